@@ -1,0 +1,115 @@
+"""The headers of a request that mean something to MCP; all others end here."""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+
+from gateway.domain._value import value
+from gateway.errors import ProtocolError
+from gateway.wire.jsonrpc import HEADER_MISMATCH, INVALID_REQUEST
+
+VERSION = "mcp-protocol-version"
+METHOD = "mcp-method"
+NAME = "mcp-name"
+SESSION = "mcp-session-id"
+PARAM_PREFIX = "mcp-param-"
+
+_SINGLE = frozenset(
+    {"authorization", "content-type", "host", "last-event-id", "origin", "traceparent"}
+)
+"""Beside every `Mcp-*` header: two of them, and two readers would see two requests."""
+_KEPT = frozenset({"accept", "content-type", "last-event-id", "traceparent"})
+
+_PRINTABLE = re.compile(r"[\t\x20-\x7e]*")
+_JSON = "application/json"
+_CHARSETS = frozenset({"utf-8", "utf8"})
+_SENTINEL = re.compile(r"=\?base64\?(.*)\?=")
+
+
+@value
+class Headers:
+    """What a request says in its headers, by lower-case name; no credential among it."""
+
+    fields: Mapping[str, str]
+    """`Mcp-*` and `_KEPT`; printable ASCII, each given once (`Accept` lines are joined)."""
+
+    def get(self, name: str) -> str | None:
+        return self.fields.get(name)
+
+    def select(self, *names: str) -> tuple[tuple[str, str], ...]:
+        """Return those of `names` that were sent, ready to be sent on."""
+        fields = self.fields
+        return tuple((name, fields[name]) for name in names if name in fields)
+
+    @property
+    def params(self) -> tuple[tuple[str, str], ...]:
+        """All `Mcp-Param-*`, recognised or not (2026-07-28, transports: they are passed on)."""
+        return tuple(pair for pair in self.fields.items() if pair[0].startswith(PARAM_PREFIX))
+
+
+def read_headers(headers: Sequence[tuple[str, str]]) -> Headers:
+    """Return what MCP uses of `headers`, raw pairs as they came off the wire.
+
+    Raises:
+        ProtocolError: One that may be there once is there twice, or one that would be sent on
+            holds anything but printable ASCII (RFC 9110 section 5.5).
+
+    """
+    fields: dict[str, str] = {}
+    seen: set[str] = set()
+    for raw_name, content in headers:
+        name = raw_name.lower()
+        kept = name in _KEPT or name.startswith("mcp-")
+        if kept or name in _SINGLE:
+            if name in seen and name != "accept":
+                raise _refused(name, "appears more than once")
+            seen.add(name)
+        if kept:
+            if not _PRINTABLE.fullmatch(content):
+                raise _refused(name, "holds a character that no header may")
+            fields[name] = f"{fields[name]}, {content}" if name in fields else content
+    return Headers(fields=fields)
+
+
+def _refused(name: str, public: str) -> ProtocolError:
+    code = HEADER_MISMATCH if name.startswith("mcp-") else INVALID_REQUEST
+    return ProtocolError(f"The header {name} {public}", rpc_code=code)
+
+
+def require_json(headers: Headers) -> None:
+    """Hold that the body is said to be JSON in UTF-8 (RFC 9110 section 8.3.1: case is no matter).
+
+    Raises:
+        ProtocolError: With status 415.
+
+    """
+    content_type = headers.get("content-type")
+    if content_type == _JSON or (content_type is not None and _is_json(content_type)):
+        return
+    raise ProtocolError("Content-Type must be application/json in UTF-8", status=415)
+
+
+def _is_json(content_type: str) -> bool:
+    media_type, *parameters = content_type.lower().split(";")
+    if media_type.strip() != _JSON:
+        return False
+    for parameter in parameters:
+        name, _, setting = parameter.partition("=")
+        if name.strip() == "charset" and setting.strip().strip('"') not in _CHARSETS:
+            return False
+    return True
+
+
+def decode(content: str) -> str | None:
+    """Return what a mirrored header says, its `=?base64?...?=` form undone; `None` if malformed."""
+    found = _SENTINEL.fullmatch(content)
+    if found is None:
+        return content
+    try:
+        decoded = base64.b64decode(found[1], validate=True)
+        text = decoded.decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    # Two spellings of one value would be two values to whoever compares the header's text.
+    return text if base64.b64encode(decoded).decode() == found[1] else None

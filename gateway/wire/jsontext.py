@@ -1,0 +1,143 @@
+"""JSON text to values and back, without the ambiguities that let two readers see two messages.
+
+What is refused here is what RFC 7493 (I-JSON) rules out: duplicate members, lone surrogates, numbers
+that are not the same number everywhere; and what RFC 8259 never allowed but parsers accept: NaN,
+Infinity, a byte order mark.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from itertools import accumulate
+from typing import Any, NoReturn
+
+from gateway.domain._value import value
+from gateway.domain.document import LARGEST_INTEGER
+
+_INTEGER_CHARS = len(str(-LARGEST_INTEGER))
+_NUMBER_CHARS = 64
+"""No double needs more than 25; a longer literal only costs time."""
+
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+"""A string, or one that never ends: that one must match too, or each of its quotes is tried anew."""
+_STEP = tuple({0x5B: 1, 0x7B: 1, 0x5D: -1, 0x7D: -1}.get(octet, 0) for octet in range(256))
+_NOT_BRACKETS = bytes(octet for octet in range(256) if not _STEP[octet])
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_NON_ZERO = re.compile(r"-?[0.]*[1-9]")
+
+
+@value
+class WireLimits:
+    """How large a message may be in ways that its length in bytes does not bound."""
+
+    json_depth: int = 64
+    """Nested arrays and objects, the outermost counted."""
+    event_bytes: int = 4_194_304
+    """One event of an SSE stream, its framing counted."""
+
+
+def read_exact(body: bytes, depth: int) -> Any:
+    """Return the value of `body`, in which every number is exactly what was written.
+
+    An integer lies within +-(2^53-1); a number beyond is accepted only in the form in which a double
+    is written (`6.022e23`), so that no reader of more precision sees another number.
+
+    Raises:
+        ValueError: It is not unambiguous JSON, or nests deeper than `depth`.
+
+    """
+    return _read(_EXACT, body, depth)
+
+
+def read_lenient(body: bytes, depth: int) -> Any:
+    """Return the value of `body`; integers may be of any size, floats are rounded to doubles.
+
+    Raises:
+        ValueError: It is not unambiguous JSON, or nests deeper than `depth`.
+
+    """
+    return _read(_LENIENT, body, depth)
+
+
+def write(content: Any) -> str:
+    """Return `content`, a value that was read here, as compact JSON text in one line."""
+    return _WRITE(content)
+
+
+def _read(decode: Callable[[str], Any], body: bytes, depth: int) -> Any:
+    # Counting all brackets is a hundred times cheaper than matching them, and enough for most.
+    if body.count(b"{") + body.count(b"[") > depth and _depth(body) > depth:
+        raise ValueError(f"nested deeper than {depth} levels")
+    text = body.decode()
+    try:
+        content = decode(text)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+    if "\\" in text and _SURROGATE_ESCAPE.search(text):
+        _require_unicode(content)
+    return content
+
+
+def _require_unicode(content: Any) -> None:
+    try:
+        _WRITE(content).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("a string holds half of a surrogate pair") from error
+
+
+def _depth(body: bytes) -> int:
+    brackets = _STRING.sub(b"", body).translate(None, _NOT_BRACKETS)
+    return max(accumulate(map(_STEP.__getitem__, brackets)), default=0)
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("an object has two members of one name")
+    return members
+
+
+def _constant(literal: str) -> NoReturn:
+    raise ValueError(f"{literal} is not JSON")
+
+
+def _integer(literal: str) -> int:
+    # The length first: converting a literal of a million digits is what must not happen.
+    if len(literal) <= _INTEGER_CHARS:
+        number = int(literal)
+        if -LARGEST_INTEGER <= number <= LARGEST_INTEGER:
+            return number
+    raise ValueError("an integer is beyond 2^53-1")
+
+
+def _float(literal: str) -> float:
+    if len(literal) > _NUMBER_CHARS:
+        raise ValueError(f"a number has more than {_NUMBER_CHARS} characters")
+    number = _finite(literal)
+    if number == 0:
+        if _NON_ZERO.match(literal):
+            raise ValueError("a number is too small for a double")
+    elif abs(number) > LARGEST_INTEGER and Decimal(literal) != Decimal(repr(number)):
+        raise ValueError("a number beyond 2^53-1 is not exactly a double")
+    return number
+
+
+def _finite(literal: str) -> float:
+    number = float(literal)
+    if math.isinf(number):
+        raise ValueError("a number is too large for a double")
+    return number
+
+
+_EXACT = json.JSONDecoder(
+    object_pairs_hook=_members,
+    parse_constant=_constant,
+    parse_int=_integer,
+    parse_float=_float,
+).decode
+_LENIENT = json.JSONDecoder(
+    object_pairs_hook=_members, parse_constant=_constant, parse_float=_finite
+).decode
+_WRITE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode

@@ -1,0 +1,305 @@
+"""Every method of every MCP revision, and what becomes of it here.
+
+The table is the whole truth: a method that is not in it is refused, and a test holds it against the
+SDK's own lists, so that a new one is judged before it passes.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from gateway.domain._value import value
+from gateway.domain.calls import Form, Message
+from gateway.domain.tools import Kind, Profile
+from gateway.errors import ProtocolError
+from gateway.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
+
+
+class Handling(StrEnum):
+    """How a message is treated."""
+
+    CARRIED = "carried"
+    """It has a target, and policy decides on it."""
+    PROTOCOL = "protocol"
+    """It is the protocol's own and has no target; lists are filtered on the way back."""
+    REFUSED = "refused"
+    """Not offered."""
+
+
+class Sender(StrEnum):
+    CLIENT = "client"
+    SERVER = "server"
+
+
+@value
+class Operation:
+    """One row: what a method is, and how it is treated."""
+
+    method: str
+    sender: Sender
+    form: Form
+    """`REQUEST` or `NOTIFICATION`; the other form of the same method is refused."""
+    handling: Handling
+    profiles: frozenset[Profile]
+    """The families of revisions that have it."""
+    kind: Kind | None = None
+    """What it is about, where it names a target."""
+    name_at: str | None = None
+    """The member of params that holds the target's name."""
+    lists: Kind | None = None
+    """What its result is a list of."""
+    member: str | None = None
+    """The member of the result that holds the list."""
+    announces: tuple[Kind, ...] = ()
+    """Whose lists changed when a server sends it."""
+    scopes: tuple[str, ...] = ()
+    """What the token must hold; `scopes_of` says what the params add."""
+
+
+_LEGACY = frozenset({Profile.LEGACY})
+_MODERN = frozenset({Profile.MODERN})
+_BOTH = _LEGACY | _MODERN
+
+LISTEN = "subscriptions/listen"
+
+
+def _request(
+    method: str,
+    handling: Handling,
+    profiles: frozenset[Profile],
+    *,
+    kind: Kind | None = None,
+    name_at: str | None = None,
+    lists: tuple[Kind, str] | None = None,
+    scopes: tuple[str, ...] = (),
+) -> Operation:
+    return Operation(
+        method=method,
+        sender=Sender.CLIENT,
+        form=Form.REQUEST,
+        handling=handling,
+        profiles=profiles,
+        kind=kind,
+        name_at=name_at,
+        lists=lists[0] if lists else None,
+        member=lists[1] if lists else None,
+        scopes=scopes,
+    )
+
+
+def _notification(
+    sender: Sender,
+    method: str,
+    profiles: frozenset[Profile],
+    *,
+    handling: Handling = Handling.PROTOCOL,
+    announces: tuple[Kind, ...] = (),
+    kind: Kind | None = None,
+    name_at: str | None = None,
+) -> Operation:
+    return Operation(
+        method=method,
+        sender=sender,
+        form=Form.NOTIFICATION,
+        handling=handling,
+        profiles=profiles,
+        announces=announces,
+        kind=kind,
+        name_at=name_at,
+    )
+
+
+def _asked_of_client(method: str, handling: Handling, kind: Kind | None = None) -> Operation:
+    return Operation(
+        method=method,
+        sender=Sender.SERVER,
+        form=Form.REQUEST,
+        handling=handling,
+        profiles=_LEGACY,
+        kind=kind,
+    )
+
+
+# fmt: off
+_CLIENT_REQUESTS = (
+    _request("initialize", Handling.PROTOCOL, _LEGACY),
+    _request("ping", Handling.PROTOCOL, _LEGACY),
+    _request("logging/setLevel", Handling.PROTOCOL, _LEGACY),
+    _request("server/discover", Handling.PROTOCOL, _MODERN),
+    _request(LISTEN, Handling.PROTOCOL, _MODERN),
+    _request("tools/list", Handling.PROTOCOL, _BOTH, lists=(Kind.TOOL, "tools"), scopes=("tools:list",)),
+    _request("tools/call", Handling.CARRIED, _BOTH, kind=Kind.TOOL, name_at="name", scopes=("tools:call",)),
+    _request("prompts/list", Handling.PROTOCOL, _BOTH, lists=(Kind.PROMPT, "prompts"), scopes=("prompts",)),
+    _request("prompts/get", Handling.CARRIED, _BOTH, kind=Kind.PROMPT, name_at="name", scopes=("prompts",)),
+    _request("resources/list", Handling.PROTOCOL, _BOTH, lists=(Kind.RESOURCE, "resources"), scopes=("resources",)),
+    _request("resources/templates/list", Handling.PROTOCOL, _BOTH, lists=(Kind.TEMPLATE, "resourceTemplates"), scopes=("resources",)),
+    _request("resources/read", Handling.CARRIED, _BOTH, kind=Kind.RESOURCE, name_at="uri", scopes=("resources",)),
+    _request("resources/subscribe", Handling.CARRIED, _LEGACY, kind=Kind.RESOURCE, name_at="uri", scopes=("resources",)),
+    _request("resources/unsubscribe", Handling.CARRIED, _LEGACY, kind=Kind.RESOURCE, name_at="uri", scopes=("resources",)),
+    _request("completion/complete", Handling.CARRIED, _BOTH, kind=Kind.COMPLETION, name_at="ref"),
+    # A task's result would arrive later and elsewhere, past the decision that was made on the call.
+    _request("tasks/get", Handling.REFUSED, _BOTH),
+    _request("tasks/result", Handling.REFUSED, _LEGACY),
+    _request("tasks/cancel", Handling.REFUSED, _BOTH),
+    _request("tasks/list", Handling.REFUSED, _LEGACY),
+    _request("tasks/update", Handling.REFUSED, _MODERN),
+)
+
+_CLIENT_NOTIFICATIONS = (
+    _notification(Sender.CLIENT, "notifications/initialized", _LEGACY),
+    _notification(Sender.CLIENT, "notifications/cancelled", _BOTH),
+    _notification(Sender.CLIENT, "notifications/progress", _LEGACY),
+    _notification(Sender.CLIENT, "notifications/roots/list_changed", _LEGACY),
+    _notification(Sender.CLIENT, "notifications/tasks/status", _LEGACY, handling=Handling.REFUSED),
+)
+
+_SERVER_REQUESTS = (
+    _asked_of_client("ping", Handling.PROTOCOL),
+    _asked_of_client("sampling/createMessage", Handling.CARRIED, Kind.SERVER_REQUEST),
+    _asked_of_client("elicitation/create", Handling.CARRIED, Kind.SERVER_REQUEST),
+    _asked_of_client("roots/list", Handling.CARRIED, Kind.SERVER_REQUEST),
+    _asked_of_client("tasks/get", Handling.REFUSED),
+    _asked_of_client("tasks/result", Handling.REFUSED),
+    _asked_of_client("tasks/cancel", Handling.REFUSED),
+    _asked_of_client("tasks/list", Handling.REFUSED),
+)
+
+_SERVER_NOTIFICATIONS = (
+    _notification(Sender.SERVER, "notifications/cancelled", _BOTH),
+    _notification(Sender.SERVER, "notifications/progress", _BOTH),
+    _notification(Sender.SERVER, "notifications/message", _BOTH),
+    _notification(Sender.SERVER, "notifications/elicitation/complete", _LEGACY),
+    _notification(Sender.SERVER, "notifications/subscriptions/acknowledged", _MODERN),
+    _notification(Sender.SERVER, "notifications/resources/updated", _BOTH, kind=Kind.RESOURCE, name_at="uri"),
+    _notification(Sender.SERVER, "notifications/tools/list_changed", _BOTH, announces=(Kind.TOOL,)),
+    _notification(Sender.SERVER, "notifications/prompts/list_changed", _BOTH, announces=(Kind.PROMPT,)),
+    _notification(Sender.SERVER, "notifications/resources/list_changed", _BOTH, announces=(Kind.RESOURCE, Kind.TEMPLATE)),
+    _notification(Sender.SERVER, "notifications/tasks/status", _LEGACY, handling=Handling.REFUSED),
+    _notification(Sender.SERVER, "notifications/tasks", _MODERN, handling=Handling.REFUSED),
+)
+# fmt: on
+
+OPERATIONS = (
+    *_CLIENT_REQUESTS,
+    *_CLIENT_NOTIFICATIONS,
+    *_SERVER_REQUESTS,
+    *_SERVER_NOTIFICATIONS,
+)
+_BY_METHOD = {(row.sender, row.method): row for row in OPERATIONS}
+
+_REFERENCES = {
+    "ref/prompt": (Kind.PROMPT, "name", "prompts"),
+    "ref/resource": (Kind.TEMPLATE, "uri", "resources"),
+}
+
+
+def find(sender: Sender, method: str) -> Operation | None:
+    """Return the row of `method` as `sender` may send it, or nothing."""
+    return _BY_METHOD.get((sender, method))
+
+
+def judge(message: Message, profile: Profile) -> Operation:
+    """Return the row of a client's request or notification, which may go on to policy.
+
+    Its target's name is in place, if it has one.
+
+    Raises:
+        ProtocolError: The method is unknown, refused or not of this family of revisions; it comes
+            in the wrong form; the target's name is missing; or it asks for a task.
+
+    """
+    row = _BY_METHOD.get((Sender.CLIENT, message.method))
+    if row is None or row.handling is Handling.REFUSED or profile not in row.profiles:
+        raise _not_found(message, profile)
+    if row.form is not message.form:
+        expected = "an id" if row.form is Form.REQUEST else "no id"
+        raise ProtocolError(f"{message.method} must have {expected}", rpc_id=message.id)
+    if row.name_at is not None:
+        target_name(row, message.params, rpc_id=message.id)
+    if row.method == LISTEN:
+        subscribed(message.params, rpc_id=message.id)
+    if "task" in message.params:
+        raise _bad_params("Tasks are not offered", message.id)
+    return row
+
+
+def target_name(
+    row: Operation, params: Mapping[str, Any], *, rpc_id: str | int | None = None
+) -> str:
+    """Return the name of the target that `params` of `row` name; of a completion, what it completes.
+
+    Raises:
+        ProtocolError: It has none, or not a string.
+
+    """
+    if row.kind is Kind.COMPLETION:
+        return completed(params, rpc_id=rpc_id)[1]
+    name = params.get(row.name_at) if row.name_at is not None else None
+    if not isinstance(name, str) or not name:
+        raise _bad_params(f"{row.method} needs a string {row.name_at}", rpc_id)
+    return name
+
+
+def completed(params: Mapping[str, Any], *, rpc_id: str | int | None = None) -> tuple[Kind, str]:
+    """Return what a completion/complete completes: a prompt's name or a template's URI.
+
+    Raises:
+        ProtocolError: The reference is not one of these.
+
+    """
+    kind, name, _ = _reference(params, rpc_id)
+    return kind, name
+
+
+def subscribed(params: Mapping[str, Any], *, rpc_id: str | int | None = None) -> tuple[str, ...]:
+    """Return the URIs of the resources that a subscriptions/listen wants to hear of.
+
+    Raises:
+        ProtocolError: They are not a list of strings.
+
+    """
+    wanted = params.get("notifications")
+    uris = wanted.get("resourceSubscriptions") if isinstance(wanted, dict) else None
+    if uris is None:
+        return ()
+    if not isinstance(uris, list) or not all(isinstance(uri, str) and uri for uri in uris):
+        raise _bad_params("resourceSubscriptions must be a list of URIs", rpc_id)
+    return tuple(uris)
+
+
+def scopes_of(row: Operation, params: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the scopes that this request needs whatever its target turns out to be.
+
+    A tool's effect may add `tools:write`, which only its pinned definition tells.
+
+    Raises:
+        ProtocolError: As `completed` and `subscribed`.
+
+    """
+    if row.kind is Kind.COMPLETION:
+        return (_reference(params, None)[2],)
+    if row.method == LISTEN and subscribed(params):
+        return ("resources",)
+    return row.scopes
+
+
+def _reference(params: Mapping[str, Any], rpc_id: str | int | None) -> tuple[Kind, str, str]:
+    ref = params.get("ref")
+    if isinstance(ref, dict) and isinstance(kind := ref.get("type"), str) and kind in _REFERENCES:
+        completes, member, scope = _REFERENCES[kind]
+        if isinstance(name := ref.get(member), str) and name:
+            return completes, name, scope
+    raise _bad_params("completion/complete needs a ref to a prompt or a template", rpc_id)
+
+
+def _bad_params(public: str, rpc_id: str | int | None) -> ProtocolError:
+    return ProtocolError(public, rpc_code=INVALID_PARAMS, rpc_id=rpc_id)
+
+
+def _not_found(message: Message, profile: Profile) -> ProtocolError:
+    # 2026-07-28 wants 404; a session's client would read it as the end of its session.
+    refused = 200 if message.form is Form.REQUEST else 400
+    status = 404 if profile is Profile.MODERN else refused
+    return ProtocolError(
+        "Method not found", status=status, rpc_code=METHOD_NOT_FOUND, rpc_id=message.id
+    )

@@ -1,0 +1,264 @@
+"""What a refusal looks like on the wire."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Any
+
+from gateway.domain._value import value
+from gateway.domain.calls import Form, Message, Reply, ServerEvent
+from gateway.domain.tools import Profile
+from gateway.errors import (
+    GatewayError,
+    InsufficientScope,
+    ProtocolError,
+    Unauthenticated,
+)
+from gateway.wire import jsontext
+from gateway.wire.inbound import CONTENT_TYPE
+from gateway.wire.jsonrpc import INTERNAL_ERROR
+from gateway.wire.server_message import ServerMessage
+from gateway.wire.sse import data_event
+
+REFUSAL_KEY = "douane/refusal"
+
+_TOOLS_CALL = "tools/call"
+
+
+@value
+class Told:
+    """How one code is told: to HTTP, to JSON-RPC, and to the model."""
+
+    status: int
+    """HTTP status where no JSON-RPC answer can carry the refusal: notifications, GET, DELETE."""
+    rpc_code: int
+    """Positive: the protocol keeps the negative ones for itself (2026-07-28, error codes)."""
+    advice: str
+    """What an agent can do about it."""
+
+
+# No status is 404: a client of a session would take it for the session's end.
+CODES: Mapping[str, Told] = MappingProxyType(
+    {
+        "denied": Told(
+            status=403,
+            rpc_code=40301,
+            advice="Do not retry the same call. Go on without it, or ask the user.",
+        ),
+        "approval_required": Told(
+            status=403,
+            rpc_code=40302,
+            advice="A person has been asked. Retry the same call once it was approved.",
+        ),
+        "insufficient_scope": Told(
+            status=403,
+            rpc_code=40303,
+            advice="Ask the user to grant the missing scopes.",
+        ),
+        "pin_pending": Told(
+            status=403,
+            rpc_code=40311,
+            advice="A person must approve this definition first. Tell the user; do not retry.",
+        ),
+        "pin_drift": Told(
+            status=403,
+            rpc_code=40312,
+            advice="The definition changed after its approval, and a person must look at it again. "
+            "Tell the user; do not retry.",
+        ),
+        "pin_revoked": Told(
+            status=403,
+            rpc_code=40313,
+            advice="A person withdrew the approval. Tell the user; do not retry.",
+        ),
+        "unknown_tool": Told(
+            status=403,
+            rpc_code=40401,
+            advice="List what is available and use a name from there.",
+        ),
+        "unauthenticated": Told(
+            status=401,
+            rpc_code=40101,
+            advice="The user has to sign in.",
+        ),
+        "credential_required": Told(
+            status=403,
+            rpc_code=40102,
+            advice="The user has to connect their account at this server first.",
+        ),
+        "rate_limited": Told(
+            status=429,
+            rpc_code=42901,
+            advice="Wait before the next call.",
+        ),
+        "limit_exceeded": Told(
+            status=413,
+            rpc_code=41301,
+            advice="Ask for less at once: fewer items, a narrower query, a page at a time.",
+        ),
+        "policy_unavailable": Told(
+            status=503,
+            rpc_code=50301,
+            advice="Nothing was called. Retry later.",
+        ),
+        "audit_unavailable": Told(
+            status=503,
+            rpc_code=50302,
+            advice="The call could not be recorded. Check whether it took effect before a retry.",
+        ),
+        "upstream_failed": Told(
+            status=502,
+            rpc_code=50201,
+            advice="Check whether the call took effect before you retry it.",
+        ),
+    }
+)
+_UNFORESEEN = Told(status=500, rpc_code=INTERNAL_ERROR, advice="Do not retry the same call.")
+
+
+@value
+class Challenge:
+    """What a 401 or 403 tells a client about getting a token (RFC 6750 section 3, RFC 9728)."""
+
+    resource_metadata: str
+    """URL of the endpoint's protected resource metadata."""
+    scopes: tuple[str, ...]
+    """What to ask for at sign-in; a refusal for lack of scope names its own."""
+    token_sent: bool
+    """Whether the request carried one; only then is there something to call invalid."""
+
+
+def refuse(
+    error: GatewayError,
+    message: Message | None,
+    profile: Profile,
+    challenge: Challenge,
+    *,
+    decision_id: str | None = None,
+    retry_after: int | None = None,
+) -> Reply:
+    """Return the whole answer to a refused request; `message` is `None` before it was parsed.
+
+    `retry_after` is in seconds, and is said only where the refusal is an HTTP 429.
+    """
+    status = _status(error, message)
+    headers = [CONTENT_TYPE]
+    if isinstance(error, Unauthenticated | InsufficientScope):
+        headers.append(("www-authenticate", _bearer(error, challenge)))
+    if status == HTTPStatus.TOO_MANY_REQUESTS and retry_after is not None:
+        headers.append(("retry-after", str(retry_after)))
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers.append(("allow", "POST"))  # RFC 9110 section 15.5.6
+    body = refusal_body(error, message, profile, decision_id=decision_id)
+    return Reply(status=status, headers=tuple(headers), body=body, code=error.code)
+
+
+def refusal_body(
+    error: GatewayError,
+    message: Message | None,
+    profile: Profile,
+    *,
+    decision_id: str | None = None,
+) -> bytes:
+    """Return the JSON-RPC message that answers `message` with a no.
+
+    A refused tools/call is a tool result, for that is what reaches the model; anything else is an
+    error. What has no id to answer (notifications, responses, GET, DELETE) gets an error without.
+    """
+    asked = message if message is not None and message.form is Form.REQUEST else None
+    rpc_id = asked.id if asked is not None else None
+    if isinstance(error, ProtocolError):
+        known = rpc_id if error.rpc_id is None else error.rpc_id
+        return _error(known, error.rpc_code, error.public, error.data)
+    refusal = _refusal(error, decision_id)
+    at_the_door = isinstance(error, Unauthenticated | InsufficientScope)
+    if asked is not None and asked.method == _TOOLS_CALL and not at_the_door:
+        return _tool_result(rpc_id, _text(error), refusal, profile)
+    return _error(rpc_id, _told(error).rpc_code, error.public, refusal)
+
+
+def refusal_event(
+    error: GatewayError, message: Message, profile: Profile, *, decision_id: str | None = None
+) -> ServerEvent:
+    """Return `refusal_body` as the last event of a stream that has already begun."""
+    return data_event(refusal_body(error, message, profile, decision_id=decision_id))
+
+
+def reject(request: ServerMessage, error: GatewayError, *, decision_id: str | None = None) -> bytes:
+    """Return the error that answers a server's `request` in the client's place.
+
+    The server learns the code alone: reasons are for those who may change something.
+    """
+    refusal: dict[str, Any] = {
+        "code": error.code,
+        "decision_id": decision_id,
+        "reasons": [],
+    }
+    return _error(request.id, _told(error).rpc_code, error.public, refusal)
+
+
+def _status(error: GatewayError, message: Message | None) -> int:
+    if isinstance(error, ProtocolError):
+        return error.status
+    if isinstance(error, Unauthenticated | InsufficientScope):
+        return _told(error).status
+    if message is not None and message.form is Form.REQUEST:
+        return HTTPStatus.OK
+    return _told(error).status
+
+
+def _told(error: GatewayError) -> Told:
+    return CODES.get(error.code, _UNFORESEEN)
+
+
+def _refusal(error: GatewayError, decision_id: str | None) -> dict[str, Any]:
+    reasons = [{"code": code, "message": message} for code, message in error.reasons]
+    return {"code": error.code, "decision_id": decision_id, "reasons": reasons}
+
+
+def _text(error: GatewayError) -> str:
+    sentences = (error.public, *(message for _, message in error.reasons), _told(error).advice)
+    return " ".join(text if text.endswith((".", "!", "?")) else f"{text}." for text in sentences)
+
+
+def _tool_result(
+    rpc_id: str | int | None, text: str, refusal: Mapping[str, Any], profile: Profile
+) -> bytes:
+    result: dict[str, Any] = {
+        "content": [{"type": "text", "text": text}],
+        "isError": True,
+        "_meta": {REFUSAL_KEY: refusal},
+    }
+    if profile is Profile.MODERN:
+        result["resultType"] = "complete"  # required since 2026-07-28
+    return jsontext.write({"jsonrpc": "2.0", "id": rpc_id, "result": result}).encode()
+
+
+def _error(
+    rpc_id: str | int | None, code: int, public: str, data: Mapping[str, object] | None
+) -> bytes:
+    error: dict[str, Any] = {"code": code, "message": public}
+    if data is not None:
+        error["data"] = data
+    return jsontext.write({"jsonrpc": "2.0", "id": rpc_id, "error": error}).encode()
+
+
+def _bearer(error: Unauthenticated | InsufficientScope, challenge: Challenge) -> str:
+    fields = {}
+    if isinstance(error, InsufficientScope):
+        fields["error"] = "insufficient_scope"
+        scopes = error.scopes
+    else:
+        # RFC 6750 section 3.1: without a token there is no error to speak of.
+        if challenge.token_sent:
+            fields["error"] = "invalid_token"
+        scopes = challenge.scopes
+    if scopes:
+        fields["scope"] = " ".join(scopes)
+    fields["resource_metadata"] = challenge.resource_metadata
+    return "Bearer " + ", ".join(f"{name}={_quoted(text)}" for name, text in fields.items())
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

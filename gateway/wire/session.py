@@ -1,0 +1,55 @@
+"""Session ids that say whose they are: an upstream's own id, sealed for one principal.
+
+A sealed id conveys no authority: every request is authenticated anew. It only keeps one principal
+from using the session of another, or one upstream's with the next, and needs no store.
+"""
+
+import base64
+import hmac
+import re
+
+from gateway.errors import ProtocolError, UpstreamFailed
+from gateway.wire.jsonrpc import INVALID_REQUEST
+
+_VISIBLE_ASCII = re.compile(r"[\x21-\x7e]+")
+"""What a session id may be (2025-11-25, transports, session management)."""
+
+
+def seal(key: bytes, upstream: str, principal: str, session: str) -> str:
+    """Return `session`, an id that `upstream` minted, in a form that `principal` alone can use.
+
+    Raises:
+        UpstreamFailed: The id is not visible ASCII.
+
+    """
+    if not _VISIBLE_ASCII.fullmatch(session):
+        raise UpstreamFailed("The server gave an invalid session id")
+    text = base64.urlsafe_b64encode(session.encode()).decode().rstrip("=")
+    return f"{text}.{_mac(key, upstream, principal, session)}"
+
+
+def unseal(key: bytes, upstream: str, principal: str, sealed: str) -> str | None:
+    """Return the id that was sealed for this upstream and principal, or `None` for anything else."""
+    if not _VISIBLE_ASCII.fullmatch(sealed):
+        return None
+    text = sealed.partition(".")[0]
+    try:
+        session = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_").decode("ascii")
+        # Sealing again, rather than checking the parts, leaves one spelling of each id.
+        expected = seal(key, upstream, principal, session)
+    except (ValueError, UpstreamFailed):
+        return None
+    return session if hmac.compare_digest(expected.encode(), sealed.encode()) else None
+
+
+def not_found(rpc_id: str | int | None) -> ProtocolError:
+    """Return the refusal on which a client begins a new session (2025-11-25, transports)."""
+    return ProtocolError("Session not found", status=404, rpc_code=INVALID_REQUEST, rpc_id=rpc_id)
+
+
+def _mac(key: bytes, *parts: str) -> str:
+    # Each part is preceded by its length, so that no two triples are one text.
+    message = b"".join(
+        len(octets).to_bytes(4, "big") + octets for octets in (part.encode() for part in parts)
+    )
+    return hmac.digest(key, message, "sha256").hex()

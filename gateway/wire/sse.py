@@ -1,0 +1,111 @@
+"""Server-sent events: a stream of bytes cut into events that still know their exact bytes.
+
+WHATWG HTML section 9.2.5 and 9.2.6.
+"""
+
+import re
+from collections.abc import Iterator
+
+from gateway.domain.calls import ServerEvent
+from gateway.errors import LimitExceeded
+from gateway.wire.jsontext import WireLimits
+
+_BOM = b"\xef\xbb\xbf"
+_LINE_END = rb"(?>\r\n|\n|\r)"
+_BLANK_FIRST = re.compile(_LINE_END)
+_BLANK_NEXT = re.compile(_LINE_END + _LINE_END)
+_KEPT_FIELD = re.compile(rb"(?:id|event|retry)(?::[\t\x20-\x7e]*)?")
+_LONGEST_BLANK = len(b"\r\n\r\n")
+
+
+class EventReader:
+    """Cuts one stream into events, however its bytes are chunked.
+
+    The `raw` of all events, joined, is the stream up to the end of its last complete event.
+    """
+
+    def __init__(self, limits: WireLimits) -> None:
+        self._limit = limits.event_bytes
+        self._rest = bytearray()
+        self._searched = 0
+        self._first = True
+
+    def feed(self, chunk: bytes) -> Iterator[ServerEvent]:
+        """Yield the events that `chunk` completes; it must be exhausted before the next one.
+
+        An event whose last byte is a CR is held until the byte behind it is known.
+
+        Raises:
+            LimitExceeded: An event is larger than the limit, complete or not.
+
+        """
+        self._rest += chunk
+        while (end := self._end()) is not None and not self._may_grow(end):
+            yield self._take(end)
+        self._check(len(self._rest))
+
+    def finish(self) -> tuple[tuple[ServerEvent, ...], int]:
+        """Return the event that only the end completes, if any, and how many bytes were dropped.
+
+        What is no complete event when the stream ends is not dispatched (section 9.2.6).
+        """
+        end = self._end()
+        events = () if end is None else (self._take(end),)
+        dropped = len(self._rest)
+        self._rest.clear()
+        return events, dropped
+
+    def _end(self) -> int | None:
+        """Where the first event in the buffer ends: behind its blank line."""
+        start = len(_BOM) if self._first and self._rest.startswith(_BOM) else 0
+        found = _BLANK_FIRST.match(self._rest, start) or _BLANK_NEXT.search(
+            self._rest, max(start, self._searched)
+        )
+        if found is None:
+            self._searched = max(0, len(self._rest) - _LONGEST_BLANK + 1)
+            return None
+        return found.end()
+
+    def _may_grow(self, end: int) -> bool:
+        return end == len(self._rest) and self._rest.endswith(b"\r")
+
+    def _take(self, end: int) -> ServerEvent:
+        self._check(end)
+        raw = bytes(self._rest[:end])
+        del self._rest[:end]
+        event = ServerEvent(raw=raw, data=_data(raw.removeprefix(_BOM) if self._first else raw))
+        self._searched = 0
+        self._first = False
+        return event
+
+    def _check(self, size: int) -> None:
+        if size > self._limit:
+            raise LimitExceeded("An event of the server's is too large", detail=f"{size} bytes")
+
+
+def data_event(data: bytes) -> ServerEvent:
+    """Return an event that carries `data`."""
+    return ServerEvent(raw=b"event: message\n" + _data_lines(data) + b"\n", data=data)
+
+
+def with_data(event: ServerEvent, data: bytes) -> ServerEvent:
+    """Return an event that carries `data` instead, and `event`'s id, retry and type.
+
+    Comments and unknown fields are left out: a client that cuts lines elsewhere than the standard
+    does might take what they hold for data.
+    """
+    kept = (line + b"\n" for line in event.raw.splitlines() if _KEPT_FIELD.fullmatch(line))
+    return ServerEvent(raw=b"".join(kept) + _data_lines(data) + b"\n", data=data)
+
+
+def _data_lines(data: bytes) -> bytes:
+    return b"".join(b"data: " + line + b"\n" for line in data.splitlines() or [b""])
+
+
+def _data(raw: bytes) -> bytes | None:
+    lines = [line[5:].removeprefix(b" ") for line in raw.splitlines() if _is_data(line)]
+    return b"\n".join(lines) or None
+
+
+def _is_data(line: bytes) -> bool:
+    return line == b"data" or line.startswith(b"data:")
