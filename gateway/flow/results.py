@@ -1,0 +1,86 @@
+"""What the result of an MCP request says: its leaves, and which of them are identifiers."""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from gateway.domain.document import leaves
+from gateway.domain.paths import Path, parse_path, selected
+
+
+def text_of(leaf: Any) -> str | None:
+    """Return a string or a number as the text it is compared by; `None` for anything else.
+
+    An id is the same id as `7` and as `"7"`.
+    """
+    if isinstance(leaf, str):
+        return leaf
+    if isinstance(leaf, int | float) and not isinstance(leaf, bool):
+        return str(leaf)
+    return None
+
+
+def texts_of(content: Any) -> Iterator[str]:
+    """Yield every string and number in `content`, as text."""
+    for _, leaf in leaves(content):
+        text = text_of(leaf)
+        if text is not None:
+            yield text
+
+
+def documents(result: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield what `result` consists of: structured content, and each text, parsed if it is JSON.
+
+    That is so for the results of `tools/call`, `resources/read` and `prompts/get`.
+    """
+    if result.get("structuredContent") is not None:
+        yield result["structuredContent"]
+    for block in _blocks(result):
+        resource = block.get("resource")
+        text = (resource if isinstance(resource, dict) else block).get("text")
+        if isinstance(text, str):
+            yield _parsed(text)
+        if isinstance(block.get("uri"), str):
+            yield block["uri"]
+
+
+def _blocks(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    messages = result.get("messages")
+    spoken = [m.get("content") for m in _objects(messages)]
+    for blocks in (result.get("content"), result.get("contents"), *spoken):
+        yield from _objects(blocks if isinstance(blocks, list) else [blocks])
+
+
+def _objects(items: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(items, list):
+        yield from (item for item in items if isinstance(item, dict))
+
+
+def _parsed(text: str) -> Any:
+    if text.lstrip()[:1] not in ("{", "["):
+        return text
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
+def identifiers(document: Any, patterns: tuple[str, ...]) -> Iterator[str]:
+    """Yield the strings and numbers of `document` that one of `patterns` selects.
+
+    Raises:
+        ValueError: A pattern is none; the configuration refuses such before.
+
+    """
+    for pattern in patterns:
+        for container, key in selected(document, _path(pattern)):
+            text = text_of(container[key])
+            if text is not None:
+                yield text
+
+
+@lru_cache(maxsize=1024)
+def _path(pattern: str) -> Path:
+    return parse_path(pattern)

@@ -1,0 +1,1 @@
+"""Whether what an upstream shows is what a person approved."""

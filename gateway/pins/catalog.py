@@ -1,0 +1,195 @@
+"""Reading a whole list as its upstream sent it: which definitions can be pinned, and which not."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from gateway.domain._value import value
+from gateway.domain.document import Document
+from gateway.domain.tools import Kind, Manifest, Profile, Target, UpstreamId
+from gateway.pins.names import folded
+from gateway.pins.visible import visible
+
+LARGEST_DEFINITION = 256 * 1024
+"""Bytes of a definition's canonical form; the largest known real one is below 16 KiB."""
+
+DEEPEST_DEFINITION = 64
+"""Levels of objects and arrays inside each other."""
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}", re.ASCII)
+_TEMPLATE_NAME = re.compile(r"[!-~]{1,2048}", re.ASCII)
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_VOLATILE_OF_SERVER = ("_meta", "ttlMs", "cacheScope", "protocolVersion")
+"""Members of the answer that describes a server which are about that answer."""
+
+
+@value
+class Rejected:
+    """A list's item that is not pinned, so it is neither listed nor called."""
+
+    name: str
+    """Made visible; empty if it has none."""
+    reason: str
+
+
+@value
+class CatalogReading:
+    """A list, read: every item is in one of the two."""
+
+    manifests: tuple[Manifest, ...]
+    rejected: tuple[Rejected, ...]
+
+
+class _Unfit(Exception):
+    """An item cannot be pinned; the text says why."""
+
+
+def read_list(
+    server: UpstreamId,
+    profile: Profile,
+    kind: Kind,
+    items: Sequence[Any],
+    server_version: str,
+    *,
+    exclude_meta: Collection[str] = (),
+    approved: Collection[str] = (),
+) -> CatalogReading:
+    """Read the whole list of `kind` (or the one `SERVER` item) that `server` shows.
+
+    `items` is parsed JSON; `exclude_meta` names members of an item's `_meta` that are no part of
+    its definition. Of items that share a name none is taken, and of items whose names look
+    alike, or look like one of the `approved` names, only those that are `approved` themselves.
+
+    Raises:
+        ValueError: Items of `kind` have no pins of their own.
+
+    """
+    key = _naming_member(kind)
+    names = [_name_of(server, key, item) for item in items]
+    collisions = _collisions(names, approved)
+    manifests: list[Manifest] = []
+    rejected: list[Rejected] = []
+    for name, item in zip(names, items, strict=True):
+        try:
+            _require_name(kind, name, collisions)
+            document = _document(kind, item, exclude_meta)
+        except _Unfit as unfit:
+            rejected.append(Rejected(name=visible(name[:256]), reason=str(unfit)))
+            continue
+        manifests.append(
+            Manifest(
+                target=Target(server=server, kind=kind, name=name),
+                profile=profile,
+                definition=document,
+                server_version=server_version,
+            )
+        )
+    return CatalogReading(manifests=tuple(manifests), rejected=tuple(rejected))
+
+
+def _naming_member(kind: Kind) -> str | None:
+    """Return the member that names an item; `None` for a server, named by the configuration."""
+    match kind:
+        case Kind.TOOL | Kind.PROMPT:
+            return "name"
+        case Kind.TEMPLATE:
+            return "uriTemplate"
+        case Kind.SERVER:
+            return None
+        case Kind.RESOURCE | Kind.COMPLETION | Kind.SERVER_REQUEST:
+            raise ValueError(f"a {kind} has no pin of its own")
+
+
+def _name_of(server: UpstreamId, key: str | None, item: Any) -> str:
+    if key is None:
+        return server
+    name = item.get(key) if isinstance(item, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _collisions(names: Sequence[str], approved: Collection[str]) -> dict[str, str]:
+    """Return the names that must not be taken, and why."""
+    collisions: dict[str, str] = {}
+    alike: dict[str, set[str]] = defaultdict(set)
+    for name in filter(None, (*names, *approved)):
+        alike[folded(name)].add(name)
+    for group in alike.values():
+        if len(group) > 1:
+            refused = group.difference(approved)
+            # A person has looked at the approved ones; of the others nobody knows which is which.
+            collisions |= dict.fromkeys(refused, "its name looks like another one's")
+    for name, times in Counter(filter(None, names)).items():
+        if times > 1:
+            collisions[name] = "its name stands more than once in the list"
+    return collisions
+
+
+def _require_name(kind: Kind, name: str, collisions: Mapping[str, str]) -> None:
+    if name in collisions:
+        raise _Unfit(collisions[name])
+    allowed = _TEMPLATE_NAME if kind is Kind.TEMPLATE else _NAME
+    if not allowed.fullmatch(name):
+        raise _Unfit("it has no name, or one that is too long or not plain ASCII")
+
+
+def _document(kind: Kind, item: Any, exclude_meta: Collection[str]) -> Document:
+    if not isinstance(item, dict):
+        raise _Unfit("it is no object")
+    if _depth(item) > DEEPEST_DEFINITION:
+        raise _Unfit(f"nested deeper than {DEEPEST_DEFINITION} levels")
+    if any(_remote_references(item)):
+        raise _Unfit("a $ref leads out of the definition: what is there cannot be pinned")
+    try:
+        document = Document.of(_pinned_part(kind, item, exclude_meta))
+    except ValueError as error:
+        raise _Unfit(str(error)) from error
+    if len(document.canonical) > LARGEST_DEFINITION:
+        raise _Unfit(f"larger than {LARGEST_DEFINITION} bytes")
+    return document
+
+
+def _pinned_part(
+    kind: Kind, item: Mapping[str, Any], exclude_meta: Collection[str]
+) -> dict[str, Any]:
+    """Return `item` without what its operator, or the protocol, says is no part of a definition."""
+    if kind is Kind.SERVER:
+        pinned = {name: item[name] for name in item if name not in _VOLATILE_OF_SERVER}
+        info = pinned.get("serverInfo")
+        if isinstance(info, dict):
+            # A new release is recorded beside the definition; it is no change of it.
+            pinned["serverInfo"] = {name: info[name] for name in info if name != "version"}
+        return pinned
+    meta = item.get("_meta")
+    if not isinstance(meta, dict) or not any(name in exclude_meta for name in meta):
+        return dict(item)
+    kept = {name: meta[name] for name in meta if name not in exclude_meta}
+    rest = {name: item[name] for name in item if name != "_meta"}
+    return {**rest, "_meta": kept} if kept else rest
+
+
+def _depth(content: Any) -> int:
+    depth, level = 0, [content]
+    while level:
+        inner = [node for node in level if isinstance(node, dict | list)]
+        level = [x for node in inner for x in (node.values() if isinstance(node, dict) else node)]
+        depth += bool(inner)
+    return depth
+
+
+def _remote_references(item: Any) -> Iterator[bool]:
+    """Yield whether each reference leads out of the definition (JSON Schema 2020-12, 8.2.3).
+
+    A parameter may be called `$ref`: then it is a schema, an object, and no reference.
+    """
+    waiting = [item]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            waiting += node.values()
+            for word in _REFERENCES:
+                reference = node.get(word, "#")
+                if not isinstance(reference, dict | bool):
+                    yield not (isinstance(reference, str) and reference.startswith("#"))
+        elif isinstance(node, list):
+            waiting += node

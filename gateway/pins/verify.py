@@ -1,0 +1,29 @@
+"""The proof that a definition is the approved one: the only place where `Pinned` is made."""
+
+from gateway.domain.tools import Pin, Pinned, PinStatus, Target
+from gateway.errors import PinDrift, PinPending, PinRevoked, UnknownTool
+
+
+def verify(target: Target, pin: Pin | None) -> Pinned:
+    """Return the definition of `target` that a person, or policy in their name, approved.
+
+    Raises:
+        UnknownTool: Nothing is pinned for `target`.
+        PinPending: Nobody has approved it yet.
+        PinDrift: It has changed since it was approved.
+        PinRevoked: Its approval was withdrawn.
+
+    """
+    if pin is None or pin.target != target:
+        raise UnknownTool("there is nothing of this name", detail=str(target))
+    match pin.status:
+        case PinStatus.APPROVED:
+            if pin.approved is None:
+                raise PinPending("nobody has approved this definition yet", detail=str(target))
+            return Pinned(manifest=pin.approved, pin=pin)
+        case PinStatus.PENDING:
+            raise PinPending("nobody has approved this definition yet", detail=str(target))
+        case PinStatus.DRIFTED:
+            raise PinDrift("this definition has changed since it was approved", detail=str(target))
+        case PinStatus.REVOKED:
+            raise PinRevoked("the approval of this definition was withdrawn", detail=str(target))
