@@ -1,0 +1,1 @@
+"""The authorization server, and the check of its tokens at every endpoint."""

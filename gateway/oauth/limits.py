@@ -1,0 +1,45 @@
+"""A bound on guessing: how many failed sign-ins one address has left."""
+
+import ipaddress
+import math
+from collections import OrderedDict, deque
+
+
+class FailedSignIns:
+    """Failed sign-ins of the last minute by source address, in bounded memory."""
+
+    def __init__(
+        self, *, allowed: int = 20, window_s: float = 60.0, most_sources: int = 10_000
+    ) -> None:
+        self._allowed = allowed
+        self._window_s = window_s
+        self._most_sources = most_sources
+        self._times: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def wait_s(self, source_ip: str, now: float) -> int:
+        """Return for how many whole seconds the source must wait; 0 if it may try."""
+        times = self._times.get(_network(source_ip))
+        if times is None or len(times) < self._allowed:
+            return 0
+        return max(0, math.ceil(times[0] + self._window_s - now))
+
+    def note(self, source_ip: str, now: float) -> None:
+        """Count one failure; the source that has been quiet for longest is forgotten first."""
+        source = _network(source_ip)
+        self._times.setdefault(source, deque(maxlen=self._allowed)).append(now)
+        self._times.move_to_end(source)
+        if len(self._times) > self._most_sources:
+            self._times.popitem(last=False)
+
+
+def _network(source_ip: str) -> str:
+    # Whoever has one IPv6 address has its whole /64; mapped IPv4 is the IPv4 address.
+    try:
+        address = ipaddress.ip_address(source_ip)
+    except ValueError:
+        return source_ip
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(address), 64), strict=False))

@@ -1,0 +1,167 @@
+"""Access tokens as signed JWTs for exactly one resource (RFC 9068, RFC 8707)."""
+
+# JOSE comes from joserfc: `authlib.jose` is deprecated, runs on joserfc itself and goes away in
+# Authlib 2.0. Authlib's own RFC 9068 validator accepts a missing `typ` and a list of audiences.
+from typing import Any, Never
+
+import orjson
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.util import urlsafe_b64decode
+
+from gateway.domain._value import value
+from gateway.errors import Unauthenticated
+from gateway.oauth.keys import ALGORITHM, KeyRing
+
+TYPE = "at+jwt"
+"""RFC 9068 section 2.1; keeps ID tokens and every other JWT out."""
+
+LEEWAY_S = 60
+"""How far another machine's clock may be ahead in `iat` and `nbf`; `exp` has none."""
+
+LONGEST_LIFETIME_S = 24 * 60 * 60
+"""Beyond it a token is refused, whoever signed it."""
+
+_LONGEST_TEXT = 8192
+_HEADER = {"alg", "typ", "kid"}
+_REGISTRY = jws.JWSRegistry(algorithms=[ALGORITHM])
+_REQUIRED: dict[str, type] = {
+    "iss": str,
+    "sub": str,
+    "aud": str,
+    "client_id": str,
+    "client_name": str,
+    "scope": str,
+    "groups": list,
+    "iat": int,
+    "exp": int,
+    "jti": str,
+}
+
+
+@value
+class AccessToken:
+    """What one of our tokens says. It is not the token: nobody can use it."""
+
+    issuer: str
+    subject: str
+    audience: str
+    """The one resource URI it is for."""
+    client_id: str
+    client_name: str
+    scopes: frozenset[str]
+    groups: frozenset[str]
+    issued_at: int
+    """Seconds since the epoch, like `expires_at`."""
+    expires_at: int
+    token_id: str
+
+
+def mint(token: AccessToken, keys: KeyRing) -> str:
+    """Sign `token` with the newest key and return the JWT."""
+    claims = {
+        "iss": token.issuer,
+        "sub": token.subject,
+        "aud": token.audience,
+        "client_id": token.client_id,
+        "client_name": token.client_name,
+        "scope": " ".join(sorted(token.scopes)),
+        "groups": sorted(token.groups),
+        "iat": token.issued_at,
+        "exp": token.expires_at,
+        "jti": token.token_id,
+    }
+    header = {"alg": ALGORITHM, "typ": TYPE, "kid": keys.signing.kid}
+    return jws.serialize_compact(
+        header, orjson.dumps(claims), keys.signing.pair, registry=_REGISTRY
+    )
+
+
+def verify(text: str, *, keys: KeyRing, issuer: str, audience: str, now: float) -> AccessToken:
+    """Return what `text` says, signed by us, valid at `now` and made for `audience` alone.
+
+    Raises:
+        Unauthenticated: Anything else; `detail` names the check that failed.
+
+    """
+    claims = _payload(text, keys)
+    for name, kind in _REQUIRED.items():
+        # `type`, not `isinstance`: a JSON true would pass as the integer 1.
+        if type(claims.get(name)) is not kind or claims[name] == "":
+            _refuse(f"claim {name} is missing or malformed")
+    if not all(type(group) is str for group in claims["groups"]):
+        _refuse("claim groups is malformed")
+    # Proof of possession is not checked here, so a bound token is worth nothing (RFC 7800).
+    if "cnf" in claims:
+        _refuse("the token is bound to a key")
+    if claims["iss"] != issuer:
+        _refuse("another issuer")
+    if claims["aud"] != audience:
+        _refuse("another audience")
+    _check_times(claims, now)
+    return _token(claims)
+
+
+def _payload(text: str, keys: KeyRing) -> dict[str, Any]:
+    """Return the claims of a JWT that one of our keys signed."""
+    if len(text) > _LONGEST_TEXT:
+        _refuse("too long")
+    try:
+        data = text.encode("ascii")
+        # The header is judged before the library reads it: exactly three members, so nothing in
+        # it can point to a key elsewhere (RFC 8725 sections 3.1 and 3.10) or ask for extensions.
+        key = _key_of(orjson.loads(urlsafe_b64decode(data.partition(b".")[0])), keys)
+        signed = jws.deserialize_compact(data, key.pair, registry=_REGISTRY)
+        claims = orjson.loads(signed.payload or b"")
+    except (JoseError, ValueError) as error:
+        raise Unauthenticated(_PUBLIC, detail="not a JWT of ours") from error
+    if not isinstance(claims, dict):
+        _refuse("the claims are no object")
+    return claims
+
+
+def _key_of(header: Any, keys: KeyRing) -> Any:
+    if not isinstance(header, dict) or header.keys() != _HEADER:
+        _refuse("the header has missing or foreign members")
+    if header["alg"] != ALGORITHM:
+        _refuse("another algorithm")
+    if header["typ"] != TYPE:
+        _refuse("not an access token")
+    key = keys.find(header["kid"]) if isinstance(header["kid"], str) else None
+    if key is None:
+        _refuse("unknown key")
+    return key
+
+
+def _check_times(claims: dict[str, Any], now: float) -> None:
+    issued, expires, not_before = claims["iat"], claims["exp"], claims.get("nbf", claims["iat"])
+    if type(not_before) is not int:
+        _refuse("claim nbf is malformed")
+    if now >= expires:
+        _refuse("expired")
+    if max(issued, not_before) > now + LEEWAY_S:
+        _refuse("not yet valid")
+    if not 0 < expires - issued <= LONGEST_LIFETIME_S:
+        _refuse("the lifetime is out of bounds")
+
+
+def _token(claims: dict[str, Any]) -> AccessToken:
+    return AccessToken(
+        issuer=claims["iss"],
+        subject=claims["sub"],
+        audience=claims["aud"],
+        client_id=claims["client_id"],
+        client_name=claims["client_name"],
+        scopes=frozenset(claims["scope"].split(" ")),
+        groups=frozenset(claims["groups"]),
+        issued_at=claims["iat"],
+        expires_at=claims["exp"],
+        token_id=claims["jti"],
+    )
+
+
+_PUBLIC = "the access token is not valid for this endpoint"
+
+
+def _refuse(detail: str) -> Never:
+    raise Unauthenticated(_PUBLIC, detail=detail)
