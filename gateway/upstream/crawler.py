@@ -1,0 +1,206 @@
+"""Looks at what every upstream shows, by itself and again and again, and hands it to a sink."""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from gateway.domain._value import value
+from gateway.domain.tools import Kind, Profile, UpstreamId
+from gateway.errors import GatewayError, UnknownTool, UpstreamFailed
+from gateway.ports import CatalogSink, Clock
+from gateway.upstream.client import Conversation, NotSpoken, ServerInfo, converse
+from gateway.upstream.exchange import Exchange
+from gateway.upstream.faults import unusable
+from gateway.upstream.listener import listen
+from gateway.upstream.lists import LISTS, ListLimits, read_list
+from gateway.upstream.settings import UpstreamSettings
+
+_FIRST_RETRY_S: Final = 1.0
+
+_FAILURES = (GatewayError, ValueError)
+"""What a crawl ends with when the upstream, or whoever takes its lists, is not well."""
+
+
+@value
+class CrawlStatus:
+    """How it stands with one upstream, for operators."""
+
+    server: UpstreamId
+    seen_at: float | None
+    """When all its lists were last read, in seconds since the epoch; `None` for never."""
+    error: str
+    """Why the last crawl failed; empty if it did not."""
+    profiles: frozenset[Profile]
+    """The families of revisions it was last heard to speak."""
+
+
+class _Watched:
+    """What the crawler remembers of one upstream."""
+
+    def __init__(self, settings: UpstreamSettings) -> None:
+        # A list needs no work to be done, so chatter ends as soon as silence does.
+        timeouts = replace(settings.timeouts, hard_s=settings.timeouts.idle_s)
+        self.server = settings.server
+        self.wire = settings.limits.wire
+        self.exchange = Exchange(replace(settings, timeouts=timeouts))
+        self.listening = Exchange(settings)
+        self.alone = asyncio.Lock()
+        self.changed = asyncio.Event()
+        self.status = CrawlStatus(
+            server=settings.server, seen_at=None, error="", profiles=frozenset()
+        )
+        self.failures = 0
+        self.crawled = False
+
+
+class Crawler:
+    """Reads the lists of every upstream in every family of revisions that it speaks.
+
+    Crawls are repeated every `recheck_s` seconds, soon after an upstream said, to us or to a
+    client, that a list has changed, and with growing pauses while it fails.
+    """
+
+    def __init__(
+        self,
+        upstreams: Iterable[UpstreamSettings],
+        *,
+        sink: CatalogSink,
+        clock: Clock,
+        recheck_s: float = 900.0,
+        debounce_s: float = 1.0,
+        limits: ListLimits | None = None,
+    ) -> None:
+        """`debounce_s` seconds of announcements become one crawl."""
+        self._watched = {settings.server: _Watched(settings) for settings in upstreams}
+        self._sink = sink
+        self._clock = clock
+        self._recheck_s = recheck_s
+        self._debounce_s = debounce_s
+        self._limits = limits or ListLimits()
+
+    def announce(self, server: UpstreamId, kind: Kind) -> None:  # noqa: ARG002 - the directory's
+        """Note that a list of `server` has changed; all its lists are read again soon."""
+        watched = self._watched.get(server)
+        if watched is not None:
+            watched.changed.set()
+
+    def status(self) -> tuple[CrawlStatus, ...]:
+        """Return how it stands with each upstream, in the order of the configuration."""
+        return tuple(watched.status for watched in self._watched.values())
+
+    async def crawl(self, server: UpstreamId) -> None:
+        """Read all lists of `server` once and hand over each that was read to its end.
+
+        Raises:
+            UnknownTool: No such server.
+            UpstreamFailed: It did not answer, or a list was refused; the others were handed over.
+            CredentialRequired: It wants a credential that we do not hold.
+            GatewayError, ValueError: What the sink raised.
+
+        """
+        watched = self._watched.get(server)
+        if watched is None:
+            raise UnknownTool("There is no such server.", detail=f"server {server!r}")
+        async with watched.alone:
+            watched.crawled = True
+            try:
+                await self._crawl(watched)
+            except _FAILURES as error:
+                watched.failures += 1
+                watched.status = replace(watched.status, error=str(error))
+                raise
+            watched.failures = 0
+            watched.status = replace(watched.status, error="", seen_at=self._clock())
+
+    async def first_pass(self, timeout_s: float) -> None:
+        """Crawl every upstream once; return when all were tried or time is up. Never raises."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s), asyncio.TaskGroup() as group:
+                for server in self._watched:
+                    group.create_task(self._try(server))
+
+    async def run(self) -> None:
+        """Crawl for ever; an upstream that fails disturbs no other. Ends only by cancellation."""
+        async with asyncio.TaskGroup() as group:
+            for watched in self._watched.values():
+                group.create_task(self._watch(watched))
+                for profile in Profile:
+                    group.create_task(self._listen(watched, profile))
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        for watched in self._watched.values():
+            await watched.exchange.aclose()
+            await watched.listening.aclose()
+
+    async def _try(self, server: UpstreamId) -> None:
+        with suppress(*_FAILURES):  # `status` tells it
+            await self.crawl(server)
+
+    async def _watch(self, watched: _Watched) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pause_s(watched)):
+                    await watched.changed.wait()
+                    await asyncio.sleep(self._debounce_s)
+            watched.changed.clear()
+            await self._try(watched.server)
+
+    async def _listen(self, watched: _Watched, profile: Profile) -> None:
+        heard = partial(self.announce, watched.server)
+        clock = asyncio.get_running_loop().time
+        while True:
+            begun = clock()
+            with suppress(NotSpoken, *_FAILURES):  # the next crawl tells what is wrong
+                await listen(watched.listening, profile, watched.wire, heard)
+            # One attempt per `recheck_s`: a stream that lasts is resumed at once, and a server
+            # that offers none is not bothered.
+            await asyncio.sleep(max(_FIRST_RETRY_S, begun + self._recheck_s - clock()))
+
+    def _pause_s(self, watched: _Watched) -> float:
+        if not watched.crawled:
+            return 0.0
+        if watched.failures == 0:
+            return self._recheck_s
+        return min(self._recheck_s, _FIRST_RETRY_S * 2.0 ** min(watched.failures - 1, 32))
+
+    async def _crawl(self, watched: _Watched) -> None:
+        spoken: set[Profile] = set()
+        problems: list[str] = []
+        for profile in (Profile.MODERN, Profile.LEGACY):
+            try:
+                async with converse(watched.exchange, profile, watched.wire) as (
+                    conversation,
+                    info,
+                ):
+                    spoken.add(profile)
+                    problems += await self._hand_over(watched.server, conversation, info)
+            except NotSpoken:
+                continue
+            except UpstreamFailed as error:
+                problems.append(f"{profile}: {error.detail}")
+        watched.status = replace(watched.status, profiles=frozenset(spoken))
+        if problems:
+            raise unusable("; ".join(problems))
+        if not spoken:
+            raise unusable("it speaks no revision that the gateway knows")
+
+    async def _hand_over(
+        self, server: UpstreamId, conversation: Conversation, info: ServerInfo
+    ) -> list[str]:
+        """Give the sink what the conversation shows, and return what was refused."""
+        profile = conversation.profile
+        itself = {"name": info.name, "instructions": info.instructions}
+        await self._sink.seen(server, profile, Kind.SERVER, [itself], info.version)
+        problems = []
+        for kind in LISTS:
+            try:
+                items = await read_list(conversation, info, kind, self._limits)
+            except GatewayError as error:
+                problems.append(f"{profile}: {error.detail}")
+            else:
+                await self._sink.seen(server, profile, kind, items, info.version)
+        return problems

@@ -1,0 +1,51 @@
+"""What the HTTP library raises, in this package's words."""
+
+import aiohttp
+
+from gateway.errors import LimitExceeded, UpstreamFailed
+from gateway.upstream.settings import Timeouts
+
+PUBLIC = "The upstream server gave no usable answer."
+
+Raised = aiohttp.ClientError | TimeoutError
+"""Everything that the library raises for a peer that is slow, gone or not speaking HTTP."""
+
+
+def no_answer(error: Raised, timeouts: Timeouts) -> UpstreamFailed:
+    """Say what happened before there was an answer's head."""
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return _timed_out("connect", f"no connection within {timeouts.connect_s:g} s")
+        case TimeoutError():
+            waited_s = min(timeouts.idle_s, timeouts.hard_s)
+            return _timed_out("first byte", f"no answer within {waited_s:g} s")
+        case _:
+            return _broke(error)
+
+
+def broken_answer(error: Raised, timeouts: Timeouts) -> UpstreamFailed:
+    """Say what happened between an answer's head and its end."""
+    match error:
+        case aiohttp.SocketTimeoutError():
+            return _timed_out("idle", f"no byte for {timeouts.idle_s:g} s")
+        case TimeoutError():
+            return _timed_out("hard maximum", f"no end within {timeouts.hard_s:g} s")
+        case _:
+            return _broke(error)
+
+
+def unusable(detail: str) -> UpstreamFailed:
+    return UpstreamFailed(PUBLIC, detail=detail)
+
+
+def too_large(detail: str) -> LimitExceeded:
+    return LimitExceeded("The upstream server's answer is too large.", detail=detail)
+
+
+def _timed_out(which: str, how: str) -> UpstreamFailed:
+    return UpstreamFailed("The upstream server did not answer in time.", detail=f"{which}: {how}")
+
+
+def _broke(error: Raised) -> UpstreamFailed:
+    # The text of a parser's error quotes the peer's bytes: its name says enough.
+    return unusable(f"connection: {type(error).__name__}")

@@ -1,0 +1,139 @@
+"""Forwarding to an upstream that speaks Streamable HTTP: what was permitted is what is sent."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from functools import partial
+
+from gateway.domain.calls import Call, Form, Permit, RawAnswer
+from gateway.domain.tools import Profile
+from gateway.errors import GatewayError
+from gateway.upstream.exchange import Exchange
+from gateway.upstream.headers import SESSION, Headers, forwarded
+from gateway.upstream.settings import UpstreamSettings
+from gateway.upstream.stream import EventStream
+
+_VERBS = {
+    Form.REQUEST: "POST",
+    Form.NOTIFICATION: "POST",
+    Form.RESPONSE: "POST",
+    Form.STREAM: "GET",
+    Form.END: "DELETE",
+}
+
+_LISTENS = "subscriptions/listen"
+"""The one request whose stream waits for what the server says by itself (MCP 2026-07-28)."""
+
+
+def _nothing() -> None:
+    pass
+
+
+class HttpUpstream:
+    """One upstream. Whatever a permitted message brings about, it brings about once."""
+
+    def __init__(self, settings: UpstreamSettings) -> None:
+        self._exchange = Exchange(settings)
+        self._connect_s = settings.timeouts.connect_s
+        self._cancellations: set[asyncio.Task[None]] = set()
+
+    async def forward(self, permit: Permit) -> RawAnswer:
+        """Send the permit's message and return the answer's head, its body whole or streamed.
+
+        When we give up waiting, an upstream of a legacy revision is told so; one of the stateless
+        revision knows it from the closed connection (MCP 2026-07-28, cancellation).
+
+        Raises:
+            UpstreamFailed: No answer in time, or not one of MCP.
+            CredentialRequired: The upstream wants a credential that we do not hold.
+            LimitExceeded: The answer is larger than the limits allow.
+
+        """
+        call = permit.call
+        message = call.message
+        headers = forwarded(call.headers)
+        if permit.session is not None:
+            headers.append((SESSION, permit.session))
+        return await self._exchange.send(
+            _VERBS[message.form],
+            headers,
+            message.body,
+            listens=message.form is Form.STREAM or message.method == _LISTENS,
+            abandoned=self._on_abandon(permit),
+        )
+
+    async def reject(self, permit: Permit, body: bytes) -> None:
+        """Answer a request of the server's in the client's place, with a JSON-RPC error `body`.
+
+        Raises:
+            UpstreamFailed: It could not be delivered.
+
+        """
+        await self._post_beside(permit, body)
+
+    async def cancel(self, permit: Permit) -> None:
+        """Tell the upstream that nobody waits for this call any more; never raises.
+
+        Sends nothing where closing the stream has said it already, where there is no request to
+        cancel, and for `initialize`, which must not be cancelled (MCP 2025-11-25, cancellation).
+        """
+        if not _is_cancelled_by_message(permit.call):
+            return
+        body = json.dumps(
+            {
+                "jsonrpc": "2.0",
+                "method": "notifications/cancelled",
+                "params": {"requestId": permit.call.message.id, "reason": "nobody waits any more"},
+            }
+        ).encode()
+        try:
+            async with asyncio.timeout(self._connect_s):
+                await self._post_beside(permit, body)
+        except (GatewayError, TimeoutError):
+            # An upstream that cannot be told finds out when it answers.
+            return
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        for task in self._cancellations:
+            task.cancel()
+        await asyncio.gather(*self._cancellations, return_exceptions=True)
+        await self._exchange.aclose()
+
+    async def _post_beside(self, permit: Permit, body: bytes) -> None:
+        answer = await self._exchange.send("POST", _headers_beside(permit), body)
+        if isinstance(answer.body, EventStream):
+            await answer.body.aclose()
+
+    def _on_abandon(self, permit: Permit) -> Callable[[], None]:
+        if not _is_cancelled_by_message(permit.call):
+            return _nothing
+        return partial(self._cancel_soon, permit)
+
+    def _cancel_soon(self, permit: Permit) -> None:
+        # Beside the fault that the caller is about to get, not before it.
+        task = asyncio.create_task(self.cancel(permit))
+        self._cancellations.add(task)
+        task.add_done_callback(self._cancellations.discard)
+
+
+def _is_cancelled_by_message(call: Call) -> bool:
+    return (
+        call.profile is Profile.LEGACY
+        and call.message.form is Form.REQUEST
+        and call.message.method != "initialize"
+    )
+
+
+def _headers_beside(permit: Permit) -> Headers:
+    """Return the header fields of a message of our own that belongs to a client's session."""
+    headers: Headers = [
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+    ]
+    # The revision as the client states it: where it says nothing, the upstream assumes the same
+    # for both of us.
+    headers += [pair for pair in permit.call.headers if pair[0] == "mcp-protocol-version"]
+    if permit.session is not None:
+        headers.append((SESSION, permit.session))
+    return headers

@@ -1,0 +1,94 @@
+"""An upstream's event stream, read one event at a time."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Self
+
+import aiohttp
+
+from gateway.domain.calls import ServerEvent
+from gateway.errors import LimitExceeded
+from gateway.upstream.faults import broken_answer, too_large
+from gateway.upstream.settings import Limits, Timeouts
+from gateway.wire.sse import EventReader
+
+
+class EventStream:
+    """The events of one answer, as they arrive and not sooner: a slow reader slows the upstream.
+
+    Whoever holds it closes it. It closes itself at its end, on a fault, and when the reader is
+    cancelled while it waits.
+    """
+
+    def __init__(
+        self,
+        response: aiohttp.ClientResponse,
+        *,
+        timeouts: Timeouts,
+        limits: Limits,
+        abandoned: Callable[[], None],
+    ) -> None:
+        """`abandoned` is called when we, not the upstream, end the stream before its end."""
+        self._response = response
+        self._timeouts = timeouts
+        self._limits = limits
+        self._abandoned = abandoned
+        self._reader = EventReader(limits.wire)
+        self._ready: deque[ServerEvent] = deque()
+        self._taken_bytes = 0
+        self._ended = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ServerEvent:
+        """Return the next event.
+
+        Raises:
+            UpstreamFailed: The connection broke or the upstream fell silent.
+            LimitExceeded: An event or the stream is larger than the limits allow.
+
+        """
+        while not self._ready:
+            if self._ended:
+                raise StopAsyncIteration
+            self._take(await self._chunk())
+        return self._ready.popleft()
+
+    async def aclose(self) -> None:
+        """Close the connection at once, which cancels a call of the stateless revision.
+
+        Waits for nothing, so that it also works while its caller is being cancelled.
+        """
+        self._response.close()
+
+    async def _chunk(self) -> bytes:
+        usable = False
+        try:
+            chunk = await self._response.content.readany()
+            usable = True
+        except (aiohttp.ClientError, TimeoutError) as error:
+            if isinstance(error, TimeoutError):
+                self._abandoned()
+            raise broken_answer(error, self._timeouts) from error
+        else:
+            return chunk
+        finally:
+            if not usable:
+                self._response.close()
+
+    def _take(self, chunk: bytes) -> None:
+        if not chunk:
+            # What the upstream began and did not end is no event.
+            self._ended = True
+            self._ready.extend(self._reader.finish()[0])
+            return
+        self._taken_bytes += len(chunk)
+        try:
+            self._ready.extend(self._reader.feed(chunk))
+            if self._taken_bytes > self._limits.stream_bytes:
+                raise too_large(f"a stream of more than {self._limits.stream_bytes} bytes")
+        except LimitExceeded:
+            self._response.close()
+            self._abandoned()
+            raise

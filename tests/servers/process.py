@@ -1,0 +1,98 @@
+"""Real upstream servers as child processes: started on a free loopback port, and ended."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+EVERYTHING = ROOT / "tests/node/node_modules/@modelcontextprotocol/server-everything/dist/index.js"
+
+
+class StartFailed(Exception):
+    """A server did not listen in time; the text ends with what it printed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningServer:
+    """A server that accepts connections."""
+
+    url: str
+    """Of its MCP endpoint."""
+    origin: str
+    log: Path
+    """What it printed; kept where the caller asked for it."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def everything(logs: Path, *, port: int | None = None) -> Iterator[RunningServer]:
+    """Run the reference server with every feature of the legacy revisions."""
+    port = port or free_port()
+    command = ["node", "-r", str(HERE / "loopback.cjs"), str(EVERYTHING), "streamableHttp"]
+    with _running(command, {"PORT": str(port)}, port, logs / f"everything-{port}.log") as server:
+        yield server
+
+
+@contextmanager
+def notes(logs: Path, *, port: int | None = None) -> Iterator[RunningServer]:
+    """Run the notes server, which speaks both families of revisions."""
+    port = port or free_port()
+    command = [sys.executable, "-m", "tests.servers.notes", "--port", str(port)]
+    with _running(command, {}, port, logs / f"notes-{port}.log") as server:
+        yield server
+
+
+@contextmanager
+def _running(
+    command: Sequence[str], environment: Mapping[str, str], port: int, log: Path
+) -> Iterator[RunningServer]:
+    origin = f"http://127.0.0.1:{port}"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            _wait_until_it_listens(process, port, log)
+            yield RunningServer(url=f"{origin}/mcp", origin=origin, log=log)
+        finally:
+            _end(process)
+
+
+def _wait_until_it_listens(
+    process: subprocess.Popen[bytes], port: int, log: Path, patience_s: float = 60.0
+) -> None:
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise StartFailed(f"{log.name}:\n{log.read_text(errors='replace')[-4000:]}")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
