@@ -1,0 +1,275 @@
+"""Stages 2 to 7: from a claim to a permit."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.domain._value import value
+from gateway.domain.calls import AccessRequest, Call, Form, Permit
+from gateway.domain.decisions import Duty, Verdict
+from gateway.domain.flow import FlowReview, Run, Task
+from gateway.domain.identity import Principal
+from gateway.domain.labels import ServerRule, Tenant
+from gateway.domain.tools import Kind, Pin, PinStatus, Target, UpstreamId
+from gateway.errors import Denied, InsufficientScope, PinMismatch, UnknownTool
+from gateway.flow.review import review
+from gateway.pins.verify import verify
+from gateway.pipeline.conversations import Conversations
+from gateway.pipeline.decide import Subject, call_question, permit_for, protocol_permit, told
+from gateway.pipeline.limits import CallLimits
+from gateway.pipeline.memory import ProvenanceMemory
+from gateway.pipeline.trail import Trail
+from gateway.pipeline.visibility import Visibility
+from gateway.ports import Authenticator, Clock, PinStore, PolicyEngine, RunStore
+from gateway.wire.operations import (
+    LISTEN,
+    Handling,
+    Operation,
+    completed,
+    judge,
+    scopes_of,
+    subscribed,
+    target_name,
+)
+from gateway.wire.param_headers import require_params_agree
+from gateway.wire.session import not_found, unseal
+
+_IMPLIED = {"tools:call": ("tools:list",)}
+"""Whoever may call tools may see which (MCP 2026-07-28, scopes: hierarchies count)."""
+
+
+@value
+class Rules:
+    """What the configuration says of servers, of people and of what is ours."""
+
+    servers: Mapping[UpstreamId, ServerRule]
+    tenant: Tenant
+    roles: Mapping[str, frozenset[str]]
+    """Role -> groups whose members have it."""
+
+    def roles_of(self, groups: frozenset[str]) -> tuple[str, ...]:
+        """Return the roles that members of `groups` have."""
+        return tuple(name for name, members in self.roles.items() if members & groups)
+
+
+class Admission:
+    """Decides whether a call may go out. Only asks and reads: nothing is sent or changed here."""
+
+    def __init__(
+        self,
+        *,
+        authenticator: Authenticator,
+        runs: RunStore,
+        pins: PinStore,
+        policy: PolicyEngine,
+        visibility: Visibility,
+        rules: Rules,
+        memory: ProvenanceMemory,
+        conversations: Conversations,
+        limits: CallLimits,
+        seal_key: bytes,
+        clock: Clock,
+    ) -> None:
+        self._authenticator = authenticator
+        self._runs = runs
+        self._pins = pins
+        self._policy = policy
+        self._visibility = visibility
+        self._rules = rules
+        self._memory = memory
+        self._conversations = conversations
+        self._limits = limits
+        self._seal_key = seal_key
+        self._clock = clock
+
+    async def permit(self, call: Call, trail: Trail) -> Permit:
+        """Carry `call` from stage 2 to stage 7.
+
+        Raises:
+            GatewayError: The refusal or the fault that ends it.
+
+        """
+        principal = self._authenticator.authenticate(call.credential, call.endpoint)
+        trail.principal(principal, self._rules.roles_of(principal.groups))
+        operation = _operation(call)
+        if call.message.form is Form.REQUEST:
+            self._limits.take(principal.key)
+        session = self._unsealed(call, principal)
+        run = trail.run(await self._runs.of(principal, session))
+        if call.message.form is Form.RESPONSE:
+            self._conversations.require_asked(call, session)
+        if operation is None or operation.handling is Handling.PROTOCOL:
+            if operation is not None:
+                await self._require_protocol(call, principal, operation)
+            return trail.permit(
+                protocol_permit(
+                    call,
+                    principal,
+                    run,
+                    session,
+                    id_=trail.decision_id,
+                    policy_digest=self._policy.digest,
+                )
+            )
+        target, pin = await self._resolve(call, principal, operation, trail)
+        access = await self._access(call, principal, run, target, pin)
+        trail.sources(access.run)
+        decision = trail.decision(await self._policy.evaluate(access.asked))
+        permit = permit_for(access, decision, session)
+        self._meet_rate_limits(permit)
+        return permit
+
+    def _unsealed(self, call: Call, principal: Principal) -> str | None:
+        """Return the upstream's own session id; a seal opens for its own principal only."""
+        if call.session is None:
+            return None
+        session = unseal(self._seal_key, call.server, principal.key, call.session)
+        if session is None:
+            raise not_found(call.message.id)
+        return session
+
+    async def _resolve(
+        self, call: Call, principal: Principal, operation: Operation, trail: Trail
+    ) -> tuple[Target, Pin]:
+        """Find what is called (stage 4); what the principal could never call, it cannot find."""
+        params = call.message.params
+        kind = operation.kind or Kind.SERVER
+        target = Target(server=call.server, kind=kind, name=target_name(operation, params))
+        pin = self._pins.find(pin_target(target, params), call.profile)
+        trail.target(target, pin, params.get("arguments") or {})
+        if pin is not None:
+            (visible,) = await self._visibility.of(call, principal, [(target, pin)])
+            if visible:
+                return target, pin
+        raise UnknownTool(f"there is no {target.kind.value.replace('_', ' ')} of this name")
+
+    async def _require_protocol(
+        self, call: Call, principal: Principal, operation: Operation
+    ) -> None:
+        """Hold the protocol's own messages to their scopes, and a subscription to what is visible."""
+        params = call.message.params
+        needed = scopes_of(operation, params)
+        held = principal.scopes | {i for s in principal.scopes for i in _IMPLIED.get(s, ())}
+        if not held.issuperset(needed):
+            raise InsufficientScope("the token lacks a scope", scopes=needed)
+        if operation.method != LISTEN or not (uris := subscribed(params)):
+            return
+        server = Target(server=call.server, kind=Kind.SERVER, name=call.server)
+        pin = self._pins.find(server, call.profile)
+        targets = [Target(server=call.server, kind=Kind.RESOURCE, name=uri) for uri in uris]
+        if pin is None or not all(
+            await self._visibility.of(call, principal, [(target, pin) for target in targets])
+        ):
+            raise UnknownTool("there is no resource of this name")
+
+    async def _access(
+        self, call: Call, principal: Principal, run: Run, target: Target, pin: Pin
+    ) -> AccessRequest:
+        """Verify the pin (stage 5) and review the flow (stage 6)."""
+        try:
+            pinned = verify(pin.target, pin)
+        except PinMismatch:
+            await self._require_otherwise_allowed(call, principal, run, target, pin)
+            raise
+        if target.kind is Kind.TOOL:
+            require_params_agree(
+                call.headers,
+                call.message.params.get("arguments") or {},
+                pinned.manifest.definition,
+                rpc_id=call.message.id,
+            )
+        subject = self._subject(target, pin)
+        flow = self._review(call, principal, run, subject)
+        return AccessRequest(
+            call=call,
+            principal=principal,
+            run=run,
+            target=target,
+            effect=subject.effect,
+            pinned=pinned,
+            review=flow,
+            asked=self._question(call, principal, run, subject, flow),
+        )
+
+    async def _require_otherwise_allowed(
+        self, call: Call, principal: Principal, run: Run, target: Target, pin: Pin
+    ) -> None:
+        """Return if all that stands against the call is its pin.
+
+        That a definition waits or has changed is told only to whoever might have called it.
+        """
+        subject = self._subject(target, pin, suppose=PinStatus.APPROVED)
+        flow = self._review(call, principal, run, subject)
+        decision = await self._policy.evaluate(self._question(call, principal, run, subject, flow))
+        if decision.verdict is Verdict.DENY:
+            raise Denied("policy does not allow this call", reasons=told(decision))
+
+    def _subject(self, target: Target, pin: Pin, suppose: PinStatus | None = None) -> Subject:
+        rule = self._rules.servers[target.server].tool(target.name)
+        return Subject.of(target, rule, pin, suppose=suppose)
+
+    def _review(self, call: Call, principal: Principal, run: Run, subject: Subject) -> FlowReview:
+        return review(
+            run=run,
+            rule=subject.rule,
+            effect=subject.effect,
+            arguments=call.message.params.get("arguments") or {},
+            provenance=self._memory.of(run.id),
+            tenant=self._rules.tenant,
+            task=_task(call, principal),
+        )
+
+    def _question(
+        self, call: Call, principal: Principal, run: Run, subject: Subject, flow: FlowReview
+    ) -> Mapping[str, Any]:
+        return call_question(
+            call,
+            principal,
+            subject,
+            run=run.id,
+            arguments=call.message.params.get("arguments") or {},
+            review=flow,
+            task=_task(call, principal),
+            now=self._clock(),
+        )
+
+    def _meet_rate_limits(self, permit: Permit) -> None:
+        for obligation in permit.decision.obligations:
+            if obligation.duty is Duty.RATE_LIMIT and permit.access is not None:
+                key = f"{permit.principal.key}|{permit.access.target}"
+                self._limits.take(key, obligation.detail["calls_per_minute"])
+
+
+def _operation(call: Call) -> Operation | None:
+    """Return the row of the call's method; `None` for what has none: a response, GET, DELETE."""
+    if call.message.form not in (Form.REQUEST, Form.NOTIFICATION):
+        return None
+    return judge(call.message, call.profile)
+
+
+def pin_target(target: Target, params: Mapping[str, Any]) -> Target:
+    """Return whose pin stands for `target`: its own, a completion's prompt or template.
+
+    A single resource has no definition of its own to approve: the server's pin stands for it, as
+    it does for a request of the server's.
+    """
+    match target.kind:
+        case Kind.TOOL | Kind.PROMPT | Kind.TEMPLATE | Kind.SERVER:
+            return target
+        case Kind.COMPLETION:
+            kind, name = completed(params)
+            return Target(server=target.server, kind=kind, name=name)
+        case Kind.RESOURCE | Kind.SERVER_REQUEST:
+            return Target(server=target.server, kind=Kind.SERVER, name=target.server)
+
+
+def _task(call: Call, principal: Principal) -> Task | None:
+    """Return the user's task, if a host declares it that an administrator trusts to."""
+    if not principal.trusted_host:
+        return None
+    meta = call.message.params.get("_meta")
+    declared = meta.get("douane/task") if isinstance(meta, dict) else None
+    if not isinstance(declared, dict) or not isinstance(declared.get("prompt"), str):
+        return None
+    tools = declared.get("tools")
+    named = tuple(t for t in tools if isinstance(t, str)) if isinstance(tools, list) else None
+    return Task(prompt=declared["prompt"], tools=named)

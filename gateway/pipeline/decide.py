@@ -1,0 +1,197 @@
+"""From an access request to a permit, or to a reason why not.
+
+Every engine gets the same question, which is built here and only here, and permits are made here
+and only here.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from gateway.domain._value import value
+from gateway.domain.calls import AccessRequest, Call, Permit
+from gateway.domain.decisions import Decision, Duty, Phase, Reason, Verdict
+from gateway.domain.flow import FlowReview, Run, RunId, Task
+from gateway.domain.identity import Principal
+from gateway.domain.labels import Effect, ToolRule
+from gateway.domain.tools import Kind, Manifest, Pin, PinStatus, Target
+from gateway.errors import ApprovalRequired, Denied, InsufficientScope
+from gateway.flow.effects import effect_of
+from gateway.flow.review import flow_input
+
+
+@value
+class Subject:
+    """What a question is about: a target, what it does, and its pin as it is to be told."""
+
+    target: Target
+    rule: ToolRule
+    effect: Effect | None
+    pin: Pin
+    status: PinStatus
+    """The pin's own, or the one to suppose."""
+
+    @classmethod
+    def of(
+        cls, target: Target, rule: ToolRule, pin: Pin, *, suppose: PinStatus | None = None
+    ) -> Self:
+        """Make the subject of a question about `target`, which `pin` stands for.
+
+        With `suppose` the question is what policy would say if the pin had that status.
+        """
+        effect = _effect(rule, pin.approved) if target.kind is Kind.TOOL else None
+        return cls(target=target, rule=rule, effect=effect, pin=pin, status=suppose or pin.status)
+
+
+def _effect(rule: ToolRule, approved: Manifest | None) -> Effect:
+    # What nobody approved must not speak for itself, so its annotations count for nothing.
+    return (rule.effect or Effect.DESTROY) if approved is None else effect_of(rule, approved)
+
+
+def question(
+    phase: Phase,
+    call: Call,
+    principal: Principal,
+    run: RunId | None,
+    subject: Subject,
+    *,
+    now: float,
+) -> dict[str, Any]:
+    """Build what every phase asks: the contract's input without `arguments` and `flow`."""
+    approved = subject.pin.approved
+    manifest = approved or subject.pin.observed
+    return {
+        "version": 1,
+        "phase": phase.value,
+        "method": call.message.method,
+        "principal": _principal(principal),
+        "origin": {
+            "kind": call.origin.value,
+            "run": run or "",
+            "parent": call.parent,
+            "seq": 0,
+            "script_sha256": None,
+            "grants": [],
+        },
+        "target": {
+            "server": subject.target.server,
+            "kind": subject.target.kind.value,
+            "name": subject.target.name,
+            "effect": "" if subject.effect is None else subject.effect.value,
+            "annotations": {} if approved is None else approved.annotations,
+            "pin": {
+                "digest": str(manifest.digest),
+                "status": subject.status.value,
+                "approved_by": subject.pin.approved_by,
+            },
+        },
+        "task": {"prompt": None, "tools": None},
+        "approval": None,
+        "context": {
+            "time": datetime.fromtimestamp(now, UTC).isoformat().replace("+00:00", "Z"),
+            "ip": call.source_ip,
+            "revision": call.revision,
+            "endpoint": call.endpoint,
+        },
+        "result": None,
+    }
+
+
+def call_question(
+    call: Call,
+    principal: Principal,
+    subject: Subject,
+    *,
+    run: RunId,
+    arguments: Mapping[str, Any],
+    review: FlowReview,
+    task: Task | None,
+    now: float,
+) -> dict[str, Any]:
+    """Build the question of phase `call`."""
+    asked = question(Phase.CALL, call, principal, run, subject, now=now)
+    asked["arguments"] = arguments
+    asked["flow"] = flow_input(review)
+    if task is not None:
+        asked["task"] = {"prompt": task.prompt, "tools": task.tools}
+    return asked
+
+
+def result_question(asked: Mapping[str, Any], review: FlowReview, result: Any) -> dict[str, Any]:
+    """Build the question of phase `result` from the one that the call was decided on."""
+    return {**asked, "phase": Phase.RESULT.value, "flow": flow_input(review), "result": result}
+
+
+def _principal(principal: Principal) -> dict[str, Any]:
+    return {
+        "sub": principal.subject,
+        "iss": principal.issuer,
+        "groups": sorted(principal.groups),
+        "scopes": sorted(principal.scopes),
+        "client": {"id": principal.client_id, "name": principal.client_name},
+    }
+
+
+def permit_for(access: AccessRequest, decision: Decision, session: str | None) -> Permit:
+    """Permit `access` if `decision` allows it and what it asks of the token is met.
+
+    Raises:
+        Denied: Policy says no.
+        ApprovalRequired: Policy wants a person's word first.
+        InsufficientScope: The token lacks a scope that policy asks for.
+
+    """
+    require_allow(decision, access.principal)
+    return Permit(
+        call=access.call,
+        principal=access.principal,
+        run=access.run,
+        decision=decision,
+        access=access,
+        session=session,
+    )
+
+
+def require_allow(decision: Decision, principal: Principal) -> None:
+    """Return if `decision` allows, and what it asks of the token is met; raise why not otherwise."""
+    _require_step_up(decision, principal)
+    match decision.verdict:
+        case Verdict.ALLOW:
+            return
+        case Verdict.ASK:
+            raise ApprovalRequired("a person must approve this call first", reasons=told(decision))
+        case Verdict.DENY:
+            raise Denied("policy does not allow this call", reasons=told(decision))
+
+
+def told(decision: Decision) -> list[tuple[str, str]]:
+    """Return the decision's reasons as an error carries them to the caller."""
+    return [(reason.code, reason.message) for reason in decision.reasons]
+
+
+def _require_step_up(decision: Decision, principal: Principal) -> None:
+    for obligation in decision.obligations:
+        if obligation.duty is Duty.REQUIRE_STEP_UP:
+            needed = obligation.detail["scopes"]
+            if not principal.scopes.issuperset(needed):
+                raise InsufficientScope("the token lacks a scope", scopes=needed)
+
+
+def protocol_permit(
+    call: Call, principal: Principal, run: Run, session: str | None, *, id_: str, policy_digest: str
+) -> Permit:
+    """Permit one of the protocol's own messages, which have no target to decide about.
+
+    A handshake, a ping, a notification, the frame of a list: that the token is one for this
+    endpoint is all they need. What a list shows, and every request of the server's on a stream,
+    is decided one by one when it comes.
+    """
+    decision = Decision(
+        id=id_,
+        verdict=Verdict.ALLOW,
+        reasons=(Reason(code="protocol", message="a message of the protocol itself"),),
+        policy_digest=policy_digest,
+    )
+    return Permit(
+        call=call, principal=principal, run=run, decision=decision, access=None, session=session
+    )

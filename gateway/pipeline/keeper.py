@@ -1,0 +1,174 @@
+"""Compares what upstreams show with what a person approved, and writes down what changed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.domain.tools import (
+    Disposition,
+    Kind,
+    Manifest,
+    Pin,
+    Profile,
+    Sighting,
+    Target,
+    UpstreamId,
+)
+from gateway.errors import PolicyUnavailable
+from gateway.pins.catalog import Rejected, read_list
+from gateway.pins.diff import classify
+from gateway.ports import AuditLog, Clock, PinStore, PolicyEngine
+
+
+class PinKeeper:
+    """The one way a sighting reaches the pins, whoever saw it: the crawler or a relayed list."""
+
+    def __init__(
+        self,
+        *,
+        pins: PinStore,
+        policy: PolicyEngine,
+        audit: AuditLog,
+        clock: Clock,
+        new_id: Callable[[], str],
+        exclude_meta: frozenset[str] = frozenset(),
+    ) -> None:
+        self._pins = pins
+        self._policy = policy
+        self._audit = audit
+        self._clock = clock
+        self._new_id = new_id
+        self._exclude_meta = exclude_meta
+        self._versions: dict[tuple[UpstreamId, Profile], str] = {}
+        self._told: set[tuple[str, str, str]] = set()
+
+    async def seen(
+        self,
+        server: UpstreamId,
+        profile: Profile,
+        kind: Kind,
+        items: Sequence[Mapping[str, Any]],
+        server_version: str,
+    ) -> None:
+        """Take note of a whole list of `kind`, as the crawler read it."""
+        await self.compare(server, profile, kind, items, server_version)
+
+    async def compare(
+        self,
+        server: UpstreamId,
+        profile: Profile,
+        kind: Kind,
+        items: Sequence[Any],
+        server_version: str = "",
+    ) -> list[Target]:
+        """Take note of `items`, durably, and return the targets they are for, in their order.
+
+        An item that cannot be pinned, because it is malformed or ambiguous, has no target.
+
+        Raises:
+            AuditUnavailable: A change could not be recorded; nothing of it was stored.
+
+        """
+        if server_version:
+            self._versions[server, profile] = server_version
+        reading = read_list(
+            server,
+            profile,
+            kind,
+            items,
+            self._versions.get((server, profile), ""),
+            exclude_meta=self._exclude_meta,
+            approved=self._approved_names(server, profile, kind),
+        )
+        await self._tell_rejected(server, kind, reading.rejected)
+        changed = [manifest for manifest in reading.manifests if self._is_news(manifest)]
+        if changed:
+            await self._note(changed)
+        return [manifest.target for manifest in reading.manifests]
+
+    def _approved_names(self, server: UpstreamId, profile: Profile, kind: Kind) -> frozenset[str]:
+        return frozenset(
+            pin.target.name
+            for pin in self._pins.all(server)
+            if pin.approved is not None and pin.profile is profile and pin.target.kind is kind
+        )
+
+    def _is_news(self, manifest: Manifest) -> bool:
+        pin = self._pins.find(manifest.target, manifest.profile)
+        return pin is None or pin.observed.digest != manifest.digest
+
+    async def _note(self, manifests: Sequence[Manifest]) -> None:
+        now = self._clock()
+        sightings = []
+        for manifest in manifests:
+            pin = self._pins.find(manifest.target, manifest.profile)
+            question = _question(pin, manifest)
+            disposition = await self._disposition(question)
+            await self._audit.append(self._record(manifest, question, disposition, now))
+            sightings.append(Sighting(manifest=manifest, disposition=disposition, seen_at=now))
+        await self._pins.observe(sightings)
+
+    async def _disposition(self, question: Mapping[str, Any]) -> Disposition:
+        # `data.douane.pin` is a convenience; without an answer a person decides.
+        try:
+            return Disposition(await self._policy.judge_pin(question))
+        except (PolicyUnavailable, ValueError):
+            return Disposition.HOLD
+
+    async def _tell_rejected(
+        self, server: UpstreamId, kind: Kind, rejected: Sequence[Rejected]
+    ) -> None:
+        """Record each item that cannot be pinned once, not at every list that repeats it."""
+        for item in rejected:
+            key = (server, item.name, item.reason)
+            if key not in self._told:
+                fields = {
+                    "server": server,
+                    "target": item.name,
+                    "code": "unpinnable",
+                    "verdict": "deny",
+                    "reasons": [{"code": f"{kind.value}_refused", "message": item.reason}],
+                }
+                await self._audit.append(
+                    AuditRecord(
+                        kind=RecordKind.PIN, time=self._clock(), id=self._new_id(), fields=fields
+                    )
+                )
+                self._told.add(key)
+
+    def _record(
+        self,
+        manifest: Manifest,
+        question: Mapping[str, Any],
+        disposition: Disposition,
+        now: float,
+    ) -> AuditRecord:
+        change = question["change"]
+        message = f"tier {change['tier']}; {', '.join(change['fields'][:20]) or 'whole definition'}"
+        fields = {
+            "server": manifest.target.server,
+            "target": manifest.target.name,
+            "method": manifest.target.kind.value,
+            "pin_digest": str(manifest.digest),
+            "code": "observed" if change["tier"] == "new" else "changed",
+            "verdict": disposition.value,
+            "policy_digest": self._policy.digest,
+            "reasons": [{"code": f"tier_{change['tier']}", "message": message}],
+        }
+        return AuditRecord(kind=RecordKind.PIN, time=now, id=self._new_id(), fields=fields)
+
+
+def _question(pin: Pin | None, manifest: Manifest) -> dict[str, Any]:
+    """Build what `data.douane.pin` is asked: compared with what a person approved, if anyone did."""
+    before = None if pin is None else pin.approved or pin.observed
+    change = classify(before, manifest)
+    return {
+        "server": manifest.target.server,
+        "item": {
+            "kind": manifest.target.kind.value,
+            "name": manifest.target.name,
+            "profile": manifest.profile.value,
+            "digest": str(manifest.digest),
+        },
+        "change": change.words,
+    }

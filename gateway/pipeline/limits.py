@@ -1,0 +1,40 @@
+"""How many calls a principal may make: token buckets, in this process's memory."""
+
+from collections import OrderedDict
+
+from gateway.errors import RateLimited
+from gateway.ports import Clock
+
+_MOST_BUCKETS = 50_000
+
+
+class CallLimits:
+    """One bucket for each key; a bucket holds a minute's calls and fills evenly.
+
+    Forgetting the least recently used bucket beyond 50,000 keys is the price of a bound; whoever
+    can make that many principals was given them by an administrator.
+    """
+
+    def __init__(self, *, calls_per_minute: int, clock: Clock) -> None:
+        self._calls_per_minute = calls_per_minute
+        self._clock = clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, key: str, calls_per_minute: int | None = None) -> None:
+        """Take one call from the bucket of `key`.
+
+        Raises:
+            RateLimited: It is empty.
+
+        """
+        size = calls_per_minute or self._calls_per_minute
+        now = self._clock()
+        level, then = self._buckets.pop(key, (float(size), now))
+        # A clock that jumps back fills nothing.
+        level = min(float(size), level + max(0.0, now - then) * size / 60)
+        if level < 1:
+            self._buckets[key] = (level, now)
+            raise RateLimited(f"more than {size} calls a minute; wait a little and try again")
+        self._buckets[key] = (level - 1, now)
+        if len(self._buckets) > _MOST_BUCKETS:
+            self._buckets.popitem(last=False)

@@ -1,0 +1,140 @@
+"""The one path of a call."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from gateway.domain.audit import RecordKind
+from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
+from gateway.domain.flow import Run
+from gateway.errors import AuditUnavailable, Fault, GatewayError, UpstreamFailed
+from gateway.pipeline.admission import Admission
+from gateway.pipeline.labels import Labeller
+from gateway.pipeline.release import Release
+from gateway.pipeline.streams import StreamRelay
+from gateway.pipeline.trail import Trail, outcome_kind
+from gateway.ports import AuditLog, Clock, RunStore, UpstreamDirectory
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.replies import Challenge, refuse
+from gateway.wire.server_message import read_server_message
+from gateway.wire.session import seal
+
+logger = logging.getLogger(__name__)
+
+
+class Pipeline:
+    """Carries a call from claim to reply, the same way wherever it came from."""
+
+    def __init__(
+        self,
+        *,
+        admission: Admission,
+        release: Release,
+        streams: StreamRelay,
+        labels: Labeller,
+        runs: RunStore,
+        upstreams: UpstreamDirectory,
+        audit: AuditLog,
+        challenge: Callable[[str], tuple[str, tuple[str, ...]]],
+        seal_key: bytes,
+        limits: WireLimits,
+        clock: Clock,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._admission = admission
+        self._release = release
+        self._streams = streams
+        self._labels = labels
+        self._runs = runs
+        self._upstreams = upstreams
+        self._audit = audit
+        self._challenge = challenge
+        self._seal_key = seal_key
+        self._limits = limits
+        self._clock = clock
+        self._new_id = new_id
+
+    async def handle(self, call: Call) -> Reply:
+        """Carry `call` to its reply. A no is a reply too: this raises nothing of ours."""
+        trail = Trail(call, clock=self._clock, new_id=self._new_id)
+        try:
+            permit = await self._admission.permit(call, trail)  # 2 to 7
+            entry = await self._audit.append(trail.intent())  # 8
+            trail.intent_index = entry.leaf_index
+            answer = await self._upstreams.of(call.server).forward(permit)  # 9
+            return await self._reply(permit, answer, trail)  # 10 to 12
+        except GatewayError as error:
+            return await self._refuse(call, trail, error)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._abandon(trail))
+            raise
+        except Exception:
+            logger.exception("call %s met a bug", call.id)
+            return await self._refuse(call, trail, Fault("the gateway failed"))
+
+    async def refuse(self, call: Call, error: GatewayError) -> Reply:
+        """Refuse what never became a call that could be carried; recorded like any refusal."""
+        trail = Trail(call, clock=self._clock, new_id=self._new_id)
+        return await self._refuse(call, trail, error)
+
+    async def _reply(self, permit: Permit, answer: RawAnswer, trail: Trail) -> Reply:
+        run = await self._labels.raise_for_result(permit, trail.intent_index)
+        trail.label(run.label)
+        headers = await self._headers(permit, answer)
+        if not isinstance(answer.body, bytes):
+            events = self._streams.relay(permit, answer.body, run, trail)
+            return Reply(status=answer.status, headers=headers, body=events)
+        body = await self._whole(permit, answer.status, answer.body, run, trail)
+        trail.answer(answer.status, answer.body)
+        await self._audit.append(trail.outcome(outcome_kind(permit)))
+        return Reply(status=answer.status, headers=headers, body=body)
+
+    async def _whole(
+        self, permit: Permit, status: int, body: bytes, run: Run, trail: Trail
+    ) -> bytes:
+        """Return what the caller may see of a body that came whole."""
+        if not body:
+            if permit.call.message.form is Form.REQUEST:
+                raise UpstreamFailed("the upstream server gave no answer", detail=f"HTTP {status}")
+            return body
+        message = read_server_message(body, self._limits)
+        if message.error is not None and message.id is None:
+            # The upstream could not read which request this is; its code tells the client what
+            # era it speaks (MCP 2026-07-28, versioning).
+            return self._release.error(permit, message, body)
+        return await self._release.response(permit, message, body, run, trail)
+
+    async def _headers(self, permit: Permit, answer: RawAnswer) -> tuple[tuple[str, str], ...]:
+        """Return the reply's header fields; a session that was just minted is sealed and opened."""
+        if answer.session is None:
+            return answer.headers
+        principal = permit.principal
+        if answer.session != permit.session:
+            await self._runs.open(principal, answer.session)
+        sealed = seal(self._seal_key, permit.call.server, principal.key, answer.session)
+        return (*answer.headers, ("mcp-session-id", sealed))
+
+    async def _refuse(self, call: Call, trail: Trail, error: GatewayError) -> Reply:
+        """Give out a refusal once its one record is durable; unrecorded, it says only that."""
+        trail.error(error)
+        try:
+            await self._audit.append(trail.outcome(_refusal_kind(error)))
+        except AuditUnavailable as unrecorded:
+            error = unrecorded
+        url, scopes = self._challenge(call.endpoint)
+        challenge = Challenge(
+            resource_metadata=url, scopes=scopes, token_sent=call.credential is not None
+        )
+        return refuse(error, call.message, call.profile, challenge, decision_id=trail.decision_id)
+
+    async def _abandon(self, trail: Trail) -> None:
+        trail.unknown("client_gone", "the caller did not wait for the answer")
+        try:
+            await self._audit.append(trail.outcome())
+        except AuditUnavailable:
+            # Nobody waits for an answer that this record had to precede.
+            logger.warning("an abandoned call could not be recorded; its intent stands alone")
+
+
+def _refusal_kind(error: GatewayError) -> RecordKind:
+    return RecordKind.AUTH if error.code == "unauthenticated" else RecordKind.OUTCOME

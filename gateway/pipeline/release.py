@@ -1,0 +1,184 @@
+"""Stages 10 and 11 on one message: what an upstream said becomes what the caller may see."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.domain.calls import AccessRequest, Form, Permit
+from gateway.domain.decisions import Decision, Duty, Obligation
+from gateway.domain.flow import FlowReview, Run, Source
+from gateway.domain.tools import Kind, PinStatus, Target
+from gateway.errors import UpstreamFailed
+from gateway.pipeline.admission import Rules
+from gateway.pipeline.decide import require_allow, result_question
+from gateway.pipeline.filter import meet
+from gateway.pipeline.labels import Labeller
+from gateway.pipeline.lists import ListFilter
+from gateway.pipeline.memory import ProvenanceMemory
+from gateway.pipeline.serverside import ServerRequests
+from gateway.pipeline.trail import Trail
+from gateway.ports import PinStore, PolicyEngine
+from gateway.wire.operations import Operation, Sender, find
+from gateway.wire.server_message import (
+    ServerMessage,
+    with_instructions,
+    with_items,
+    with_member,
+)
+
+_REWRITES = frozenset({Duty.REDACT, Duty.TRUNCATE, Duty.DROP_STRUCTURED})
+
+
+def require_answer(permit: Permit, message: ServerMessage) -> None:
+    """Return if `message` answers the permit's own request.
+
+    Raises:
+        UpstreamFailed: It answers another one, or nothing. 1 and "1" are different ids (JSON-RPC
+            2.0 section 4).
+
+    """
+    asked = permit.call.message.id
+    if (
+        message.form is not Form.RESPONSE
+        or message.id != asked
+        or type(message.id) is not type(asked)
+    ):
+        raise UpstreamFailed(
+            "the upstream server answered another request", detail=f"id {message.id!r}"
+        )
+
+
+class Release:
+    def __init__(
+        self,
+        *,
+        policy: PolicyEngine,
+        pins: PinStore,
+        rules: Rules,
+        lists: ListFilter,
+        labels: Labeller,
+        memory: ProvenanceMemory,
+        requests: ServerRequests,
+    ) -> None:
+        self._policy = policy
+        self._pins = pins
+        self._rules = rules
+        self._lists = lists
+        self._labels = labels
+        self._memory = memory
+        self._requests = requests
+
+    async def response(
+        self, permit: Permit, message: ServerMessage, data: bytes, run: Run, trail: Trail
+    ) -> bytes:
+        """Return the response that the caller may see: `data` itself, where nothing changes it.
+
+        `run` is the permit's after stage 10; `data` is what `message` was read from.
+
+        Raises:
+            UpstreamFailed: It answers another request than the permit's.
+            GatewayError: Policy refuses the result, or cannot say.
+
+        """
+        require_answer(permit, message)
+        if message.error is not None:
+            return self.error(permit, message, data)
+        result = message.result or {}
+        if permit.access is not None:
+            return await self._content(
+                permit, permit.access, message=message, data=data, run=run, trail=trail
+            )
+        operation = find(Sender.CLIENT, permit.call.message.method)
+        if operation is not None and operation.lists is not None:
+            return await self._list(permit, operation, message, trail)
+        if "instructions" in result:
+            return self._greeting(permit, message)
+        return data
+
+    def error(self, permit: Permit, message: ServerMessage, data: bytes) -> bytes:
+        """Return an error with the call's obligations met: its text is as much the upstream's."""
+        return _rewritten(permit.decision.obligations, message, "error", data)
+
+    def notification(self, permit: Permit, message: ServerMessage, data: bytes) -> bytes:
+        """Return a notification with the call's obligations met on what it carries."""
+        return _rewritten(permit.decision.obligations, message, "params", data)
+
+    async def _content(
+        self,
+        permit: Permit,
+        access: AccessRequest,
+        *,
+        message: ServerMessage,
+        data: bytes,
+        run: Run,
+        trail: Trail,
+    ) -> bytes:
+        """Judge a result (policy's phase `result`), remember it, and meet what was asked of it."""
+        result = message.result or {}
+        if result.get("resultType") == "input_required":
+            await self._judge_inputs(permit, result)
+        flow = FlowReview(label=run.label, sources=run.sources)
+        decision = await self._policy.evaluate(result_question(access.asked, flow, result))
+        trail.result_decision(decision)
+        require_allow(decision, permit.principal)
+        await self._raise(permit, decision, trail)
+        target = access.target
+        rule = self._rules.servers[target.server].tool(target.name)
+        source = Source(
+            server=target.server, tool=target.name, record=trail.intent_index, label=run.label
+        )
+        self._memory.of(run.id).remember(
+            source,
+            typed=rule.typed,
+            arguments=permit.call.message.params.get("arguments") or {},
+            result=result,
+            octets=len(data),
+        )
+        return _rewritten(
+            (*permit.decision.obligations, *decision.obligations), message, "result", data
+        )
+
+    async def _raise(self, permit: Permit, decision: Decision, trail: Trail) -> None:
+        raised = await self._labels.raise_for_decision(permit, decision)
+        if raised is not None:
+            trail.label(raised.label)
+
+    async def _judge_inputs(self, permit: Permit, result: Mapping[str, Any]) -> None:
+        """Judge each question of a multi-round-trip result (MCP 2026-07-28, input required)."""
+        asked = result.get("inputRequests")
+        for request in asked.values() if isinstance(asked, dict) else ():
+            if not isinstance(request, dict) or not isinstance(request.get("method"), str):
+                raise UpstreamFailed("the upstream server asks for input in no known form")
+            params = request.get("params")
+            await self._requests.judge(
+                permit, request["method"], params if isinstance(params, dict) else {}
+            )
+
+    async def _list(
+        self, permit: Permit, operation: Operation, message: ServerMessage, trail: Trail
+    ) -> bytes:
+        member, kind = operation.member, operation.lists
+        items = (message.result or {}).get(member or "")
+        if member is None or kind is None or not isinstance(items, list):
+            raise UpstreamFailed("the upstream server's list is no list")
+        shown = await self._lists.show(permit, kind, items)
+        trail.reasons("shown", f"{len(shown.items)} of {shown.offered} are shown")
+        return with_items(message, member, shown.items)
+
+    def _greeting(self, permit: Permit, message: ServerMessage) -> bytes:
+        """Serve the approved instructions of a handshake or a discovery, or none."""
+        call = permit.call
+        target = Target(server=call.server, kind=Kind.SERVER, name=call.server)
+        pin = self._pins.find(target, call.profile)
+        approved = None
+        if pin is not None and pin.status is PinStatus.APPROVED and pin.approved is not None:
+            approved = pin.approved.definition.content.get("instructions")
+        return with_instructions(message, approved)
+
+
+def _rewritten(
+    obligations: tuple[Obligation, ...], message: ServerMessage, member: str, data: bytes
+) -> bytes:
+    content = message.content.get(member)
+    if content is None or not any(obligation.duty in _REWRITES for obligation in obligations):
+        return data
+    return with_member(message, member, meet(obligations, content))

@@ -1,0 +1,192 @@
+"""A streamed answer: each event judged and filtered as it comes, the response last of all."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import TypeAlias
+
+from gateway.domain.calls import Form, Permit, ServerEvent
+from gateway.domain.flow import Run
+from gateway.errors import AuditUnavailable, Denied, GatewayError
+from gateway.pipeline.conversations import Conversations
+from gateway.pipeline.labels import Labeller
+from gateway.pipeline.release import Release
+from gateway.pipeline.serverside import ServerRequests
+from gateway.pipeline.trail import Trail, outcome_kind
+from gateway.ports import AuditLog, UpstreamDirectory
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.operations import Handling, Operation, Sender, find
+from gateway.wire.replies import refusal_event, reject
+from gateway.wire.server_message import ServerMessage, read_server_message
+from gateway.wire.sse import with_data
+
+Events: TypeAlias = AsyncIterator[ServerEvent]
+
+_SPEAKS = frozenset({"notifications/message", "notifications/progress"})
+"""What carries content of the server's, beyond names that the client knows."""
+
+_FAREWELL_S = 1.0
+_OK = 200
+
+
+class StreamRelay:
+    """Turns an upstream's events into what the caller gets.
+
+    A permit's intent is durable and its run is labelled before the first event is asked for.
+    """
+
+    def __init__(
+        self,
+        *,
+        release: Release,
+        requests: ServerRequests,
+        labels: Labeller,
+        conversations: Conversations,
+        upstreams: UpstreamDirectory,
+        audit: AuditLog,
+        limits: WireLimits,
+    ) -> None:
+        self._release = release
+        self._requests = requests
+        self._labels = labels
+        self._conversations = conversations
+        self._upstreams = upstreams
+        self._audit = audit
+        self._limits = limits
+
+    async def relay(
+        self, permit: Permit, events: Events, run: Run, trail: Trail
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield what the caller gets; the outcome is durable before the final response is.
+
+        A fault on the way puts a refusal in the response's place. A stream that is cut short, by
+        either side, is recorded as an outcome that nobody knows.
+        """
+        recorded = False
+        try:
+            # Whoever has begun to read has to end this properly, also before the first event.
+            yield b""
+            async for event in events:
+                if event.data is None:
+                    yield event.raw
+                    continue
+                message = read_server_message(event.data, self._limits)
+                if self._is_final(permit, message):
+                    last = await self._release.response(permit, message, event.data, run, trail)
+                    trail.answer(_OK, event.data)
+                    await self._audit.append(trail.outcome(outcome_kind(permit)))
+                    recorded = True
+                    yield _framed(event, last)
+                    await _drain(events)
+                    break
+                if part := await self._interim(permit, event, message, trail):
+                    yield part
+        except GatewayError as error:
+            recorded = True
+            yield await self._refused(permit, trail, error)
+        finally:
+            await _close(events)
+            if not recorded:
+                await asyncio.shield(self._cut(permit, run, trail))
+
+    def _is_final(self, permit: Permit, message: ServerMessage) -> bool:
+        return message.form is Form.RESPONSE and permit.call.message.form is Form.REQUEST
+
+    async def _interim(
+        self, permit: Permit, event: ServerEvent, message: ServerMessage, trail: Trail
+    ) -> bytes:
+        """Return what is passed on of an event that is not the call's response; maybe nothing."""
+        data = event.data or b""
+        if message.form is Form.RESPONSE:
+            return await self._late_response(permit, event, message)
+        row = find(Sender.SERVER, message.method)
+        if message.form is Form.REQUEST:
+            return await self._request(permit, event, message, row)
+        if row is None or row.handling is Handling.REFUSED:
+            return b""
+        for kind in row.announces:
+            self._upstreams.announce(permit.call.server, kind)
+        if message.method in _SPEAKS and permit.access is None:
+            await self._labels.raise_for_server(permit, message.method, trail.intent_index)
+        return _framed(event, self._release.notification(permit, message, data))
+
+    async def _request(
+        self, permit: Permit, event: ServerEvent, message: ServerMessage, row: Operation | None
+    ) -> bytes:
+        """Pass a request of the server's on, or answer it with a no in the client's place."""
+        try:
+            if row is None or row.handling is Handling.REFUSED:
+                raise Denied("this request is not offered")
+            if row.handling is Handling.CARRIED:
+                await self._requests.judge(permit, row.method, message.params)
+        except GatewayError as error:
+            await self._upstreams.of(permit.call.server).reject(permit, reject(message, error))
+            return b""
+        if message.id is not None:
+            self._conversations.ask(permit, message.id)
+        return event.raw
+
+    async def _late_response(
+        self, permit: Permit, event: ServerEvent, message: ServerMessage
+    ) -> bytes:
+        """Pass on the response of a call whose own stream was cut (MCP 2025-11-25, resumability).
+
+        A response that no call of this session waits for is dropped.
+        """
+        data = event.data or b""
+        waiting = None if message.id is None else self._conversations.resume(permit, message.id)
+        if waiting is None:
+            return b""
+        earlier, run, trail = waiting
+        try:
+            last = await self._release.response(earlier, message, data, run, trail)
+            trail.answer(_OK, data)
+            await self._audit.append(trail.outcome(outcome_kind(earlier)))
+        except GatewayError as error:
+            return await self._refused(earlier, trail, error)
+        return _framed(event, last)
+
+    async def _refused(self, permit: Permit, trail: Trail, error: GatewayError) -> bytes:
+        trail.error(error)
+        try:
+            await self._audit.append(trail.outcome())
+        except AuditUnavailable as unrecorded:
+            error = unrecorded
+        if permit.call.message.form is not Form.REQUEST:
+            return b""
+        call = permit.call
+        return refusal_event(error, call.message, call.profile, decision_id=trail.decision_id).raw
+
+    async def _cut(self, permit: Permit, run: Run, trail: Trail) -> None:
+        if permit.call.message.form is Form.STREAM:
+            trail.unknown("stream_ended", "the stream of the session ended")
+        else:
+            self._conversations.cut(permit, run, trail)
+            trail.unknown("outcome_unknown", "the stream ended before the response")
+        try:
+            await self._audit.append(trail.outcome())
+        except AuditUnavailable:
+            # Nothing was given out that this record had to precede, and the intent stands in the
+            # log without an outcome, which says the same.
+            return
+
+
+def _framed(event: ServerEvent, data: bytes) -> bytes:
+    """Return `event` with `data` in it: the very bytes that came, where nothing changed."""
+    return event.raw if data is event.data else with_data(event, data).raw
+
+
+async def _drain(events: Events) -> None:
+    """Read to the end what should be over, so that the connection can serve the next call."""
+    try:
+        async with asyncio.timeout(_FAREWELL_S):
+            async for _ in events:
+                pass
+    except (TimeoutError, GatewayError):
+        # The response is out; what an upstream sends after it is of no interest to anybody.
+        return
+
+
+async def _close(events: Events) -> None:
+    close = getattr(events, "aclose", None)
+    if close is not None:
+        await close()

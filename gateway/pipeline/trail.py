@@ -1,0 +1,153 @@
+"""What became known about a call, in the order in which it became known."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.domain.calls import Call, Permit
+from gateway.domain.decisions import Decision
+from gateway.domain.flow import Run
+from gateway.domain.identity import Principal
+from gateway.domain.labels import Label
+from gateway.domain.tools import Pin, Target
+from gateway.errors import Fault, GatewayError
+from gateway.ports import Clock
+from gateway.wire.operations import Sender, find
+
+
+class Trail:
+    """Collects each stage's result for the audit log. Records nothing by itself.
+
+    An intent and its outcome share their `decision_id`; so does the refusal that the caller sees.
+    """
+
+    def __init__(self, call: Call, *, clock: Clock, new_id: Callable[[], str]) -> None:
+        self._clock = clock
+        self._new_id = new_id
+        self._began = clock()
+        self.decision_id = f"d_{call.id}"
+        """The engine's, once it has decided."""
+        self.intent_index = -1
+        """Where the intent stands in the log, once it does."""
+        message = call.message
+        self._fields: dict[str, Any] = {
+            "endpoint": call.endpoint,
+            "revision": call.revision,
+            "method": message.method or message.form.value,
+            "server": call.server,
+            "origin": call.origin.value,
+            "source_ip": call.source_ip,
+        }
+        if call.parent:
+            self._fields["parent"] = call.parent
+        if call.trace_id:
+            self._fields["trace_id"] = call.trace_id
+
+    def principal(self, principal: Principal, roles: tuple[str, ...]) -> Principal:
+        """Note who calls, and return it, so that a stage reads as one assignment."""
+        self._fields |= {
+            "principal": principal.subject,
+            "client": principal.client_id,
+            "token_id": principal.token_id,
+            "roles": roles,
+        }
+        return principal
+
+    def run(self, run: Run) -> Run:
+        self._fields["run"] = run.id
+        self._fields["label_before"] = run.label.words
+        return run
+
+    def target(self, target: Target, pin: Pin | None, arguments: Mapping[str, Any]) -> None:
+        self._fields["target"] = target.name
+        self._fields["arguments"] = arguments
+        if pin is not None:
+            self._fields["pin_digest"] = str((pin.approved or pin.observed).digest)
+
+    def asked_by_server(self, method: str, parent: str) -> None:
+        """Note that this is the server's request `method`, on the stream of decision `parent`."""
+        self._fields["parent"] = parent
+        self._fields["method"] = method
+
+    def sources(self, run: Run) -> None:
+        """Note where the run's label comes from."""
+        if run.sources:
+            self._fields["sources"] = [
+                {"server": s.server, "tool": s.tool, "record": s.record} for s in run.sources
+            ]
+
+    def permit(self, permit: Permit) -> Permit:
+        self.decision(permit.decision)
+        return permit
+
+    def decision(self, decision: Decision) -> Decision:
+        self.decision_id = decision.id
+        self._fields["verdict"] = decision.verdict.value
+        self._fields["policy_digest"] = decision.policy_digest
+        self._fields["reasons"] = [
+            {"code": reason.code, "message": reason.message} for reason in decision.reasons
+        ]
+        if decision.obligations:
+            self._fields["obligations"] = [
+                {"duty": o.duty.value, **o.detail} for o in decision.obligations
+            ]
+        return decision
+
+    def result_decision(self, decision: Decision) -> None:
+        """Add what policy said of the result to what it said of the call."""
+        self._fields["verdict"] = decision.verdict.value
+        self._fields["reasons"] = [
+            *self._fields.get("reasons", ()),
+            *({"code": reason.code, "message": reason.message} for reason in decision.reasons),
+        ]
+        if decision.obligations:
+            self._fields["obligations"] = [
+                *self._fields.get("obligations", ()),
+                *({"duty": o.duty.value, **o.detail} for o in decision.obligations),
+            ]
+
+    def label(self, label: Label) -> None:
+        self._fields["label_after"] = label.words
+
+    def answer(self, status: int, body: bytes | None) -> None:
+        """Note what the upstream answered; the log keeps a keyed hash of `body`, or less."""
+        self._fields["upstream_status"] = status
+        if body is not None:
+            self._fields["result"] = body
+            self._fields["result_bytes"] = len(body)
+
+    def error(self, error: GatewayError) -> None:
+        """Note the refusal or the fault that ends the call."""
+        self._fields["verdict"] = "error" if isinstance(error, Fault) else "deny"
+        self.unknown(error.code, error.detail or error.public)
+        for code, message in error.reasons:
+            self._fields["reasons"].append({"code": code, "message": message})
+
+    def unknown(self, code: str, message: str) -> None:
+        """Note why nobody knows how the call ended, or why it was refused."""
+        self._fields["code"] = code
+        self._fields["reasons"] = [{"code": code, "message": message}]
+
+    def reasons(self, code: str, message: str) -> None:
+        """Add a reason beside the decision's."""
+        self._fields.setdefault("reasons", []).append({"code": code, "message": message})
+
+    def intent(self) -> AuditRecord:
+        return self._record(RecordKind.INTENT, self._began)
+
+    def outcome(self, kind: RecordKind = RecordKind.OUTCOME) -> AuditRecord:
+        now = self._clock()
+        self._fields["duration_us"] = max(0, round((now - self._began) * 1e6))
+        return self._record(kind, now)
+
+    def _record(self, kind: RecordKind, now: float) -> AuditRecord:
+        fields = {**self._fields, "decision_id": self.decision_id}
+        return AuditRecord(kind=kind, time=now, id=self._new_id(), fields=fields)
+
+
+def outcome_kind(permit: Permit) -> RecordKind:
+    """Return under which kind the outcome of a permitted call is recorded."""
+    operation = find(Sender.CLIENT, permit.call.message.method)
+    if operation is not None and operation.lists is not None:
+        return RecordKind.LIST
+    return RecordKind.OUTCOME

@@ -1,0 +1,429 @@
+"""A small working gateway: the real pipeline over stores in memory, between two simulators.
+
+`Server` is an upstream that answers as it is told and remembers what reached it; `Rule` is a policy
+engine that answers as it is told and remembers what it was asked.
+"""
+
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.domain.calls import Call, CallId, Form, Message, Permit, RawAnswer, Reply, ServerEvent
+from gateway.domain.decisions import Decision, Obligation, Reason, Verdict
+from gateway.domain.document import Document
+from gateway.domain.identity import BearerToken, Credential, Principal
+from gateway.domain.labels import (
+    Confidentiality,
+    Effect,
+    Integrity,
+    Label,
+    ServerRule,
+    Tenant,
+    ToolRule,
+)
+from gateway.domain.tools import Kind, Manifest, Profile, Sighting, Target, UpstreamId
+from gateway.errors import Unauthenticated
+from gateway.pipeline import Pipeline
+from gateway.pipeline.admission import Admission, Rules
+from gateway.pipeline.conversations import Conversations
+from gateway.pipeline.keeper import PinKeeper
+from gateway.pipeline.labels import Labeller
+from gateway.pipeline.limits import CallLimits
+from gateway.pipeline.lists import ListFilter
+from gateway.pipeline.memory import ProvenanceMemory
+from gateway.pipeline.release import Release
+from gateway.pipeline.serverside import ServerRequests
+from gateway.pipeline.streams import StreamRelay
+from gateway.pipeline.visibility import Visibility
+from gateway.ports import RunStore
+from gateway.storage.memory import MemoryAuditLog, MemoryPinStore, MemoryRunStore
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.session import seal
+
+MAIL = UpstreamId("mail")
+KEY = b"k" * 32
+TRUSTED = Label(integrity=Integrity.TRUSTED, confidentiality=Confidentiality.INTERNAL)
+PRIVATE = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.PRIVATE)
+
+ALICE = Principal(
+    issuer="https://gateway.example",
+    subject="alice",
+    client_id="agent",
+    client_name="Agent",
+    groups=frozenset({"users"}),
+    scopes=frozenset({"tools:list", "tools:call", "tools:write", "prompts", "resources"}),
+    token_id="t1",
+    expires_at=2e9,
+)
+
+TOOLS: dict[str, dict[str, Any]] = {
+    "search": {
+        "name": "search",
+        "description": "Search the mail.",
+        "inputSchema": {"type": "object"},
+        "annotations": {"readOnlyHint": True},
+    },
+    "send": {"name": "send", "description": "Send mail.", "inputSchema": {"type": "object"}},
+}
+
+Answer = Callable[[Permit], RawAnswer]
+
+
+def result(permit: Permit, content: Mapping[str, Any], **more: Any) -> RawAnswer:
+    """Answer the permit's request with a JSON result."""
+    body = {"jsonrpc": "2.0", "id": permit.call.message.id, "result": content}
+    return whole(json.dumps(body).encode(), **more)
+
+
+def whole(body: bytes, *, status: int = 200, session: str | None = None) -> RawAnswer:
+    headers = (("content-type", "application/json"),)
+    return RawAnswer(status=status, headers=headers, session=session, body=body)
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": words}]}
+
+
+def event(message: Mapping[str, Any]) -> ServerEvent:
+    data = json.dumps(message).encode()
+    return ServerEvent(raw=b"data: " + data + b"\n\n", data=data)
+
+
+@dataclass
+class Events:
+    """A stream of events that a test can watch being read and closed."""
+
+    events: Sequence[ServerEvent | Exception]
+    taken: int = 0
+    closed: bool = False
+
+    def __aiter__(self) -> AsyncIterator[ServerEvent]:
+        return self
+
+    async def __anext__(self) -> ServerEvent:
+        if self.taken == len(self.events):
+            raise StopAsyncIteration
+        self.taken += 1
+        found = self.events[self.taken - 1]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+    def answer(self) -> RawAnswer:
+        headers = (("content-type", "text/event-stream"),)
+        return RawAnswer(status=200, headers=headers, session=None, body=self)
+
+
+@dataclass
+class Server:
+    """An upstream."""
+
+    answer: Answer = lambda permit: result(permit, text("hello"))
+    saw: list[Permit] = field(default_factory=list)
+    rejected: list[Any] = field(default_factory=list)
+    announced: list[Kind] = field(default_factory=list)
+
+    async def forward(self, permit: Permit) -> RawAnswer:
+        self.saw.append(permit)
+        return self.answer(permit)
+
+    async def reject(self, permit: Permit, body: bytes) -> None:
+        self.rejected.append(json.loads(body))
+
+    async def cancel(self, permit: Permit) -> None:
+        pass
+
+    def of(self, server: UpstreamId) -> "Server":
+        return self
+
+    def announce(self, server: UpstreamId, kind: Kind) -> None:
+        self.announced.append(kind)
+
+
+Says = Callable[[Mapping[str, Any]], Verdict | Decision]
+
+
+def decision(verdict: Verdict, *reasons: str, obligations: Sequence[Obligation] = ()) -> Decision:
+    return Decision(
+        id="d_policy",
+        verdict=verdict,
+        reasons=tuple(Reason(code=code, message=code) for code in reasons),
+        obligations=tuple(obligations),
+        policy_digest="sha256:policy",
+    )
+
+
+@dataclass
+class Rule:
+    """A policy engine."""
+
+    says: Says = lambda question: Verdict.ALLOW
+    pin: str = "hold"
+    asked: list[Mapping[str, Any]] = field(default_factory=list)
+    digest: str = "sha256:policy"
+
+    async def evaluate(self, question: Mapping[str, Any]) -> Decision:
+        self.asked.append(question)
+        said = self.says(question)
+        return (
+            said
+            if isinstance(said, Decision)
+            else decision(said, *([] if said is Verdict.ALLOW else ["because"]))
+        )
+
+    async def evaluate_many(self, questions: Sequence[Mapping[str, Any]]) -> Sequence[Decision]:
+        return [await self.evaluate(question) for question in questions]
+
+    async def judge_pin(self, question: Mapping[str, Any]) -> str:
+        return self.pin
+
+
+@dataclass
+class Gate:
+    """Knows every principal by the token that is its subject."""
+
+    people: dict[str, Principal] = field(default_factory=lambda: {"alice": ALICE})
+
+    def authenticate(self, credential: Credential, endpoint: str) -> Principal:
+        if credential is None or credential.text not in self.people:
+            raise Unauthenticated("an access token is required")
+        return self.people[credential.text]
+
+
+class House:
+    """Everything, wired as in production but for the two simulators and the memory."""
+
+    def __init__(
+        self,
+        *,
+        tools: Mapping[str, ToolRule] | None = None,
+        default: Label = TRUSTED,
+        tenant: Tenant | None = None,
+        runs: RunStore | None = None,
+    ) -> None:
+        self.now = 1_800_000_000.0
+        self.server = Server()
+        self.rule = Rule()
+        self.gate = Gate()
+        self.audit = MemoryAuditLog()
+        self.pins = MemoryPinStore(clock=self.clock)
+        self.runs: Any = runs or MemoryRunStore()
+        self.memory = ProvenanceMemory()
+        self.conversations = Conversations()
+        self.limits = CallLimits(calls_per_minute=1000, clock=self.clock)
+        self.rules = Rules(
+            servers={MAIL: ServerRule(default=default, tools=dict(tools or {}))},
+            tenant=tenant or Tenant(),
+            roles={"user": frozenset({"users"})},
+        )
+        self._ids = itertools.count()
+        self.pipeline = self._wired()
+
+    def clock(self) -> float:
+        return self.now
+
+    def new_id(self) -> str:
+        return f"id{next(self._ids)}"
+
+    def _wired(self) -> Pipeline:
+        shared: dict[str, Any] = {"clock": self.clock, "new_id": self.new_id}
+        self.keeper = PinKeeper(pins=self.pins, policy=self.rule, audit=self.audit, **shared)
+        visibility = Visibility(policy=self.rule, servers=self.rules.servers, clock=self.clock)
+        labels = Labeller(runs=self.runs, rules=self.rules)
+        requests = ServerRequests(
+            policy=self.rule,
+            pins=self.pins,
+            rules=self.rules,
+            labels=labels,
+            audit=self.audit,
+            **shared,
+        )
+        release = Release(
+            policy=self.rule,
+            pins=self.pins,
+            rules=self.rules,
+            lists=ListFilter(keeper=self.keeper, pins=self.pins, visibility=visibility),
+            labels=labels,
+            memory=self.memory,
+            requests=requests,
+        )
+        streams = StreamRelay(
+            release=release,
+            requests=requests,
+            labels=labels,
+            conversations=self.conversations,
+            upstreams=self.server,
+            audit=self.audit,
+            limits=WireLimits(),
+        )
+        admission = Admission(
+            authenticator=self.gate,
+            runs=self.runs,
+            pins=self.pins,
+            policy=self.rule,
+            visibility=visibility,
+            rules=self.rules,
+            memory=self.memory,
+            conversations=self.conversations,
+            limits=self.limits,
+            seal_key=KEY,
+            clock=self.clock,
+        )
+        return Pipeline(
+            admission=admission,
+            release=release,
+            streams=streams,
+            labels=labels,
+            runs=self.runs,
+            upstreams=self.server,
+            audit=self.audit,
+            challenge=lambda endpoint: (f"https://gateway.example/meta{endpoint}", ("tools:call",)),
+            seal_key=KEY,
+            limits=WireLimits(),
+            **shared,
+        )
+
+    async def show(
+        self,
+        *definitions: Mapping[str, Any],
+        kind: Kind = Kind.TOOL,
+        profile: Profile = Profile.MODERN,
+    ) -> None:
+        """Let the upstream be seen with these definitions."""
+        await self.keeper.compare(MAIL, profile, kind, list(definitions), "1.0")
+
+    async def approve(self, kind: Kind, name: str, profile: Profile = Profile.MODERN) -> None:
+        """Approve what was last seen, as a person does."""
+        target = Target(server=MAIL, kind=kind, name=name)
+        pin = self.pins.find(target, profile)
+        assert pin is not None
+        expected = str(pin.observed.digest)
+        await self.pins.approve(target, profile, expected=expected, by="bob", note="")
+
+    async def approve_all(self, profile: Profile = Profile.MODERN) -> None:
+        """Show and approve the tools and the server itself."""
+        await self.show(*TOOLS.values(), profile=profile)
+        await self.show(
+            {"name": "mail", "instructions": "Be kind."}, kind=Kind.SERVER, profile=profile
+        )
+        for name in TOOLS:
+            await self.approve(Kind.TOOL, name, profile)
+        await self.approve(Kind.SERVER, MAIL, profile)
+
+    def call(
+        self,
+        tool: str = "search",
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        who: str | None = "alice",
+        profile: Profile = Profile.MODERN,
+        **more: Any,
+    ) -> Call:
+        """Make a tools/call."""
+        params = {"name": tool, "arguments": arguments or {}, **more}
+        return self.request("tools/call", params, who=who, profile=profile)
+
+    def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        who: str | None = "alice",
+        profile: Profile = Profile.MODERN,
+        form: Form = Form.REQUEST,
+        session: str | None = None,
+        id_: str | int | None = 1,
+        endpoint: str = "/mcp/mail",
+    ) -> Call:
+        """Make a call as the web does; `session` is the upstream's own id, sealed here for `who`."""
+        sealed = None
+        if session is not None and who is not None:
+            sealed = seal(KEY, MAIL, self.gate.people[who].key, session)
+        body = {"jsonrpc": "2.0", "id": id_, "method": method, "params": dict(params or {})}
+        return Call(
+            id=CallId(self.new_id()),
+            endpoint=endpoint,
+            server=MAIL,
+            message=Message(
+                form=form,
+                method=method,
+                id=id_,
+                params=params or {},
+                body=json.dumps(body).encode(),
+            ),
+            revision="2026-07-28" if profile is Profile.MODERN else "2025-11-25",
+            profile=profile,
+            headers=(("content-type", "application/json"),),
+            credential=None if who is None else BearerToken(text=who),
+            session=sealed,
+            source_ip="127.0.0.1",
+        )
+
+    async def handle(self, call: Call) -> "Seen":
+        """Carry a call, and read its reply to the end."""
+        return await Seen.of(await self.pipeline.handle(call))
+
+    def kinds(self) -> list[str]:
+        """Return the kinds of the calls' records, in order."""
+        return [r.kind.value for r in self.audit.records if r.kind.value != "pin"]
+
+    @property
+    def last(self) -> Mapping[str, Any]:
+        """The fields of the newest record."""
+        return self.audit.records[-1].fields
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a caller got."""
+
+    reply: Reply
+    parts: tuple[bytes, ...]
+
+    @classmethod
+    async def of(cls, reply: Reply) -> "Seen":
+        if isinstance(reply.body, bytes):
+            return cls(reply, (reply.body,))
+        return cls(reply, tuple([part async for part in reply.body if part]))
+
+    @property
+    def bytes(self) -> bytes:
+        return b"".join(self.parts)
+
+    @property
+    def json(self) -> Any:
+        """The one message of a whole body."""
+        return json.loads(self.bytes)
+
+    @property
+    def messages(self) -> list[Any]:
+        """The messages of a stream."""
+        return [
+            json.loads(line[6:])
+            for part in self.parts
+            for line in part.splitlines()
+            if line.startswith(b"data: ")
+        ]
+
+    @property
+    def code(self) -> str | None:
+        """The refusal's code, from wherever the contract puts it."""
+        message = self.json
+        if "error" in message:
+            return (message["error"].get("data") or {}).get("code")
+        meta = message["result"].get("_meta") or {}
+        return (meta.get("douane/refusal") or {}).get("code")
+
+
+def manifest(definition: Mapping[str, Any], profile: Profile = Profile.MODERN) -> Sighting:
+    target = Target(server=MAIL, kind=Kind.TOOL, name=definition["name"])
+    found = Manifest(target=target, profile=profile, definition=Document.of(dict(definition)))
+    return Sighting(manifest=found, seen_at=0.0)
+
+
+READ = ToolRule(effect=Effect.READ)
