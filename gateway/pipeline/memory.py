@@ -8,7 +8,8 @@ from collections import OrderedDict
 from gateway.domain.flow import RunId
 from gateway.flow.provenance import Provenance
 
-_MOST_RUNS = 5_000
+_MOST_RUNS = 256
+"""A run whose payloads are searched takes some 10 MiB at most, so all of them stay below 3 GiB."""
 
 
 class ProvenanceMemory:

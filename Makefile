@@ -1,0 +1,57 @@
+# Every target works on a fresh checkout: what it needs, it sets up first.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+DOUANE := $(BIN)/douane
+
+.PHONY: help
+help: ## Show this list.
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 22
+
+.venv/.ready: requirements-dev.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+tests/node/node_modules/.ready: tests/node/package.json tests/node/package-lock.json
+	cd tests/node && npm ci --silent --no-audit --no-fund --ignore-scripts
+	touch $@
+
+.PHONY: setup
+setup: .venv/.ready tests/node/node_modules/.ready ## Install everything, and the pinned OPA.
+	@$(BIN)/python -m gateway.policy.toolchain
+
+.PHONY: run
+run: setup ## Start two example servers and Douane in front of them; Ctrl-C ends it.
+	@exec $(BIN)/python -m tests.demo.run
+
+.PHONY: demo
+demo: setup ## Play the whole story by itself; exits 0 only if every step did what it says.
+	@exec $(BIN)/python -m tests.demo.story
+
+.PHONY: test
+test: setup ## Run every test.
+	$(BIN)/pytest -n 2
+
+.PHONY: check
+check: setup ## Format, lint, types, floors and policies, as CI does.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m gateway.policy.toolchain check policies
+
+.PHONY: fix
+fix: setup ## Format and mend what can be mended by itself.
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: mutants
+mutants: setup ## Remove every guard once and see a test go red.
+	$(BIN)/python -m tests.mutants
+
+.PHONY: lock
+lock: ## Resolve the dependencies anew into hash-locked files.
+	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe -o requirements.txt pyproject.toml
+	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --extra dev -c requirements.txt -o requirements-dev.txt pyproject.toml

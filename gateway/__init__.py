@@ -1,0 +1,1 @@
+"""Douane: a security gateway and policy enforcer for the Model Context Protocol."""

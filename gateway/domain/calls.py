@@ -1,0 +1,153 @@
+"""A call, from the claim a caller makes to the reply it gets."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from enum import StrEnum
+from typing import Any, NewType
+
+from gateway.domain._value import value
+from gateway.domain.decisions import Decision, Verdict
+from gateway.domain.flow import FlowReview, Run
+from gateway.domain.identity import Credential, Principal
+from gateway.domain.labels import Effect, Label
+from gateway.domain.tools import Pinned, Profile, Target, UpstreamId
+
+CallId = NewType("CallId", str)
+
+
+class OriginKind(StrEnum):
+    """Where a call entered. Evidence for policy and audit; it selects no code path."""
+
+    DIRECT = "direct"
+    META_TOOL = "meta_tool"
+    SANDBOX = "sandbox"
+    HOST_SANDBOX = "host_sandbox"
+
+
+class Form(StrEnum):
+    """What a client sent."""
+
+    REQUEST = "request"
+    NOTIFICATION = "notification"
+    RESPONSE = "response"
+    """An answer to a request of the server (legacy revisions)."""
+    STREAM = "stream"
+    """HTTP GET: the stream of a session (legacy revisions)."""
+    END = "end"
+    """HTTP DELETE: the end of a session (legacy revisions)."""
+
+
+@value
+class Message:
+    """One MCP message, parsed once and strictly, beside the bytes it was parsed from."""
+
+    form: Form
+    method: str
+    """The JSON-RPC method; `GET` or `DELETE` for those forms; empty for a response."""
+    id: str | int | None
+    params: Mapping[str, Any]
+    """Read only: it is what was decided on. A response's `result` or `error` member whole."""
+    body: bytes
+    """What was received, and what is sent on; empty for GET and DELETE."""
+
+
+@value
+class Call:
+    """One attempt to use an upstream: a claim, in which nothing is verified yet."""
+
+    id: CallId
+    endpoint: str
+    """Path of the resource: `/mcp/mail`."""
+    server: UpstreamId
+    message: Message
+    revision: str
+    """`2025-11-25`; for an `initialize` the one it proposes."""
+    profile: Profile
+    headers: tuple[tuple[str, str], ...]
+    """What may be sent on, lower-case names, from an allowlist: never a credential."""
+    credential: Credential
+    session: str | None
+    """The sealed `Mcp-Session-Id`, as the client sent it."""
+    source_ip: str
+    trace_id: str = ""
+    origin: OriginKind = OriginKind.DIRECT
+    parent: CallId | None = None
+
+
+@value
+class AccessRequest:
+    """Everything policy gets to know about a call (NIST SP 800-162, AuthZEN)."""
+
+    call: Call
+    principal: Principal
+    run: Run
+    target: Target
+    effect: Effect | None
+    """`None` for what has none: everything that is not a tool."""
+    pinned: Pinned
+    review: FlowReview
+    asked: Mapping[str, Any]
+    """The question, exactly as policy is asked it."""
+
+
+@value
+class Permit:
+    """Leave to forward exactly this call, once. Made only by `gateway.pipeline.decide`.
+
+    Forwarding takes a permit and nothing else, so what was decided on is what is sent. `access` is
+    `None` for the protocol's own messages (a handshake, a ping, a list), which have no target.
+    """
+
+    call: Call
+    principal: Principal
+    run: Run
+    decision: Decision
+    access: AccessRequest | None
+    session: str | None
+    """The upstream's own session id, unsealed; the same principal got it from this upstream."""
+
+    def __post_init__(self) -> None:
+        if self.decision.verdict is not Verdict.ALLOW:
+            raise ValueError(f"no permit follows from {self.decision.verdict}")
+
+
+@value
+class ServerEvent:
+    """One event of an SSE stream: its exact bytes, and the data they carry."""
+
+    raw: bytes
+    """With the blank line that ends it."""
+    data: bytes | None
+    """Joined `data` lines; `None` for a comment, a bare `id` or `retry`, a priming event."""
+
+
+@value
+class RawAnswer:
+    """What an upstream answered: unlabelled, unfiltered, not for callers."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    """Lower-case names, from an allowlist, without the session id."""
+    session: str | None
+    """The upstream's `Mcp-Session-Id`, not for callers."""
+    body: bytes | AsyncIterator[ServerEvent]
+
+
+@value
+class LabeledResult:
+    """A result whose label the run already carries. Made only by `pipeline.label`."""
+
+    answer: RawAnswer
+    run: Run
+    label: Label
+
+
+@value
+class Reply:
+    """What the caller gets to see."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes | AsyncGenerator[bytes, None]
+    """A stream's first part is empty; once that is taken, the stream sees to its own end."""
+    code: str | None = None
+    """The refusal's code, where it is one."""

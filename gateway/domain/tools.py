@@ -1,0 +1,121 @@
+"""What can be called, and what a person approved of it."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NewType
+
+from gateway.domain._value import value
+from gateway.domain.document import Digest, Document
+
+UpstreamId = NewType("UpstreamId", str)
+"""The name under `servers` in the configuration."""
+
+
+class Kind(StrEnum):
+    """What a target is; the words are the policy contract's, and `SERVER` is the pins'."""
+
+    TOOL = "tool"
+    PROMPT = "prompt"
+    RESOURCE = "resource"
+    TEMPLATE = "template"
+    COMPLETION = "completion"
+    SERVER_REQUEST = "server_request"
+    SERVER = "server"
+
+
+class Profile(StrEnum):
+    """In which family of revisions an upstream was seen; the same tool may differ between them."""
+
+    LEGACY = "legacy"
+    """2025-03-26 to 2025-11-25: a handshake and sessions."""
+    MODERN = "modern"
+    """2026-07-28: stateless."""
+
+
+@value
+class Target:
+    """What a call is for. Never split from a string: looked up."""
+
+    server: UpstreamId
+    kind: Kind
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.server}/{self.kind}/{self.name}"
+
+
+@value
+class Manifest:
+    """A target's whole definition as its upstream advertises it: its raw JSON, nothing dropped."""
+
+    target: Target
+    profile: Profile
+    definition: Document
+    server_version: str = ""
+    """`serverInfo.version` beside it; recorded, not hashed."""
+
+    @property
+    def digest(self) -> Digest:
+        """SHA-256 over the RFC 8785 form."""
+        return self.definition.digest
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """The `annotations` member, or nothing."""
+        found = self.definition.content.get("annotations")
+        return found if isinstance(found, dict) else {}
+
+
+class PinStatus(StrEnum):
+    PENDING = "pending"
+    APPROVED = "approved"
+    DRIFTED = "drifted"
+    REVOKED = "revoked"
+
+
+@value
+class Pin:
+    """What is known of one target: what a person approved, and what was last seen.
+
+    Drift stays until a person acts, also when the upstream changes back.
+    """
+
+    target: Target
+    profile: Profile
+    status: PinStatus
+    observed: Manifest
+    approved: Manifest | None
+    approved_by: str = ""
+    approved_at: float | None = None
+    """Seconds since the epoch."""
+    first_seen: float
+    note: str = ""
+
+
+@value
+class Pinned:
+    """Proof that `manifest` is what `pin` approved. Made only by `gateway.pins.verify`."""
+
+    manifest: Manifest
+    pin: Pin
+
+
+class Disposition(StrEnum):
+    """What policy wants done with a changed manifest (`data.douane.pin`)."""
+
+    HOLD = "hold"
+    """It waits for a person, and calls are refused meanwhile."""
+    APPROVE = "approve"
+    """The new definition counts as approved, by policy."""
+    SERVE_APPROVED = "serve_approved"
+    """The approved definition stays in force and is what is listed."""
+
+
+@value
+class Sighting:
+    """One manifest as it was just seen, and what is to be done where it is not what was pinned."""
+
+    manifest: Manifest
+    disposition: Disposition = Disposition.HOLD
+    seen_at: float
+    """Seconds since the epoch."""

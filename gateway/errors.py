@@ -1,0 +1,171 @@
+"""Every error this package raises on purpose.
+
+* GatewayError
+  x Refusal                the gateway works and says no
+    - ProtocolError        the request is not one well-formed MCP message
+    - Unauthenticated      no valid credential for this endpoint
+    - InsufficientScope    the token lacks a scope that the operation needs
+    - UnknownTool          no such target, or none this principal may know of
+    - PinMismatch          the target is not what a person approved
+      + PinPending, PinDrift, PinRevoked
+    - Denied               policy says no
+    - ApprovalRequired     policy wants a person's word first
+    - RateLimited          too many calls
+    - LimitExceeded        a message is larger than the limits allow
+    - Forbidden            a person lacks the role for what they ask
+    - NotFound             what a person named does not exist
+    - BadCommand           no such command, or not the arguments it takes
+  x Fault                  the gateway cannot say yes, therefore no
+    - PolicyUnavailable
+    - AuditUnavailable
+    - UpstreamFailed
+    - CredentialRequired   the upstream wants a credential that the gateway does not hold
+  x ConfigError            a file of the operator's is wrong; raised before anything is served
+
+A refusal's `public` text may reach the caller and holds no data of anybody; `detail` goes to the
+audit log only.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+
+class GatewayError(Exception):
+    """Base of all: a stable `code`, a text for the caller and one for the audit log."""
+
+    code: ClassVar[str] = "error"
+
+    def __init__(
+        self,
+        public: str,
+        *,
+        detail: str = "",
+        reasons: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__(f"{public} ({detail})" if detail else public)
+        self.public = public
+        self.detail = detail
+        self.reasons = tuple(reasons)
+        """Pairs of a reason's code and its message, for the caller."""
+
+
+class Refusal(GatewayError):
+    code = "refused"
+
+
+class ProtocolError(Refusal):
+    """The request is not one well-formed message of a revision we know.
+
+    `status` is the HTTP status and `rpc_code` the JSON-RPC error code to answer with; `rpc_id` is
+    the request's id where it could be read; `data` is the JSON-RPC error's member of that name.
+    """
+
+    code = "protocol_error"
+
+    def __init__(
+        self,
+        public: str,
+        *,
+        status: int = 400,
+        rpc_code: int = -32600,
+        rpc_id: str | int | None = None,
+        data: Mapping[str, object] | None = None,
+        detail: str = "",
+    ) -> None:
+        super().__init__(public, detail=detail)
+        self.status = status
+        self.rpc_code = rpc_code
+        self.rpc_id = rpc_id
+        self.data = data
+
+
+class Unauthenticated(Refusal):
+    code = "unauthenticated"
+
+
+class InsufficientScope(Refusal):
+    """`scopes` are all the scopes that the operation needs (RFC 6750 section 3.1)."""
+
+    code = "insufficient_scope"
+
+    def __init__(self, public: str, *, scopes: Sequence[str], detail: str = "") -> None:
+        super().__init__(public, detail=detail)
+        self.scopes = tuple(scopes)
+
+
+class UnknownTool(Refusal):
+    code = "unknown_tool"
+
+
+class PinMismatch(Refusal):
+    code = "pin_mismatch"
+
+
+class PinPending(PinMismatch):
+    code = "pin_pending"
+
+
+class PinDrift(PinMismatch):
+    code = "pin_drift"
+
+
+class PinRevoked(PinMismatch):
+    code = "pin_revoked"
+
+
+class Denied(Refusal):
+    code = "denied"
+
+
+class ApprovalRequired(Refusal):
+    code = "approval_required"
+
+
+class RateLimited(Refusal):
+    code = "rate_limited"
+
+
+class LimitExceeded(Refusal):
+    code = "limit_exceeded"
+
+
+class Forbidden(Refusal):
+    code = "forbidden"
+
+
+class NotFound(Refusal):
+    code = "not_found"
+
+
+class BadCommand(Refusal):
+    code = "bad_command"
+
+
+class Fault(GatewayError):
+    code = "fault"
+
+
+class PolicyUnavailable(Fault):
+    code = "policy_unavailable"
+
+
+class AuditUnavailable(Fault):
+    code = "audit_unavailable"
+
+
+class UpstreamFailed(Fault):
+    code = "upstream_failed"
+
+
+class CredentialRequired(Fault):
+    code = "credential_required"
+
+
+class ConfigError(GatewayError):
+    """What an operator wrote cannot be used; `problems` are `file:line: text`, all at once."""
+
+    code = "config"
+
+    def __init__(self, public: str, *, problems: Sequence[str] = ()) -> None:
+        super().__init__(public, detail="; ".join(problems))
+        self.problems = tuple(problems)

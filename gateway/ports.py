@@ -1,0 +1,192 @@
+"""Every seam of the gateway, as a Protocol. What implements them meets only in wiring.
+
+No transaction crosses a port: whatever must be atomic is one method.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from gateway.domain.audit import AuditRecord, LogEntry
+from gateway.domain.calls import Call, Permit, RawAnswer, Reply
+from gateway.domain.decisions import Decision
+from gateway.domain.flow import Run, RunId, Source
+from gateway.domain.identity import Client, Credential, Principal
+from gateway.domain.labels import Label
+from gateway.domain.tools import Kind, Pin, Profile, Sighting, Target, UpstreamId
+
+
+class CallHandler(Protocol):
+    """The one way a call is carried."""
+
+    async def handle(self, call: Call) -> Reply:
+        """Carry `call` to its reply. A no is a reply too: this raises nothing of ours."""
+        ...
+
+
+class Authenticator(Protocol):
+    def authenticate(self, credential: Credential, endpoint: str) -> Principal:
+        """Return who holds `credential`, valid now and made for `endpoint` (RFC 8707).
+
+        Raises:
+            Unauthenticated: Anything else.
+
+        """
+        ...
+
+
+class RunStore(Protocol):
+    """Runs and their labels; a label that was raised survives a restart."""
+
+    async def of(self, principal: Principal, session: str | None) -> Run:
+        """Return the run of the principal's `session`.
+
+        A session that was not opened by `open` for this principal, or none, gives the run of the
+        whole grant, its label joined with untrusted and private.
+        """
+        ...
+
+    async def open(self, principal: Principal, session: str) -> Run:
+        """Begin the run of a session that the upstream has just minted; durable on return."""
+        ...
+
+    async def raise_label(self, run: RunId, label: Label, source: Source | None) -> Run:
+        """Join `label` into the run's, atomically and durably, and return the run after."""
+        ...
+
+
+class PinStore(Protocol):
+    """Pins by target and profile. Reading is from memory and never waits."""
+
+    def find(self, target: Target, profile: Profile) -> Pin | None: ...
+
+    def all(self, server: UpstreamId | None = None) -> Sequence[Pin]: ...
+
+    async def observe(self, sightings: Sequence[Sighting]) -> Sequence[Pin]:
+        """Note what upstreams show, all in one transaction, durable on return.
+
+        `gateway.pins.observe` says what becomes of each pin. Returns the pins that changed.
+        """
+        ...
+
+    async def approve(
+        self, target: Target, profile: Profile, *, expected: str, by: str, note: str
+    ) -> Pin:
+        """Approve what was last observed, if its digest is still `expected`.
+
+        Raises:
+            PinMismatch: There is no such pin, or it has changed since the person looked.
+
+        """
+        ...
+
+    async def revoke(self, target: Target, profile: Profile, *, by: str, note: str) -> Pin: ...
+
+
+class ClientStore(Protocol):
+    """OAuth clients that an administrator registered. Reading is from memory and never waits."""
+
+    def find(self, client_id: str) -> Client | None: ...
+
+    def all(self) -> Sequence[Client]: ...
+
+    async def add(self, client: Client) -> None:
+        """Store a new client, durable on return.
+
+        Raises:
+            ValueError: The id or the name is taken.
+
+        """
+        ...
+
+    async def remove(self, client_id: str) -> Client | None: ...
+
+
+class PolicyEngine(Protocol):
+    async def evaluate(self, question: Mapping[str, Any]) -> Decision:
+        """Answer one question: the contract's policy input.
+
+        Raises:
+            PolicyUnavailable: There was no usable answer, rather than a guess.
+
+        """
+        ...
+
+    async def evaluate_many(self, questions: Sequence[Mapping[str, Any]]) -> Sequence[Decision]:
+        """Answer each question, in order, all by the same policy."""
+        ...
+
+    async def judge_pin(self, question: Mapping[str, Any]) -> str:
+        """Ask `data.douane.pin`: `approve`, `hold` or `serve_approved`; `hold` if in doubt."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """Names the policy in force: `sha256:...` over its files and data."""
+        ...
+
+
+class AuditLog(Protocol):
+    async def append(self, record: AuditRecord) -> LogEntry:
+        """Return only once `record` is durable.
+
+        Raises:
+            AuditUnavailable: It is not, or not known to be, within the deadline.
+
+        """
+        ...
+
+
+class Upstream(Protocol):
+    async def forward(self, permit: Permit) -> RawAnswer:
+        """Send the permit's message and return the answer's head, its body whole or streamed.
+
+        Raises:
+            UpstreamFailed: No answer in time, or not one of MCP.
+            CredentialRequired: The upstream wants a credential that we do not hold.
+
+        """
+        ...
+
+    async def reject(self, permit: Permit, body: bytes) -> None:
+        """Answer a request of the server's in the client's place, with a JSON-RPC error `body`."""
+        ...
+
+    async def cancel(self, permit: Permit) -> None:
+        """Tell the upstream that nobody waits for this call any more; never raises."""
+        ...
+
+
+class CatalogSink(Protocol):
+    """What wants to know what upstreams show: compares it with the pins."""
+
+    async def seen(
+        self,
+        server: UpstreamId,
+        profile: Profile,
+        kind: Kind,
+        items: Sequence[Mapping[str, Any]],
+        server_version: str,
+    ) -> None:
+        """Take note of a whole list of `kind` (or the one `SERVER` item), as parsed raw JSON."""
+        ...
+
+
+class UpstreamDirectory(Protocol):
+    def of(self, server: UpstreamId) -> Upstream:
+        """Return the upstream of a configured server.
+
+        Raises:
+            UnknownTool: No such server.
+
+        """
+        ...
+
+    def announce(self, server: UpstreamId, kind: Kind) -> None:
+        """Note that the server said its list of `kind` changed; it is listed again soon."""
+        ...
+
+
+class Clock(Protocol):
+    def __call__(self) -> float:
+        """Seconds since the epoch."""
+        ...
