@@ -15,12 +15,14 @@
     - Forbidden            a person lacks the role for what they ask
     - NotFound             what a person named does not exist
     - BadCommand           no such command, or not the arguments it takes
+    - OAuthError           a token request is refused (`gateway.oauth.errors`)
   x Fault                  the gateway cannot say yes, therefore no
     - PolicyUnavailable
     - AuditUnavailable
     - UpstreamFailed
     - CredentialRequired   the upstream wants a credential that the gateway does not hold
   x ConfigError            a file of the operator's is wrong; raised before anything is served
+    - DirectoryInUse       another process writes in the data directory
 
 A refusal's `public` text may reach the caller and holds no data of anybody; `detail` goes to the
 audit log only.
@@ -169,3 +171,7 @@ class ConfigError(GatewayError):
     def __init__(self, public: str, *, problems: Sequence[str] = ()) -> None:
         super().__init__(public, detail="; ".join(problems))
         self.problems = tuple(problems)
+
+
+class DirectoryInUse(ConfigError):
+    """Another process writes in the data directory: a gateway, or another command."""

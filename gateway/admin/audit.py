@@ -1,0 +1,270 @@
+"""What people read in the audit log, and how they prove that nobody changed it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from gateway.admin.person import Person, Role
+from gateway.admin.rows import Row, Rows, rfc3339
+from gateway.audit.query import Filter, QueryError, Statement, compile_filter
+from gateway.errors import BadCommand, NotFound
+from gateway.ports import Clock
+
+T = TypeVar("T")
+
+_PAGE = 500
+_TAIL_INTERVAL_S = 0.5
+
+
+class Statistics(Protocol):
+    """What is in the log, counted."""
+
+    @property
+    def records(self) -> int: ...
+    @property
+    def first_time_us(self) -> int | None: ...
+    @property
+    def last_time_us(self) -> int | None: ...
+    @property
+    def signed(self) -> int: ...
+    @property
+    def kinds(self) -> dict[str, int]: ...
+    @property
+    def verdicts(self) -> dict[str, int]: ...
+    @property
+    def codes(self) -> dict[str, int]: ...
+    @property
+    def outcome_unknown(self) -> int: ...
+
+
+class Proof(Protocol):
+    @property
+    def members(self) -> Row:
+        """The inclusion proof as a JSON object."""
+        ...
+
+
+class Verification(Protocol):
+    """What was computed again from the records' bytes."""
+
+    @property
+    def finding(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def signed(self) -> int: ...
+    @property
+    def checkpoints(self) -> int: ...
+    @property
+    def root(self) -> bytes: ...
+    @property
+    def first_bad(self) -> int | None: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def exit_status(self) -> int: ...
+
+
+class AuditReader(Protocol):
+    """Blocking reads of the log; used by one thread at a time."""
+
+    def query(self, statement: Statement) -> Rows: ...
+    def find(self, record_id: str) -> Row | None: ...
+    def after(self, leaf_index: int, limit: int) -> Rows: ...
+    def newest(self) -> int: ...
+    def statistics(self) -> Statistics: ...
+    def inclusion(self, record_id: str) -> Proof:
+        """Prove that a record is in the signed log.
+
+        Raises:
+            LookupError: There is none, or it is not signed yet.
+
+        """
+        ...
+
+
+LogVerifier = Callable[[Sequence[tuple[str, str]]], Verification]
+"""Verifies the whole log against its checkpoints and the given ones: pairs of a name and a note."""
+
+ValueHash = Callable[[Any], str]
+"""The keyed hash that stands in records for a JSON value, or for bytes."""
+
+
+class AuditDesk:
+    """Use cases over the log, for auditors and admins. Results are the contract's records."""
+
+    def __init__(
+        self, reader: AuditReader, *, verify: LogVerifier, hash_of: ValueHash, clock: Clock
+    ) -> None:
+        self._reader = reader
+        self._verify = verify
+        self._hash_of = hash_of
+        self._clock = clock
+        self._turn = asyncio.Lock()
+
+    async def query(
+        self,
+        person: Person,
+        *,
+        server: str | None = None,
+        tool: str | None = None,
+        principal: str | None = None,
+        verdict: str | None = None,
+        code: str | None = None,
+        run: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        where: str | None = None,
+        limit: int = 100,
+    ) -> Rows:
+        """Return records, newest first.
+
+        Raises:
+            Forbidden: The person is neither auditor nor admin; so for all of these.
+            BadCommand: A time or the expression cannot be read.
+
+        """
+        _need_auditor(person)
+        return await self._query(
+            Filter(
+                server=server,
+                tool=tool,
+                principal=principal,
+                verdict=verdict,
+                code=code,
+                run=run,
+                since=since,
+                until=until,
+                where=where,
+                limit=limit,
+            )
+        )
+
+    async def explain(self, person: Person, *, decision: str) -> Rows:
+        """Return every record of a decision, oldest first.
+
+        Raises:
+            NotFound: There is none.
+
+        """
+        _need_auditor(person)
+        quoted = decision.replace('"', '""')
+        found = await self._query(Filter(where=f'decision_id = "{quoted}"', limit=_PAGE))
+        if not found:
+            raise NotFound("no record of that decision; `douane audit query` finds decisions")
+        return found[::-1]
+
+    async def show(self, person: Person, *, record: str, proof: bool = False) -> Row:
+        """Return one record, with `proof` also the proof that it is in the signed log.
+
+        Raises:
+            NotFound: There is no such record, or no checkpoint vouches for it yet.
+
+        """
+        _need_auditor(person)
+        found = await self._read(lambda: self._reader.find(record))
+        if found is None:
+            raise NotFound("no record of that id; `douane audit query` finds records")
+        if not proof:
+            return found
+        try:
+            shown = await self._read(lambda: self._reader.inclusion(record))
+        except LookupError as error:
+            raise NotFound(str(error)) from error
+        return {**found, "proof": shown.members}
+
+    async def tail(
+        self, person: Person, *, lines: int = 10, follow: bool = False
+    ) -> AsyncGenerator[Row, None]:
+        """Yield the newest records, oldest first, and with `follow` every new one, without end."""
+        _need_auditor(person)
+        last = await self._read(self._reader.newest) - max(lines, 0)
+        while True:
+            page = await self._after(last)
+            for record in page:
+                last = record["leaf_index"]
+                yield record
+            if len(page) == _PAGE:
+                continue
+            if not follow:
+                return
+            await asyncio.sleep(_TAIL_INTERVAL_S)
+
+    async def export(self, person: Person) -> AsyncGenerator[Row, None]:
+        """Yield every record that is there when it begins, oldest first."""
+        _need_auditor(person)
+        end = await self._read(self._reader.newest)
+        last = -1
+        while last < end:
+            for record in await self._after(last):
+                last = record["leaf_index"]
+                if last > end:
+                    return
+                yield record
+
+    async def stats(self, person: Person) -> Row:
+        """Return the log's counts, by kind, verdict and code."""
+        _need_auditor(person)
+        found = await self._read(self._reader.statistics)
+        return {
+            "records": found.records,
+            "signed": found.signed,
+            "first_time": _time(found.first_time_us),
+            "last_time": _time(found.last_time_us),
+            "outcome_unknown": found.outcome_unknown,
+            "kinds": found.kinds,
+            "verdicts": found.verdicts,
+            "codes": found.codes,
+        }
+
+    async def verify(self, person: Person, *, checkpoints: Sequence[tuple[str, str]] = ()) -> Row:
+        """Compute the whole log again; `checkpoints` are notes kept elsewhere, with their names."""
+        _need_auditor(person)
+        return verification_row(await asyncio.to_thread(self._verify, checkpoints))
+
+    async def hash(self, person: Person, *, content: Any) -> Row:
+        """Return the keyed hashes by which a value is found in `arguments_hmac`, `result_hmac`.
+
+        `json` is that of the JSON value; `bytes`, of a text's UTF-8, is that of a body as it came.
+        """
+        _need_auditor(person)
+        as_bytes = self._hash_of(content.encode()) if isinstance(content, str) else None
+        return {"json": self._hash_of(content), "bytes": as_bytes}
+
+    async def _query(self, asked: Filter) -> Rows:
+        try:
+            statement = compile_filter(asked, now=self._clock())
+        except QueryError as error:
+            raise BadCommand(str(error)) from error
+        return await self._read(lambda: self._reader.query(statement))
+
+    async def _after(self, leaf_index: int) -> Rows:
+        return await self._read(lambda: self._reader.after(leaf_index, _PAGE))
+
+    async def _read(self, read: Callable[[], T]) -> T:
+        # In a thread, so that a long query does not hold up the calls; one at a time, because
+        # there is one connection.
+        async with self._turn:
+            return await asyncio.to_thread(read)
+
+
+def verification_row(found: Verification) -> Row:
+    """Return what was proven: `ok`, and where the log is not what was signed, from which record."""
+    return {
+        "ok": found.exit_status == 0,
+        "finding": str(found.finding),
+        "records": found.size,
+        "signed": found.signed,
+        "checkpoints": found.checkpoints,
+        "root": found.root.hex(),
+        "first_bad": found.first_bad,
+        "reason": found.reason,
+    }
+
+
+def _need_auditor(person: Person) -> None:
+    person.need(Role.AUDITOR, Role.ADMIN)
+
+
+def _time(time_us: int | None) -> str | None:
+    return None if time_us is None else rfc3339(time_us / 1e6)

@@ -1,0 +1,67 @@
+"""Every change that a person makes is in the audit log before it happens."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from gateway.admin.person import Person
+from gateway.domain._value import value
+from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.errors import GatewayError
+from gateway.ports import AuditLog, Clock
+
+T = TypeVar("T")
+
+
+@value
+class Change:
+    """What is about to be done, in the words of the audit record."""
+
+    kind: RecordKind
+    method: str
+    """The command: `pins.approve`."""
+    code: str
+    """What was done: `approved`."""
+    subject: str
+    """What it was done to, for people: `mail/tool/send_email (modern)`."""
+    fields: Mapping[str, Any]
+    note: str = ""
+
+
+class Journal:
+    """Writes changes down, then makes them."""
+
+    def __init__(self, log: AuditLog, *, clock: Clock, new_id: Callable[[], str]) -> None:
+        self._log = log
+        self._clock = clock
+        self._new_id = new_id
+
+    async def make(self, person: Person, change: Change, act: Callable[[], Awaitable[T]]) -> T:
+        """Record `change`, then do it. If `act` then refuses, that is recorded as well.
+
+        Raises:
+            AuditUnavailable: It could not be recorded, and nothing was changed.
+
+        """
+        await self._write(person, change, verdict="allow", code=change.code)
+        try:
+            return await act()
+        except GatewayError as error:
+            await self._write(person, change, verdict="deny", code=error.code)
+            raise
+
+    async def _write(self, person: Person, change: Change, *, verdict: str, code: str) -> None:
+        reasons = [{"code": code, "message": change.subject}]
+        if change.note:
+            reasons.append({"code": "note", "message": change.note})
+        fields = {
+            "principal": person.name,
+            "roles": sorted(role.value for role in person.roles),
+            "method": change.method,
+            **change.fields,
+            "verdict": verdict,
+            "code": code,
+            "reasons": reasons,
+        }
+        await self._log.append(
+            AuditRecord(kind=change.kind, time=self._clock(), id=self._new_id(), fields=fields)
+        )

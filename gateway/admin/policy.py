@@ -1,0 +1,83 @@
+"""What people do with policy: name it, compile it, test it, and ask it a question."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from gateway.admin.person import EVERY_ROLE, Person, Role
+from gateway.admin.rows import Row
+from gateway.ports import PolicyEngine
+
+
+class PolicyFiles(Protocol):
+    """The policy in its configured place, which need not be the one in force yet."""
+
+    async def check(self) -> Sequence[str]:
+        """Compile it, and return its problems as `file:line: text`.
+
+        Raises:
+            ConfigError: There is no OPA to compile it with.
+
+        """
+        ...
+
+    async def test(self) -> Mapping[str, Any]:
+        """Run its own tests: `{"passed": number, "failed": number, "failures": [text]}`.
+
+        Raises:
+            ConfigError: There is no OPA to run them with.
+
+        """
+        ...
+
+
+async def check_files(files: PolicyFiles) -> Row:
+    """Return `{"ok", "problems"}`."""
+    problems = list(await files.check())
+    return {"ok": not problems, "problems": problems}
+
+
+async def test_files(files: PolicyFiles) -> Row:
+    """Return `{"ok", "passed", "failed", "failures"}`; a policy without tests is not ok."""
+    found = await files.test()
+    return {"ok": found["failed"] == 0 and found["passed"] > 0, **found}
+
+
+class PolicyDesk:
+    """Use cases over the policy in force and its files. Results are plain JSON."""
+
+    def __init__(self, engine: PolicyEngine, files: PolicyFiles) -> None:
+        self._engine = engine
+        self._files = files
+
+    async def status(self, person: Person) -> Row:
+        """Return the `digest` of the policy in force."""
+        person.need(*EVERY_ROLE)
+        return {"digest": self._engine.digest}
+
+    async def check(self, person: Person) -> Row:
+        """Compile the files: `{"ok", "problems"}`."""
+        person.need(*EVERY_ROLE)
+        return await check_files(self._files)
+
+    async def test(self, person: Person) -> Row:
+        """Run the files' tests: `{"ok", "passed", "failed", "failures"}`."""
+        person.need(*EVERY_ROLE)
+        return await test_files(self._files)
+
+    async def eval(self, person: Person, *, question: dict[str, Any]) -> Row:
+        """Return the decision on `question` by the policy in force; nothing is done with it.
+
+        Raises:
+            Forbidden: The person is neither admin nor auditor.
+            PolicyUnavailable: There was no usable answer.
+
+        """
+        person.need(Role.ADMIN, Role.AUDITOR)
+        decision = await self._engine.evaluate(question)
+        return {
+            "decision_id": decision.id,
+            "verdict": decision.verdict.value,
+            "reasons": [{"code": r.code, "message": r.message} for r in decision.reasons],
+            "obligations": [{"duty": o.duty.value, **o.detail} for o in decision.obligations],
+            "policy_digest": decision.policy_digest,
+        }

@@ -1,0 +1,46 @@
+"""The `douane` command. Exit status: 0 it is so, 1 the answer is no, 2 wrong use."""
+
+from pathlib import Path
+
+import click
+
+from gateway.cli.audit import audit
+from gateway.cli.clients import clients
+from gateway.cli.context import Place
+from gateway.cli.operations import keys, runs, servers, version
+from gateway.cli.pins import pins
+from gateway.cli.policy import policy
+from gateway.cli.setup import check, config, init, serve
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--config",
+    "path",
+    type=click.Path(path_type=Path),
+    default=Path("douane.yaml"),
+    envvar="DOUANE_CONFIG",
+    show_default=True,
+    help="The configuration file.",
+)
+@click.pass_context
+def main(context: click.Context, path: Path) -> None:
+    """Douane, a security gateway in front of MCP servers."""
+    context.obj = Place(path)
+
+
+for _command in (
+    init,
+    serve,
+    check,
+    config,
+    servers,
+    clients,
+    pins,
+    policy,
+    audit,
+    runs,
+    keys,
+    version,
+):
+    main.add_command(_command)

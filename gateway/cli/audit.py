@@ -1,0 +1,192 @@
+"""`douane audit`: search the log, follow it, take it away, and prove it."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gateway.admin.audit import verification_row
+from gateway.audit.record import FIELDS
+from gateway.cli.connection import NO, WRONG_USE, Failed, connect
+from gateway.cli.context import Place, as_json, place
+from gateway.cli.output import cell, print_fields, print_json, print_rows
+from gateway.errors import ConfigError
+
+_COLUMNS = ("id", "time", "kind", "principal", "server", "target", "verdict", "code")
+_CSV_COLUMNS = (*FIELDS, "leaf_index", "leaf_hash")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes for the beginning of a formula."""
+_LARGEST_CHECKPOINT_BYTES = 64 * 1024
+
+
+@click.group()
+def audit() -> None:
+    """Search, follow, export and prove the audit log."""
+
+
+@audit.command()
+@click.option("--server")
+@click.option("--tool")
+@click.option("--principal")
+@click.option("--verdict")
+@click.option("--code")
+@click.option("--run")
+@click.option("--since", help="A duration before now (24h, 7d) or a time.")
+@click.option("--until", help="A duration before now or a time.")
+@click.option("--where", help='For example: server = mail and not code = "denied"')
+@click.option("--limit", default=100, show_default=True, type=click.IntRange(min=1))
+@as_json
+@place
+def query(place: Place, /, *, as_json: bool, **asked: Any) -> None:
+    """Search the log, newest first."""
+    with connect(place.config) as gateway:
+        records = gateway.call("audit.query", **asked)
+    print_rows(records, _COLUMNS, as_json=as_json)
+
+
+@audit.command()
+@click.option("-n", "--lines", default=10, show_default=True, type=click.IntRange(min=0))
+@click.option("-f", "--follow", is_flag=True, help="Go on with every new record.")
+@as_json
+@place
+def tail(place: Place, /, *, lines: int, follow: bool, as_json: bool) -> None:
+    """Show the newest records, oldest first."""
+    with connect(place.config) as gateway:
+        for record in gateway.stream("audit.tail", lines=lines, follow=follow):
+            if as_json:
+                print_json(record)
+            else:
+                click.echo(_line(record))
+            sys.stdout.flush()
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    return "  ".join(cell(record.get(column)) for column in _COLUMNS[1:])
+
+
+@audit.command()
+@click.argument("record")
+@click.option("--proof", is_flag=True, help="With the proof that it is in the signed log.")
+@as_json
+@place
+def show(place: Place, /, *, record: str, proof: bool, as_json: bool) -> None:
+    """Show one record."""
+    with connect(place.config) as gateway:
+        found = gateway.call("audit.show", record=record, proof=proof)
+    print_fields(found, as_json=as_json)
+
+
+@audit.command()
+@click.option(
+    "--checkpoint",
+    "files",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A checkpoint that was kept elsewhere; may be repeated.",
+)
+@as_json
+@place
+def verify(place: Place, /, *, files: tuple[Path, ...], as_json: bool) -> None:
+    """Compute the whole log again; exit 1 if it is not what was signed.
+
+    Only a checkpoint that was kept elsewhere can show that the log's end was cut off along with
+    its own checkpoints.
+    """
+    from gateway.wiring import verify_log  # noqa: PLC0415 - it brings every adapter with it
+
+    notes = [(str(file), _checkpoint(file)) for file in files]
+    try:
+        row = verification_row(verify_log(place.config, notes))
+    except ConfigError as error:
+        raise Failed.of(error) from error
+    if as_json:
+        print_json(row)
+    else:
+        click.echo(_verdict(row))
+    if not row["ok"]:
+        raise click.exceptions.Exit(NO)
+
+
+def _checkpoint(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(_LARGEST_CHECKPOINT_BYTES).decode("utf-8", "replace")
+    except OSError as error:
+        raise Failed(f"{file} cannot be read: {error.strerror}", exit_code=WRONG_USE) from error
+
+
+def _verdict(row: Mapping[str, Any]) -> str:
+    proven = (
+        f"{row['records']} records, root {row['root']}, "
+        f"{row['signed']} signed, {row['checkpoints']} checkpoints compared"
+    )
+    if row["ok"]:
+        return f"the log is what was signed: {proven}"
+    where = "" if row["first_bad"] is None else f" from record {row['first_bad']} on"
+    return f"the log is {row['finding']}{where}: {cell(row['reason'])} (good: {proven})"
+
+
+@audit.command()
+@click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl")
+@place
+def export(place: Place, /, *, form: str) -> None:
+    """Write the whole log to standard output, oldest record first."""
+    with connect(place.config) as gateway:
+        records = gateway.stream("audit.export")
+        lines = map(_json_line, records) if form == "jsonl" else _csv_lines(records)
+        for line in lines:
+            click.echo(line, nl=False)
+
+
+def _json_line(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, separators=(",", ":")) + "\n"
+
+
+def _csv_lines(records: Iterator[Mapping[str, Any]]) -> Iterator[str]:
+    yield _csv_line(_CSV_COLUMNS)
+    for record in records:
+        yield _csv_line([_csv_cell(record.get(column)) for column in _CSV_COLUMNS])
+
+
+def _csv_line(cells: Sequence[str]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()
+
+
+def _csv_cell(content: Any) -> str:
+    if content is None:
+        return ""
+    if not isinstance(content, str):
+        return json.dumps(content)
+    return f"'{content}" if content.startswith(_FORMULA) else content
+
+
+@audit.command()
+@as_json
+@place
+def stats(place: Place, /, *, as_json: bool) -> None:
+    """Count the log's records by kind, verdict and code."""
+    with connect(place.config) as gateway:
+        row = gateway.call("audit.stats")
+    print_fields(row, as_json=as_json)
+
+
+@audit.command("hash")
+@click.argument("content", metavar="VALUE")
+@as_json
+@place
+def hash_(place: Place, /, *, content: str, as_json: bool) -> None:
+    """Show the keyed hashes that stand in the log for VALUE: JSON, or else text."""
+    try:
+        parsed = json.loads(content)
+    except (ValueError, RecursionError):
+        parsed = content
+    with connect(place.config) as gateway:
+        row = gateway.call("audit.hash", content=parsed)
+    print_fields(row, as_json=as_json)

@@ -1,0 +1,82 @@
+"""`douane servers`, `runs`, `keys` and `version`: what there is, to look at."""
+
+import platform
+import sqlite3
+from importlib.metadata import version as installed_version
+
+import click
+
+from gateway.cli.connection import connect
+from gateway.cli.context import Place, as_json, place
+from gateway.cli.output import print_fields, print_rows
+
+
+@click.group()
+def servers() -> None:
+    """Look at the upstream servers of the configuration."""
+
+
+@servers.command("list")
+@as_json
+@place
+def list_servers(place: Place, /, *, as_json: bool) -> None:
+    """List servers, whether they answer, and how many of their pins wait."""
+    with connect(place.config) as gateway:
+        rows = gateway.call("servers.list")
+    print_rows(rows, ("server", "url", "status", "pins", "error"), as_json=as_json)
+
+
+@click.group()
+def runs() -> None:
+    """Look at runs, the spans over which labels accumulate."""
+
+
+@runs.command("list")
+@click.option("--limit", default=100, show_default=True, type=click.IntRange(min=1))
+@as_json
+@place
+def list_runs(place: Place, /, *, limit: int, as_json: bool) -> None:
+    """List runs and their labels."""
+    with connect(place.config) as gateway:
+        rows = gateway.call("runs.list", limit=limit)
+    print_rows(rows, ("run", "integrity", "confidentiality", "sources"), as_json=as_json)
+
+
+@runs.command("show")
+@click.argument("run")
+@as_json
+@place
+def show_run(place: Place, /, *, run: str, as_json: bool) -> None:
+    """Show a run's label and every result that it comes from."""
+    with connect(place.config) as gateway:
+        row = gateway.call("runs.show", run=run)
+    print_fields(row, as_json=as_json)
+
+
+@click.group()
+def keys() -> None:
+    """Look at the gateway's own keys."""
+
+
+@keys.command("list")
+@as_json
+@place
+def list_keys(place: Place, /, *, as_json: bool) -> None:
+    """List the public halves, by what they are for."""
+    with connect(place.config) as gateway:
+        rows = gateway.call("keys.list")
+    print_rows(rows, ("use", "id", "public"), as_json=as_json)
+
+
+@click.command()
+@as_json
+def version(*, as_json: bool) -> None:
+    """Print the versions of what runs here."""
+    print_fields(
+        {
+            "douane": installed_version("douane"),
+            "python": platform.python_version(),
+            "sqlite": sqlite3.sqlite_version,
+        },
+        as_json=as_json,
+    )

@@ -1,0 +1,267 @@
+"""`douane pins`: what upstreams show, and what people approved of it."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gateway.cli.connection import NO, WRONG_USE, Connection, Failed, connect
+from gateway.cli.context import Place, as_json, place, read_json
+from gateway.cli.output import cell, print_fields, print_json, print_rows
+from gateway.domain.tools import Kind, PinStatus, Profile
+
+_COLUMNS = ("server", "kind", "name", "profile", "status", "observed_digest", "approved_by")
+_PINNED_KINDS = (Kind.TOOL, Kind.PROMPT, Kind.RESOURCE, Kind.TEMPLATE, Kind.SERVER)
+
+_kind = click.option(
+    "--kind", type=click.Choice([kind.value for kind in _PINNED_KINDS]), default=Kind.TOOL.value
+)
+_profile = click.option("--profile", type=click.Choice([profile.value for profile in Profile]))
+_note = click.option("--note", default="", help="Why; it is kept with the pin and in the log.")
+_key = click.option("--key", help="The signer to trust: NAME+ID+KEY of its `douane keys list`.")
+
+
+@click.group()
+def pins() -> None:
+    """Review, approve and compare the definitions that upstreams show."""
+
+
+@pins.command("list")
+@click.option("--server")
+@click.option("--status", type=click.Choice([status.value for status in PinStatus]))
+@as_json
+@place
+def list_(place: Place, /, *, server: str | None, status: str | None, as_json: bool) -> None:
+    """List pins."""
+    with connect(place.config) as gateway:
+        rows = gateway.call("pins.list", server=server, status=status)
+    print_rows(rows, _COLUMNS, as_json=as_json)
+
+
+@pins.command()
+@click.argument("server")
+@click.argument("name")
+@_kind
+@_profile
+@as_json
+@place
+def show(
+    place: Place, /, *, server: str, name: str, kind: str, profile: str | None, as_json: bool
+) -> None:
+    """Show a pin with the whole definition, approved and observed."""
+    with connect(place.config) as gateway:
+        rows = gateway.call("pins.show", server=server, name=name, kind=kind, profile=profile)
+    for row in rows:
+        print_fields(row, as_json=as_json)
+
+
+@pins.command()
+@click.argument("server")
+@click.argument("name")
+@_kind
+@_profile
+@as_json
+@place
+def diff(
+    place: Place, /, *, server: str, name: str, kind: str, profile: str | None, as_json: bool
+) -> None:
+    """Show what changed since a person approved it, worst first."""
+    with connect(place.config) as gateway:
+        rows = gateway.call("pins.diff", server=server, name=name, kind=kind, profile=profile)
+    for row in rows:
+        if as_json:
+            print_json(row)
+        else:
+            _print_difference(row)
+
+
+def _print_difference(row: dict[str, Any]) -> None:
+    place_ = f"{row['server']}/{row['kind']}/{row['name']} ({row['profile']})"
+    click.echo(f"{cell(place_)}: {cell(row['status'])}, {_summary(row)}")
+    # The gateway has made these texts visible; doing it again would double their escapes.
+    for each in row["differences"]:
+        click.echo(f"  {each['tier']} {each['path']}")
+        if each["old"] is not None:
+            click.echo(f"    - {each['old']}")
+        if each["new"] is not None:
+            click.echo(f"    + {each['new']}")
+    for hint in row["hints"]:
+        click.echo(f"  ! {hint['code']} at {hint['path']}: {hint['excerpt']}")
+    if row["changed"]:
+        click.echo(f"  observed {row['observed_digest']}")
+
+
+def _summary(row: dict[str, Any]) -> str:
+    if row["digest"] is None:
+        return "never approved: all of it is new"
+    if not row["changed"]:
+        return "as it was approved"
+    release = "with" if row["version_changed"] else "without"
+    return f"changed ({row['tier']}) {release} a new version of the server"
+
+
+@pins.command()
+@click.argument("server")
+@click.argument("names", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All that wait, of every kind.")
+@click.option("--kind", type=click.Choice([kind.value for kind in _PINNED_KINDS]))
+@_profile
+@click.option("--digest", help="Only if it is this: the digest that you reviewed (one NAME).")
+@_note
+@as_json
+@place
+def approve(
+    place: Place,
+    /,
+    *,
+    server: str,
+    names: tuple[str, ...],
+    kind: str | None,
+    profile: str | None,
+    digest: str | None,
+    note: str,
+    everything: bool,
+    as_json: bool,
+) -> None:
+    """Approve what SERVER shows now: the named targets, or --all that wait, or those of a --kind.
+
+    What changes between the moment it was fetched and its approval is refused.
+    """
+    if bool(names) is (everything or (kind is not None and not names)):
+        raise click.UsageError("give either one or more NAMEs, or --all, or a --kind")
+    if digest is not None and len(names) != 1:
+        raise click.UsageError("--digest goes with exactly one NAME")
+    with connect(place.config) as gateway:
+        if not names:
+            chosen = _waiting(gateway, server, kind, profile)
+        else:
+            chosen = _named(gateway, server, names, kind or Kind.TOOL.value, profile)
+        reviewed = [_reviewed(row, digest) for row in chosen]
+        rows = gateway.call("pins.approve", server=server, reviewed=reviewed, note=note)
+    print_rows(rows, _COLUMNS, as_json=as_json)
+
+
+def _waiting(
+    gateway: Connection, server: str, kind: str | None, profile: str | None
+) -> list[dict[str, Any]]:
+    rows = gateway.call("pins.list", server=server)
+    waiting = [
+        row
+        for row in rows
+        if row["status"] in {PinStatus.PENDING, PinStatus.DRIFTED}
+        and kind in {None, row["kind"]}
+        and profile in {None, row["profile"]}
+    ]
+    if not waiting:
+        raise Failed(f"nothing of {server} waits for approval", exit_code=NO)
+    return waiting
+
+
+def _named(
+    gateway: Connection, server: str, names: Sequence[str], kind: str, profile: str | None
+) -> list[dict[str, Any]]:
+    return [
+        row
+        for name in names
+        for row in gateway.call("pins.show", server=server, name=name, kind=kind, profile=profile)
+    ]
+
+
+def _reviewed(row: dict[str, Any], digest: str | None) -> dict[str, Any]:
+    return {
+        "kind": row["kind"],
+        "name": row["name"],
+        "profile": row["profile"],
+        "digest": digest or row["observed_digest"],
+    }
+
+
+@pins.command()
+@click.argument("server")
+@click.argument("name")
+@_kind
+@_profile
+@_note
+@as_json
+@place
+def revoke(
+    place: Place,
+    /,
+    *,
+    server: str,
+    name: str,
+    kind: str,
+    profile: str | None,
+    note: str,
+    as_json: bool,
+) -> None:
+    """Withdraw an approval; calls are refused until a person approves again."""
+    with connect(place.config) as gateway:
+        rows = gateway.call(
+            "pins.revoke", server=server, name=name, kind=kind, profile=profile, note=note
+        )
+    print_rows(rows, _COLUMNS, as_json=as_json)
+
+
+@pins.command()
+@click.option("--lock", type=click.Path(path_type=Path), help="Compare with a lock file, too.")
+@_key
+@as_json
+@place
+def check(place: Place, /, *, lock: Path | None, key: str | None, as_json: bool) -> None:
+    """Exit 1 if anything is not as it was approved."""
+    content = None if lock is None else read_json(lock)
+    with connect(place.config) as gateway:
+        result = gateway.call("pins.check", lock=content, key=key)
+    if as_json or result["drift"]:
+        print_rows(result["drift"], (*_COLUMNS, "problem"), as_json=as_json)
+    else:
+        click.echo("every approved pin is as it was approved")
+    if not result["ok"]:
+        raise click.exceptions.Exit(NO)
+
+
+@pins.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@place
+def export(place: Place, /, *, file: Path) -> None:
+    """Write every approved pin into a signed lock file, to review and keep in git."""
+    with connect(place.config) as gateway:
+        content = gateway.call("pins.export")
+    try:
+        with click.open_file(str(file), "w", encoding="utf-8") as output:
+            output.write(_reviewable(content))
+    except OSError as error:
+        raise Failed(f"{file} cannot be written: {error.strerror}", exit_code=WRONG_USE) from error
+
+
+def _reviewable(content: dict[str, Any]) -> str:
+    """Return JSON with one pin a line, so that git shows which of them changed."""
+    rows = ",\n".join("    " + json.dumps(row) for row in content["pins"])
+    head = json.dumps(content["version"])
+    signer, signature = json.dumps(content["signer"]), json.dumps(content["signature"])
+    return (
+        f'{{\n  "version": {head},\n  "pins": [\n{rows}\n  ],\n'
+        f'  "signer": {signer},\n  "signature": {signature}\n}}\n'
+    )
+
+
+@pins.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@_key
+@as_json
+@place
+def import_(place: Place, /, *, file: Path, key: str | None, as_json: bool) -> None:
+    """Approve what a signed lock file approved, where an upstream shows exactly that.
+
+    Exit 1 if an entry of the file could not be taken over.
+    """
+    content = read_json(file)
+    with connect(place.config) as gateway:
+        rows = gateway.call("pins.import", lock=content, key=key)
+    columns = ("server", "kind", "name", "profile", "digest", "result")
+    print_rows(rows, columns, as_json=as_json)
+    if any(row["result"] not in {"approved", "unchanged"} for row in rows):
+        raise click.exceptions.Exit(NO)

@@ -1,0 +1,116 @@
+"""`douane policy`: compile it, test it, ask it, and read why it decided."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import click
+
+from gateway.admin.policy import PolicyFiles, check_files, test_files
+from gateway.admin.rows import Row
+from gateway.cli.connection import NO, WRONG_USE, Failed, connect
+from gateway.cli.context import Place, as_json, place, read_json
+from gateway.cli.output import cell, print_fields, print_json
+from gateway.config import Config
+from gateway.errors import ConfigError
+
+
+@click.group()
+def policy() -> None:
+    """Compile, test, ask and explain the policy."""
+
+
+@policy.command()
+@as_json
+@place
+def check(place: Place, /, *, as_json: bool) -> None:
+    """Compile the policy's files; exit 1 if they have problems."""
+    result = of_files(place.config, check_files)
+    if as_json:
+        print_json(result)
+    else:
+        for problem in result["problems"]:
+            click.echo(cell(problem))
+        click.echo("the policy compiles" if result["ok"] else "the policy has problems")
+    _exit(result)
+
+
+@policy.command()
+@as_json
+@place
+def test(place: Place, /, *, as_json: bool) -> None:
+    """Run the policy's own tests; exit 1 if one fails, or there is none."""
+    result = of_files(place.config, test_files)
+    if as_json:
+        print_json(result)
+    else:
+        for failure in result["failures"]:
+            click.echo(cell(failure))
+        click.echo(f"{result['passed']} passed, {result['failed']} failed")
+    _exit(result)
+
+
+def of_files(config: Config, ask: Callable[[PolicyFiles], Awaitable[Row]]) -> Row:
+    """Ask about the configured files, which takes neither a gateway nor its data.
+
+    Raises:
+        Failed: There is no OPA.
+
+    """
+    from gateway.wiring import policy_files  # noqa: PLC0415 - it brings every adapter with it
+
+    async def run() -> Row:
+        return await ask(policy_files(config))
+
+    try:
+        return asyncio.run(run())
+    except ConfigError as error:
+        raise Failed.of(error) from error
+
+
+@policy.command("eval")
+@click.argument("file", type=click.Path(path_type=Path), default="-")
+@as_json
+@place
+def eval_(place: Place, /, *, file: Path, as_json: bool) -> None:
+    """Ask the policy in force the question in FILE (JSON; default: standard input).
+
+    Exit 1 unless it allows.
+    """
+    question = read_json(file)
+    if not isinstance(question, dict):
+        raise Failed("the question must be a JSON object", exit_code=WRONG_USE)
+    with connect(place.config) as gateway:
+        row = gateway.call("policy.eval", question=question)
+    print_fields(row, as_json=as_json)
+    if row["verdict"] != "allow":
+        raise click.exceptions.Exit(NO)
+
+
+@policy.command()
+@click.argument("decision")
+@as_json
+@place
+def explain(place: Place, /, *, decision: str, as_json: bool) -> None:
+    """Show what the audit log knows about a decision, oldest record first."""
+    with connect(place.config) as gateway:
+        records = gateway.call("audit.explain", decision=decision)
+    for record in records:
+        print_fields(record, as_json=as_json)
+        if not as_json:
+            click.echo()
+
+
+@policy.command()
+@as_json
+@place
+def status(place: Place, /, *, as_json: bool) -> None:
+    """Show which policy is in force."""
+    with connect(place.config) as gateway:
+        row = gateway.call("policy.status")
+    print_fields(row, as_json=as_json)
+
+
+def _exit(result: Row) -> None:
+    if not result["ok"]:
+        raise click.exceptions.Exit(NO)

@@ -1,0 +1,179 @@
+"""`douane init`, `serve`, `check` and `config`: from an empty folder to a running gateway."""
+
+import asyncio
+import json
+import os
+import shutil
+import sqlite3
+import stat
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+import gateway
+from gateway.admin.policy import check_files, test_files
+from gateway.admin.rows import Row
+from gateway.cli.connection import NO, WRONG_USE, Failed
+from gateway.cli.context import Place, as_json, place
+from gateway.cli.output import cell, print_json
+from gateway.cli.policy import of_files
+from gateway.config import TEMPLATE, Config, load, schema, warnings
+from gateway.errors import ConfigError, GatewayError
+
+_SOUND_SQLITE = (3, 51, 3)
+"""Earlier ones may corrupt a WAL database under concurrent checkpoints."""
+
+
+@click.command()
+@place
+def init(place: Place, /) -> None:
+    """Write a commented douane.yaml, and the shipped policies beside it."""
+    if place.path.exists():
+        raise Failed(f"{place.path} is there already; it was left alone", exit_code=NO)
+    policies = place.path.parent / "policies"
+    try:
+        place.path.parent.mkdir(parents=True, exist_ok=True)
+        with place.path.open("x", encoding="utf-8") as file:
+            file.write(TEMPLATE)
+        if not policies.exists():
+            shutil.copytree(_shipped_policies(), policies)
+    except OSError as error:
+        text = f"{error.filename}: {error.strerror}; choose a folder you can write to"
+        raise Failed(text, exit_code=WRONG_USE) from error
+    click.echo(f"wrote {place.path}; the policies are in {policies}")
+    click.echo("next: add a server, then `douane check` and `douane serve`")
+
+
+def _shipped_policies() -> Path:
+    """Return the folder that the wheel carries, or the one of a source checkout."""
+    package = Path(str(files(gateway)))
+    packed = package / "_policies"
+    return packed if packed.is_dir() else package.parent / "policies"
+
+
+@click.command()
+@place
+@click.pass_context
+def serve(context: click.Context, place: Place) -> None:
+    """Run the gateway until it is told to stop."""
+    try:
+        config = load(place.path, os.environ)
+        from gateway.wiring import serve as run  # noqa: PLC0415 - it brings every adapter with it
+
+        context.exit(run(config, place.path))
+    except ConfigError as error:
+        raise Failed.of(error) from error
+
+
+@click.group()
+def config() -> None:
+    """Describe the configuration file."""
+
+
+@config.command("schema")
+def config_schema() -> None:
+    """Print the JSON Schema of douane.yaml."""
+    click.echo(json.dumps(schema(), indent=2))
+
+
+@click.command()
+@click.option("--offline", is_flag=True, help="Ask no upstream anything.")
+@as_json
+@place
+def check(place: Place, /, *, offline: bool, as_json: bool) -> None:
+    """Find everything that is wrong before the gateway runs; exit 1 if anything is."""
+    failed = False
+    for finding in _findings(place, offline=offline):
+        failed |= finding["level"] == "error"
+        if as_json:
+            print_json(finding)
+        else:
+            click.echo(f"{finding['level']}: {cell(finding['text'])}")
+    if not failed and not as_json:
+        click.echo("nothing is wrong")
+    if failed:
+        raise click.exceptions.Exit(NO)
+
+
+def _findings(place: Place, *, offline: bool) -> Iterator[Row]:
+    try:
+        config = load(place.path, os.environ)
+    except ConfigError as error:
+        yield from (_error(problem) for problem in error.problems)
+        return
+    yield from (_warning(text) for text in warnings(config))
+    yield from _of_policy(config)
+    yield from _of_files(config)
+    if sqlite3.sqlite_version_info < _SOUND_SQLITE:
+        sound = ".".join(map(str, _SOUND_SQLITE))
+        yield _warning(f"SQLite is {sqlite3.sqlite_version}; use {sound} or later")
+    if not offline:
+        yield from _of_upstreams(config)
+
+
+def _of_policy(config: Config) -> Iterator[Row]:
+    try:
+        compiled = of_files(config, check_files)
+        yield from (_error(problem) for problem in compiled["problems"])
+        if not compiled["ok"]:
+            return
+        tested = of_files(config, test_files)
+    except Failed as error:
+        yield _error(error.message)
+        return
+    yield from (_error(f"policy test failed: {text}") for text in tested["failures"])
+    if not tested["passed"] and not tested["failed"]:
+        yield _warning(f"policy.path: {config.policy.path} holds no tests")
+
+
+def _of_files(config: Config) -> Iterator[Row]:
+    secret_files = [
+        Path(ref.name)
+        for ref in (server.credential.value for server in config.servers.values())
+        if ref is not None and ref.kind == "file"
+    ]
+    if config.policy.opa is not None and config.policy.opa.token is not None:
+        token = config.policy.opa.token
+        secret_files += [Path(token.name)] if token.kind == "file" else []
+    if config.tls is not None:
+        secret_files.append(config.tls.key)
+        if not config.tls.certificate.is_file():
+            yield _error(f"tls.certificate: {config.tls.certificate} is not there")
+    secret_files += sorted(config.data_dir.glob("*.key"))
+    for path in secret_files:
+        yield from _of_secret_file(path)
+
+
+def _of_secret_file(path: Path) -> Iterator[Row]:
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError as error:
+        yield _error(f"{path} cannot be read: {error.strerror}")
+        return
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        yield _error(f"{path} can be reached by others (mode {mode:04o}); run: chmod 600 {path}")
+
+
+def _of_upstreams(config: Config) -> Iterator[Row]:
+    from gateway.wiring import probe  # noqa: PLC0415 - it brings every adapter with it
+
+    try:
+        open_ones = asyncio.run(probe(config))
+    except GatewayError as error:
+        yield _error(error.public)
+        return
+    for server in open_ones:
+        yield _warning(
+            f"servers.{server}: it answers without credentials, so whoever reaches it gets around "
+            "the gateway; close it to everybody else"
+        )
+
+
+def _error(text: str) -> Row:
+    return {"level": "error", "text": text}
+
+
+def _warning(text: str) -> Row:
+    return {"level": "warning", "text": text}

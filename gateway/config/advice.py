@@ -1,0 +1,48 @@
+"""What is allowed in a configuration and still deserves a second look."""
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from gateway.config.model import Config, Server
+from gateway.config.values import is_loopback
+
+
+def warnings(config: Config) -> list[str]:
+    """Return one sentence for everything in `config` that is risky, each with what to do."""
+    found = list(_listeners(config))
+    if not config.servers:
+        found.append("servers: there is none; add the first one under `servers`")
+    for name, server in config.servers.items():
+        found += _server(name, server)
+    return found
+
+
+def _listeners(config: Config) -> Iterator[str]:
+    if not config.listen.is_loopback and config.public_url.startswith("http:"):
+        yield (
+            f"listen: {config.listen} is open to other machines while public_url is plain http; "
+            "tokens would cross the network in the clear: use https, or listen on 127.0.0.1"
+        )
+    if not config.admin_listen.is_loopback:
+        yield (
+            f"admin_listen: {config.admin_listen} is open to other machines; "
+            "listen on 127.0.0.1 and let a proxy decide who may come"
+        )
+    if config.tls is not None and config.public_url.startswith("http:"):
+        yield "tls: public_url begins with http:, so clients will not speak TLS; make it https"
+    if config.tls is None and config.public_url.startswith("https:") and not config.trusted_proxies:
+        yield (
+            "trusted_proxies: public_url is https and the gateway speaks no TLS itself; name the "
+            "proxy in front of it, so that the log shows the callers' addresses, or set `tls`"
+        )
+
+
+def _server(name: str, server: Server) -> Iterator[str]:
+    parts = urlsplit(server.url)
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        yield f"servers.{name}.url: plain http to another machine; use https"
+    if not server.tools:
+        yield (
+            f"servers.{name}.tools: no tool is labelled, so each is judged by the strictest "
+            "reading; label the ones you use"
+        )

@@ -1,0 +1,326 @@
+"""The keys of `douane.yaml`, their types and their safe defaults."""
+
+import re
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+)
+
+from gateway.config.values import (
+    Address,
+    Duration,
+    Endpoint,
+    ListenAddress,
+    LocalPath,
+    Network,
+    Origin,
+    PolicyPath,
+    PublicOrigin,
+    SecretReference,
+    planned,
+)
+from gateway.domain.labels import (
+    Confidentiality,
+    Effect,
+    Integrity,
+    Label,
+    ServerRule,
+    Tenant,
+    ToolRule,
+)
+from gateway.domain.paths import parse_path
+from gateway.upstream.headers import is_ours
+
+Word = Annotated[str, StringConstraints(min_length=1, max_length=512)]
+Words = tuple[Word, ...]
+
+T = TypeVar("T")
+
+_SERVER_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
+
+
+def _written(default: Any) -> Any:
+    """Give a key a default as the file would write it; it is read, and shown in the schema, so."""
+    return Field(default=default)
+
+
+class Section(BaseModel):
+    """A mapping of known keys, frozen after it is read."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        validate_default=True,
+        hide_input_in_errors=True,
+    )
+
+
+class Auth(Section):
+    mode: Annotated[
+        Literal["embedded"],
+        planned("federated", "external", instead="use `embedded`"),
+    ] = "embedded"
+    token_lifetime: Duration = _written("10m")
+    """How long an access token is good."""
+
+
+class Opa(Section):
+    """The OPA server of `engine: opa`: one that runs already, or the gateway's own."""
+
+    managed: bool = False
+    url: Endpoint | None = None
+    token: SecretReference | None = None
+    """Sent as a bearer token."""
+    ca: LocalPath | None = None
+    """PEM file of the authority that signed the server's certificate."""
+
+    @field_validator("url")
+    @classmethod
+    def _one_of_two(cls, url: str | None, info: ValidationInfo) -> str | None:
+        if info.data.get("managed") is (url is not None):
+            raise ValueError("give either `url` or `managed: true`")
+        return url
+
+    @field_validator("token", "ca")
+    @classmethod
+    def _of_a_server(cls, given: T, info: ValidationInfo) -> T:
+        if given is not None and info.data.get("managed"):
+            raise ValueError("is for `url` only; the gateway's own OPA has its own")
+        return given
+
+
+class Bundle(Section):
+    """How a signed bundle in `policy.path` is verified and watched."""
+
+    verification_key: LocalPath
+    """PEM file of the public key that its signature must be made with."""
+    algorithm: Literal["RS256", "RS384", "RS512", "ES256", "ES384", "ES512"] = "RS256"
+    poll: Duration = _written("60s")
+
+
+class Policy(Section):
+    path: PolicyPath = _written("./policies")
+    """A folder of Rego, a bundle (`.tar.gz`), or the `https://` URL of one."""
+    engine: Literal["wasm", "opa"] = "wasm"
+    mode: Annotated[Literal["enforce"], planned("shadow", instead="use `enforce`")] = "enforce"
+    opa: Opa | None = None
+    bundle: Bundle | None = None
+    deadline: Duration = _written("250ms")
+    """How long one decision may take before it is refused."""
+
+    @field_validator("opa")
+    @classmethod
+    def _belongs_to_its_engine(cls, opa: Opa | None, info: ValidationInfo) -> Opa | None:
+        engine = info.data.get("engine")
+        if engine == "opa" and opa is None:
+            raise ValueError("`engine: opa` needs it; write `opa: {managed: true}` or give a url")
+        if engine == "wasm" and opa is not None:
+            raise ValueError("is for `engine: opa` only; remove it or change the engine")
+        return opa
+
+
+class TenantSection(Section):
+    self_: Words = Field(default=(), alias="self")
+    domains: Words = ()
+    members: Words = ()
+    channels: Words = ()
+
+    @property
+    def value(self) -> Tenant:
+        """The domain's form."""
+        return Tenant(
+            self_=frozenset(self.self_),
+            domains=frozenset(self.domains),
+            members=frozenset(self.members),
+            channels=frozenset(self.channels),
+        )
+
+
+class Role(Section):
+    groups: Words
+    """Whoever is in one of these has the role."""
+
+
+class Roles(Section):
+    user: Role = _written({"groups": ("users",)})
+    approver: Role = _written({"groups": ("security",)})
+    admin: Role = _written({"groups": ("admins",)})
+    auditor: Role = _written({"groups": ("auditors",)})
+
+    def of(self, groups: frozenset[str]) -> frozenset[str]:
+        """Return the names of the roles that a member of `groups` has."""
+        return frozenset(
+            name
+            for name in type(self).model_fields
+            if not groups.isdisjoint(getattr(self, name).groups)
+        )
+
+
+class Audit(Section):
+    durability: Literal["power", "process"] = "power"
+    """`power`: a record survives a power cut; `process`: it survives the gateway's end only."""
+    deadline: Duration = _written("2s")
+    on_failure: Annotated[
+        Literal["refuse"],
+        planned("continue", "allow", "warn", "ignore", instead="use `refuse`"),
+    ] = "refuse"
+    redaction: Literal["hashed", "clear"] = "hashed"
+    """How much of a call's arguments is written down; results never are."""
+
+
+class Pins(Section):
+    recheck: Duration = _written("15m")
+    exclude_meta: Words = ()
+    """Members of `_meta` that upstreams change freely, left out of the digest."""
+
+
+class Limits(Section):
+    request_bytes: int = Field(default=4 << 20, ge=1024, le=1 << 30)
+    json_depth: int = Field(default=64, ge=4, le=512)
+    calls_per_minute: int = Field(default=600, ge=1)
+    result_bytes: int = Field(default=4 << 20, ge=1024, le=1 << 30)
+    upstream_connect: Duration = _written("5s")
+    upstream_idle: Duration = _written("60s")
+    upstream_hard: Duration = _written("15m")
+
+
+class LabelSection(Section):
+    integrity: Literal["trusted", "untrusted"] = "untrusted"
+    confidentiality: Literal["public", "internal", "private", "secret"] = "private"
+
+    @property
+    def value(self) -> Label:
+        """The domain's form."""
+        return Label(
+            integrity=Integrity[self.integrity.upper()],
+            confidentiality=Confidentiality[self.confidentiality.upper()],
+        )
+
+
+def _result_field(text: str) -> str:
+    try:
+        parse_path(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; write a path such as `$.items[*].sender`") from None
+    return text
+
+
+ResultField = Annotated[str, AfterValidator(_result_field)]
+
+
+class Tool(Section):
+    effect: Effect | None = None
+    destination: Words = ()
+    payload: Words = ()
+    result: LabelSection | None = None
+    typed: tuple[ResultField, ...] = ()
+
+    @property
+    def rule(self) -> ToolRule:
+        """The domain's form."""
+        return ToolRule(
+            effect=self.effect,
+            destination=self.destination,
+            payload=self.payload,
+            result=self.result.value if self.result else None,
+            typed=self.typed,
+        )
+
+
+class Credential(Section):
+    """What the gateway shows to an upstream."""
+
+    kind: Annotated[
+        Literal["none", "header"],
+        planned("oauth", "exchange", instead="use `header` with a token, or `none`"),
+    ] = "none"
+    name: str = "Authorization"
+    value: SecretReference | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _a_header_of_its_own(cls, name: str) -> str:
+        if not is_ours(name.lower()):
+            raise ValueError(f"`{name}` cannot carry a credential; use `Authorization` or another")
+        return name
+
+    @field_validator("value")
+    @classmethod
+    def _only_in_a_header(
+        cls, ref: SecretReference | None, info: ValidationInfo
+    ) -> SecretReference | None:
+        kind = info.data.get("kind")
+        if kind == "header" and ref is None:
+            raise ValueError("`kind: header` needs it; write `env:NAME` or `file:PATH`")
+        if kind == "none" and ref is not None:
+            raise ValueError("is for `kind: header` only; remove it or change the kind")
+        return ref
+
+
+class Server(Section):
+    url: Endpoint
+    credential: Credential = _written({})
+    defaults: LabelSection = _written({})
+    tools: dict[Word, Tool] = _written({})
+
+    @property
+    def rule(self) -> ServerRule:
+        """What an administrator says of this server, in the domain's form."""
+        return ServerRule(
+            default=self.defaults.value,
+            tools={name: tool.rule for name, tool in self.tools.items()},
+        )
+
+
+class Tls(Section):
+    """PEM files; without this section a proxy in front of the gateway speaks TLS."""
+
+    certificate: LocalPath
+    key: LocalPath
+
+
+def _server_id(text: str) -> str:
+    if not _SERVER_ID.fullmatch(text):
+        raise ValueError(
+            "a server's name is 1 to 32 of a-z, 0-9, `_`, `-`, and begins with a-z or 0-9"
+        )
+    return text
+
+
+class Config(Section):
+    """All of `douane.yaml`. Paths are absolute, or relative to the working directory."""
+
+    version: Literal[1]
+    public_url: PublicOrigin
+    """Issuer and resource URIs derive from it, never from a request."""
+    listen: ListenAddress = _written("127.0.0.1:8080")
+    admin_listen: ListenAddress = _written("127.0.0.1:8081")
+    data_dir: LocalPath = _written("./var")
+    auth: Auth = _written({})
+    policy: Policy = _written({})
+    tenant: TenantSection = _written({})
+    roles: Roles = _written({})
+    audit: Audit = _written({})
+    pins: Pins = _written({})
+    limits: Limits = _written({})
+    tls: Tls | None = None
+    trusted_proxies: tuple[Network, ...] = ()
+    """Peers whose `X-Forwarded-For` is believed."""
+    allowed_origins: tuple[Origin, ...] = ()
+    """Origins of browser pages that may call; all others are refused."""
+    servers: dict[Annotated[str, AfterValidator(_server_id)], Server] = _written({})
+
+    @field_validator("admin_listen")
+    @classmethod
+    def _a_listener_of_its_own(cls, address: Address, info: ValidationInfo) -> Address:
+        if address == info.data.get("listen"):
+            raise ValueError("must not be the address of `listen`; choose another port")
+        return address

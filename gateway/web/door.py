@@ -1,0 +1,215 @@
+"""The door for people on this machine: a unix socket on which the operating system says who asks.
+
+A request is one line of JSON, `{"command", "arguments"}`; the answer is one line, `{"ok": true,
+"result"}` or `{"ok": false, "code", "message", "reasons"}`. A command that streams answers with any
+number of lines that also hold `"more": true` before the last.
+"""
+
+import asyncio
+import os
+import pwd
+import socket
+import stat
+import struct
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from gateway.admin.commands import Commands
+from gateway.admin.person import EVERY_ROLE, Person
+from gateway.errors import BadCommand, ConfigError, GatewayError
+
+SOCKET_NAME = "douane.sock"
+LARGEST_REQUEST_BYTES = 8 << 20
+"""A lock file of tens of thousands of pins fits."""
+_LONGEST_PATH_BYTES = 100
+"""A little less than `sun_path` holds on any system (unix(7): 108, or 104 on macOS)."""
+_ROOT = 0
+
+
+def person_of(uid: int | None, data_dir: Path) -> Person:
+    """Return who the operating system's user `uid` is here.
+
+    Whoever owns `data_dir`, and root, could read and write everything in it anyway: they have
+    every role. Everybody else, and a peer whose user is not known, has none.
+    """
+    if uid is None:
+        return Person(name="os:unknown", roles=frozenset())
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        name = str(uid)
+    is_owner = uid in {_ROOT, data_dir.stat().st_uid}
+    return Person(name=f"os:{name}", roles=EVERY_ROLE if is_owner else frozenset())
+
+
+@asynccontextmanager
+async def admin_door(data_dir: Path, commands: Commands) -> AsyncIterator[Path]:
+    """Serve `commands` on the socket in `data_dir` while the context is open; gives its path.
+
+    The caller holds the lock of `data_dir`, so a socket that is there already is a dead one's.
+
+    Raises:
+        ConfigError: The socket cannot be made.
+
+    """
+    path = data_dir / SOCKET_NAME
+    door = _Door(data_dir, commands)
+    server = await asyncio.start_unix_server(
+        door.visit, sock=_listening(path), limit=LARGEST_REQUEST_BYTES
+    )
+    try:
+        yield path
+    finally:
+        server.close()
+        path.unlink(missing_ok=True)
+        await door.close()
+        await server.wait_closed()
+
+
+def _listening(path: Path) -> socket.socket:
+    if len(os.fsencode(path)) > _LONGEST_PATH_BYTES:
+        raise ConfigError(
+            "data_dir: its path is too long for a socket; choose a shorter one",
+            problems=[f"{path} has more than {_LONGEST_PATH_BYTES} bytes"],
+        )
+    if path.exists() and not stat.S_ISSOCK(path.lstat().st_mode):
+        raise ConfigError(f"{path} is in the way of the admin socket; remove it")
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    # Bound under this mask the file is closed to others from its first moment on.
+    before = os.umask(0o177)
+    try:
+        listener.bind(os.fspath(path))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"{path} cannot be made: {error.strerror}") from error
+    finally:
+        os.umask(before)
+    return listener
+
+
+class _Door:
+    def __init__(self, data_dir: Path, commands: Commands) -> None:
+        self._data_dir = data_dir
+        self._commands = commands
+        self._visits: set[asyncio.Task[None]] = set()
+
+    async def visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one connection, until it ends or the door closes."""
+        task = asyncio.current_task()
+        if task is not None:
+            self._visits.add(task)
+            task.add_done_callback(self._visits.discard)
+        try:
+            await self._answer_all(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # the peer went away, or the gateway stops: there is nobody to tell
+        finally:
+            writer.close()
+
+    async def close(self) -> None:
+        """Break off what is still being answered: streams have no end of their own."""
+        visits = tuple(self._visits)
+        for task in visits:
+            task.cancel()
+        await asyncio.gather(*visits, return_exceptions=True)
+
+    async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        person = person_of(_peer_uid(writer), self._data_dir)
+        while True:
+            try:
+                line = await reader.readuntil(b"\n")
+            except asyncio.LimitOverrunError:
+                await _send(writer, _refusal(BadCommand("the request is too large")))
+                return
+            try:
+                await self._answer(person, line, reader, writer)
+            except GatewayError as error:
+                await _send(writer, _refusal(error))
+
+    async def _answer(
+        self,
+        person: Person,
+        line: bytes,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        command, arguments = _request(line)
+        answer = self._commands.run(person, command, arguments)
+        if not isinstance(answer, AsyncGenerator):
+            await _send(writer, {"ok": True, "result": await answer})
+            return
+        async with aclosing(answer):
+            await _relay(answer, reader, writer)
+        await _send(writer, {"ok": True, "result": None})
+
+
+async def _relay(
+    items: AsyncGenerator[Any, None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Send `items` as they come, until they end or the peer hangs up, which a quiet stream must
+    notice; so a peer that sends anything meanwhile ends it as well.
+    """
+    gone = asyncio.ensure_future(reader.read(1))
+    try:
+        while True:
+            coming = asyncio.ensure_future(anext(items, _END))
+            try:
+                await asyncio.wait({coming, gone}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                await _settle(coming)
+            if coming.cancelled() or (item := coming.result()) is _END:
+                return
+            await _send(writer, {"ok": True, "more": True, "result": item})
+    finally:
+        await _settle(gone)
+
+
+async def _settle(task: "asyncio.Future[Any]") -> None:
+    """Cancel `task` unless it is done, and return once it is."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+_END = object()
+
+
+def _request(line: bytes) -> tuple[str, bytes]:
+    wrong = BadCommand('a request is one line: {"command": "...", "arguments": {...}}')
+    try:
+        request = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise wrong from error
+    if not isinstance(request, dict) or not request.keys() <= {"command", "arguments"}:
+        raise wrong
+    command, arguments = request.get("command"), request.get("arguments", {})
+    if not isinstance(command, str) or not isinstance(arguments, dict):
+        raise wrong
+    return command, orjson.dumps(arguments)
+
+
+async def _send(writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
+    writer.write(orjson.dumps(message) + b"\n")
+    await writer.drain()
+
+
+def _refusal(error: GatewayError) -> dict[str, Any]:
+    reasons = [{"code": code, "message": message} for code, message in error.reasons]
+    return {"ok": False, "code": error.code, "message": error.public, "reasons": reasons}
+
+
+def _peer_uid(writer: asyncio.StreamWriter) -> int | None:
+    """Return the user at the other end, by the kernel's word (unix(7)); elsewhere than on Linux
+    nobody is known.
+    """
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return None
+    connection = writer.get_extra_info("socket")
+    credentials = connection.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i"))
+    _, uid, _ = struct.unpack("3i", credentials)
+    return int(uid)

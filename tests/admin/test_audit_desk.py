@@ -1,0 +1,194 @@
+"""The log is read by auditors and admins, and proven against what was kept elsewhere."""
+
+import asyncio
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.admin import Admin
+from gateway.admin.audit import AuditDesk
+from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.errors import BadCommand, Forbidden, NotFound
+from gateway.storage.database import DATABASE
+from gateway.storage.store import Store
+from tests.admin.world import APPROVER, AUDITOR, NOW, STRANGER, USER, opened
+
+
+async def write(store: Store, *ids: str, start: float = NOW) -> None:
+    for number, id_ in enumerate(ids):
+        fields = {
+            "principal": "emma",
+            "server": "mail",
+            "target": "send",
+            "verdict": "deny",
+            "code": "denied",
+            "decision_id": f"d_{id_[-1]}",
+            "arguments": {"to": "x"},
+        }
+        record = AuditRecord(kind=RecordKind.OUTCOME, time=start + number, id=id_, fields=fields)
+        await store.audit.append(record)
+
+
+def ids(records: Any) -> list[str]:
+    return [record["id"] for record in records]
+
+
+async def ask(admin: Admin, command: str, **arguments: Any) -> Any:
+    answer: Any = admin.commands.run(AUDITOR, command, json.dumps(arguments).encode())
+    return await answer
+
+
+async def test_a_query_gives_the_newest_first_and_at_most_the_limit(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (admin, store):
+        await write(store, "r1", "r2", "r3", start=NOW - 100)
+        assert ids(await ask(admin, "audit.query", limit=2)) == ["r3", "r2"]
+        assert ids(await ask(admin, "audit.query", where="leaf_index = 0")) == ["r1"]
+        assert await ask(admin, "audit.query", server="web") == []
+        assert ids(await ask(admin, "audit.query", since="99s")) == ["r3", "r2"]
+
+
+async def test_a_filter_that_cannot_be_read_is_a_bad_command(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (admin, _):
+        with pytest.raises(BadCommand, match="no field 'nothing'"):
+            await ask(admin, "audit.query", where="nothing = 1")
+
+
+async def test_a_decision_is_explained_by_its_records_oldest_first(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (admin, store):
+        await write(store, "ra", "rb", "sa")
+        assert ids(await ask(admin, "audit.explain", decision="d_a")) == ["ra", "sa"]
+        with pytest.raises(NotFound):
+            await ask(admin, "audit.explain", decision='x" or "1" = "1')
+
+
+async def test_a_record_is_shown_with_the_proof_that_it_is_in_the_log(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (admin, store):
+        await write(store, "r1")
+    async with opened(tmp_path) as (admin, store):
+        shown = await ask(admin, "audit.show", record="r1", proof=True)
+        assert (shown["id"], shown["proof"]["leaf_index"], shown["proof"]["size"]) == ("r1", 0, 1)
+        assert "proof" not in await ask(admin, "audit.show", record="r1")
+        with pytest.raises(NotFound, match="no record of that id"):
+            await ask(admin, "audit.show", record="r2")
+
+
+class Unsigned:
+    """A reader whose log is not signed up to this record yet."""
+
+    def find(self, record_id: str) -> dict[str, Any]:
+        return {"id": record_id}
+
+    def inclusion(self, record_id: str) -> Any:
+        raise LookupError(f"record {record_id} is not signed yet")
+
+
+async def test_a_record_that_is_not_signed_yet_has_no_proof() -> None:
+    reader: Any = Unsigned()
+    desk = AuditDesk(reader, verify=_never, hash_of=str, clock=lambda: NOW)
+    with pytest.raises(NotFound, match="not signed yet"):
+        await desk.show(AUDITOR, record="r1", proof=True)
+
+
+def _never(notes: Any) -> Any:
+    raise NotImplementedError
+
+
+async def test_a_tail_ends_with_the_newest(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (admin, store):
+        await write(store, "r1", "r2", "r3")
+        tail = admin.commands.run(AUDITOR, "audit.tail", b'{"lines": 2}')
+        assert ids([record async for record in tail]) == ["r2", "r3"]  # type: ignore[union-attr]
+
+
+async def test_a_followed_tail_goes_on_with_what_comes(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (admin, store):
+        await write(store, "r1")
+        tail: Any = admin.commands.run(AUDITOR, "audit.tail", b'{"lines": 1, "follow": true}')
+        assert (await anext(tail))["id"] == "r1"
+        coming = asyncio.ensure_future(anext(tail))
+        await write(store, "r2")
+        assert (await coming)["id"] == "r2"
+        await tail.aclose()
+
+
+async def test_an_export_is_every_record_that_was_there_oldest_first(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (admin, store):
+        await write(store, *(f"r{number:04}" for number in range(501)))
+        found: list[str] = []
+        async for record in admin.commands.run(AUDITOR, "audit.export", b"{}"):  # type: ignore[union-attr]
+            if not found:
+                await write(store, "late")
+            found.append(record["id"])
+        assert found == [f"r{number:04}" for number in range(501)]
+
+
+async def test_statistics_count_by_kind_verdict_and_code(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (admin, store):
+        empty = await ask(admin, "audit.stats")
+        assert (empty["records"], empty["first_time"]) == (0, None)
+        await write(store, "r1", "r2")
+        found = await ask(admin, "audit.stats")
+        assert (found["records"], found["kinds"], found["verdicts"], found["codes"]) == (
+            2,
+            {"outcome": 2},
+            {"deny": 2},
+            {"denied": 2},
+        )
+        assert (found["first_time"], found["last_time"]) == (
+            "2027-01-15T08:00:00.000Z",
+            "2027-01-15T08:00:01.000Z",
+        )
+
+
+async def test_a_log_that_somebody_changed_is_told_with_its_first_bad_record(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path) as (_, store):
+        await write(store, "r1", "r2", "r3")
+    async with opened(tmp_path) as (admin, store):
+        sound = await ask(admin, "audit.verify")
+        assert (sound["ok"], sound["finding"], sound["records"]) == (True, "ok", 3)
+        note = await asyncio.to_thread(_tampered, tmp_path)
+        found = await ask(admin, "audit.verify", checkpoints=[["kept", note]])
+        assert (found["ok"], found["finding"], found["first_bad"]) == (False, "altered", 1)
+
+
+def _tampered(data_dir: Path) -> str:
+    connection = sqlite3.connect(data_dir / DATABASE)
+    connection.execute("DROP TRIGGER audit_is_never_updated")
+    connection.execute("UPDATE audit SET body = replace(body, 'deny', 'give') WHERE leaf_index = 1")
+    connection.commit()
+    (note,) = connection.execute("SELECT note FROM checkpoints ORDER BY size DESC").fetchone()
+    connection.close()
+    return str(note)
+
+
+async def test_a_value_is_found_by_the_hash_that_stands_in_its_record(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (admin, store):
+        await write(store, "r1")
+        hashed = await ask(admin, "audit.hash", content={"to": "x"})
+        (record,) = await ask(admin, "audit.query")
+        assert (hashed["json"], hashed["bytes"]) == (record["arguments_hmac"], None)
+        text = await ask(admin, "audit.hash", content="x")
+        assert (text["json"][:3], text["bytes"][:3]) == ("h1:", "b1:")
+
+
+@pytest.mark.parametrize("person", [USER, APPROVER, STRANGER])
+async def test_nobody_else_reads_the_log(tmp_path: Path, person: Any) -> None:
+    async with opened(tmp_path) as (admin, _):
+        for command, arguments in {
+            "audit.query": b"{}",
+            "audit.explain": b'{"decision": "d"}',
+            "audit.show": b'{"record": "r"}',
+            "audit.stats": b"{}",
+            "audit.verify": b"{}",
+            "audit.hash": b'{"content": 1}',
+        }.items():
+            with pytest.raises(Forbidden):
+                await admin.commands.run(person, command, arguments)  # type: ignore[misc]
+        for command in ("audit.tail", "audit.export"):
+            with pytest.raises(Forbidden):
+                await anext(admin.commands.run(person, command, b"{}"))  # type: ignore[arg-type]

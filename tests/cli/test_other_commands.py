@@ -1,0 +1,181 @@
+"""`douane clients`, `audit`, `policy`, `runs`, `servers`, `keys`: rows, answers, exit statuses."""
+
+import csv
+import io
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from gateway.storage.database import DATABASE
+from tests.admin.world import Files, sighting
+from tests.cli.world import Site
+
+ADD = ("clients", "add", "agent", "--grant", "client_credentials", "--resource", "/mcp/mail")
+SCOPES = ("--scope", "tools:list", "--scope", "tools:call")
+
+
+def test_a_client_is_added_listed_and_removed(site: Site) -> None:
+    (added,) = site.rows(*ADD, *SCOPES, "--group", "a", "--group", "b", "--trusted-host")
+    secret = added.pop("client_secret")
+    assert len(secret) == 43
+    assert (added["scopes"], added["groups"], added["trusted_host"]) == (
+        ["tools:call", "tools:list"],
+        ["a", "b"],
+        True,
+    )
+    assert site.rows("clients", "list") == [added]
+    assert secret not in site.run("clients", "list").stdout
+    assert site.rows("clients", "remove", "agent") == [added]
+    assert site.rows("clients", "list") == []
+    assert site.run("clients", "remove", "agent").exit_code == 1
+
+
+def test_a_new_clients_secret_is_shown_to_people_too(site: Site) -> None:
+    lines = dict(line.split(maxsplit=1) for line in site.run(*ADD, *SCOPES).stdout.splitlines())
+    assert lines["groups"] == "users"
+    assert len(lines["client_secret"]) == 43
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (*ADD,),
+        ("clients", "add", "agent", *SCOPES),
+        (*ADD, "--scope", "everything"),
+        ("clients", "add", "agent", "--resource", "/mcp/x", *SCOPES),
+        (*ADD, "--grant", "password", *SCOPES),
+    ],
+)
+def test_a_client_that_cannot_be_is_wrong_use(site: Site, arguments: tuple[str, ...]) -> None:
+    assert site.run(*arguments).exit_code == 2
+    assert site.rows("clients", "list") == []
+
+
+def test_the_log_is_searched_and_a_record_is_shown(site: Site) -> None:
+    site.seen = [sighting("send")]
+    site.run("pins", "approve", "mail", "send")
+    (record,) = site.rows("audit", "query", "--tool", "send", "--where", "code = approved")
+    assert (record["kind"], record["method"]) == ("pin", "pins.approve")
+    assert site.rows("audit", "query", "--verdict", "deny") == []
+    assert site.rows("audit", "show", record["id"]) == [record]
+    assert site.rows("audit", "show", record["id"], "--proof")[0]["proof"]["size"] == 1
+    assert "pins.approve" in site.run("audit", "show", record["id"]).stdout
+    assert "approved" in site.run("audit", "query").stdout
+    assert site.run("audit", "show", "nothing").exit_code == 1
+    assert site.run("audit", "query", "--where", "nonsense").exit_code == 2
+    assert site.run("audit", "query", "--since", "yesterday").exit_code == 2
+    assert site.rows("audit", "tail") == [record]
+    assert site.run("audit", "tail").stdout.split()[1:4] == ["pin", record["principal"], "mail"]
+    assert site.rows("audit", "stats")[0]["records"] == 1
+
+
+def test_the_whole_log_is_taken_away_as_lines_or_as_a_table(site: Site) -> None:
+    site.seen = [sighting("=cmd()")]
+    site.run("pins", "approve", "mail", "=cmd()")
+    (record,) = [json.loads(line) for line in site.run("audit", "export").stdout.splitlines()]
+    assert record["target"] == "=cmd()"
+    text = site.run("audit", "export", "--format", "csv").stdout
+    (row,) = csv.DictReader(io.StringIO(text))
+    assert row["target"] == "'=cmd()"
+    assert (row["id"], row["leaf_index"], row["token_id"]) == (record["id"], "0", "")
+    assert json.loads(row["reasons"]) == record["reasons"]
+
+
+def test_a_sound_log_is_proven_and_an_altered_one_is_not(site: Site) -> None:
+    site.seen = [sighting("send")]
+    site.run("pins", "approve", "mail", "send")
+    (proven,) = site.rows("audit", "verify")
+    assert (proven["ok"], proven["records"], proven["signed"]) == (True, 1, 1)
+    told = site.run("audit", "verify").stdout
+    assert told.startswith(f"the log is what was signed: 1 records, root {proven['root']}")
+    note = site.folder / "note"
+    note.write_text(altered(site.data_dir))
+    (found,) = site.rows("audit", "verify", "--checkpoint", str(note), exit_code=1)
+    assert (found["ok"], found["first_bad"]) == (False, 0)
+    assert "from record 0 on" in site.run("audit", "verify").stdout
+
+
+def altered(data_dir: Path) -> str:
+    """Change the first record behind the log's back; return its newest checkpoint."""
+    connection = sqlite3.connect(data_dir / DATABASE)
+    connection.execute("DROP TRIGGER audit_is_never_updated")
+    connection.execute("UPDATE audit SET body = replace(body, 'allow', 'evil!')")
+    connection.commit()
+    (note,) = connection.execute("SELECT note FROM checkpoints ORDER BY size DESC").fetchone()
+    connection.close()
+    return str(note)
+
+
+def test_a_checkpoint_that_is_not_there_and_a_log_that_is_not_there_are_wrong_use(
+    site: Site,
+) -> None:
+    assert site.run("audit", "verify", "--checkpoint", str(site.folder / "none")).exit_code == 2
+    site.data_dir.mkdir()
+    assert site.run("audit", "verify").exit_code == 2
+
+
+def test_a_value_is_hashed_as_json_or_else_as_text(site: Site) -> None:
+    (structure,) = site.rows("audit", "hash", '{"to": "x"}')
+    (text,) = site.rows("audit", "hash", "x y")
+    (quoted,) = site.rows("audit", "hash", '"x y"')
+    assert structure["bytes"] is None
+    assert (text, text["json"][:3]) == (quoted, "h1:")
+
+
+def test_the_policys_files_are_compiled_and_tested_without_a_gateway(site: Site) -> None:
+    assert site.rows("policy", "check") == [{"ok": True, "problems": []}]
+    assert site.run("policy", "check").stdout == "the policy compiles\n"
+    assert site.run("policy", "test").stdout == "3 passed, 0 failed\n"
+    assert site.rows("policy", "test")[0]["passed"] == 3
+    assert not site.data_dir.exists()
+    site.files = Files(problems=["a.rego:1: no"], failures=["data.x.test_a"])
+    told = site.run("policy", "check")
+    assert (told.exit_code, told.stdout) == (1, "a.rego:1: no\nthe policy has problems\n")
+    told = site.run("policy", "test")
+    assert (told.exit_code, told.stdout) == (1, "data.x.test_a\n3 passed, 1 failed\n")
+
+
+@pytest.mark.parametrize(
+    ("question", "exit_code"),
+    [
+        ('{"target": {"effect": "read"}}', 0),
+        ('{"target": {"effect": "pay"}}', 1),
+        ("{}", 1),
+        ("[]", 2),
+        ("nonsense", 2),
+    ],
+)
+def test_a_question_is_answered_by_the_policy(site: Site, question: str, exit_code: int) -> None:
+    assert site.run("policy", "eval", text=question).exit_code == exit_code
+    file = site.folder / "question.json"
+    file.write_text(question)
+    assert site.run("policy", "eval", str(file), "--json").exit_code == exit_code
+
+
+def test_a_decision_that_nobody_made_cannot_be_explained(site: Site) -> None:
+    told = site.run("policy", "explain", "d_1")
+    assert (told.exit_code, "no record of that decision" in told.stderr) == (1, True)
+
+
+def test_the_policy_in_force_is_named(site: Site) -> None:
+    assert site.rows("policy", "status") == [{"digest": "sha256:0123"}]
+
+
+def test_runs_servers_and_keys_are_listed(site: Site) -> None:
+    assert [row["run"] for row in site.rows("runs", "list", "--limit", "1")] == ["r_new"]
+    assert site.rows("runs", "show", "r_new")[0]["integrity"] == "untrusted"
+    assert "r_old" in site.run("runs", "list").stdout
+    assert "web" in site.run("runs", "show", "r_new").stdout
+    assert site.run("runs", "show", "r_none").exit_code == 1
+    assert site.rows("servers", "list")[0]["server"] == "mail"
+    assert "mail" in site.run("servers", "list").stdout
+    assert site.rows("keys", "list")[0]["use"] == "audit"
+    assert "douane/here+" in site.run("keys", "list").stdout
+
+
+def test_the_versions_need_no_configuration(site: Site) -> None:
+    site.config_file.unlink()
+    assert site.rows("version")[0].keys() == {"douane", "python", "sqlite"}
+    assert "sqlite" in site.run("version").stdout

@@ -1,0 +1,176 @@
+"""`douane init`, `check`, `serve` and `config`: from an empty folder to a running gateway."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gateway.cli import main
+from gateway.config import parse, schema
+from tests.admin.world import Files
+from tests.cli.world import CONFIG, Site
+
+
+@pytest.fixture(autouse=True)
+def sound_sqlite(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 51, 3))
+
+
+def test_init_writes_a_configuration_that_can_be_used_and_the_policies(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "douane.yaml"
+    result = CliRunner().invoke(main, ["--config", str(file), "init"])
+    assert result.exit_code == 0, result.output
+    assert parse(file.read_text(), file=file).policy.path == str(file.parent / "policies")
+    assert (file.parent / "policies" / "decision.rego").is_file()
+    assert "douane check" in result.stdout
+
+
+def test_init_leaves_what_is_there_alone(site: Site) -> None:
+    result = site.run("init")
+    assert (result.exit_code, site.config_file.read_text()) == (1, CONFIG)
+    assert not (site.folder / "policies").exists()
+
+
+def test_init_keeps_policies_that_are_there(site: Site) -> None:
+    site.config_file.unlink()
+    (site.folder / "policies").mkdir()
+    assert site.run("init").exit_code == 0
+    assert list((site.folder / "policies").iterdir()) == []
+
+
+def test_init_where_nothing_can_be_written_is_told(site: Site) -> None:
+    (site.folder / "file").write_text("")
+    site.config_file = site.folder / "file" / "douane.yaml"
+    result = site.run("init")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+
+
+def test_the_schema_is_printed(site: Site) -> None:
+    assert json.loads(site.run("config", "schema").stdout) == schema()
+
+
+def test_the_configuration_is_found_by_the_environment(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOUANE_CONFIG", str(site.config_file))
+    assert CliRunner().invoke(main, ["servers", "list"]).exit_code == 0
+
+
+def test_serving_ends_with_the_gateways_status(site: Site) -> None:
+    assert site.run("serve").exit_code == 0
+    assert site.served == [site.config_file]
+
+
+def test_a_gateway_that_cannot_serve_says_why_on_one_line(site: Site) -> None:
+    site.data_dir.mkdir()
+    result = site.run("serve")
+    assert (result.exit_code, result.stderr) == (2, "douane: data_dir is in use by process 1\n")
+
+
+def test_a_secret_that_is_missing_keeps_the_gateway_from_serving_but_not_the_rest(
+    site: Site,
+) -> None:
+    credential = "    credential: {kind: header, value: 'env:DOUANE_TEST_NO_SUCH'}\n"
+    site.config_file.write_text(CONFIG + credential)
+    result = site.run("serve")
+    assert (result.exit_code, site.served) == (2, [])
+    assert f"{site.config_file}:7: servers.mail.credential.value: `env:" in result.stderr
+    assert site.run("servers", "list").exit_code == 0
+
+
+def test_a_wrong_configuration_is_told_whole_to_every_command(site: Site) -> None:
+    site.config_file.write_text("version: 2\nlisten: x\n")
+    result = site.run("pins", "list")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 4)
+    assert site.run("serve").exit_code == 2
+
+
+def findings(site: Site, *arguments: str, exit_code: int = 0) -> list[tuple[str, str]]:
+    rows = site.rows("check", *arguments, exit_code=exit_code)
+    return [(row["level"], row["text"].replace(str(site.folder), "")) for row in rows]
+
+
+def test_a_sound_site_has_nothing_wrong(site: Site) -> None:
+    assert findings(site) == []
+    assert site.run("check").stdout == "nothing is wrong\n"
+
+
+def test_every_error_of_the_configuration_is_told_at_once(site: Site) -> None:
+    site.config_file.write_text("version: 2\nlisten: x\nserverss: {}\n")
+    told = findings(site, exit_code=1)
+    assert [(level, text.split(": ")[0]) for level, text in told] == [
+        ("error", "/douane.yaml:1"),
+        ("error", "/douane.yaml:1"),
+        ("error", "/douane.yaml:2"),
+        ("error", "/douane.yaml:3"),
+    ]
+
+
+def test_a_policy_that_does_not_compile_or_fails_its_tests_is_an_error(site: Site) -> None:
+    site.files = Files(problems=["a.rego:1: no"])
+    assert findings(site, exit_code=1) == [("error", "a.rego:1: no")]
+    site.files = Files(failures=["data.x.test_a"])
+    assert findings(site, exit_code=1) == [("error", "policy test failed: data.x.test_a")]
+    site.files = Files(passed=0)
+    assert findings(site) == [("warning", "policy.path: /policies holds no tests")]
+
+
+def test_without_opa_the_check_says_so_and_goes_on(site: Site) -> None:
+    site.files = NoOpa()
+    site.open_upstreams = ("mail",)
+    told = findings(site, exit_code=1)
+    assert told[0] == ("error", "OPA could not be fetched")
+    assert told[1][0] == "warning"
+
+
+class NoOpa(Files):
+    async def check(self) -> list[str]:
+        from gateway.errors import ConfigError
+
+        raise ConfigError("OPA could not be fetched")
+
+
+def test_an_upstream_that_answers_anybody_is_warned_of_unless_offline(site: Site) -> None:
+    site.open_upstreams = ("mail",)
+    ((level, text),) = findings(site)
+    assert (level, text.split(":")[0]) == ("warning", "servers.mail")
+    assert findings(site, "--offline") == []
+
+
+def test_a_key_that_others_can_read_is_an_error(site: Site) -> None:
+    site.data_dir.mkdir()
+    key = site.data_dir / "audit.key"
+    key.write_text("x")
+    key.chmod(0o640)
+    told = "/var/audit.key can be reached by others (mode 0640); run: chmod 600 /var/audit.key"
+    assert findings(site, exit_code=1) == [("error", told)]
+    key.chmod(0o600)
+    assert findings(site) == []
+
+
+def test_secret_files_and_tls_files_are_looked_at(site: Site) -> None:
+    site.config_file.write_text(
+        CONFIG
+        + "    credential: {kind: header, value: 'file:mail.token'}\n"
+        + "policy: {engine: opa, opa: {url: 'http://127.0.0.1:8181', token: 'file:opa.token'}}\n"
+        + "tls: {certificate: cert.pem, key: key.pem}\n"
+    )
+    for name in ("mail.token", "opa.token"):
+        (site.folder / name).write_text("secret")
+        (site.folder / name).chmod(0o644)
+    told = findings(site, exit_code=1)
+    assert [text.split(" ")[0] for level, text in told if level == "error"] == [
+        "tls.certificate:",
+        "/mail.token",
+        "/opa.token",
+        "/key.pem",
+    ]
+
+
+def test_an_old_sqlite_is_warned_of(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 51, 2))
+    monkeypatch.setattr(sqlite3, "sqlite_version", "3.51.2")
+    assert findings(site) == [("warning", "SQLite is 3.51.2; use 3.51.3 or later")]
+    assert site.run("check").stdout.startswith("warning: SQLite")

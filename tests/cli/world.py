@@ -1,0 +1,109 @@
+"""The command line in a folder of its own, with a gateway that runs or does not."""
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gateway.admin import Admin
+from gateway.audit.checkpoint import VerifierKey
+from gateway.cli import main
+from gateway.config import Config
+from gateway.domain.tools import Sighting
+from gateway.errors import ConfigError
+from gateway.storage.keys import audit_key
+from gateway.storage.verify import Verification, verify
+from gateway.web.door import admin_door
+from tests.admin.world import Files, opened
+
+CONFIG = """\
+version: 1
+public_url: http://127.0.0.1:8080
+servers:
+  mail:
+    url: http://127.0.0.1:9001/mcp
+    tools: {send: {effect: egress}}
+"""
+
+
+class Site:
+    """A folder with a configuration, and what the commands find behind the wiring."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config_file = folder / "douane.yaml"
+        self.config_file.write_text(CONFIG)
+        self.data_dir = folder / "var"
+        self.files = Files()
+        self.seen: Sequence[Sighting] = ()
+        self.open_upstreams: tuple[str, ...] = ()
+        self.served: list[Path] = []
+        self.log_id = ""
+
+    def run(self, *arguments: str, text: str | None = None) -> Result:
+        return CliRunner().invoke(main, ["--config", str(self.config_file), *arguments], input=text)
+
+    def rows(self, *arguments: str, text: str | None = None, exit_code: int = 0) -> list[Any]:
+        result = self.run(*arguments, "--json", text=text)
+        assert result.exit_code == exit_code, result.output
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    @asynccontextmanager
+    async def open_admin(self, config: Config) -> AsyncIterator[Admin]:
+        async with opened(config.data_dir, self.files, seen=self.seen) as (admin, store):
+            self.log_id = store.log_id
+            yield admin
+
+    def serve(self, config: Config, path: Path) -> int:
+        self.served.append(path)
+        if config.data_dir.exists():
+            raise ConfigError("data_dir is in use by process 1")
+        return 0
+
+    async def probe(self, config: Config) -> Sequence[str]:
+        return [server for server in config.servers if server in self.open_upstreams]
+
+    def verify_log(self, config: Config, notes: Sequence[tuple[str, str]]) -> Verification:
+        verifier = VerifierKey.of(self.log_id, audit_key(config.data_dir))
+        return verify(config.data_dir, verifier, checkpoints=notes)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Run a gateway's admin socket, with the lock on the data, in another thread."""
+        ready, done = threading.Event(), threading.Event()
+
+        async def serve() -> None:
+            async with (
+                opened(self.data_dir, self.files, seen=self.seen) as (admin, _),
+                admin_door(self.data_dir, admin.commands),
+            ):
+                ready.set()
+                await asyncio.to_thread(done.wait)
+
+        thread = threading.Thread(target=lambda: asyncio.run(serve()))
+        thread.start()
+        try:
+            assert ready.wait(10)
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+
+def wire(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the site's parts where commands look for the wiring."""
+    wiring: Any = ModuleType("gateway.wiring")
+    wiring.open_admin = site.open_admin
+    wiring.serve = site.serve
+    wiring.probe = site.probe
+    wiring.verify_log = site.verify_log
+    wiring.policy_files = lambda config: site.files
+    monkeypatch.setitem(sys.modules, "gateway.wiring", wiring)

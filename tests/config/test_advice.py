@@ -1,0 +1,61 @@
+"""What is allowed and risky is told in `douane check`."""
+
+from pathlib import Path
+
+from gateway.config import parse, warnings
+
+SERVER = "servers: {a: {url: 'https://a.example/mcp', tools: {t: {effect: read}}}}\n"
+
+
+def advice(text: str, server: str = SERVER) -> list[str]:
+    return warnings(parse(f"version: 1\n{text}\n{server}", file=Path("douane.yaml")))
+
+
+def test_a_sound_configuration_draws_no_warning() -> None:
+    assert advice("public_url: http://127.0.0.1:8080") == []
+
+
+def test_plain_http_open_to_other_machines_draws_one() -> None:
+    assert advice("public_url: http://127.0.0.1:8080\nlisten: 0.0.0.0:8080") == [
+        (
+            "listen: 0.0.0.0:8080 is open to other machines while public_url is plain http; "
+            "tokens would cross the network in the clear: use https, or listen on 127.0.0.1"
+        )
+    ]
+
+
+def test_an_admin_listener_open_to_other_machines_draws_one() -> None:
+    assert advice("public_url: http://127.0.0.1:8080\nadmin_listen: '[::]:8081'") == [
+        (
+            "admin_listen: [::]:8081 is open to other machines; "
+            "listen on 127.0.0.1 and let a proxy decide who may come"
+        )
+    ]
+
+
+def test_https_that_nobody_speaks_draws_one() -> None:
+    text = "public_url: https://gate.example"
+    told = (
+        "trusted_proxies: public_url is https and the gateway speaks no TLS itself; name the "
+        "proxy in front of it, so that the log shows the callers' addresses, or set `tls`"
+    )
+    assert advice(text) == [told]
+    assert advice(f"{text}\ntrusted_proxies: [10.0.0.1]") == []
+    assert advice(f"{text}\ntls: {{certificate: a, key: b}}") == []
+
+
+def test_tls_behind_a_plain_public_url_draws_one() -> None:
+    assert advice("public_url: http://127.0.0.1:8080\ntls: {certificate: a, key: b}") == [
+        "tls: public_url begins with http:, so clients will not speak TLS; make it https"
+    ]
+
+
+def test_a_plain_upstream_elsewhere_and_an_unlabelled_one_draw_one_each() -> None:
+    text = "public_url: http://127.0.0.1:8080"
+    assert advice(text, "servers: {a: {url: 'http://a.example/mcp'}}") == [
+        "servers.a.url: plain http to another machine; use https",
+        (
+            "servers.a.tools: no tool is labelled, so each is judged by the strictest reading; "
+            "label the ones you use"
+        ),
+    ]

@@ -1,0 +1,146 @@
+"""What the contract says of `douane.yaml` is what the model takes, and what `init` writes."""
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]  # it ships without stubs
+import pytest
+import yaml
+
+from gateway.config import TEMPLATE, Config, parse, schema, warnings
+from gateway.config.reading import PLANNED_KEYS
+
+CONTRACT = """
+version: 1
+public_url: http://127.0.0.1:8080
+listen: 127.0.0.1:8080
+admin_listen: 127.0.0.1:8081
+data_dir: ./var
+auth:
+  mode: embedded
+policy:
+  path: ./policies
+  engine: wasm
+  mode: enforce
+tenant:
+  self: [emma@example.com]
+  domains: [example.com]
+  members: [alice]
+  channels: [general]
+roles:
+  approver: {groups: [security]}
+audit: {durability: power, deadline: 2s, on_failure: refuse, redaction: hashed}
+pins: {recheck: 15m, exclude_meta: []}
+limits: {request_bytes: 4194304, json_depth: 64, calls_per_minute: 600, upstream_idle: 60s, upstream_hard: 15m}
+servers:
+  mail:
+    url: http://127.0.0.1:9001/mcp
+    credential: {kind: none}
+    defaults: {integrity: untrusted, confidentiality: private}
+    tools:
+      send_email:
+        effect: egress
+        destination: [recipients, cc]
+        payload: [subject, body]
+        result: {integrity: trusted, confidentiality: private}
+      search:
+        effect: read
+        typed: ["$.items[*].sender"]
+"""
+
+DEFAULTED = ("listen", "admin_listen", "data_dir", "auth", "policy", "audit", "pins", "limits")
+"""Sections whose values in the contract are the defaults."""
+
+KEYS = {
+    "": "version public_url listen admin_listen data_dir auth policy tenant roles audit pins limits "
+    "tls trusted_proxies allowed_origins servers",
+    "Auth": "mode token_lifetime",
+    "Policy": "path engine mode opa bundle deadline",
+    "Opa": "managed url token ca",
+    "Bundle": "verification_key algorithm poll",
+    "TenantSection": "self domains members channels",
+    "Roles": "user approver admin auditor",
+    "Role": "groups",
+    "Audit": "durability deadline on_failure redaction",
+    "Pins": "recheck exclude_meta",
+    "Limits": "request_bytes json_depth calls_per_minute result_bytes upstream_connect upstream_idle "
+    "upstream_hard",
+    "Tls": "certificate key",
+    "Server": "url credential defaults tools",
+    "Credential": "kind name value",
+    "LabelSection": "integrity confidentiality",
+    "Tool": "effect destination payload result typed",
+}
+
+HERE = Path("douane.yaml")
+
+
+def test_the_contracts_example_is_taken_word_for_word() -> None:
+    found = parse(CONTRACT, file=HERE)
+    bare = parse("version: 1\npublic_url: http://127.0.0.1:8080", file=HERE)
+    for name in DEFAULTED:
+        assert getattr(found, name) == getattr(bare, name), name
+
+
+def test_the_model_has_exactly_the_documented_keys() -> None:
+    printed = schema()
+    sections = {"": printed, **printed["$defs"]}
+    found = {
+        name: set(section["properties"])
+        for name, section in sections.items()
+        if "properties" in section
+    }
+    assert found == {name: set(words.split()) for name, words in KEYS.items()}
+    assert all(
+        section["additionalProperties"] is False
+        for section in sections.values()
+        if "properties" in section
+    )
+
+
+def test_only_three_keys_of_the_contract_have_no_default() -> None:
+    printed = schema()
+    assert printed["required"] == ["version", "public_url"]
+    assert printed["$defs"]["Server"]["required"] == ["url"]
+    assert set(PLANNED_KEYS) == {("servers", "*", "command")}
+
+
+@pytest.mark.parametrize("text", [CONTRACT, TEMPLATE])
+def test_the_printed_schema_accepts_what_the_program_accepts(text: str) -> None:
+    content = yaml.safe_load(text)
+    jsonschema.Draft202012Validator.check_schema(schema())
+    jsonschema.validate(content, schema(), cls=jsonschema.Draft202012Validator)
+
+
+@pytest.mark.parametrize("section", ["auth", "policy", "audit", "pins", "limits", "roles"])
+def test_the_defaults_that_the_schema_shows_are_the_ones_in_force(section: str) -> None:
+    printed = schema()
+    definition = printed["$defs"][printed["properties"][section]["$ref"].rpartition("/")[2]]
+    shown: dict[str, Any] = {
+        name: prop["default"]
+        for name, prop in definition["properties"].items()
+        if prop.get("default") is not None
+    }
+    text = yaml.safe_dump({"version": 1, "public_url": "http://localhost", section: shown})
+    bare = parse("version: 1\npublic_url: http://localhost", file=HERE)
+    assert shown
+    assert getattr(parse(text, file=HERE), section) == getattr(bare, section)
+
+
+def test_what_init_writes_is_taken_and_names_the_next_step() -> None:
+    found = parse(TEMPLATE, file=HERE)
+    assert warnings(found) == ["servers: there is none; add the first one under `servers`"]
+
+
+def test_the_commented_server_of_the_template_is_right() -> None:
+    lines = TEMPLATE.replace("servers: {}", "servers:").splitlines()
+    at = lines.index("servers:")
+    text = "\n".join([*lines[: at + 1], *(line[1:] for line in lines[at + 1 :])])
+    assert set(parse(text, file=HERE).servers) == {"mail"}
+
+
+def test_a_configuration_is_frozen() -> None:
+    found: Any = parse(CONTRACT, file=HERE)
+    assert isinstance(found, Config)
+    with pytest.raises(ValueError, match="frozen"):
+        found.public_url = "https://elsewhere.example"
