@@ -9,12 +9,14 @@ help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 22
 
 .venv/.ready: requirements-dev.txt pyproject.toml
+	@PYTHON=$(PYTHON) .ci/system
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
 tests/node/node_modules/.ready: tests/node/package.json tests/node/package-lock.json
+	@PYTHON=$(PYTHON) .ci/system
 	cd tests/node && npm ci --silent --no-audit --no-fund --ignore-scripts
 	touch $@
 
@@ -50,6 +52,14 @@ fix: setup ## Format and mend what can be mended by itself.
 .PHONY: mutants
 mutants: setup ## Remove every guard once and see a test go red.
 	$(BIN)/python -m tests.mutants
+
+.PHONY: sbom
+sbom: setup ## Write var/sbom.cdx.json: every dependency with its hashes (CycloneDX).
+	@$(BIN)/python -m deploy.sbom
+
+.PHONY: conformance-report
+conformance-report: setup ## Run the public MCP conformance suite directly and through Douane.
+	@$(BIN)/python -m benchmarks.conformance.report
 
 .PHONY: lock
 lock: ## Resolve the dependencies anew into hash-locked files.

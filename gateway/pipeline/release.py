@@ -114,8 +114,17 @@ class Release:
     ) -> bytes:
         """Judge a result (policy's phase `result`), remember it, and meet what was asked of it."""
         result = message.result or {}
-        if result.get("resultType") == "input_required":
-            await self._judge_inputs(permit, result)
+        match result.get("resultType", "complete"):
+            case "complete":
+                pass
+            case "input_required":
+                await self._judge_inputs(permit, result)
+            case other:
+                # A task's result would come later and elsewhere, past what was decided here; of
+                # any other type nobody knows what it means (MCP 2026-07-28, result types).
+                raise UpstreamFailed(
+                    "the upstream server's answer is of an unknown type", detail=str(other)[:100]
+                )
         flow = FlowReview(label=run.label, sources=run.sources)
         decision = await self._policy.evaluate(result_question(access.asked, flow, result))
         trail.result_decision(decision)

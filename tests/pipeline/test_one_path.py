@@ -448,6 +448,13 @@ async def test_an_input_that_a_result_asks_for_is_judged(house: House) -> None:
     assert b"elicitation" not in seen.bytes
 
 
+async def test_a_result_that_would_come_later_and_elsewhere_is_refused(house: House) -> None:
+    house.server.answer = lambda permit: result(permit, {"resultType": "task", "taskId": "t"})
+    seen = await house.handle(house.call())
+    assert seen.code == "upstream_failed"
+    assert b"taskId" not in seen.bytes
+
+
 async def test_an_answer_to_a_question_that_nobody_asked_reaches_no_upstream(house: House) -> None:
     call = house.request(
         "", {"result": {}}, form=Form.RESPONSE, profile=Profile.LEGACY, session="s1", id_="q9"

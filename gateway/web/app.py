@@ -1,0 +1,37 @@
+"""Every route of the public listener, in one list."""
+
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
+
+from gateway.oauth.server import AuthorizationServer
+from gateway.web.guard import Guard
+from gateway.web.mcp import PREFIX, McpEndpoint
+from gateway.web.oauth import oauth_routes
+
+
+class PublicApp:
+    """MCP calls go straight to their endpoint; everything else is routed by Starlette."""
+
+    def __init__(self, *, mcp: McpEndpoint, oauth: AuthorizationServer, guard: Guard) -> None:
+        self._mcp = mcp
+        self._guard = guard
+        self._routed = Router(
+            routes=[*oauth_routes(oauth), Route("/mcp", _no_aggregate, methods=["POST", "GET"])],
+            # A redirect would be built from the Host header.
+            redirect_slashes=False,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith(PREFIX):
+            await self._mcp(scope, receive, send)
+        elif scope["type"] == "http" and (refused := self._guard.check(scope["headers"])):
+            await PlainTextResponse(refused.text + "\n", refused.status)(scope, receive, send)
+        else:
+            await self._routed(scope, receive, send)
+
+
+async def _no_aggregate(_: object) -> PlainTextResponse:
+    return PlainTextResponse(
+        "this gateway serves each server at /mcp/{server}; ask for one of them\n", 404
+    )

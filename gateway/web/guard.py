@@ -1,0 +1,79 @@
+"""What is checked before a body is parsed: Host, Origin and size."""
+
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from gateway.domain._value import value
+
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+
+@value
+class Refused:
+    """A plain HTTP answer, given before anything was parsed."""
+
+    status: int
+    code: str
+    text: str
+
+
+@value
+class Guard:
+    """Which hosts and origins this listener answers to (MCP 2025-11-25, transports, security)."""
+
+    hosts: frozenset[str]
+    """Exact `Host` values, lower case."""
+    origins: frozenset[str]
+    """Exact `Origin` values, lower case."""
+    request_bytes: int
+
+    def check(self, headers: Iterable[tuple[bytes, bytes]]) -> Refused | None:
+        """Return why a request with these raw headers is refused, or `None`.
+
+        The Host check keeps a page that rebinds its own name to our address out; the Origin check
+        keeps every browser page out that the operator did not name. Each header counts once.
+        """
+        hosts: list[bytes] = []
+        for name, content in headers:
+            if name == b"host":
+                hosts.append(content)
+            elif name == b"origin":
+                if content.decode("latin-1").lower() not in self.origins:
+                    return Refused(status=403, code="origin", text="this Origin is not allowed")
+            elif name == b"content-length" and not self._fits(content):
+                return Refused(status=413, code="too_large", text="the body is too large")
+            elif name == b"content-encoding" and content.lower() != b"identity":
+                return Refused(status=415, code="encoding", text="send the body unencoded")
+        if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self.hosts:
+            return Refused(status=421, code="host", text="this Host is not served here")
+        return None
+
+    def _fits(self, content_length: bytes) -> bool:
+        return content_length.isdigit() and int(content_length) <= self.request_bytes
+
+
+def guard_for(
+    public_url: str, listen: tuple[str, int], allowed_origins: Iterable[str], request_bytes: int
+) -> Guard:
+    """Return the guard of a listener: the public URL's host, and the address it listens on.
+
+    Where the public URL is a loopback one, its other loopback spellings count too.
+    """
+    parts = urlsplit(public_url)
+    host = _bracketed(parts.hostname or "")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    names = {host} | (_LOOPBACK if host in _LOOPBACK else set())
+    hosts = {f"{name}:{port}" for name in names}
+    if port in (80, 443):
+        hosts |= names
+    listen_host = _bracketed(listen[0])
+    hosts.add(f"{listen_host}:{listen[1]}")
+    if listen_host in _LOOPBACK:
+        hosts |= {f"{name}:{listen[1]}" for name in _LOOPBACK}
+    origins = {f"{parts.scheme}://{name}" for name in hosts} if host in _LOOPBACK else set()
+    origins |= {public_url.lower()} | {origin.lower() for origin in allowed_origins}
+    return Guard(hosts=frozenset(hosts), origins=frozenset(origins), request_bytes=request_bytes)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host.lower()

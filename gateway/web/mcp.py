@@ -1,0 +1,256 @@
+"""The MCP endpoints over HTTP: a request becomes a `Call`, a `Reply` becomes a response.
+
+Plain ASGI, because every call passes here and each layer between costs it.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Container
+from contextlib import aclosing
+
+from starlette.types import Receive, Scope, Send
+
+from gateway.domain.calls import Call, CallId, Form, Message, Reply
+from gateway.domain.identity import BearerToken, Credential
+from gateway.domain.tools import Profile, UpstreamId
+from gateway.errors import ProtocolError
+from gateway.web.carrier import Carrier
+from gateway.web.guard import Guard, Refused
+from gateway.web.metrics import Metrics
+from gateway.wire.inbound import Inbound
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.revisions import read_delete, read_get, read_post
+
+PREFIX = "/mcp/"
+_QUICK_S = 0.05
+"""A call that is answered sooner needs nobody to watch whether its caller is still there."""
+_BODY_S = 30.0
+"""How long a request's body may take to arrive."""
+_TOO_LARGE = Refused(status=413, code="too_large", text="the body is too large")
+_CLOSING = frozenset({408, 413})
+"""After these the rest of the body may still be on its way, so the connection cannot be kept."""
+
+
+class Disconnected(Exception):
+    """The client went away before its request was whole."""
+
+
+class McpEndpoint:
+    """Serves `/mcp/{server}` for every configured server."""
+
+    def __init__(
+        self,
+        *,
+        carrier: Carrier,
+        servers: Container[str],
+        guard: Guard,
+        limits: WireLimits,
+        metrics: Metrics,
+        client_address: Callable[[Scope], str],
+        new_id: Callable[[], str],
+    ) -> None:
+        self._carrier = carrier
+        self._servers = servers
+        self._guard = guard
+        self._limits = limits
+        self._metrics = metrics
+        self._client_address = client_address
+        self._new_id = new_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        refused = self._guard.check(scope["headers"]) or self._misdirected(scope)
+        if refused is not None:
+            self._metrics.refusals.labels(refused.code).inc()
+            await _plain(send, refused)
+            return
+        try:
+            body = await self._body(scope, receive)
+        except Disconnected:
+            return
+        if isinstance(body, Refused):
+            self._metrics.refusals.labels(body.code).inc()
+            await _plain(send, body)
+            return
+        await self._carry(scope, receive, send, body)
+
+    def _misdirected(self, scope: Scope) -> Refused | None:
+        server = scope["path"][len(PREFIX) :]
+        if server not in self._servers:
+            return Refused(status=404, code="no_endpoint", text="there is no such endpoint")
+        if scope["method"] not in ("POST", "GET", "DELETE"):
+            return Refused(status=405, code="method", text="use POST, GET or DELETE")
+        return None
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes | Refused:
+        if scope["method"] != "POST":
+            return b""
+        message = await receive()
+        body: bytes = message.get("body", b"")
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        if message.get("more_body"):
+            return await self._rest(body, receive)
+        return body if len(body) <= self._guard.request_bytes else _TOO_LARGE
+
+    async def _rest(self, first: bytes, receive: Receive) -> bytes | Refused:
+        parts, size = [first], len(first)
+        try:
+            async with asyncio.timeout(_BODY_S):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Disconnected
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > self._guard.request_bytes:
+                        return _TOO_LARGE
+                    if not message.get("more_body"):
+                        return b"".join(parts)
+        except TimeoutError:
+            return Refused(status=408, code="slow_body", text="the body took too long")
+
+    async def _carry(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
+        headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in scope["headers"]]
+        watch = _Watch(receive)
+        try:
+            reply = await self._reply(scope, headers, body)
+            if isinstance(reply.body, bytes):
+                await _whole(send, reply, reply.body)
+            else:
+                await _streamed(send, reply, reply.body)
+        except asyncio.CancelledError:
+            if not watch.gone:
+                raise
+            _uncancel()
+        finally:
+            watch.stop()
+
+    async def _reply(self, scope: Scope, headers: list[tuple[str, str]], body: bytes) -> Reply:
+        try:
+            inbound = _read(scope["method"], headers, body, self._limits)
+        except ProtocolError as error:
+            return await self._carrier.refuse(self._unread(scope, headers, body, error), error)
+        return await self._carrier.handle(self._call(scope, headers, inbound))
+
+    def _call(self, scope: Scope, headers: list[tuple[str, str]], inbound: Inbound) -> Call:
+        return Call(
+            id=CallId(self._new_id()),
+            endpoint=scope["path"],
+            server=UpstreamId(scope["path"][len(PREFIX) :]),
+            message=inbound.message,
+            revision=inbound.revision,
+            profile=inbound.profile,
+            headers=inbound.headers,
+            credential=_credential(headers),
+            session=inbound.session,
+            source_ip=self._client_address(scope),
+            trace_id=inbound.trace_id,
+        )
+
+    def _unread(
+        self, scope: Scope, headers: list[tuple[str, str]], body: bytes, error: ProtocolError
+    ) -> Call:
+        """Return a call that stands for a request that could not be read; it is only refused."""
+        version = dict(headers).get("mcp-protocol-version", "")
+        form = Form.REQUEST if scope["method"] == "POST" else Form.STREAM
+        return Call(
+            id=CallId(self._new_id()),
+            endpoint=scope["path"],
+            server=UpstreamId(scope["path"][len(PREFIX) :]),
+            message=Message(form=form, method="", id=error.rpc_id, params={}, body=body),
+            revision=version[:32],
+            profile=Profile.LEGACY,
+            headers=(),
+            credential=None,
+            session=None,
+            source_ip=self._client_address(scope),
+        )
+
+
+def _read(method: str, headers: list[tuple[str, str]], body: bytes, limits: WireLimits) -> Inbound:
+    match method:
+        case "POST":
+            return read_post(headers, body, limits)
+        case "GET":
+            return read_get(headers)
+        case _:
+            return read_delete(headers)
+
+
+def _credential(headers: list[tuple[str, str]]) -> Credential:
+    """Return the bearer token of the Authorization header; from nowhere else (RFC 6750 section 2)."""
+    for name, content in headers:
+        if name == "authorization":
+            scheme, _, token = content.partition(" ")
+            return BearerToken(text=token.strip()) if scheme.lower() == "bearer" else None
+    return None
+
+
+class _Watch:
+    """Ends the current task when its caller goes away.
+
+    In the stateless revision that cancels the call (MCP 2026-07-28, cancellation); in the legacy
+    ones it only ends our part of it, and the client may come back for the rest of a stream.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self.gone = False
+        self._receive = receive
+        self._caller = asyncio.current_task()
+        self._watcher: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(_QUICK_S, self._start)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
+
+    def _start(self) -> None:
+        self._watcher = asyncio.create_task(self._wait())
+
+    async def _wait(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.gone = True
+        if self._caller is not None:
+            self._caller.cancel()
+
+
+def _uncancel() -> None:
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()
+
+
+async def _whole(send: Send, reply: Reply, body: bytes) -> None:
+    headers = _raw(reply.headers)
+    headers.append((b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _streamed(send: Send, reply: Reply, parts: AsyncGenerator[bytes, None]) -> None:
+    async with aclosing(parts):
+        # Begun, the stream sees to its own end, whatever happens from here on.
+        await anext(parts)
+        headers = _raw(reply.headers)
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        async for part in parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def _raw(headers: tuple[tuple[str, str], ...]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("latin-1"), content.encode("latin-1")) for name, content in headers]
+
+
+async def _plain(send: Send, refused: Refused) -> None:
+    body = refused.text.encode() + b"\n"
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    if refused.status in _CLOSING:
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,34 @@
+"""The only place that names concrete adapters: from a configuration to a running gateway."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import uvloop
+
+from gateway.config import Config
+from gateway.wiring.administration import open_admin, policy_files, probe, verify_log
+from gateway.wiring.logs import set_up_logs
+from gateway.wiring.serving import serve_until_told
+
+_SWITCH_S = 0.0001
+"""How long the event loop may keep the writer's thread waiting for the interpreter.
+
+With the default of 5 ms every commit of a busy gateway waits some milliseconds for nothing.
+"""
+
+__all__ = ["open_admin", "policy_files", "probe", "serve", "verify_log"]
+
+
+def serve(config: Config, path: Path) -> int:
+    """Serve `config`, read from `path`, until told to stop; return the exit status.
+
+    Raises:
+        ConfigError: It cannot be served.
+
+    """
+    set_up_logs(sys.stderr)
+    sys.setswitchinterval(_SWITCH_S)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve_until_told(config, path))
+    return 0

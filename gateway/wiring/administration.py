@@ -1,0 +1,226 @@
+"""What people do, wired to the stores: behind the door of a running gateway, and without one."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gateway.admin import Admin
+from gateway.admin.audit import AuditDesk
+from gateway.admin.clients import ClientDesk
+from gateway.admin.journal import Journal
+from gateway.admin.lock import LockSigner
+from gateway.admin.operations import KeyDesk, RunDesk, ServerDesk
+from gateway.admin.pins import PinDesk
+from gateway.admin.policy import PolicyDesk
+from gateway.audit.checkpoint import VerifierKey
+from gateway.audit.record import hmac_of
+from gateway.config import Config
+from gateway.domain.decisions import Decision
+from gateway.domain.identity import Client
+from gateway.errors import ConfigError, PolicyUnavailable, UpstreamFailed
+from gateway.oauth.clients import ID_OCTETS, SECRET_OCTETS, new_client
+from gateway.oauth.resources import Resources
+from gateway.policy import commands as policy_commands
+from gateway.policy.sources import read_sources
+from gateway.policy.toolchain import find_opa
+from gateway.ports import PolicyEngine
+from gateway.storage.database import DATABASE
+from gateway.storage.keys import audit_key
+from gateway.storage.reader import AuditReader
+from gateway.storage.store import Store
+from gateway.storage.verify import Verification, verify
+from gateway.upstream.probe import probe_unauthenticated
+from gateway.wiring.foundation import key_ring, new_id, now, open_store
+from gateway.wiring.settings import policy_data, policy_settings
+
+ServerRows = Callable[[], Sequence[Mapping[str, Any]]]
+
+
+@asynccontextmanager
+async def open_admin(config: Config) -> AsyncIterator[Admin]:
+    """Open the use cases on the files of a gateway that is not running.
+
+    Raises:
+        ConfigError: One is running, or its files cannot be used.
+
+    """
+    async with open_store(config) as store:
+        rows = partial(_not_running, config)
+        with admin_of(lambda: config, store, PolicyOnDemand(config), rows) as admin:
+            yield admin
+
+
+@contextmanager
+def admin_of(
+    current: Callable[[], Config], store: Store, policy: PolicyEngine, servers: ServerRows
+) -> Iterator[Admin]:
+    """Open every use case over `store`; `current` gives the configuration in force."""
+    journal = Journal(store.audit, clock=now, new_id=new_id)
+    with closing(store.reader()) as reader:
+        yield Admin(
+            pins=PinDesk(store.pins, journal, LockSigner("douane", store.keys.audit)),
+            clients=ClientDesk(store.clients, journal, partial(_made_client, current)),
+            servers=ServerDesk(servers, store.pins),
+            runs=RunDesk(store.runs),
+            policy=PolicyDesk(policy, PolicyFilesOf(current)),
+            audit=AuditDesk(
+                reader,
+                verify=partial(_verified, current().data_dir, store.verifier),
+                hash_of=partial(hmac_of, store.keys.hmac),
+                clock=now,
+            ),
+            keys=KeyDesk(partial(_keys, store)),
+        )
+
+
+def policy_files(config: Config) -> "PolicyFilesOf":
+    """Return what checks and tests the policy of `config`, with no gateway and no data."""
+    return PolicyFilesOf(lambda: config)
+
+
+class PolicyFilesOf:
+    """The policy in the configured place."""
+
+    def __init__(self, current: Callable[[], Config]) -> None:
+        self._current = current
+
+    async def check(self) -> Sequence[str]:
+        """Compile it, and return its problems as `file:line: text`."""
+        config = self._current()
+        return await policy_commands.check(policy_settings(config), policy_data(config))
+
+    async def test(self) -> Mapping[str, Any]:
+        """Run its own tests, and say how many passed and which failed."""
+        settings = policy_settings(self._current())
+        tests = await asyncio.to_thread(policy_commands.run_own_tests, settings)
+        failures = [f"{test.where}: {test.name}" for test in tests if not test.passed]
+        return {
+            "passed": len(tests) - len(failures),
+            "failed": len(failures),
+            "failures": failures,
+        }
+
+
+class PolicyOnDemand:
+    """The policy of a gateway that is not running: put together anew for each question."""
+
+    def __init__(self, config: Config) -> None:
+        self._settings = policy_settings(config)
+        self._data = policy_data(config)
+
+    @property
+    def digest(self) -> str:
+        """Names the policy that the gateway would begin with; empty if its server says it."""
+        if self._settings.server is not None:
+            return ""
+        return read_sources(self._settings, find_opa()).digest(self._data)
+
+    async def evaluate(self, question: Mapping[str, Any]) -> Decision:
+        """Answer one question.
+
+        Raises:
+            PolicyUnavailable: The policy cannot be used, or has no usable answer.
+
+        """
+        try:
+            return await policy_commands.evaluate(self._settings, self._data, question)
+        except ConfigError as error:
+            raise PolicyUnavailable(error.public, detail=error.detail) from error
+
+    async def evaluate_many(self, questions: Sequence[Mapping[str, Any]]) -> Sequence[Decision]:
+        """Answer each question, in order."""
+        return [await self.evaluate(question) for question in questions]
+
+    async def judge_pin(self, question: Mapping[str, Any]) -> str:  # noqa: ARG002 - the port's
+        """Hold: what changes while no gateway runs waits for a person."""
+        return "hold"
+
+
+async def probe(config: Config) -> tuple[str, ...]:
+    """Return the servers that answer without any credential; one that is down is not among them."""
+    found = []
+    for name, server in config.servers.items():
+        try:
+            if await probe_unauthenticated(str(server.url)):
+                found.append(name)
+        except UpstreamFailed:
+            continue
+    return tuple(found)
+
+
+def verify_log(config: Config, checkpoints: Sequence[tuple[str, str]]) -> Verification:
+    """Verify the log of `config`, also beside a running gateway, and against `checkpoints`.
+
+    Raises:
+        ConfigError: There is no log.
+
+    """
+    data_dir = config.data_dir
+    with closing(AuditReader.open(data_dir / DATABASE)) as reader:
+        verifier = VerifierKey.of(reader.log_id, audit_key(data_dir))
+    return verify(data_dir, verifier, checkpoints=checkpoints)
+
+
+def _verified(
+    data_dir: Path, verifier: VerifierKey, given: Sequence[tuple[str, str]]
+) -> Verification:
+    return verify(data_dir, verifier, checkpoints=given)
+
+
+def _made_client(
+    current: Callable[[], Config],
+    *,
+    name: str,
+    resources: frozenset[str],
+    scopes: frozenset[str],
+    groups: frozenset[str],
+    trusted_host: bool,
+    by: str,
+) -> tuple[Client, str]:
+    config = current()
+    made = new_client(
+        name=name,
+        resources=resources,
+        scopes=scopes,
+        known=Resources.of(public_url=config.public_url, servers=config.servers),
+        groups=groups,
+        trusted_host=trusted_host,
+        id_octets=os.urandom(ID_OCTETS),
+        secret_octets=os.urandom(SECRET_OCTETS),
+        now=now(),
+        by=by,
+    )
+    return made.client, made.secret
+
+
+def _keys(store: Store) -> Sequence[Mapping[str, Any]]:
+    ring = key_ring(store)
+    audit = {"use": "audit", "id": store.verifier.name, "public": str(store.verifier)}
+    lock = str(LockSigner("douane", store.keys.audit).verifier)
+    return [
+        audit,
+        {"use": "pins export", "id": "douane", "public": lock},
+        *(
+            {"use": "access tokens", "id": key["kid"], "public": json.dumps(key, sort_keys=True)}
+            for key in ring.jwks["keys"]
+        ),
+    ]
+
+
+def _not_running(config: Config) -> Sequence[Mapping[str, Any]]:
+    return [
+        {
+            "server": name,
+            "url": str(server.url),
+            "status": "not running",
+            "profiles": [],
+            "checked_at": None,
+            "error": "",
+        }
+        for name, server in config.servers.items()
+    ]

@@ -1,0 +1,51 @@
+"""What lives as long as the process: the clock, fresh identifiers, and the store."""
+
+import secrets
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from gateway.audit.record import Redaction
+from gateway.config import Config
+from gateway.oauth.keys import KeyRing, SigningKey
+from gateway.storage.connection import Durability
+from gateway.storage.store import Store
+
+
+def now() -> float:
+    """Return seconds since the epoch: the clock of everything that is wired here."""
+    return time.time()
+
+
+def new_id() -> str:
+    """Return a fresh identifier: 48 bits of milliseconds, then 80 random bits, in hex.
+
+    Beginning with the time, ids of one moment are neighbours in an index (as in RFC 9562, UUIDv7).
+    """
+    return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
+
+
+@asynccontextmanager
+async def open_store(config: Config) -> AsyncIterator[Store]:
+    """Take the data directory for this process, and open what is in it.
+
+    Raises:
+        ConfigError: Another process has it, or something in it cannot be used.
+
+    """
+    store = await Store.open(
+        config.data_dir,
+        durability=Durability(config.audit.durability),
+        deadline_s=config.audit.deadline,
+        redaction=Redaction(config.audit.redaction),
+        clock=now,
+    )
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def key_ring(store: Store) -> KeyRing:
+    """Return the keys that access tokens are signed with."""
+    return KeyRing([SigningKey.of(store.keys.signing)])

@@ -1,0 +1,234 @@
+"""Everything that a reload replaces: policy, upstreams, rules and the pipeline over them."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from gateway.config import Config
+from gateway.domain._value import value
+from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.domain.tools import UpstreamId
+from gateway.errors import AuditUnavailable
+from gateway.oauth.gate import TokenGate
+from gateway.oauth.keys import KeyRing
+from gateway.oauth.metadata import Metadata
+from gateway.oauth.resources import Resources
+from gateway.pipeline import Pipeline
+from gateway.pipeline.admission import Admission, Rules
+from gateway.pipeline.conversations import Conversations
+from gateway.pipeline.keeper import PinKeeper
+from gateway.pipeline.labels import Labeller
+from gateway.pipeline.limits import CallLimits
+from gateway.pipeline.lists import ListFilter
+from gateway.pipeline.memory import ProvenanceMemory
+from gateway.pipeline.release import Release
+from gateway.pipeline.serverside import ServerRequests
+from gateway.pipeline.streams import StreamRelay
+from gateway.pipeline.visibility import Visibility
+from gateway.policy.reload import PolicyHolder, load
+from gateway.policy.settings import PolicyEvent
+from gateway.storage.store import Store
+from gateway.upstream.crawler import Crawler
+from gateway.upstream.directory import Directory
+from gateway.upstream.http import HttpUpstream
+from gateway.web.metrics import Metrics
+from gateway.wire.jsontext import WireLimits
+from gateway.wiring.foundation import new_id, now
+from gateway.wiring.settings import policy_data, policy_settings, upstream_settings
+
+logger = logging.getLogger(__name__)
+
+
+@value
+class Runtime:
+    """One configuration in force."""
+
+    config: Config
+    resources: Resources
+    policy: PolicyHolder
+    crawler: Crawler
+    keeper: PinKeeper
+    pipeline: Pipeline
+
+
+@value
+class Carried:
+    """What outlives a reload although it is only in memory: what runs have seen, what is open."""
+
+    memory: ProvenanceMemory
+    conversations: Conversations
+    limits: CallLimits
+
+
+@asynccontextmanager
+async def runtime(
+    config: Config, store: Store, keys: KeyRing, metrics: Metrics, carried: Carried
+) -> AsyncIterator[Runtime]:
+    """Build a runtime for `config`, and take it down again.
+
+    Raises:
+        ConfigError: The policy cannot be used.
+
+    """
+    async with AsyncExitStack() as stack:
+        reporter = PolicyReporter(store, metrics)
+        policy = await load(
+            policy_settings(config), policy_data(config), on_change=reporter, clock=now
+        )
+        stack.push_async_callback(policy.close)
+        stack.push_async_callback(reporter.settle)
+        await reporter.settle()
+        keeper = PinKeeper(
+            pins=store.pins,
+            policy=policy,
+            audit=store.audit,
+            clock=now,
+            new_id=new_id,
+            exclude_meta=frozenset(config.pins.exclude_meta),
+        )
+        settings = [
+            upstream_settings(name, server, config) for name, server in config.servers.items()
+        ]
+        crawler = Crawler(settings, sink=keeper, clock=now, recheck_s=config.pins.recheck)
+        stack.push_async_callback(crawler.aclose)
+        upstreams = {one.server: HttpUpstream(one) for one in settings}
+        for upstream in upstreams.values():
+            stack.push_async_callback(upstream.aclose)
+        directory = Directory(upstreams, announce=crawler.announce)
+        resources = Resources.of(public_url=config.public_url, servers=config.servers)
+        pipeline = _pipeline(
+            config=config,
+            store=store,
+            keys=keys,
+            policy=policy,
+            keeper=keeper,
+            directory=directory,
+            resources=resources,
+            carried=carried,
+        )
+        yield Runtime(
+            config=config,
+            resources=resources,
+            policy=policy,
+            crawler=crawler,
+            keeper=keeper,
+            pipeline=pipeline,
+        )
+
+
+def _pipeline(
+    *,
+    config: Config,
+    store: Store,
+    keys: KeyRing,
+    policy: PolicyHolder,
+    keeper: PinKeeper,
+    directory: Directory,
+    resources: Resources,
+    carried: Carried,
+) -> Pipeline:
+    wire_limits = WireLimits(json_depth=config.limits.json_depth)
+    rules = Rules(
+        servers={UpstreamId(name): server.rule for name, server in config.servers.items()},
+        tenant=config.tenant.value,
+        roles={name: frozenset(role.groups) for name, role in config.roles},
+    )
+    visibility = Visibility(policy=policy, servers=rules.servers, clock=now)
+    labels = Labeller(runs=store.runs, rules=rules)
+    requests = ServerRequests(
+        policy=policy,
+        pins=store.pins,
+        rules=rules,
+        labels=labels,
+        audit=store.audit,
+        clock=now,
+        new_id=new_id,
+    )
+    release = Release(
+        policy=policy,
+        pins=store.pins,
+        rules=rules,
+        lists=ListFilter(keeper=keeper, pins=store.pins, visibility=visibility),
+        labels=labels,
+        memory=carried.memory,
+        requests=requests,
+    )
+    streams = StreamRelay(
+        release=release,
+        requests=requests,
+        labels=labels,
+        conversations=carried.conversations,
+        upstreams=directory,
+        audit=store.audit,
+        limits=wire_limits,
+    )
+    admission = Admission(
+        authenticator=TokenGate(resources=resources, keys=keys, clients=store.clients, clock=now),
+        runs=store.runs,
+        pins=store.pins,
+        policy=policy,
+        visibility=visibility,
+        rules=rules,
+        memory=carried.memory,
+        conversations=carried.conversations,
+        limits=carried.limits,
+        seal_key=store.keys.seal,
+        clock=now,
+    )
+    return Pipeline(
+        admission=admission,
+        release=release,
+        streams=streams,
+        labels=labels,
+        runs=store.runs,
+        upstreams=directory,
+        audit=store.audit,
+        challenge=Metadata(resources).challenge_for,
+        seal_key=store.keys.seal,
+        limits=wire_limits,
+        clock=now,
+        new_id=new_id,
+    )
+
+
+class PolicyReporter:
+    """Tells the log, the metrics and the audit log of every policy change, in order."""
+
+    def __init__(self, store: Store, metrics: Metrics) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._last: asyncio.Task[None] | None = None
+
+    def __call__(self, event: PolicyEvent) -> None:
+        self._metrics.reloads.labels("ok" if event.ok else "refused").inc()
+        if event.ok:
+            logger.info("policy %s is in force", event.new)
+        else:
+            logger.error(
+                "a new policy was refused, %s stays in force: %s", event.old, event.problems
+            )
+        self._last = asyncio.create_task(self._record(event, self._last))
+
+    async def settle(self) -> None:
+        """Return once every change so far is recorded, or known not to be."""
+        if self._last is not None:
+            await self._last
+
+    async def _record(self, event: PolicyEvent, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await before
+        problems = event.problems or ("in force",)
+        fields = {
+            "method": "policy.reload",
+            "verdict": "allow" if event.ok else "deny",
+            "code": "in_force" if event.ok else "refused",
+            "policy_digest": event.new,
+            "reasons": [{"code": "policy", "message": text} for text in problems[:50]],
+        }
+        record = AuditRecord(kind=RecordKind.POLICY, time=now(), id=new_id(), fields=fields)
+        try:
+            await self._store.audit.append(record)
+        except AuditUnavailable:
+            # Every decision names the policy that made it, and none is given unrecorded.
+            logger.exception("a policy change could not be recorded")

@@ -1,0 +1,328 @@
+"""The running process: its listeners, its signals, and how it ends."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.types import Receive, Scope, Send
+
+from gateway.admin.rows import rfc3339
+from gateway.config import Address, Config, load
+from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.domain.decisions import Decision
+from gateway.errors import AuditUnavailable, ConfigError
+from gateway.oauth.server import AuthorizationServer
+from gateway.pipeline.conversations import Conversations
+from gateway.pipeline.limits import CallLimits
+from gateway.pipeline.memory import ProvenanceMemory
+from gateway.ports import PolicyEngine
+from gateway.storage.store import Store
+from gateway.web.admin import admin_app
+from gateway.web.app import PublicApp
+from gateway.web.door import admin_door
+from gateway.web.guard import guard_for
+from gateway.web.mcp import McpEndpoint
+from gateway.web.metrics import Metered, Metrics
+from gateway.web.peers import client_address
+from gateway.wire.jsontext import WireLimits
+from gateway.wiring.administration import admin_of
+from gateway.wiring.foundation import key_ring, new_id, now, open_store
+from gateway.wiring.runtime import Carried, Runtime, runtime
+
+logger = logging.getLogger(__name__)
+
+_FIRST_CRAWL_S = 10.0
+_DRAIN_S = 25
+_BACKLOG = 2048
+
+
+async def serve_until_told(config: Config, path: Path) -> None:
+    """Serve `config`, read from `path`, until SIGTERM or SIGINT; SIGHUP reads `path` again.
+
+    Raises:
+        ConfigError: It cannot be served.
+
+    """
+    async with AsyncExitStack() as stack:
+        public = stack.enter_context(_listening(config.listen))
+        private = stack.enter_context(_listening(config.admin_listen))
+        store = await stack.enter_async_context(open_store(config))
+        gateway = _Gateway(config, path, store)
+        await stack.enter_async_context(gateway.running())
+        servers = [
+            (_Server(_settings(gateway.serve, config)), public),
+            (_Server(_settings(gateway.admin_app(), None)), private),
+        ]
+        await gateway.record("started", f"process {os.getpid()}")
+        try:
+            async with asyncio.TaskGroup() as group:
+                for server, listener in servers:
+                    group.create_task(server.serve(sockets=[listener]))
+                group.create_task(_obey(gateway, [server for server, _ in servers]))
+        finally:
+            await gateway.record("stopped", "drained")
+
+
+class _Gateway:
+    """The configuration in force, and what is around it for the life of the process."""
+
+    def __init__(self, config: Config, path: Path, store: Store) -> None:
+        self.draining = False
+        self._config = config
+        self._path = path
+        self._store = store
+        self._metrics = Metrics()
+        self._keys = key_ring(store)
+        self._carried = Carried(
+            memory=ProvenanceMemory(),
+            conversations=Conversations(),
+            limits=CallLimits(calls_per_minute=config.limits.calls_per_minute, clock=now),
+        )
+        self._current: _Tenure | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Put the first configuration in force and open the door for the command line."""
+        self._current = await _Tenure.begin(self._config, self)
+        try:
+            policy = _PolicyInForce(lambda: self._tenure.runtime.policy)
+            with admin_of(lambda: self._config, self._store, policy, self._servers) as admin:
+                async with admin_door(self._config.data_dir, admin.commands):
+                    yield
+        finally:
+            await self._tenure.end()
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request by the configuration in force (ASGI)."""
+        await self._tenure.app(scope, receive, send)
+
+    async def build(self, config: Config, stack: AsyncExitStack) -> Runtime:
+        """Build a runtime and begin to crawl for it; `stack` takes it down."""
+        built = await stack.enter_async_context(
+            runtime(config, self._store, self._keys, self._metrics, self._carried)
+        )
+        await built.crawler.first_pass(_FIRST_CRAWL_S)
+        crawling = asyncio.create_task(built.crawler.run())
+        stack.push_async_callback(_cancelled, crawling)
+        return built
+
+    async def reload(self) -> None:
+        """Put the file's configuration in force; a file that cannot be used changes nothing."""
+        try:
+            config = load(self._path, os.environ)
+            _require_same_process(self._config, config)
+            tenure = await _Tenure.begin(config, self)
+        except ConfigError as error:
+            problems = "; ".join(error.problems) or error.public
+            logger.error("the configuration was refused, the one in force stays: %s", problems)  # noqa: TRY400 - no bug, no traceback
+            await self.record("reload_refused", problems, kind=RecordKind.CONFIG)
+            return
+        retired, self._current = self._tenure, tenure
+        self._config = config
+        await self.record("reloaded", str(self._path), kind=RecordKind.CONFIG)
+        await retired.end()
+
+    def app_of(self, built: Runtime) -> PublicApp:
+        """Return the application of the public listener for one configuration."""
+        config, store = built.config, self._store
+        guard = guard_for(
+            config.public_url,
+            (config.listen.host, config.listen.port),
+            config.allowed_origins,
+            config.limits.request_bytes,
+        )
+        oauth = AuthorizationServer(
+            resources=built.resources,
+            keys=self._keys,
+            clients=store.clients,
+            audit=store.audit,
+            clock=now,
+            new_id=new_id,
+            token_lifetime_s=int(config.auth.token_lifetime),
+        )
+        mcp = McpEndpoint(
+            carrier=Metered(built.pipeline, self._metrics),
+            servers=config.servers,
+            guard=guard,
+            limits=WireLimits(json_depth=config.limits.json_depth),
+            metrics=self._metrics,
+            client_address=client_address(config.trusted_proxies),
+            new_id=new_id,
+        )
+        return PublicApp(mcp=mcp, oauth=oauth, guard=guard)
+
+    def admin_app(self) -> Starlette:
+        """Return the application of the admin listener."""
+        listen = self._config.admin_listen
+        guard = guard_for(f"http://{listen}", (listen.host, listen.port), (), 0)
+        return admin_app(metrics=self._metrics, checks=self._checks, guard=guard)
+
+    async def record(
+        self, code: str, message: str, *, kind: RecordKind = RecordKind.SYSTEM
+    ) -> None:
+        """Record something that happened to the process itself."""
+        fields = {"code": code, "reasons": [{"code": code, "message": message}]}
+        record = AuditRecord(kind=kind, time=now(), id=new_id(), fields=fields)
+        try:
+            await self._store.audit.append(record)
+        except AuditUnavailable:
+            logger.exception("%s could not be recorded", code)
+
+    @property
+    def _tenure(self) -> "_Tenure":
+        if self._current is None:
+            raise ConfigError("the gateway is not running")
+        return self._current
+
+    def _servers(self) -> Sequence[Mapping[str, Any]]:
+        urls = {name: str(server.url) for name, server in self._config.servers.items()}
+        return [
+            {
+                "server": one.server,
+                "url": urls.get(one.server, ""),
+                "status": "failing" if one.error else "ok",
+                "profiles": sorted(profile.value for profile in one.profiles),
+                "checked_at": None if one.seen_at is None else rfc3339(one.seen_at),
+                "error": one.error,
+            }
+            for one in self._tenure.runtime.crawler.status()
+        ]
+
+    async def _checks(self) -> Mapping[str, str]:
+        wrong: dict[str, str] = {}
+        if self.draining:
+            wrong["drain"] = "the gateway is stopping"
+        if problem := self._store.writer.problem:
+            wrong["audit"] = problem
+        if not self._tenure.runtime.policy.digest:
+            wrong["policy"] = "no policy is in force"
+        return wrong
+
+
+class _Tenure:
+    """A configuration's time in force."""
+
+    def __init__(self, built: Runtime, app: PublicApp, stack: AsyncExitStack) -> None:
+        self.runtime = built
+        self.app = app
+        self._stack = stack
+
+    @classmethod
+    async def begin(cls, config: Config, gateway: _Gateway) -> "_Tenure":
+        """Build what `config` needs; it ends with `end`."""
+        async with AsyncExitStack() as stack:
+            built = await gateway.build(config, stack)
+            return cls(built, gateway.app_of(built), stack.pop_all())
+
+    async def end(self) -> None:
+        """Take it down; calls that it still carries fail with their connections."""
+        await self._stack.aclose()
+
+
+class _PolicyInForce:
+    """The policy of whatever configuration is in force."""
+
+    def __init__(self, current: Callable[[], PolicyEngine]) -> None:
+        self._current = current
+
+    @property
+    def digest(self) -> str:
+        return self._current().digest
+
+    async def evaluate(self, question: Mapping[str, Any]) -> Decision:
+        return await self._current().evaluate(question)
+
+    async def evaluate_many(self, questions: Sequence[Mapping[str, Any]]) -> Sequence[Decision]:
+        return await self._current().evaluate_many(questions)
+
+    async def judge_pin(self, question: Mapping[str, Any]) -> str:
+        return await self._current().judge_pin(question)
+
+
+class _Server(uvicorn.Server):
+    """A listener that leaves the process's signals to us."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _settings(app: Any, config: Config | None) -> uvicorn.Config:
+    tls = None if config is None else config.tls
+    return uvicorn.Config(
+        app,
+        interface="asgi3",
+        http="httptools",
+        loop="none",
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=_DRAIN_S,
+        ssl_certfile=None if tls is None else str(tls.certificate),
+        ssl_keyfile=None if tls is None else str(tls.key),
+    )
+
+
+async def _obey(gateway: _Gateway, servers: list[_Server]) -> None:
+    """Reload on SIGHUP; on SIGTERM or SIGINT say so in /readyz, and end once calls are done."""
+    loop = asyncio.get_running_loop()
+    told: asyncio.Queue[int] = asyncio.Queue()
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.put_nowait, number)
+    while await told.get() == signal.SIGHUP:
+        await gateway.reload()
+    logger.info("draining")
+    gateway.draining = True
+    for server in servers:
+        server.should_exit = True
+
+
+@contextmanager
+def _listening(address: Address) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    # With the protocol spelled out, the event loop switches Nagle's algorithm off.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((address.host, address.port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"cannot listen on {address}: {error.strerror}") from error
+    with listener:
+        yield listener
+
+
+def _require_same_process(before: Config, after: Config) -> None:
+    """Refuse what only a restart can change.
+
+    Raises:
+        ConfigError: One of these keys has changed.
+
+    """
+    fixed = ("public_url", "listen", "admin_listen", "data_dir", "auth", "audit", "tls", "limits")
+    changed = [key for key in fixed if getattr(before, key) != getattr(after, key)]
+    if changed:
+        raise ConfigError(
+            "the new configuration needs a restart",
+            problems=[f"{key}: cannot change while the gateway runs" for key in changed],
+        )
+
+
+async def _cancelled(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

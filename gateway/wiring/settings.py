@@ -1,0 +1,66 @@
+"""The configuration in the words of the rooms: each room has its own settings, and knows no file."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.config import Config, Server
+from gateway.domain.tools import UpstreamId
+from gateway.policy.settings import EngineKind, OpaServer, PolicySettings
+from gateway.upstream.settings import HeaderCredential, Limits, Timeouts, UpstreamSettings
+
+
+def policy_settings(config: Config) -> PolicySettings:
+    """Return what the policy room needs of the configuration."""
+    policy, bundle = config.policy, config.policy.bundle
+    server = None
+    if policy.opa is not None and policy.opa.url is not None:
+        token = (
+            policy.opa.token.resolve(os.environ).reveal() if policy.opa.token is not None else ""
+        )
+        server = OpaServer(url=policy.opa.url, token=token, ca_file=policy.opa.ca)
+    return PolicySettings(
+        path=str(policy.path),
+        engine=EngineKind(policy.engine),
+        server=server,
+        verification_key=bundle.verification_key if bundle else None,
+        signing_algorithm=bundle.algorithm if bundle else "RS256",
+        deadline=policy.deadline,
+        poll=bundle.poll if bundle else 60.0,
+    )
+
+
+def policy_data(config: Config) -> Mapping[str, Any]:
+    """Return `data.douane.config`: what the configuration says of roles and of what is ours."""
+    tenant = config.tenant.value
+    return {
+        "roles": {name: {"groups": sorted(role.groups)} for name, role in config.roles},
+        "tenant": {
+            "self": sorted(tenant.self_),
+            "domains": sorted(tenant.domains),
+            "members": sorted(tenant.members),
+            "channels": sorted(tenant.channels),
+        },
+        "servers": sorted(config.servers),
+    }
+
+
+def upstream_settings(name: str, server: Server, config: Config) -> UpstreamSettings:
+    """Return what the upstream room needs of one server's configuration."""
+    credential, limits = server.credential, config.limits
+    header = None
+    if credential.kind == "header" and credential.value is not None:
+        header = HeaderCredential(
+            name=credential.name, value=credential.value.resolve(os.environ).reveal()
+        )
+    return UpstreamSettings(
+        server=UpstreamId(name),
+        url=str(server.url),
+        credential=header,
+        timeouts=Timeouts(
+            connect_s=limits.upstream_connect,
+            idle_s=limits.upstream_idle,
+            hard_s=limits.upstream_hard,
+        ),
+        limits=Limits(result_bytes=limits.result_bytes, json_depth=limits.json_depth),
+    )

@@ -1,0 +1,97 @@
+"""`make run`: start everything, say what to do next, and stay until Ctrl-C."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+
+from tests.demo.stage import stage
+from tests.running import Running
+from tests.servers.process import ROOT
+
+PORTS = (8080, 8081)
+SERVER_PORTS = (9101, 9102)
+FOLDER = ROOT / "var" / "demo"
+
+NEXT = """
+Douane runs in front of two example servers.
+
+  everything  {url}/mcp/everything   (the reference server, legacy revisions)
+  notes       {url}/mcp/notes        (a notes server, every revision)
+  admin       {admin_url}/readyz, {admin_url}/metrics
+
+Nothing is approved yet, so every call is refused. Try this in another terminal:
+
+  1. see what waits for approval, and read one definition
+       {douane} pins list
+       {douane} pins show notes read_note
+  2. call a tool with an ordinary MCP client: refused; approve; call again
+       .venv/bin/python -m tests.demo.client notes read_note '{{"name": "welcome"}}'
+       {douane} pins approve notes --all --note "read them"
+       .venv/bin/python -m tests.demo.client notes read_note '{{"name": "welcome"}}'
+  3. ask who called what, and prove that nothing was altered
+       {douane} audit query --server notes
+       {douane} audit verify
+
+A token by hand (the client's id and secret are in {folder}/agent-notes.json):
+
+  curl -s {url}/oauth/token -d grant_type=client_credentials -d resource={url}/mcp/notes \\
+       -d client_id=ID -d client_secret=SECRET
+
+Change a rule in policies/ (data.yaml is the short one) and call again: no restart.
+Ctrl-C ends it.
+"""
+
+
+def main() -> int:
+    """Serve until Ctrl-C or SIGTERM, then end everything in order; return the exit status."""
+    done = threading.Event()
+    give_back = take_terminal()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: done.set())
+    try:
+        with stage(
+            FOLDER, policies=ROOT / "policies", ports=PORTS, server_ports=SERVER_PORTS
+        ) as built:
+            built.gateway.client("notes")
+            built.gateway.client("everything")
+            _say(built.gateway)
+            while not done.wait(0.2):
+                if built.gateway.process.poll() is not None:
+                    print("the gateway ended by itself; see var/demo/gateway.log", file=sys.stderr)
+                    return 1
+            print("ending ...", flush=True)
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+        return 1
+    finally:
+        give_back()
+    return 0
+
+
+def take_terminal() -> Callable[[], None]:
+    """Become the terminal's foreground process group, and return what undoes it.
+
+    Ctrl-C then ends this program, which exits with 0, and does not interrupt the make around it.
+    """
+    if not sys.stdin.isatty():
+        return lambda: None
+    terminal, before = sys.stdin.fileno(), os.tcgetpgrp(sys.stdin.fileno())
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    os.setpgid(0, 0)
+    os.tcsetpgrp(terminal, os.getpgrp())
+    return lambda: os.tcsetpgrp(terminal, before)
+
+
+def _say(gateway: Running) -> None:
+    folder = FOLDER.relative_to(ROOT)
+    douane = f".venv/bin/douane --config {folder}/douane.yaml"
+    print(
+        NEXT.format(url=gateway.url, admin_url=gateway.admin_url, douane=douane, folder=folder),
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""The stage of `make run` and `make demo`: two example servers, and Douane in front of them."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.running import Running, running_gateway
+from tests.servers import process
+from tests.servers.process import RunningServer
+
+OURS = {"integrity": "trusted", "confidentiality": "internal"}
+NOTES_TOOLS = {
+    "list_notes": {"effect": "read"},
+    "read_note": {"effect": "read"},
+    "write_note": {"effect": "write", "payload": ["text"]},
+    "delete_note": {"effect": "destroy"},
+    "send_note": {"effect": "egress", "destination": ["to"], "payload": ["body"]},
+    "count_slowly": {"effect": "read"},
+}
+TENANT = {"self": ["emma@example.com"], "domains": ["example.com"]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """Everything runs."""
+
+    gateway: Running
+    notes: RunningServer
+
+
+@contextmanager
+def stage(
+    folder: Path,
+    *,
+    policies: Path,
+    ports: tuple[int, int] | None = None,
+    server_ports: tuple[int, int] | tuple[None, None] = (None, None),
+) -> Iterator[Stage]:
+    """Start the two servers and the gateway; ports are free ones where none are given."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        everything = stack.enter_context(process.everything(folder, port=server_ports[0]))
+        notes = stack.enter_context(process.notes(folder, port=server_ports[1]))
+        servers = {
+            "everything": {"url": everything.url, "defaults": OURS},
+            "notes": {"url": notes.url, "defaults": OURS, "tools": NOTES_TOOLS},
+        }
+        gateway = stack.enter_context(
+            running_gateway(folder, servers, policies=policies, ports=ports, tenant=TENANT)
+        )
+        yield Stage(gateway=gateway, notes=notes)

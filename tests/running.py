@@ -1,0 +1,171 @@
+"""A real gateway in a process of its own, for tests, reports and the demo."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.servers.process import ROOT, free_port
+
+DOUANE = str(Path(sys.executable).parent / "douane")
+EVERY_SCOPE = ("tools:list", "tools:call", "tools:write", "prompts", "resources")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """A gateway that is ready, and the command line that speaks to it."""
+
+    folder: Path
+    config: Path
+    url: str
+    admin_url: str
+    process: "subprocess.Popen[bytes]"
+
+    @property
+    def log(self) -> str:
+        """What the process has logged."""
+        return (self.folder / "gateway.log").read_text(errors="replace")
+
+    def douane(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run the command line against this gateway."""
+        return subprocess.run(
+            [DOUANE, "--config", str(self.config), *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    def rows(self, *arguments: str) -> list[dict[str, Any]]:
+        """Run a command that must succeed, and return the objects of its `--json` lines."""
+        done = self.douane(*arguments, "--json")
+        if done.returncode != 0:
+            raise RuntimeError(f"douane {' '.join(arguments)}: {done.stderr or done.stdout}")
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def client(
+        self, server: str, *, name: str = "agent", scopes: tuple[str, ...] = EVERY_SCOPE
+    ) -> dict[str, Any]:
+        """Return the client of that name for `server`, registering it if need be."""
+        kept = self.folder / f"{name}-{server}.json"
+        if not kept.exists():
+            options = [option for scope in scopes for option in ("--scope", scope)]
+            (made,) = self.rows(
+                *("clients", "add", f"{name}-{server}", "--grant", "client_credentials"),
+                *("--resource", f"/mcp/{server}", *options),
+            )
+            kept.touch(mode=0o600)
+            kept.write_text(json.dumps(made))
+        found: dict[str, Any] = json.loads(kept.read_text())
+        return found
+
+    def token(
+        self, server: str, *, name: str = "agent", scopes: tuple[str, ...] = EVERY_SCOPE
+    ) -> str:
+        """Return a fresh access token of that client for `server`."""
+        return fetch_token(self.url, server, self.client(server, name=name, scopes=scopes))
+
+    def approve_all(self, server: str) -> None:
+        """Approve everything that `server` shows, as a person does."""
+        self.rows("pins", "approve", server, "--all", "--note", "for a test")
+
+
+def fetch_token(url: str, server: str, client: Mapping[str, Any]) -> str:
+    """Ask the gateway at `url` for a token (RFC 6749 section 4.4, RFC 8707)."""
+    form = {
+        "grant_type": "client_credentials",
+        "client_id": client["client_id"],
+        "client_secret": client["client_secret"],
+        "resource": f"{url}/mcp/{server}",
+    }
+    data = urllib.parse.urlencode(form).encode()
+    with urllib.request.urlopen(f"{url}/oauth/token", data, timeout=10) as answer:
+        token: str = json.load(answer)["access_token"]
+    return token
+
+
+@contextmanager
+def running_gateway(
+    folder: Path,
+    servers: Mapping[str, Mapping[str, Any]],
+    *,
+    policies: Path = ROOT / "policies",
+    ports: tuple[int, int] | None = None,
+    environment: Mapping[str, str] | None = None,
+    **settings: Any,
+) -> Iterator[Running]:
+    """Run a gateway in front of `servers` (the contract's section) until the context ends.
+
+    `settings` are further top-level keys of the configuration. `folder` holds the configuration,
+    the data and the log, so the next gateway in it goes on where this one ended.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    port, admin_port = ports or (free_port(), free_port())
+    content = {
+        "version": 1,
+        "public_url": f"http://127.0.0.1:{port}",
+        "listen": f"127.0.0.1:{port}",
+        "admin_listen": f"127.0.0.1:{admin_port}",
+        "data_dir": str(folder / "data"),
+        "policy": {"path": str(policies)},
+        **settings,
+        "servers": {name: dict(server) for name, server in servers.items()},
+    }
+    config = folder / "douane.yaml"
+    config.write_text(json.dumps(content, indent=2))  # which is YAML as well
+    with _process(folder, config, environment or {}) as process:
+        gateway = Running(
+            folder=folder,
+            config=config,
+            url=f"http://127.0.0.1:{port}",
+            admin_url=f"http://127.0.0.1:{admin_port}",
+            process=process,
+        )
+        _wait_until_ready(gateway)
+        yield gateway
+
+
+@contextmanager
+def _process(
+    folder: Path, config: Path, environment: Mapping[str, str]
+) -> Iterator["subprocess.Popen[bytes]"]:
+    with (folder / "gateway.log").open("ab") as output:
+        process = subprocess.Popen(
+            [DOUANE, "--config", str(config), "serve"],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            # Ctrl-C reaches the whole group of a terminal; here each part is ended in order.
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=40)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _wait_until_ready(gateway: Running, patience_s: float = 90.0) -> None:
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline and gateway.process.poll() is None:
+        try:
+            urllib.request.urlopen(f"{gateway.admin_url}/readyz", timeout=5).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise RuntimeError(f"the gateway did not become ready; its log ends:\n{gateway.log[-4000:]}")
