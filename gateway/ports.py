@@ -143,6 +143,7 @@ class Upstream(Protocol):
         Raises:
             UpstreamFailed: No answer in time, or not one of MCP.
             CredentialRequired: The upstream wants a credential that we do not hold.
+            LimitExceeded: The answer is larger than the limits allow.
 
         """
         ...

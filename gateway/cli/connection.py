@@ -98,7 +98,7 @@ def _reached(config: Config, stack: ExitStack) -> Connection:
         channel = _dial(config)
         if channel is not None:
             stack.enter_context(channel)
-            return _Remote(stack.enter_context(channel.makefile("rwb")))
+            return _Remote(channel, stack.enter_context(channel.makefile("rb")))
         try:
             return stack.enter_context(_opened(config))
         except DirectoryInUse as error:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from http import HTTPStatus
 
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
@@ -94,7 +95,8 @@ class Pipeline:
     ) -> bytes:
         """Return what the caller may see of a body that came whole."""
         if not body:
-            if permit.call.message.form is Form.REQUEST:
+            # A bare 404 or 405 says something by itself: the session has ended, there is no stream.
+            if permit.call.message.form is Form.REQUEST and status < HTTPStatus.BAD_REQUEST:
                 raise UpstreamFailed("the upstream server gave no answer", detail=f"HTTP {status}")
             return body
         message = read_server_message(body, self._limits)

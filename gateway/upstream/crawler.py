@@ -53,7 +53,7 @@ class _Watched:
             server=settings.server, seen_at=None, error="", profiles=frozenset()
         )
         self.failures = 0
-        self.crawled = False
+        """In a row, up to now."""
 
 
 class Crawler:
@@ -105,7 +105,6 @@ class Crawler:
         if watched is None:
             raise UnknownTool("There is no such server.", detail=f"server {server!r}")
         async with watched.alone:
-            watched.crawled = True
             try:
                 await self._crawl(watched)
             except _FAILURES as error:
@@ -161,10 +160,8 @@ class Crawler:
             await asyncio.sleep(max(_FIRST_RETRY_S, begun + self._recheck_s - clock()))
 
     def _pause_s(self, watched: _Watched) -> float:
-        if not watched.crawled:
-            return 0.0
         if watched.failures == 0:
-            return self._recheck_s
+            return 0.0 if watched.status.seen_at is None else self._recheck_s
         return min(self._recheck_s, _FIRST_RETRY_S * 2.0 ** min(watched.failures - 1, 32))
 
     async def _crawl(self, watched: _Watched) -> None:

@@ -29,8 +29,8 @@ _AT_ONCE_BYTES: Final = 1024 * 1024
 """Larger bodies are handed over in pieces, lest writing one holds everybody else up."""
 
 
-def _nothing() -> None:
-    pass
+def nothing() -> None:
+    """For whoever need not be told."""
 
 
 class Exchange:
@@ -57,7 +57,7 @@ class Exchange:
         body: bytes,
         *,
         listens: bool = False,
-        abandoned: Callable[[], None] = _nothing,
+        abandoned: Callable[[], None] = nothing,
     ) -> RawAnswer:
         """Send one message, once, and return the answer: whole, or as an `EventStream`.
 

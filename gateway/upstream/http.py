@@ -8,7 +8,7 @@ from functools import partial
 from gateway.domain.calls import Call, Form, Permit, RawAnswer
 from gateway.domain.tools import Profile
 from gateway.errors import GatewayError
-from gateway.upstream.exchange import Exchange
+from gateway.upstream.exchange import Exchange, nothing
 from gateway.upstream.headers import SESSION, Headers, forwarded
 from gateway.upstream.settings import UpstreamSettings
 from gateway.upstream.stream import EventStream
@@ -23,10 +23,6 @@ _VERBS = {
 
 _LISTENS = "subscriptions/listen"
 """The one request whose stream waits for what the server says by itself (MCP 2026-07-28)."""
-
-
-def _nothing() -> None:
-    pass
 
 
 class HttpUpstream:
@@ -107,7 +103,7 @@ class HttpUpstream:
 
     def _on_abandon(self, permit: Permit) -> Callable[[], None]:
         if not _is_cancelled_by_message(permit.call):
-            return _nothing
+            return nothing
         return partial(self._cancel_soon, permit)
 
     def _cancel_soon(self, permit: Permit) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from gateway.domain.calls import Form, ServerEvent
+from gateway.domain.calls import ServerEvent
 from gateway.domain.tools import Kind, Profile
 from gateway.upstream.client import converse
 from gateway.upstream.exchange import Exchange
@@ -42,6 +42,5 @@ async def listen(
 def _changed(event: ServerEvent, limits: WireLimits) -> tuple[Kind, ...]:
     if event.data is None:
         return ()
-    message = read_server_message(event.data, limits)
-    row = find(Sender.SERVER, message.method) if message.form is Form.NOTIFICATION else None
+    row = find(Sender.SERVER, read_server_message(event.data, limits).method)
     return () if row is None else row.announces

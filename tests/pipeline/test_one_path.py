@@ -27,6 +27,7 @@ from tests.pipeline.house import (
     event,
     result,
     text,
+    whole,
 )
 
 PACKAGE = Path(gateway.__file__).parent
@@ -592,3 +593,11 @@ async def test_list_changed_asks_for_a_new_look(house: House) -> None:
     get = house.request("GET", form=Form.STREAM, profile=Profile.LEGACY, session="s1", id_=None)
     assert (await house.handle(get)).parts == (news.raw,)
     assert house.server.announced == [Kind.TOOL]
+
+
+async def test_a_bare_status_of_the_upstream_reaches_the_client(house: House) -> None:
+    house.server.answer = lambda permit: whole(b"", status=404)
+    seen = await house.handle(house.request("ping", profile=Profile.LEGACY, session="gone"))
+    assert (seen.reply.status, seen.bytes) == (404, b"")
+    house.server.answer = lambda permit: whole(b"", status=202)
+    assert (await house.handle(house.call())).code == "upstream_failed"

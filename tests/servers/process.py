@@ -1,6 +1,7 @@
 """Real upstream servers as child processes: started on a free loopback port, and ended."""
 
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -12,7 +13,10 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-EVERYTHING = ROOT / "tests/node/node_modules/@modelcontextprotocol/server-everything/dist/index.js"
+MODULES = ROOT / "tests/node/node_modules"
+EVERYTHING = MODULES / "@modelcontextprotocol/server-everything/dist/index.js"
+FILESYSTEM = MODULES / "@modelcontextprotocol/server-filesystem/dist/index.js"
+SUPERGATEWAY = MODULES / "supergateway/dist/index.js"
 
 
 class StartFailed(Exception):
@@ -51,6 +55,26 @@ def notes(logs: Path, *, port: int | None = None) -> Iterator[RunningServer]:
     port = port or free_port()
     command = [sys.executable, "-m", "tests.servers.notes", "--port", str(port)]
     with _running(command, {}, port, logs / f"notes-{port}.log") as server:
+        yield server
+
+
+@contextmanager
+def filesystem(logs: Path, folder: Path, *, port: int | None = None) -> Iterator[RunningServer]:
+    """Run the reference server for files of `folder`, which speaks stdio, behind a bridge to HTTP."""
+    port = port or free_port()
+    command = ["node", "-r", str(HERE / "loopback.cjs"), str(SUPERGATEWAY)]
+    command += ["--stdio", shlex.join(["node", str(FILESYSTEM), str(folder)])]
+    command += ["--outputTransport", "streamableHttp", "--stateful", "--port", str(port)]
+    with _running(command, {}, port, logs / f"filesystem-{port}.log") as server:
+        yield server
+
+
+@contextmanager
+def conformance(logs: Path, *, port: int | None = None) -> Iterator[RunningServer]:
+    """Run the server that the public conformance suite finds everything in."""
+    port = port or free_port()
+    command = [sys.executable, "-m", "tests.servers.conformance", "--port", str(port)]
+    with _running(command, {}, port, logs / f"conformance-{port}.log") as server:
         yield server
 
 

@@ -113,7 +113,7 @@ def malformed(method: str, params: dict[str, Any]) -> Any:
 
 
 def wrong_cursor(method: str, params: dict[str, Any]) -> Any:
-    return {**NOTHING, "tools": [tool("x")], "nextCursor": 1}
+    return NOTHING if params else {**NOTHING, "tools": [tool("x")], "nextCursor": 1}
 
 
 def failing_page(method: str, params: dict[str, Any]) -> Any:
@@ -156,6 +156,16 @@ async def test_a_list_that_a_server_neither_declares_nor_knows_is_empty():
     async with crawling(legacy(respond)) as (crawler, catalog, _):
         await crawler.crawl(RAW)
     assert catalog.lists[RAW, Profile.LEGACY, Kind.PROMPT] == []
+
+
+async def test_a_list_that_is_not_declared_may_still_not_fail():
+    def respond(method: str, params: dict[str, Any]) -> Any:
+        return NOTHING if method == "tools/list" else web.json_response({}, status=500)
+
+    async with crawling(legacy(respond)) as (crawler, catalog, _):
+        with pytest.raises(UpstreamFailed, match="prompts/list: status 500"):
+            await crawler.crawl(RAW)
+    assert (RAW, Profile.LEGACY, Kind.PROMPT) not in catalog.lists
 
 
 async def test_a_declared_list_that_is_not_answered_is_an_error():
@@ -225,9 +235,10 @@ async def test_a_revision_that_we_do_not_know_is_a_fault():
     assert catalog.lists == {}
 
 
-async def test_an_upstream_that_is_overloaded_is_not_taken_for_one_of_the_other_family():
-    async with crawling(answers("{}", status=429)) as (crawler, _, _server):
-        with pytest.raises(UpstreamFailed, match="status 429"):
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
+async def test_an_upstream_that_is_unwell_is_not_taken_for_one_of_the_other_family(status: int):
+    async with crawling(answers("{}", status=status)) as (crawler, _, _server):
+        with pytest.raises(UpstreamFailed, match=f"status {status}"):
             await crawler.crawl(RAW)
 
 

@@ -69,15 +69,16 @@ async def running(crawler: Crawler) -> AsyncIterator[asyncio.Task[None]]:
 
 async def test_a_changed_list_is_read_again_soon_and_once_for_many_announcements():
     async with (
-        crawling(legacy(shows("a")), debounce_s=0.1) as (crawler, catalog, server),
+        crawling(legacy(shows("a")), debounce_s=0.3) as (crawler, catalog, server),
         running(crawler),
     ):
         await until(lambda: crawler.status()[0].seen_at is not None)
         server.script = legacy(shows("a", "evil"))
-        for _ in range(10):
+        for _ in range(5):
             crawler.announce(RAW, Kind.TOOL)
+            await asyncio.sleep(0.02)
         await until(lambda: "evil" in catalog.digests(Profile.LEGACY))
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.5)
     assert lists_read(server) == 2
 
 
@@ -190,6 +191,14 @@ async def test_a_modern_server_that_says_itself_that_a_list_changed_is_read_agai
         "promptsListChanged": True,
         "resourcesListChanged": True,
     }
+
+
+async def test_what_the_first_pass_did_not_wait_for_is_tried_again_at_once():
+    async with crawling(hangs) as (crawler, _, server):
+        await crawler.first_pass(0.1)
+        server.script = legacy(shows("a"))
+        async with running(crawler):
+            await until(lambda: crawler.status()[0].seen_at is not None)
 
 
 async def test_other_news_and_streams_that_end_cause_no_crawl():

@@ -161,6 +161,23 @@ async def test_any_other_media_type_is_a_fault(status: int, media: str | None):
             await upstream.forward(permit_for())
 
 
+async def test_a_server_error_without_a_body_is_a_fault():
+    async with opened(answers(status=503, media=None)) as (upstream, _):
+        with pytest.raises(UpstreamFailed, match="status 503"):
+            await upstream.forward(permit_for())
+
+
+@pytest.mark.parametrize("status", [404, 500])
+async def test_an_error_is_no_stream(status: int):
+    script = answers("data: {}\n\n", status=status, media="text/event-stream")
+    async with opened(script) as (upstream, _):
+        if status == 404:
+            assert (await upstream.forward(permit_for())).body == b""
+        else:
+            with pytest.raises(UpstreamFailed, match="status 500"):
+                await upstream.forward(permit_for())
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_is_a_fault_and_is_not_followed(status: int):
     script = answers(status=status, headers={"Location": "/elsewhere"})

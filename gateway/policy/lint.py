@@ -1,0 +1,119 @@
+"""What can be wrong with a policy that compiles: found in the syntax tree that OPA gives."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from gateway.domain._value import value
+from gateway.domain.decisions import Phase
+from gateway.policy.schema import ABSENT
+
+_EQUALS = frozenset({"equal", "eq", "assign"})
+_RESERVED = (("data", "douane", "config"), ("data", "system"))
+"""What the gateway itself puts beside a policy."""
+
+
+@value
+class Module:
+    """One Rego file as OPA parsed it."""
+
+    path: str
+    tree: Mapping[str, Any]
+
+    @property
+    def package(self) -> tuple[str, ...]:
+        """`("data", "douane")`."""
+        return tuple(str(part["value"]) for part in self.tree["package"]["path"])
+
+
+def defines(modules: Iterable[Module], rule: str) -> bool:
+    """Tell whether a file says what `data.douane.{rule}` is."""
+    wanted = ("data", "douane", rule)
+    return any(name == wanted for module in modules for name, _ in _rules(module))
+
+
+def problems(modules: Iterable[Module]) -> list[str]:
+    """Return what is wrong, each as `file:line: text`."""
+    found = []
+    for module in modules:
+        for name, rule in _rules(module):
+            where = f"{module.path}:{_line(rule)}"
+            found += [
+                f"{where}: {'.'.join(taken)} belongs to the gateway"
+                for taken in _RESERVED
+                if name[: len(taken)] == taken
+            ]
+            found += [f"{module.path}:{line}: {text}" for line, text in _of_phase(rule)]
+    return found
+
+
+def _rules(module: Module) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    for rule in module.tree.get("rules", []):
+        head = rule["head"].get("ref") or [{"value": rule["head"].get("name", "")}]
+        yield (*module.package, *(str(part["value"]) for part in head)), rule
+
+
+def _of_phase(rule: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Find members of the input that the phase which the rule is for never has."""
+    branch: Mapping[str, Any] | None = rule
+    while branch is not None:
+        body = [expression for expression in branch.get("body", []) if isinstance(expression, dict)]
+        for phase in filter(None, map(_phase_of, body)):
+            if phase not in Phase.__members__.values():
+                yield _line(rule), f"there is no phase {phase}"
+                continue
+            for ref, line in _refs((branch.get("head"), body)):
+                if ref[:1] == ("input",) and set(ref[1:2]) & ABSENT[Phase(phase)]:
+                    yield line, f"{'.'.join(ref[:2])} is never there in phase {phase}"
+        branch = branch.get("else")
+
+
+def _phase_of(expression: Mapping[str, Any]) -> str | None:
+    """Return `list` for an expression that holds only in that phase: `input.phase == "list"`."""
+    terms = expression.get("terms")
+    if expression.get("negated") or not isinstance(terms, list) or len(terms) != 3:  # noqa: PLR2004 - f(a, b)
+        return None
+    operator, *sides = terms
+    if not _EQUALS & {part.get("value") for part in operator.get("value", []) if part}:
+        return None
+    if not any(_name(side) == ("input", "phase") for side in sides):
+        return None
+    return next((str(side["value"]) for side in sides if side.get("type") == "string"), None)
+
+
+def places(modules: Iterable[Module], function: str) -> list[str]:
+    """Return `file:line` of everything that calls the built-in `function`."""
+    wanted = tuple(function.split("."))
+    return [
+        f"{module.path}:{line}"
+        for module in modules
+        for ref, line in _refs(module.tree)
+        if ref == wanted
+    ]
+
+
+def _refs(node: Any) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Yield every reference below `node`, up to its first part that is not a name."""
+    if isinstance(node, dict):
+        name = _name(node)
+        if name:
+            yield name, _line(node)
+        for inner in node.values():
+            yield from _refs(inner)
+    elif isinstance(node, list | tuple):
+        for inner in node:
+            yield from _refs(inner)
+
+
+def _name(node: Mapping[str, Any]) -> tuple[str, ...]:
+    if node.get("type") != "ref":
+        return ()
+    parts: list[str] = []
+    for part in node["value"]:
+        if part.get("type") != ("string" if parts else "var"):
+            break
+        parts.append(str(part["value"]))
+    return tuple(parts)
+
+
+def _line(node: Mapping[str, Any]) -> int:
+    return int(node.get("location", {}).get("row", 0))

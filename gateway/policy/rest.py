@@ -1,0 +1,207 @@
+"""Asking an OPA server over its REST API."""
+
+import asyncio
+import hashlib
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+from opa_client.opa_async import AsyncOpaClient  # type: ignore[import-untyped]
+
+from gateway.domain.decisions import Decision
+from gateway.errors import PolicyUnavailable
+from gateway.policy.answer import read_decision, read_disposition
+from gateway.policy.ids import new_decision_id
+from gateway.policy.settings import OpaServer
+
+_CONNECTIONS = 16
+"""At once. More would wait inside OPA, where a deadline does not reach them."""
+
+_PROVENANCE = {"provenance": "true"}
+
+
+class OpaClient(AsyncOpaClient):  # type: ignore[misc]
+    """The library's client over one bounded pool, without its redirects and its slow retries.
+
+    A decision is asked within a deadline of a fraction of a second; the library's first pause
+    before a retry is longer than that.
+    """
+
+    def __init__(
+        self, url: str, *, token: str, ca_file: Path | None = None, socket: Path | None = None
+    ) -> None:
+        super().__init__(token=token or None, retries=0)
+        self.root_url = f"{url.rstrip('/')}/v1"
+        self._ca_file = ca_file
+        self._socket = socket
+
+    async def open(self) -> None:
+        """Open the pool; `close_connection` closes it."""
+        await self._init_session()
+
+    async def sources(self) -> list[str]:
+        """Return the name and the text of every policy file that the server has."""
+        async with self._request("GET", f"{self.root_url}/policies") as answer:
+            answer.raise_for_status()
+            policies = orjson.loads(await answer.read())["result"]
+        return sorted(f"{policy['id']}\0{policy['raw']}" for policy in policies)
+
+    async def _init_session(self) -> None:
+        self._session = aiohttp.ClientSession(
+            headers=self.headers,
+            connector=self._new_connector(),
+            json_serialize=lambda body: orjson.dumps(body).decode(),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+
+    def _new_connector(self) -> aiohttp.BaseConnector:
+        if self._socket is not None:
+            return aiohttp.UnixConnector(path=str(self._socket), limit=_CONNECTIONS)
+        trusted = ssl.create_default_context(cafile=self._ca_file)
+        return aiohttp.TCPConnector(ssl=trusted, limit=_CONNECTIONS)
+
+    @asynccontextmanager
+    async def _request(
+        self, method: str, url: str, **options: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        # A redirect would carry the question, and who asks, to somewhere nobody configured.
+        async with self._session.request(method, url, allow_redirects=False, **options) as answer:
+            yield answer
+
+
+class RestEngine:
+    """Answers from an OPA server, each within `deadline` seconds.
+
+    `digest` is given where the policy is known here, because the server is the gateway's own;
+    otherwise it is the revision that the server says its bundles have.
+    """
+
+    def __init__(
+        self,
+        client: OpaClient,
+        *,
+        deadline: float,
+        digest: str = "",
+        new_id: Callable[[], str] = new_decision_id,
+    ) -> None:
+        self._client = client
+        self._deadline = deadline
+        self._digest = digest
+        self._known = bool(digest)
+        self._new_id = new_id
+
+    @classmethod
+    async def connect(cls, server: OpaServer, *, deadline: float) -> "RestEngine":
+        """Open a pool to a central server, and learn which policy it has.
+
+        That the server does not answer now is no error: decisions are refused until it does.
+        """
+        client = OpaClient(server.url, token=server.token, ca_file=server.ca_file)
+        await client.open()
+        engine = cls(client, deadline=deadline)
+        await engine.refresh()
+        return engine
+
+    @property
+    def digest(self) -> str:
+        """Names the policy in force, as far as it was last seen; empty before any was."""
+        return self._digest
+
+    async def evaluate(self, question: Mapping[str, Any]) -> Decision:
+        """Answer one question.
+
+        Raises:
+            PolicyUnavailable: No answer in time, or not one of the agreed shape.
+
+        """
+        answer = await self._ask("decision", question)
+        return read_decision(
+            answer.get("result"), id_=self._new_id(), policy_digest=self._policy_of(answer)
+        )
+
+    async def evaluate_many(self, questions: Sequence[Mapping[str, Any]]) -> Sequence[Decision]:
+        """Answer each question, in order, all by the same policy.
+
+        Raises:
+            PolicyUnavailable: One has no usable answer, or the policy changed in between.
+
+        """
+        decisions: list[Decision] = []
+        for start in range(0, len(questions), _CONNECTIONS):
+            batch = questions[start : start + _CONNECTIONS]
+            decisions += await asyncio.gather(*map(self.evaluate, batch))
+        if len({decision.policy_digest for decision in decisions}) > 1:
+            raise PolicyUnavailable("the policy changed while it was asked")
+        return decisions
+
+    async def judge_pin(self, question: Mapping[str, Any]) -> str:
+        """Ask what is to become of a changed manifest."""
+        return read_disposition((await self._ask("pin", question)).get("result"))
+
+    async def refresh(self) -> str:
+        """Look again which policy the server has, and return its name; empty if it cannot say."""
+        if not self._known:
+            try:
+                answer = await self._ask("pin", {})
+            except PolicyUnavailable:
+                return self._digest
+            self._digest = _revision(answer) or await self._fetched_digest()
+        return self._digest
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close_connection()
+
+    async def _ask(self, entrypoint: str, question: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(self._deadline):
+                answer = await self._query(entrypoint, question)
+        except (aiohttp.ClientError, OSError, ValueError, TypeError) as error:
+            detail = f"{type(error).__name__}: {error}"
+            raise PolicyUnavailable("the policy server gave no answer", detail=detail) from error
+        if not isinstance(answer, dict):
+            raise PolicyUnavailable("the policy server gave no usable answer")
+        if not self._known:
+            self._digest = _revision(answer) or self._digest
+        return answer
+
+    async def _query(self, entrypoint: str, question: Mapping[str, Any]) -> Any:
+        try:
+            return await self._client.query_rule(question, "douane", entrypoint, _PROVENANCE)
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+            # The pool gave us a connection that the server had just closed. Asking changes nothing.
+            return await self._client.query_rule(question, "douane", entrypoint, _PROVENANCE)
+
+    def _policy_of(self, answer: Mapping[str, Any]) -> str:
+        found = self._digest if self._known else _revision(answer) or self._digest
+        if not found:
+            raise PolicyUnavailable("the policy server does not say which policy it has")
+        return found
+
+    async def _fetched_digest(self) -> str:
+        """Return the digest of the server's Rego, for a server without bundles."""
+        try:
+            async with asyncio.timeout(self._deadline):
+                sources = await self._client.sources()
+        except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):
+            return ""
+        return f"sha256:{hashlib.sha256(orjson.dumps(sources)).hexdigest()}" if sources else ""
+
+
+def _revision(answer: Mapping[str, Any]) -> str:
+    """Name the policy by its bundles' revisions; a bundle without one leaves it unnamed."""
+    provenance = answer.get("provenance")
+    bundles = provenance.get("bundles") if isinstance(provenance, dict) else None
+    if not isinstance(bundles, dict) or not bundles:
+        return ""
+    named = []
+    for name, bundle in sorted(bundles.items()):
+        revision = bundle.get("revision") if isinstance(bundle, dict) else None
+        if not isinstance(revision, str) or not revision:
+            return ""
+        named.append(f"{name}={revision}")
+    return f"revision:{','.join(named)}"

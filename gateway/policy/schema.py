@@ -1,0 +1,150 @@
+"""The JSON Schema of what policies are asked, and which of its members each phase has."""
+
+from typing import Any
+
+from gateway.domain.calls import OriginKind
+from gateway.domain.decisions import Phase
+from gateway.domain.flow import Proof
+from gateway.domain.labels import Confidentiality, Effect, Integrity
+from gateway.domain.tools import Kind, PinStatus
+
+Schema = dict[str, Any]
+
+ABSENT: dict[Phase, frozenset[str]] = {
+    Phase.LIST: frozenset({"arguments", "flow", "result"}),
+    Phase.CALL: frozenset({"result"}),
+    Phase.RESULT: frozenset(),
+}
+"""Members of the input that a phase never has: a rule of that phase cannot mean them."""
+
+_TEXT: Schema = {"type": "string"}
+_WHOLE: Schema = {"type": "integer", "minimum": 0}
+_TEXTS: Schema = {"type": "array", "items": _TEXT}
+_OPEN: Schema = {"type": "object"}
+
+
+def input_schema() -> Schema:
+    """Return the schema of both questions: `data.douane.decision`'s and `data.douane.pin`'s.
+
+    `arguments`, `annotations` and `result` are open, since upstreams choose them; all else is
+    closed, so that a misspelled member is found when a policy is loaded.
+    """
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "What Douane asks a policy",
+        "anyOf": [_decision_input(), _pin_input()],
+    }
+
+
+def _closed(optional: tuple[str, ...] = (), /, **properties: Schema) -> Schema:
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": [name for name in properties if name not in optional],
+        "properties": properties,
+    }
+
+
+def _list_of(item: Schema) -> Schema:
+    return {"type": "array", "items": item}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _word(*words: str) -> Schema:
+    return {"type": "string", "enum": list(words)}
+
+
+def _decision_input() -> Schema:
+    return _closed(
+        ("arguments", "flow"),
+        version={"type": "integer", "const": 1},
+        phase=_word(*Phase),
+        method=_TEXT,
+        principal=_principal(),
+        origin=_origin(),
+        target=_target(),
+        arguments=_OPEN,
+        flow=_flow(),
+        task=_closed(prompt=_or_null(_TEXT), tools=_or_null(_TEXTS)),
+        approval=_or_null(_OPEN),
+        context=_closed(time=_TEXT, ip=_TEXT, revision=_TEXT, endpoint=_TEXT),
+        result={},
+    )
+
+
+def _principal() -> Schema:
+    return _closed(
+        sub=_TEXT,
+        iss=_TEXT,
+        groups=_TEXTS,
+        scopes=_TEXTS,
+        client=_closed(id=_TEXT, name=_TEXT),
+    )
+
+
+def _origin() -> Schema:
+    return _closed(
+        kind=_word(*OriginKind),
+        run=_TEXT,
+        parent=_or_null(_TEXT),
+        seq=_WHOLE,
+        script_sha256=_or_null(_TEXT),
+        grants={"type": "array"},
+    )
+
+
+def _target() -> Schema:
+    kinds = [kind for kind in Kind if kind is not Kind.SERVER]
+    return _closed(
+        server=_TEXT,
+        kind=_word(*kinds),
+        name=_TEXT,
+        effect=_word("", *Effect),
+        annotations=_OPEN,
+        pin=_closed(digest=_TEXT, status=_word(*PinStatus), approved_by=_TEXT),
+    )
+
+
+def _label() -> Schema:
+    return _closed(
+        integrity=_word(*(word.word for word in Integrity)),
+        confidentiality=_word(*(word.word for word in Confidentiality)),
+    )
+
+
+def _flow() -> Schema:
+    match_ = _closed(record=_WHOLE, kind=_word("exact", "fragment", "link"), bytes=_WHOLE)
+    return _closed(
+        label=_label(),
+        sources=_list_of(_closed(server=_TEXT, tool=_TEXT, record=_WHOLE, label=_label())),
+        destinations=_list_of(_destination()),
+        payload=_list_of(_closed(path=_TEXT, matches=_list_of(match_))),
+        violations=_list_of(_closed(code=_TEXT, message=_TEXT)),
+    )
+
+
+def _destination() -> Schema:
+    members = {
+        "path": _TEXT,
+        "value": _TEXT,
+        "proof": _word(*Proof),
+        "integrity": _word(*(word.word for word in Integrity)),
+        "from": _or_null(_OPEN),
+    }
+    return _closed(**members)
+
+
+def _pin_input() -> Schema:
+    return _closed(
+        server=_TEXT,
+        item=_TEXT,
+        change=_closed(
+            tier=_word("T0", "T1", "T2", "T3"),
+            findings={"type": "array"},
+            fields={"type": "array"},
+            version_changed={"type": "boolean"},
+        ),
+    )

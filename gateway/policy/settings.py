@@ -1,0 +1,61 @@
+"""What an operator chooses about policy."""
+
+from collections.abc import Callable
+from dataclasses import field
+from enum import StrEnum
+from pathlib import Path
+
+from gateway.domain._value import value
+
+
+class EngineKind(StrEnum):
+    WASM = "wasm"
+    """Compiled by OPA, evaluated in this process."""
+    OPA = "opa"
+    """Asked of an OPA server: somebody's, or one that the gateway runs itself."""
+
+
+@value
+class OpaServer:
+    """A central OPA. It holds the policy and `data.douane.config` itself; nothing is sent to it."""
+
+    url: str
+    """`https://opa.example.com:8181`, without a path below which it serves `/v1`."""
+    token: str = field(default="", repr=False)
+    """A bearer token; empty sends none."""
+    ca_file: Path | None = None
+    """A PEM file of the authorities to trust instead of the system's."""
+
+
+@value
+class PolicySettings:
+    """Where the policy is and who evaluates it. The times are in seconds."""
+
+    path: str
+    """A folder of Rego, a bundle (`.tar.gz`), or the `https://` URL of one."""
+    engine: EngineKind = EngineKind.WASM
+    server: OpaServer | None = None
+    """For `engine: opa`; `None` has the gateway run its own."""
+    verification_key: Path | None = None
+    """A PEM public key. With it, only a bundle signed by its owner is accepted."""
+    signing_algorithm: str = "RS256"
+    deadline: float = 0.25
+    """How long one decision may take before it is refused."""
+    poll: float = 60.0
+    """How often a URL or a central server is looked at again."""
+
+
+@value
+class PolicyEvent:
+    """The policy in force changed, or could not be changed."""
+
+    old: str
+    """The digest before; empty at the first load."""
+    new: str
+    """The digest in force now: `old` again where the change was refused."""
+    ok: bool
+    problems: tuple[str, ...] = ()
+    """Why a change was refused: `file:line: text`."""
+
+
+OnChange = Callable[[PolicyEvent], None]

@@ -1,0 +1,260 @@
+"""Evaluating a policy in this process: Rego that OPA compiled to WebAssembly (its ABI 1.x).
+
+A decision costs tens of microseconds, most of it the way into WebAssembly and back, which is why
+the module is entered through a shim without arguments or results.
+"""
+
+import asyncio
+import ctypes
+import struct
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import orjson
+import wasmtime
+
+from gateway.domain.decisions import Decision
+from gateway.errors import ConfigError, PolicyUnavailable
+from gateway.policy.answer import read_decision, read_disposition
+from gateway.policy.builtins import BUILTINS, Unsupported
+from gateway.policy.host import Aborted, Guest, Host
+from gateway.policy.ids import new_decision_id
+
+DECISION = "douane/decision"
+PIN = "douane/pin"
+
+FUEL = 200_000_000
+"""Instructions of one evaluation, some tens of milliseconds; a shipped decision takes a thousandth.
+Fuel rather than a timer: no thread, and the same question always ends alike."""
+
+FUEL_A_BYTE = 100
+"""On top of it, for reading the question; the same for reading the data."""
+
+MEMORY_BYTES = 128 * 1024**2
+_PAGE_BYTES = 64 * 1024
+_HEADER = struct.Struct("<II")
+"""Before the input: its length, going in; where the result is, coming out."""
+
+_BATCH = 64
+"""Decisions of one list between two turns of the event loop."""
+
+_I32 = wasmtime.ValType.i32()
+
+_FAILURES = (wasmtime.WasmtimeError, wasmtime.Trap, Aborted, Unsupported, TypeError, ValueError)
+"""How an evaluation can fail; the last two are JSON that cannot be written or read."""
+
+# `opa_eval` takes seven arguments, and wasmtime-py pays for each: the shim knows the fixed ones
+# and finds the input's length in memory. The heap begins anew behind the input, so nothing that an
+# evaluation allocates outlives it.
+_SHIM = """
+(module
+  (import "opa" "opa_eval" (func $eval (param i32 i32 i32 i32 i32 i32 i32) (result i32)))
+  (import "opa" "memory" (memory 1))
+  (func (export "run")
+    (i32.store offset=4 (i32.const {header})
+      (call $eval (i32.const 0) (i32.const {entrypoint}) (i32.const {data}) (i32.const {input})
+        (i32.load (i32.const {header}))
+        (i32.and (i32.const -8)
+          (i32.add (i32.const {after}) (i32.load (i32.const {header}))))
+        (i32.const 0)))))
+"""
+
+
+class MissingBuiltins(ConfigError):
+    """The policy calls built-in functions, `names`, that this engine does not have."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__("the policy needs built-ins that `engine: wasm` lacks", problems=names)
+        self.names = tuple(names)
+
+
+class WasmEngine:
+    """Answers from a compiled policy and its data. One event loop's; not for threads."""
+
+    def __init__(
+        self,
+        wasm: bytes,
+        data: Mapping[str, Any],
+        *,
+        digest: str,
+        clock: Callable[[], float],
+        new_id: Callable[[], str] = new_decision_id,
+        fuel: int = FUEL,
+    ) -> None:
+        """Compile `wasm` for this machine, some tenths of a second, and load `data`.
+
+        Raises:
+            MissingBuiltins: It calls functions that we do not have.
+            ConfigError: It is no policy that can be run.
+
+        """
+        config = wasmtime.Config()
+        config.consume_fuel = True
+        self._engine = wasmtime.Engine(config)
+        try:
+            self._module = wasmtime.Module(self._engine, wasm)
+        except wasmtime.WasmtimeError as error:
+            raise ConfigError(
+                "the compiled policy is no WebAssembly", problems=[str(error)]
+            ) from error
+        self._data = orjson.dumps(dict(data))
+        self._digest = digest
+        self._clock = clock
+        self._new_id = new_id
+        self._fuel = fuel
+        self._instance = self._fresh()
+        if self._instance.missing:
+            raise MissingBuiltins(sorted(self._instance.missing))
+        if DECISION not in self._instance.entrypoints:
+            raise ConfigError("the compiled policy does not say what data.douane.decision is")
+
+    def _fresh(self) -> "_Instance":
+        try:
+            return _Instance(self._engine, self._module, self._data)
+        except (wasmtime.WasmtimeError, wasmtime.Trap, Aborted) as error:
+            raise ConfigError("the compiled policy cannot be run", problems=[str(error)]) from error
+
+    @property
+    def digest(self) -> str:
+        """Names the policy: `sha256:...` over its files and data."""
+        return self._digest
+
+    async def evaluate(self, question: Mapping[str, Any]) -> Decision:
+        """Answer one question, without waiting for anything.
+
+        Raises:
+            PolicyUnavailable: The answer is undefined or malformed, or took too much.
+
+        """
+        return self._decide(question)
+
+    async def evaluate_many(self, questions: Sequence[Mapping[str, Any]]) -> Sequence[Decision]:
+        """Answer each question, in order; other work gets its turn in between."""
+        decisions = []
+        for count, question in enumerate(questions, start=1):
+            decisions.append(self._decide(question))
+            if count % _BATCH == 0:
+                await asyncio.sleep(0)
+        return decisions
+
+    async def judge_pin(self, question: Mapping[str, Any]) -> str:
+        """Ask what is to become of a changed manifest; a policy that does not say has it held."""
+        if PIN not in self._instance.entrypoints:
+            return read_disposition(None)
+        return read_disposition(self._run(PIN, question))
+
+    async def close(self) -> None:
+        """Nothing is held that would have to be given back."""
+
+    def _decide(self, question: Mapping[str, Any]) -> Decision:
+        answer = self._run(DECISION, question)
+        return read_decision(answer, id_=self._new_id(), policy_digest=self._digest)
+
+    def _run(self, entrypoint: str, question: Mapping[str, Any]) -> Any:
+        finished = False
+        try:
+            asked = orjson.dumps(question)
+            found = self._instance.run(entrypoint, asked, self._clock, self._fuel)
+            finished = True
+        except _FAILURES as error:
+            raise PolicyUnavailable("policy could not be evaluated", detail=str(error)) from error
+        finally:
+            if not finished:
+                # Whatever stopped it half-way left the instance's memory in an unknown state.
+                self._instance = self._fresh()
+        return found[0]["result"] if found else None
+
+
+class _Instance:
+    """One instance of a policy with its data loaded, and where things are in its memory."""
+
+    def __init__(self, engine: wasmtime.Engine, module: wasmtime.Module, data: bytes) -> None:
+        self._store = wasmtime.Store(engine)
+        self._store.set_limits(memory_size=MEMORY_BYTES)
+        self._store.set_fuel(FUEL + FUEL_A_BYTE * len(data))
+        self._memory = _new_memory(self._store, module)
+        self._host = Host()
+        exports = _linked(engine, self._store, module, self._memory, self._host)
+        guest = Guest(self._store, exports.__getitem__)
+        self._host.names = {number: name for name, number in guest.table("builtins").items()}
+        self._entrypoints = guest.table("entrypoints")
+        parsed = guest.parse(data)
+        self._header = (guest.call("opa_heap_ptr_get") + 7) & ~7
+        self._runs = {
+            name: self._shim(engine, exports, number, parsed)
+            for name, number in self._entrypoints.items()
+        }
+
+    @property
+    def entrypoints(self) -> Collection[str]:
+        """What can be asked: `douane/decision`."""
+        return self._runs
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """Built-ins that it calls and we lack."""
+        return frozenset(self._host.names.values()) - BUILTINS.keys()
+
+    def _shim(
+        self, engine: wasmtime.Engine, exports: Mapping[str, Any], number: int, data: int
+    ) -> wasmtime.Func:
+        start = self._header + _HEADER.size
+        text = _SHIM.format(
+            header=self._header, entrypoint=number, data=data, input=start, after=start + 7
+        )
+        linker = wasmtime.Linker(engine)
+        linker.define(self._store, "opa", "opa_eval", exports["opa_eval"])
+        linker.define(self._store, "opa", "memory", self._memory)
+        instance = linker.instantiate(self._store, wasmtime.Module(engine, text))
+        run = instance.exports(self._store)["run"]
+        if not isinstance(run, wasmtime.Func):
+            raise Aborted("the shim exports no function")
+        return run
+
+    def run(
+        self, entrypoint: str, question: bytes, clock: Callable[[], float], fuel: int
+    ) -> list[dict[str, Any]]:
+        """Evaluate `entrypoint`; the result set is empty where it is undefined."""
+        self._host.begin(clock)
+        memory, store, header = self._memory, self._store, self._header
+        lacking = header + _HEADER.size + len(question) + _PAGE_BYTES - memory.data_len(store)
+        if lacking > 0:
+            memory.grow(store, lacking // _PAGE_BYTES + 1)
+        entry = _HEADER.pack(len(question), 0) + question
+        ctypes.memmove(
+            ctypes.addressof(memory.data_ptr(store).contents) + header, entry, len(entry)
+        )
+        store.set_fuel(fuel + FUEL_A_BYTE * len(question))
+        self._runs[entrypoint](store)
+        # Memory may have moved while it grew.
+        base = ctypes.addressof(memory.data_ptr(store).contents)
+        address = _HEADER.unpack(ctypes.string_at(base + header, _HEADER.size))[1]
+        if not 0 < address < memory.data_len(store):
+            raise Aborted("it gave no result")
+        found: list[dict[str, Any]] = orjson.loads(ctypes.string_at(base + address))
+        return found
+
+
+def _new_memory(store: wasmtime.Store, module: wasmtime.Module) -> wasmtime.Memory:
+    for needed in module.imports:
+        if isinstance(needed.type, wasmtime.MemoryType):
+            return wasmtime.Memory(store, needed.type)
+    raise Aborted("it imports no memory")
+
+
+def _linked(
+    engine: wasmtime.Engine,
+    store: wasmtime.Store,
+    module: wasmtime.Module,
+    memory: wasmtime.Memory,
+    host: Host,
+) -> Mapping[str, Any]:
+    linker = wasmtime.Linker(engine)
+    linker.define(store, "env", "memory", memory)
+    linker.define_func(
+        "env", "opa_abort", wasmtime.FuncType([_I32], []), host.abort, access_caller=True
+    )
+    for arity in range(5):
+        kind = wasmtime.FuncType([_I32] * (arity + 2), [_I32])
+        linker.define_func("env", f"opa_builtin{arity}", kind, host.builtin, access_caller=True)
+    return linker.instantiate(store, module).exports(store)

@@ -1,0 +1,45 @@
+# The decision. Every question ends here. Rules elsewhere say why not (`deny`), what a person
+# should look at first (`ask`), and what must be done along with a yes (`duty`). Where nothing
+# permits, it is a no.
+package douane
+
+default decision := {
+	"verdict": "deny",
+	"reasons": [{"code": "no_rule", "message": "no rule allows this"}],
+	"obligations": [],
+}
+
+decision := {"verdict": "deny", "reasons": reasons, "obligations": step_up} if {
+	count(deny) > 0
+	reasons := sort(deny)
+} else := {"verdict": "ask", "reasons": reasons, "obligations": duties} if {
+	permitted
+	count(ask) > 0
+	reasons := sort(ask)
+} else := {"verdict": "allow", "reasons": [], "obligations": duties} if {
+	permitted
+}
+
+duties := sort(duty)
+
+# What can be decided at all. Each of these still needs that no rule denies it.
+default permitted := false
+
+permitted if {
+	input.phase in {"list", "call", "result"}
+	input.target.kind in {"tool", "prompt", "resource", "template", "completion"}
+}
+
+permitted if {
+	input.phase in {"list", "call", "result"}
+	input.target.kind == "server_request"
+	input.target.name in data.douane.server_requests
+}
+
+# More scopes help only where nothing else stands in the way.
+default step_up := []
+
+step_up := [{"duty": "require_step_up", "scopes": needed_scopes}] if {
+	input.phase == "call"
+	{reason.code | some reason in deny} == {"insufficient_scope"}
+}

@@ -1,0 +1,54 @@
+# What the tests beside the rules begin with: a reader's call that is allowed.
+package fixtures_test
+
+config := {"roles": {"user": {"groups": ["users"]}, "admin": {"groups": ["admins"]}}}
+
+label(integrity, confidentiality) := {"integrity": integrity, "confidentiality": confidentiality}
+
+read := {
+	"phase": "call",
+	"method": "tools/call",
+	"principal": {"sub": "emma", "groups": ["users"], "scopes": ["tools:call"]},
+	"target": {
+		"server": "mail",
+		"kind": "tool",
+		"name": "search",
+		"effect": "read",
+		"pin": {"status": "approved"},
+	},
+	"arguments": {},
+	"flow": {
+		"label": label("untrusted", "private"),
+		"sources": [
+			{"server": "mail", "tool": "search", "record": 1, "label": label("untrusted", "private")},
+			{"server": "wiki", "tool": "page", "record": 2, "label": label("untrusted", "public")},
+			{"server": "safe", "tool": "key", "record": 3, "label": label("trusted", "secret")},
+		],
+		"destinations": [],
+		"payload": [],
+		"violations": [],
+	},
+	"result": null,
+}
+
+# The same with every scope, and `changes` made: a list of [path, value].
+with_changes(changes) := json.patch(read, array.concat(
+	[{
+		"op": "replace",
+		"path": "/principal/scopes",
+		"value": ["tools:call", "tools:write", "prompts", "resources"],
+	}],
+	[{"op": "add", "path": change[0], "value": change[1]} | some change in changes],
+))
+
+listed(changes) := json.patch(
+	with_changes(array.concat(changes, [["/phase", "list"]])),
+	[{"op": "remove", "path": "/arguments"}, {"op": "remove", "path": "/flow"}],
+)
+
+to(proof) := [{"path": "$.to", "value": "x@y.example", "proof": proof, "integrity": "trusted"}]
+
+carrying(record) := [{"path": "$.body", "matches": [{"record": record, "kind": "exact", "bytes": 9}]}]
+
+# What was decided, in short: the verdict and the codes of its reasons.
+outcome(decision) := [decision.verdict, [reason.code | some reason in decision.reasons]]

@@ -1,0 +1,204 @@
+"""Changing the policy of a running gateway: at once, as a whole, or not at all."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from gateway.domain.decisions import Decision
+from gateway.errors import ConfigError
+from gateway.policy.refusing import RefusingEngine
+from gateway.policy.reload import PolicyHolder, load
+from gateway.policy.settings import EngineKind, OpaServer, PolicyEvent, PolicySettings
+from tests.policy.policy_questions import ONE_RULE
+
+GOOD = {"target": {"name": "good"}}
+BETTER = {"target": {"name": "better"}}
+
+
+@pytest.fixture
+def events() -> list[PolicyEvent]:
+    return []
+
+
+@pytest.fixture
+async def holder(folder: Path, events: list[PolicyEvent]) -> AsyncIterator[PolicyHolder]:
+    held = await load(PolicySettings(path=str(folder)), {}, on_change=events.append)
+    yield held
+    await held.close()
+
+
+async def until(events: list[PolicyEvent], count: int) -> None:
+    for _ in range(400):
+        if len(events) >= count:
+            return
+        await asyncio.sleep(0.05)
+    pytest.fail(f"only {events}")
+
+
+async def test_the_first_policy_is_told(holder: PolicyHolder, events: list[PolicyEvent]) -> None:
+    assert events == [PolicyEvent(old="", new=holder.digest, ok=True)]
+    assert (await holder.evaluate(GOOD)).verdict == "allow"
+    assert await holder.judge_pin({}) == "hold"
+
+
+async def test_a_first_policy_that_cannot_be_used_is_an_error(folder: Path) -> None:
+    (folder / "decision.rego").write_text("package douane\n\nnonsense")
+    with pytest.raises(ConfigError):
+        await load(PolicySettings(path=str(folder)), {}, on_change=print)
+
+
+async def test_a_saved_change_is_in_force_by_itself(
+    holder: PolicyHolder, folder: Path, events: list[PolicyEvent]
+) -> None:
+    old = holder.digest
+    (folder / "decision.rego").write_text(ONE_RULE.replace("good", "better"))
+    await until(events, 2)
+    assert events[1:] == [PolicyEvent(old=old, new=holder.digest, ok=True)]
+    assert holder.digest != old
+    assert (await holder.evaluate(BETTER)).verdict == "allow"
+    assert (await holder.evaluate(GOOD)).verdict == "deny"
+
+
+async def test_a_bad_change_leaves_the_old_policy_in_force(
+    holder: PolicyHolder, folder: Path, events: list[PolicyEvent]
+) -> None:
+    old = holder.digest
+    (folder / "decision.rego").write_text(ONE_RULE.replace("input.target.name", "input.targt"))
+    await until(events, 2)
+    problem = "decision.rego:5: undefined ref: input.targt"
+    assert events[1] == PolicyEvent(old=old, new=old, ok=False, problems=(problem,))
+    assert holder.digest == old
+    assert (await holder.evaluate(GOOD)).verdict == "allow"
+
+
+async def test_a_change_whose_tests_fail_leaves_the_old_policy_in_force(
+    holder: PolicyHolder, folder: Path
+) -> None:
+    (folder / "a_test.rego").write_text("package a_test\n\ntest_no if false\n")
+    event = await holder.reload_now()
+    assert not event.ok
+    assert (await holder.evaluate(GOOD)).verdict == "allow"
+
+
+async def test_a_folder_that_is_gone_leaves_the_old_policy_in_force(
+    holder: PolicyHolder, folder: Path
+) -> None:
+    folder.rename(folder.parent / "moved")
+    assert not (await holder.reload_now()).ok
+    assert (await holder.evaluate(GOOD)).verdict == "allow"
+
+
+async def test_nothing_is_told_where_nothing_changed(
+    holder: PolicyHolder, events: list[PolicyEvent]
+) -> None:
+    event = await holder.reload_now()
+    assert event == PolicyEvent(old=holder.digest, new=holder.digest, ok=True)
+    assert len(events) == 1
+
+
+async def test_new_data_of_the_gateways_own_is_another_policy(
+    holder: PolicyHolder, events: list[PolicyEvent]
+) -> None:
+    event = await holder.reload_now({"roles": {"user": {"groups": ["users"]}}})
+    assert event.ok
+    assert event.new != event.old
+    assert events[1:] == [event]
+    assert (await holder.reload_now()).new == event.new
+
+
+async def test_data_that_came_with_a_bad_policy_is_not_kept(
+    holder: PolicyHolder, folder: Path
+) -> None:
+    old, text = holder.digest, (folder / "decision.rego").read_text()
+    (folder / "decision.rego").write_text("nonsense")
+    assert not (await holder.reload_now({"roles": {"x": {}}})).ok
+    (folder / "decision.rego").write_text(text)
+    assert (await holder.reload_now()).new == old
+
+
+async def test_a_central_server_is_looked_at_again(events: list[PolicyEvent]) -> None:
+    revision = ["r1"]
+
+    async def handler(_: web.Request) -> web.Response:
+        if not revision:
+            return web.Response(status=503)
+        bundles = {"douane": {"revision": revision[0]}}
+        answer = {"verdict": "allow", "reasons": []}
+        return web.json_response({"result": answer, "provenance": {"bundles": bundles}})
+
+    app = web.Application()
+    app.router.add_post("/{path:.*}", handler)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    server = OpaServer(url=f"http://127.0.0.1:{runner.addresses[0][1]}")
+    settings = PolicySettings(
+        path="unused", engine=EngineKind.OPA, server=server, deadline=5.0, poll=0.05
+    )
+    held = await load(settings, {}, on_change=events.append)
+    try:
+        revision[0] = "r2"
+        await until(events, 2)
+        assert events == [
+            PolicyEvent(old="", new="revision:douane=r1", ok=True),
+            PolicyEvent(old="revision:douane=r1", new="revision:douane=r2", ok=True),
+        ]
+        assert (await held.evaluate(GOOD)).policy_digest == "revision:douane=r2"
+        revision.clear()
+        await until(events, 3)
+        assert not events[2].ok
+        assert held.digest == "revision:douane=r2"
+    finally:
+        await held.close()
+        await runner.cleanup()
+
+
+class Slow(RefusingEngine):
+    """Answers a list only when told to, and notes whether it was closed meanwhile."""
+
+    def __init__(self, digest: str) -> None:
+        super().__init__(digest=digest)
+        self.go = asyncio.Event()
+        self.closed = False
+
+    async def evaluate_many(self, questions: Sequence[Mapping[str, Any]]) -> Sequence[Decision]:
+        await self.go.wait()
+        assert not self.closed
+        return await super().evaluate_many(questions)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+async def test_a_list_is_answered_by_the_policy_it_was_asked_of(holder: PolicyHolder) -> None:
+    slow, next_one = Slow("old"), RefusingEngine(digest="new")
+    await holder._replace(slow)
+    asked = asyncio.create_task(holder.evaluate_many([GOOD] * 3))
+    await asyncio.sleep(0)
+    replacing = asyncio.create_task(holder._replace(next_one))
+    await asyncio.sleep(0)
+    assert (await holder.evaluate(GOOD)).policy_digest == "new"
+    assert not slow.closed
+    slow.go.set()
+    assert {decision.policy_digest for decision in await asked} == {"old"}
+    await replacing
+    assert slow.closed
+
+
+async def test_the_managed_server_is_replaced_as_a_whole(
+    folder: Path, events: list[PolicyEvent]
+) -> None:
+    settings = PolicySettings(path=str(folder), engine=EngineKind.OPA, deadline=5.0)
+    held = await load(settings, {}, on_change=events.append)
+    try:
+        assert (await held.evaluate(GOOD)).verdict == "allow"
+        (folder / "decision.rego").write_text(ONE_RULE.replace("good", "better"))
+        await until(events, 2)
+        assert (await held.evaluate(BETTER)).verdict == "allow"
+        assert (await held.evaluate(GOOD)).verdict == "deny"
+    finally:
+        await held.close()

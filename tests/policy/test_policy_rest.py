@@ -1,0 +1,277 @@
+"""Asking an OPA server: its answers, its faults, and the one that the gateway runs itself."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from gateway.errors import ConfigError, PolicyUnavailable
+from gateway.policy.bundle import prepare
+from gateway.policy.managed import ManagedEngine
+from gateway.policy.opa import Opa
+from gateway.policy.rest import OpaClient, RestEngine
+from gateway.policy.settings import OpaServer
+from gateway.policy.sources import Sources
+from tests.policy.policy_questions import ONE_RULE
+
+GOOD = {"target": {"name": "good"}}
+ALLOW = {"verdict": "allow", "reasons": []}
+PROVENANCE = {"provenance": {"bundles": {"douane": {"revision": "r1"}}}}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Serve = Callable[[Handler], Awaitable[str]]
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    """Starts servers that answer as OPA might."""
+    runners = []
+
+    async def start(handler: Handler) -> str:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", handler)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        runners.append(runner)
+        return f"http://127.0.0.1:{runner.addresses[0][1]}"
+
+    yield start
+    for runner in runners:
+        await runner.cleanup()
+
+
+def saying(**body: Any) -> Handler:
+    async def handler(_: web.Request) -> web.Response:
+        return web.json_response(body)
+
+    return handler
+
+
+async def ask(url: str, *, deadline: float = 2.0) -> Any:
+    engine = await RestEngine.connect(OpaServer(url=url, token="t0ken"), deadline=deadline)
+    try:
+        return await engine.evaluate(GOOD)
+    finally:
+        await engine.close()
+
+
+async def test_a_central_server_is_asked_with_its_token(serve: Serve) -> None:
+    seen: list[tuple[str, str, str | None, Any]] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        body = await request.json()
+        seen.append((request.method, request.path, request.headers.get("Authorization"), body))
+        return web.json_response({"result": ALLOW, **PROVENANCE})
+
+    decision = await ask(await serve(handler))
+    assert (decision.verdict, decision.policy_digest) == ("allow", "revision:douane=r1")
+    assert seen[-1] == ("POST", "/v1/data/douane/decision", "Bearer t0ken", {"input": GOOD})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"result": None},
+        {"result": True},
+        {"result": {"allow": True}},
+        {"result": {"verdict": "yes", "reasons": []}},
+    ],
+)
+async def test_an_undefined_or_malformed_decision_is_no_answer(
+    serve: Serve, body: dict[str, Any]
+) -> None:
+    with pytest.raises(PolicyUnavailable):
+        await ask(await serve(saying(**body, **PROVENANCE)))
+
+
+@pytest.mark.parametrize("provenance", [{}, {"bundles": {}}, {"bundles": {"b": {"revision": ""}}}])
+async def test_a_server_that_cannot_name_its_policy_gives_no_answer(
+    serve: Serve, provenance: dict[str, Any]
+) -> None:
+    with pytest.raises(PolicyUnavailable, match="which policy"):
+        await ask(await serve(saying(result=ALLOW, provenance=provenance)))
+
+
+async def test_a_server_without_bundles_is_named_by_its_rego(serve: Serve) -> None:
+    async def handler(request: web.Request) -> web.Response:
+        if request.path == "/v1/policies":
+            return web.json_response({"result": [{"id": "a", "raw": "package a", "ast": {}}]})
+        return web.json_response({"result": ALLOW})
+
+    decision = await ask(await serve(handler))
+    assert decision.policy_digest.startswith("sha256:")
+    assert len(decision.policy_digest) == 71
+
+
+async def test_a_server_that_is_too_slow_gives_no_answer(serve: Serve) -> None:
+    async def handler(_: web.Request) -> web.Response:
+        await asyncio.sleep(30)
+        return web.Response()
+
+    with pytest.raises(PolicyUnavailable):
+        await ask(await serve(handler), deadline=0.05)
+
+
+async def test_a_server_that_is_not_there_gives_no_answer() -> None:
+    with pytest.raises(PolicyUnavailable):
+        await ask("http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("status", [302, 401, 404, 500])
+async def test_any_other_status_is_no_answer(serve: Serve, status: int) -> None:
+    elsewhere: list[str] = []
+
+    async def other(request: web.Request) -> web.Response:
+        elsewhere.append(request.path)
+        return web.json_response({"result": ALLOW, **PROVENANCE})
+
+    target = await serve(other)
+
+    async def handler(_: web.Request) -> web.Response:
+        return web.json_response(
+            {"code": "x"}, status=status, headers={"Location": f"{target}/v1/data/douane/decision"}
+        )
+
+    with pytest.raises(PolicyUnavailable):
+        await ask(await serve(handler))
+    assert elsewhere == []
+
+
+async def test_what_is_no_json_is_no_answer(serve: Serve) -> None:
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(text="{", content_type="application/json")
+
+    with pytest.raises(PolicyUnavailable):
+        await ask(await serve(handler))
+
+
+async def test_a_list_that_two_policies_answered_is_no_answer(serve: Serve) -> None:
+    count = iter(range(1000))
+
+    async def handler(_: web.Request) -> web.Response:
+        revision = "r1" if next(count) < 20 else "r2"
+        bundles = {"douane": {"revision": revision}}
+        return web.json_response({"result": ALLOW, "provenance": {"bundles": bundles}})
+
+    engine = await RestEngine.connect(OpaServer(url=await serve(handler)), deadline=2.0)
+    with pytest.raises(PolicyUnavailable, match="changed"):
+        await engine.evaluate_many([GOOD] * 40)
+    assert len(await engine.evaluate_many([GOOD] * 40)) == 40
+    await engine.close()
+
+
+async def test_a_connection_that_the_server_closed_is_no_fault(serve: Serve) -> None:
+    count = iter(range(1000))
+
+    async def handler(request: web.Request) -> web.Response:
+        if next(count) == 1 and request.transport is not None:
+            request.transport.abort()
+        return web.json_response({"result": ALLOW, **PROVENANCE})
+
+    assert (await ask(await serve(handler))).verdict == "allow"
+
+
+@pytest.fixture
+async def managed(opa: Opa) -> AsyncIterator[ManagedEngine]:
+    policy = prepare(opa, Sources(files={"p.rego": ONE_RULE.encode()}), {})
+    engine = await ManagedEngine.start(opa, policy, deadline=5.0)
+    yield engine
+    await engine.close()
+
+
+async def status_of(engine: ManagedEngine, method: str, path: str, token: str | None) -> int:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    connector = aiohttp.UnixConnector(path=str(engine.socket))
+    async with (
+        aiohttp.ClientSession(connector=connector, headers=headers) as session,
+        session.request(method, f"http://opa{path}", json={"input": GOOD}) as answer,
+    ):
+        return answer.status
+
+
+async def test_our_own_server_answers_only_to_its_token(managed: ManagedEngine) -> None:
+    assert (await managed.evaluate(GOOD)).verdict == "allow"
+    decision = "/v1/data/douane/decision"
+    assert await status_of(managed, "POST", decision, None) == 401
+    assert await status_of(managed, "POST", decision, "guess") == 401
+    assert await status_of(managed, "GET", "/health", None) == 401
+
+
+async def test_its_token_opens_nothing_but_the_two_questions(managed: ManagedEngine) -> None:
+    token = managed._client.headers["Authorization"].removeprefix("Bearer ")
+    assert await status_of(managed, "POST", "/v1/data/douane/decision", token) == 200
+    for method, path in (
+        ("GET", "/v1/policies"),
+        ("PUT", "/v1/policies/x"),
+        ("PUT", "/v1/data/douane/access"),
+        ("PUT", "/v1/data/douane/decision"),
+        ("GET", "/v1/data/douane/decision"),
+        ("PATCH", "/v1/data"),
+        ("POST", "/v1/query"),
+        ("POST", "/v1/data"),
+        ("GET", "/v1/config"),
+    ):
+        assert await status_of(managed, method, path, token) == 401, path
+
+
+async def test_nobody_else_can_reach_its_socket_or_read_its_token(managed: ManagedEngine) -> None:
+    folder = managed.socket.parent
+    assert folder.stat().st_mode & 0o077 == 0
+    token = managed._client.headers["Authorization"].removeprefix("Bearer ")
+    process = managed._process
+    assert process is not None
+    command = Path(f"/proc/{process.pid}/cmdline")
+    told = command.read_bytes() if command.exists() else b""
+    files = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    assert not any(token.encode() in content for content in [told, *files])
+
+
+async def test_it_is_started_again_when_it_dies(managed: ManagedEngine) -> None:
+    process = managed._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    await process.wait()
+    with pytest.raises(PolicyUnavailable):
+        await managed.evaluate(GOOD)
+    for _ in range(200):
+        try:
+            assert (await managed.evaluate(GOOD)).verdict == "allow"
+            break
+        except PolicyUnavailable:
+            await asyncio.sleep(0.05)
+    else:
+        pytest.fail("it did not come back")
+
+
+async def test_it_ends_with_the_engine_and_leaves_nothing(opa: Opa) -> None:
+    policy = prepare(opa, Sources(files={"p.rego": ONE_RULE.encode()}), {})
+    engine = await ManagedEngine.start(opa, policy, deadline=5.0)
+    process = engine._process
+    assert process is not None
+    await engine.close()
+    assert process.returncode is not None
+    assert not engine.socket.parent.exists()
+
+
+async def test_a_server_that_cannot_be_started_is_an_error(opa: Opa, tmp_path: Path) -> None:
+    policy = prepare(opa, Sources(files={"p.rego": ONE_RULE.encode()}), {})
+    broken = tmp_path / "opa"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    for binary in (broken, tmp_path / "missing"):
+        with pytest.raises(ConfigError):
+            await ManagedEngine.start(Opa(binary), policy, deadline=1.0)
+
+
+async def test_the_token_is_not_told() -> None:
+    assert "t0ken" not in repr(OpaServer(url="http://x", token="t0ken"))
+    assert "t0ken" not in repr(OpaClient("http://x", token="t0ken"))

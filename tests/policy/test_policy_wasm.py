@@ -1,0 +1,179 @@
+"""The engine in this process: its limits, its built-ins, what it does after a failure."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.errors import ConfigError, PolicyUnavailable
+from gateway.policy.bundle import compile_wasm, export, prepare
+from gateway.policy.opa import Opa
+from gateway.policy.sources import Sources
+from gateway.policy.wasm import FUEL, MissingBuiltins, WasmEngine
+
+NOW = 1_800_000_000.25
+
+
+def engine_of(
+    opa: Opa, rego: str, *, data: dict[str, Any] | None = None, fuel: int = FUEL
+) -> WasmEngine:
+    policy = prepare(opa, Sources(files={"p.rego": rego.encode()}), {})
+    return WasmEngine(
+        compile_wasm(opa, policy),
+        {**policy.data, **(data or {})},
+        digest=policy.digest,
+        clock=lambda: NOW,
+        new_id=lambda: "d_1",
+        fuel=fuel,
+    )
+
+
+def deciding(body: str) -> str:
+    return f"package douane\n\ndecision := {body}\n"
+
+
+RUNAWAY = """package douane
+
+decision := {"verdict": "allow", "reasons": []} if input.target.name == "good"
+
+decision := {"verdict": "deny", "reasons": []} if {
+	input.target.name == "bad"
+	count([1 | some a in numbers.range(1, 3000); some b in numbers.range(1, 3000); a == b]) == 0
+}
+"""
+
+
+async def test_a_runaway_policy_is_refused_and_the_next_question_answered(opa: Opa) -> None:
+    engine = engine_of(opa, RUNAWAY)
+    for _ in range(2):
+        instance = engine._instance
+        with pytest.raises(PolicyUnavailable, match="fuel"):
+            await engine.evaluate({"target": {"name": "bad"}})
+        assert engine._instance is not instance
+        decision = await engine.evaluate({"target": {"name": "good"}})
+        assert (decision.id, decision.verdict) == ("d_1", "allow")
+
+
+async def test_a_policy_that_wants_too_much_memory_is_refused(opa: Opa) -> None:
+    many = 'decision := {"verdict": "allow", "reasons": []} if count(numbers.range(1, input.arguments.n)) > 0'
+    engine = engine_of(opa, f"package douane\n\n{many}\n", fuel=2**60)
+    assert (await engine.evaluate({"arguments": {"n": 1_000}})).verdict == "allow"
+    with pytest.raises(PolicyUnavailable):
+        await engine.evaluate({"arguments": {"n": 3_000_000}})
+
+
+async def test_an_undefined_decision_is_refused(opa: Opa) -> None:
+    engine = engine_of(opa, RUNAWAY)
+    with pytest.raises(PolicyUnavailable):
+        await engine.evaluate({"target": {"name": "neither"}})
+
+
+async def test_two_rules_that_contradict_each_other_are_refused(opa: Opa) -> None:
+    rego = (
+        'package douane\n\ndecision := {"verdict": "allow", "reasons": []} if input.method\n\n'
+        'decision := {"verdict": "deny", "reasons": []} if input.phase\n'
+    )
+    engine = engine_of(opa, rego)
+    assert (await engine.evaluate({"method": "x"})).verdict == "allow"
+    with pytest.raises(PolicyUnavailable, match="conflict"):
+        await engine.evaluate({"method": "x", "phase": "call"})
+
+
+@pytest.mark.parametrize("question", [{"x": "\ud800"}, {"x": 2**70}, {1: 2}, {"x": object()}])
+async def test_a_question_that_is_no_json_is_refused(opa: Opa, question: dict[Any, Any]) -> None:
+    engine = engine_of(opa, deciding('{"verdict": "allow", "reasons": []}'))
+    with pytest.raises(PolicyUnavailable):
+        await engine.evaluate(question)
+
+
+async def test_a_policy_that_does_not_speak_of_pins_has_them_held(opa: Opa) -> None:
+    engine = engine_of(opa, deciding('{"verdict": "allow", "reasons": []}'))
+    assert await engine.judge_pin({"change": {"tier": "T0"}}) == "hold"
+
+
+async def test_a_pin_rule_that_says_something_else_has_it_held(opa: Opa) -> None:
+    rego = deciding('{"verdict": "allow", "reasons": []}') + '\npin := {"approve": true}\n'
+    assert await engine_of(opa, rego).judge_pin({}) == "hold"
+
+
+async def test_data_is_there_in_every_evaluation(opa: Opa) -> None:
+    rego = deciding('{"verdict": data.words[input.method], "reasons": []}')
+    engine = engine_of(opa, rego, data={"words": {"a": "allow", "b": "ask"}})
+    for _ in range(50):
+        assert (await engine.evaluate({"method": "a"})).verdict == "allow"
+        assert (await engine.evaluate({"method": "b"})).verdict == "ask"
+
+
+def test_what_is_no_webassembly_is_refused() -> None:
+    with pytest.raises(ConfigError):
+        WasmEngine(b"not wasm", {}, digest="", clock=lambda: NOW)
+
+
+def test_a_built_in_that_we_lack_is_named(opa: Opa) -> None:
+    rego = deciding(
+        '{"verdict": http.send({"method": "get", "url": "http://x"}).body, "reasons": []}'
+    )
+    with pytest.raises(MissingBuiltins) as caught:
+        engine_of(opa, rego)
+    assert caught.value.names == ("http.send",)
+
+
+EXPRESSIONS = [
+    'sprintf("%s has %d of %v", [input.sub, 3, {"b": [1, "x"], "a": null}])',
+    'sprintf("%5d|%-5d|%05d|%x|%.2f|%f|%q|100%%", [42, 42, 42, 255, 1.5, 2.25, "a\\"b"])',
+    'sprintf("%v %v %v %v", ["x", 1.5, true, ["x"]])',
+    'time.parse_rfc3339_ns("2026-11-21T17:00:00.123456789Z")',
+    'time.parse_rfc3339_ns("2026-11-21T17:00:00+02:00")',
+    'time.parse_duration_ns("1h2m3.5s")',
+    'time.parse_duration_ns("-1.5ms")',
+    'time.clock(time.parse_rfc3339_ns("2026-11-21T17:00:01Z"))',
+    'time.clock([time.parse_rfc3339_ns("2026-11-21T17:00:01Z"), "Europe/Zurich"])',
+    'time.weekday(time.parse_rfc3339_ns("2026-11-21T17:00:00Z"))',
+    '[x | x := time.parse_rfc3339_ns("yesterday")]',
+    '[x | x := time.parse_duration_ns("an hour")]',
+    '[x | x := time.clock([0, "Nowhere/Land"])]',
+]
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+async def test_our_built_ins_give_what_opa_gives(opa: Opa, tmp_path: Path, expression: str) -> None:
+    answer = f'{{"verdict": "allow", "reasons": [{{"code": "x", "message": json.marshal({expression})}}]}}'
+    policy = prepare(
+        opa,
+        Sources(files={"p.rego": deciding(answer.replace("input.sub", "input.method")).encode()}),
+        {},
+    )
+    export(policy, tmp_path)
+    asked = {"method": "emma"}
+    query = "data.douane.decision"
+    ran = opa.run("eval", "-f", "raw", "-b", str(tmp_path), "-I", query, stdin=json.dumps(asked))
+    theirs = json.loads(ran.out)["reasons"][0]["message"]
+    engine = WasmEngine(
+        compile_wasm(opa, policy), policy.data, digest="sha256:1", clock=lambda: NOW
+    )
+    assert (await engine.evaluate(asked)).reasons[0].message == theirs
+
+
+async def test_the_time_stands_still_during_an_evaluation(opa: Opa) -> None:
+    ticks = iter(range(100))
+    answer = '{"verdict": "allow", "reasons": [{"code": "t", "message": json.marshal([time.now_ns(), time.weekday(time.now_ns())])}]}'
+    policy = prepare(opa, Sources(files={"p.rego": deciding(answer).encode()}), {})
+    engine = WasmEngine(
+        compile_wasm(opa, policy), {}, digest="sha256:1", clock=lambda: float(next(ticks))
+    )
+    for second in range(3):
+        decision = await engine.evaluate({})
+        assert json.loads(decision.reasons[0].message) == [second * 10**9, "Thursday"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    ['sprintf("%d", ["x"])', 'sprintf("%s", [])', 'sprintf("x", [1])', 'sprintf("%9999d", [1])'],
+)
+async def test_a_format_that_we_do_not_know_is_refused_not_ignored(opa: Opa, call: str) -> None:
+    engine = engine_of(
+        opa, deciding(f'{{"verdict": "allow", "reasons": [{{"code": "x", "message": {call}}}]}}')
+    )
+    with pytest.raises(PolicyUnavailable):
+        await engine.evaluate({})
