@@ -46,11 +46,17 @@ class RunStore(Protocol):
         ...
 
     async def open(self, principal: Principal, session: str) -> Run:
-        """Begin the run of a session that the upstream has just minted; durable on return."""
+        """Begin the run of a session that the upstream has just minted; durable on return.
+
+        It begins with the label and the sources of the whole grant: a new session sheds nothing.
+        """
         ...
 
     async def raise_label(self, run: RunId, label: Label, source: Source | None) -> Run:
-        """Join `label` into the run's, atomically and durably, and return the run after."""
+        """Join `label` into the run's and into its grant's, atomically and durably.
+
+        Returns the run after, as `of` would.
+        """
         ...
 
 

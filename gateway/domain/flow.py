@@ -1,8 +1,9 @@
 """Where data of a call comes from and where it would go. Reports; decides nothing.
 
 A `Run` is the span over which labels accumulate. It is never chosen by the caller: a hint that
-is not known joins the run of the whole grant, and is read as untrusted and private besides, so
-leaving the hint out sheds no label.
+is not known joins the run of the whole grant, and is read as untrusted and private besides; and a
+new session begins with all that the grant has seen. So neither leaving the hint out nor inventing a
+fresh one sheds a label.
 """
 
 from collections.abc import Mapping
@@ -31,6 +32,8 @@ class Run:
     id: RunId
     label: Label
     sources: tuple[Source, ...] = ()
+    part_of: RunId | None = None
+    """The run of the whole grant, which sees all that this one sees; `None` for that one itself."""
 
 
 @value

@@ -164,11 +164,6 @@ def _question(pin: Pin | None, manifest: Manifest) -> dict[str, Any]:
     change = classify(before, manifest)
     return {
         "server": manifest.target.server,
-        "item": {
-            "kind": manifest.target.kind.value,
-            "name": manifest.target.name,
-            "profile": manifest.profile.value,
-            "digest": str(manifest.digest),
-        },
+        "item": f"{manifest.target.kind.value}/{manifest.target.name}",
         "change": change.words,
     }

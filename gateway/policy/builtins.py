@@ -166,3 +166,6 @@ BUILTINS: Mapping[str, Builtin] = {
 }
 """By the name that policies call it by. Everything else that OPA compiles to WebAssembly itself
 needs no entry here."""
+
+VARYING = frozenset({"time.now_ns"})
+"""Those that answer differently another time; the others depend on their arguments alone."""

@@ -98,7 +98,7 @@ class ManagedEngine(RestEngine):
                 "--authentication=token",
                 "--authorization=basic",
                 "--log-level=error",
-                "--disable-telemetry",
+                "--skip-version-check",
                 "--bundle",
                 str(self._folder / "bundle"),
                 env=environment(),

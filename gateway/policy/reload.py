@@ -15,6 +15,7 @@ from gateway.policy import lint
 from gateway.policy.bundle import Policy, compile_wasm, prepare
 from gateway.policy.managed import ManagedEngine
 from gateway.policy.opa import Opa
+from gateway.policy.reads import reads_of
 from gateway.policy.refusing import RefusingEngine
 from gateway.policy.rest import RestEngine
 from gateway.policy.settings import EngineKind, OnChange, PolicyEvent, PolicySettings
@@ -219,7 +220,13 @@ def _prepared(settings: PolicySettings, config: Mapping[str, Any]) -> tuple[Opa,
 
 def _wasm(opa: Opa, policy: Policy, clock: Callable[[], float]) -> WasmEngine:
     try:
-        return WasmEngine(compile_wasm(opa, policy), policy.data, digest=policy.digest, clock=clock)
+        return WasmEngine(
+            compile_wasm(opa, policy),
+            policy.data,
+            digest=policy.digest,
+            clock=clock,
+            reads=reads_of(policy.modules),
+        )
     except MissingBuiltins as error:
         problems = [
             f"{place}: {name} needs `engine: opa`"

@@ -142,7 +142,7 @@ def _pin_input() -> Schema:
         server=_TEXT,
         item=_TEXT,
         change=_closed(
-            tier=_word("T0", "T1", "T2", "T3"),
+            tier=_word("new", "T0", "T1", "T2", "T3"),
             findings={"type": "array"},
             fields={"type": "array"},
             version_changed={"type": "boolean"},

@@ -19,6 +19,7 @@ from gateway.policy.answer import read_decision, read_disposition
 from gateway.policy.builtins import BUILTINS, Unsupported
 from gateway.policy.host import Aborted, Guest, Host
 from gateway.policy.ids import new_decision_id
+from gateway.policy.reads import Reads
 
 DECISION = "douane/decision"
 PIN = "douane/pin"
@@ -32,11 +33,15 @@ FUEL_A_BYTE = 100
 
 MEMORY_BYTES = 128 * 1024**2
 _PAGE_BYTES = 64 * 1024
-_HEADER = struct.Struct("<II")
-"""Before the input: its length, going in; where the result is, coming out."""
+_HEADER = struct.Struct("<IIII")
+"""Before the input: its length, going in; where the result is and how many pages the memory has,
+coming out."""
 
 _BATCH = 64
 """Decisions of one list between two turns of the event loop."""
+
+_MOST_ANSWERS = 10_000
+"""Remembered at once, some kilobytes each at worst."""
 
 _I32 = wasmtime.ValType.i32()
 
@@ -56,7 +61,8 @@ _SHIM = """
         (i32.load (i32.const {header}))
         (i32.and (i32.const -8)
           (i32.add (i32.const {after}) (i32.load (i32.const {header}))))
-        (i32.const 0)))))
+        (i32.const 0)))
+    (i32.store offset=8 (i32.const {header}) (memory.size))))
 """
 
 
@@ -78,10 +84,13 @@ class WasmEngine:
         *,
         digest: str,
         clock: Callable[[], float],
+        reads: Reads | None = None,
         new_id: Callable[[], str] = new_decision_id,
         fuel: int = FUEL,
     ) -> None:
         """Compile `wasm` for this machine, some tenths of a second, and load `data`.
+
+        With `reads`, questions that the policy cannot tell apart are evaluated once.
 
         Raises:
             MissingBuiltins: It calls functions that we do not have.
@@ -90,6 +99,8 @@ class WasmEngine:
         """
         config = wasmtime.Config()
         config.consume_fuel = True
+        # So the address of a memory can be kept: asking for it costs more than using it.
+        config.memory_may_move = False
         self._engine = wasmtime.Engine(config)
         try:
             self._module = wasmtime.Module(self._engine, wasm)
@@ -102,6 +113,8 @@ class WasmEngine:
         self._clock = clock
         self._new_id = new_id
         self._fuel = fuel
+        self._reads = reads
+        self._answers: dict[bytes, Decision] = {}
         self._instance = self._fresh()
         if self._instance.missing:
             raise MissingBuiltins(sorted(self._instance.missing))
@@ -147,6 +160,25 @@ class WasmEngine:
         """Nothing is held that would have to be given back."""
 
     def _decide(self, question: Mapping[str, Any]) -> Decision:
+        if self._reads is None:
+            return self._evaluated(question)
+        key = self._reads.key(question)
+        known = self._answers.get(key)
+        if known is None:
+            known = self._evaluated(question)
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()
+            self._answers[key] = known
+            return known
+        return Decision(
+            id=self._new_id(),
+            verdict=known.verdict,
+            reasons=known.reasons,
+            obligations=known.obligations,
+            policy_digest=known.policy_digest,
+        )
+
+    def _evaluated(self, question: Mapping[str, Any]) -> Decision:
         answer = self._run(DECISION, question)
         return read_decision(answer, id_=self._new_id(), policy_digest=self._digest)
 
@@ -173,6 +205,9 @@ class _Instance:
         self._store.set_limits(memory_size=MEMORY_BYTES)
         self._store.set_fuel(FUEL + FUEL_A_BYTE * len(data))
         self._memory = _new_memory(self._store, module)
+        self._base = ctypes.addressof(self._memory.data_ptr(self._store).contents)
+        self._size = 0
+        """In bytes, as it was after the last evaluation; it only grows."""
         self._host = Host()
         exports = _linked(engine, self._store, module, self._memory, self._host)
         guest = Guest(self._store, exports.__getitem__)
@@ -216,22 +251,19 @@ class _Instance:
     ) -> list[dict[str, Any]]:
         """Evaluate `entrypoint`; the result set is empty where it is undefined."""
         self._host.begin(clock)
-        memory, store, header = self._memory, self._store, self._header
-        lacking = header + _HEADER.size + len(question) + _PAGE_BYTES - memory.data_len(store)
+        store, at = self._store, self._base + self._header
+        lacking = self._header + _HEADER.size + len(question) + _PAGE_BYTES - self._size
         if lacking > 0:
-            memory.grow(store, lacking // _PAGE_BYTES + 1)
-        entry = _HEADER.pack(len(question), 0) + question
-        ctypes.memmove(
-            ctypes.addressof(memory.data_ptr(store).contents) + header, entry, len(entry)
-        )
+            self._memory.grow(store, lacking // _PAGE_BYTES + 1)
+        entry = _HEADER.pack(len(question), 0, 0, 0) + question
+        ctypes.memmove(at, entry, len(entry))
         store.set_fuel(fuel + FUEL_A_BYTE * len(question))
         self._runs[entrypoint](store)
-        # Memory may have moved while it grew.
-        base = ctypes.addressof(memory.data_ptr(store).contents)
-        address = _HEADER.unpack(ctypes.string_at(base + header, _HEADER.size))[1]
-        if not 0 < address < memory.data_len(store):
+        _, address, pages, _ = _HEADER.unpack(ctypes.string_at(at, _HEADER.size))
+        self._size = pages * _PAGE_BYTES
+        if not 0 < address < self._size:
             raise Aborted("it gave no result")
-        found: list[dict[str, Any]] = orjson.loads(ctypes.string_at(base + address))
+        found: list[dict[str, Any]] = orjson.loads(ctypes.string_at(self._base + address))
         return found
 
 

@@ -1,5 +1,7 @@
 """Every route of the public listener, in one list."""
 
+from collections.abc import Callable
+
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
@@ -13,11 +15,21 @@ from gateway.web.oauth import oauth_routes
 class PublicApp:
     """MCP calls go straight to their endpoint; everything else is routed by Starlette."""
 
-    def __init__(self, *, mcp: McpEndpoint, oauth: AuthorizationServer, guard: Guard) -> None:
+    def __init__(
+        self,
+        *,
+        mcp: McpEndpoint,
+        oauth: AuthorizationServer,
+        guard: Guard,
+        client_address: Callable[[Scope], str],
+    ) -> None:
         self._mcp = mcp
         self._guard = guard
         self._routed = Router(
-            routes=[*oauth_routes(oauth), Route("/mcp", _no_aggregate, methods=["POST", "GET"])],
+            routes=[
+                *oauth_routes(oauth, client_address),
+                Route("/mcp", _no_aggregate, methods=["POST", "GET"]),
+            ],
             # A redirect would be built from the Host header.
             redirect_slashes=False,
         )

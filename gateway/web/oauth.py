@@ -7,6 +7,7 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Scope
 
 from gateway.oauth.metadata import (
     AUTHORIZATION_SERVER_PATH,
@@ -37,7 +38,9 @@ _PREFLIGHT_HEADERS = {
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def oauth_routes(server: AuthorizationServer) -> list[Route]:
+def oauth_routes(
+    server: AuthorizationServer, client_address: Callable[[Scope], str]
+) -> list[Route]:
     """Return the routes of `server`: they say what it says, and judge nothing themselves."""
 
     async def protected_resource(request: Request) -> Response:
@@ -51,7 +54,7 @@ def oauth_routes(server: AuthorizationServer) -> list[Route]:
         return _document(server.jwks)
 
     async def token(request: Request) -> Response:
-        return await _token(server, request)
+        return await _token(server, request, client_address(request.scope))
 
     return [
         _public(AUTHORIZATION_SERVER_PATH, authorization_server),
@@ -78,7 +81,7 @@ async def _authorize(_: Request) -> Response:
     return _refusal(400, "no response type is supported", error="unsupported_response_type")
 
 
-async def _token(server: AuthorizationServer, request: Request) -> Response:
+async def _token(server: AuthorizationServer, request: Request, source_ip: str) -> Response:
     # Refused before it is read, and therefore not recorded: nobody has claimed anything yet.
     kinds = request.headers.getlist("content-type")
     if len(kinds) != 1 or kinds[0].partition(";")[0].strip().lower() != _FORM:
@@ -96,7 +99,7 @@ async def _token(server: AuthorizationServer, request: Request) -> Response:
             body=body,
             authorization=tuple(request.headers.getlist("authorization")),
             query=request.scope["query_string"],
-            source_ip=request.client.host if request.client else "",
+            source_ip=source_ip,
         )
     )
     return _json(answer.body, status=answer.status, headers=dict(answer.headers))

@@ -51,6 +51,9 @@ class Headers:
 def read_headers(headers: Sequence[tuple[str, str]]) -> Headers:
     """Return what MCP uses of `headers`, raw pairs as they came off the wire.
 
+    Blanks around a value are no part of it (RFC 9110 section 5.5), and parsers differ in whether
+    they leave them.
+
     Raises:
         ProtocolError: One that may be there once is there twice, or one that would be sent on
             holds anything but printable ASCII (RFC 9110 section 5.5).
@@ -68,7 +71,8 @@ def read_headers(headers: Sequence[tuple[str, str]]) -> Headers:
         if kept:
             if not _PRINTABLE.fullmatch(content):
                 raise _refused(name, "holds a character that no header may")
-            fields[name] = f"{fields[name]}, {content}" if name in fields else content
+            text = content.strip(" \t")
+            fields[name] = f"{fields[name]}, {text}" if name in fields else text
     return Headers(fields=fields)
 
 

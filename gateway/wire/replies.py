@@ -48,7 +48,7 @@ CODES: Mapping[str, Told] = MappingProxyType(
         "approval_required": Told(
             status=403,
             rpc_code=40302,
-            advice="A person has been asked. Retry the same call once it was approved.",
+            advice="Do not retry the same call. Tell the user that a person has to allow it first.",
         ),
         "insufficient_scope": Told(
             status=403,

@@ -65,12 +65,14 @@ def read_stream(headers: Headers, form: Form) -> Inbound:
     """Return the GET that opens a session's stream, or the DELETE that ends one.
 
     Raises:
-        ProtocolError: A DELETE names no session.
+        ProtocolError: A DELETE names no session, or a GET resumes a stream of none: the id of an
+            event alone would let anybody have the rest of anybody's stream.
 
     """
     session = headers.get(names.SESSION)
     method = "GET" if form is Form.STREAM else "DELETE"
-    if form is Form.END and session is None:
+    resumes = headers.get("last-event-id") is not None
+    if session is None and (form is Form.END or resumes):
         raise ProtocolError(f"{method} needs an {names.SESSION} header")
     return Inbound(
         message=Message(form=form, method=method, id=None, params={}, body=b""),

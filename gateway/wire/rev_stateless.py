@@ -111,7 +111,9 @@ def _require_mirrored(headers: Headers, message: Message) -> tuple[str, ...]:
     if method != message.method:
         raise _mismatch(names.METHOD, message)
     row = find(Sender.CLIENT, method)
-    if row is None or row.kind not in _NAMED or row.name_at is None:
+    if row is None or Profile.MODERN not in row.profiles:
+        return (names.METHOD,)  # refused for that, whatever it names
+    if row.kind not in _NAMED or row.name_at is None:
         return (names.METHOD,)
     name = headers.get(names.NAME)
     if name is None or names.decode(name) != message.params.get(row.name_at):

@@ -29,11 +29,8 @@ from gateway.policy import commands as policy_commands
 from gateway.policy.sources import read_sources
 from gateway.policy.toolchain import find_opa
 from gateway.ports import PolicyEngine
-from gateway.storage.database import DATABASE
-from gateway.storage.keys import audit_key
-from gateway.storage.reader import AuditReader
 from gateway.storage.store import Store
-from gateway.storage.verify import Verification, verify
+from gateway.storage.verify import Verification, own_verifier, verify
 from gateway.upstream.probe import probe_unauthenticated
 from gateway.wiring.foundation import key_ring, new_id, now, open_store
 from gateway.wiring.settings import policy_data, policy_settings
@@ -161,9 +158,7 @@ def verify_log(config: Config, checkpoints: Sequence[tuple[str, str]]) -> Verifi
 
     """
     data_dir = config.data_dir
-    with closing(AuditReader.open(data_dir / DATABASE)) as reader:
-        verifier = VerifierKey.of(reader.log_id, audit_key(data_dir))
-    return verify(data_dir, verifier, checkpoints=checkpoints)
+    return verify(data_dir, own_verifier(data_dir), checkpoints=checkpoints)
 
 
 def _verified(

@@ -57,16 +57,17 @@ async def serve_until_told(config: Config, path: Path) -> None:
         store = await stack.enter_async_context(open_store(config))
         gateway = _Gateway(config, path, store)
         await stack.enter_async_context(gateway.running())
-        servers = [
-            (_Server(_settings(gateway.serve, config)), public),
-            (_Server(_settings(gateway.admin_app(), None)), private),
-        ]
+        front = _Server(_settings(gateway.serve, config))
+        back = _Server(_settings(gateway.admin_app(), None))
         await gateway.record("started", f"process {os.getpid()}")
         try:
             async with asyncio.TaskGroup() as group:
-                for server, listener in servers:
-                    group.create_task(server.serve(sockets=[listener]))
-                group.create_task(_obey(gateway, [server for server, _ in servers]))
+                group.create_task(_obey(gateway, front))
+                watching = group.create_task(back.serve(sockets=[private]))
+                await front.serve(sockets=[public])
+                # Until the last call is done, /readyz goes on saying that this gateway stops.
+                back.should_exit = True
+                await watching
         finally:
             await gateway.record("stopped", "drained")
 
@@ -87,6 +88,7 @@ class _Gateway:
             limits=CallLimits(calls_per_minute=config.limits.calls_per_minute, clock=now),
         )
         self._current: _Tenure | None = None
+        self._ending: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -98,11 +100,11 @@ class _Gateway:
                 async with admin_door(self._config.data_dir, admin.commands):
                     yield
         finally:
-            await self._tenure.end()
+            await asyncio.gather(self._tenure.end(), *self._ending)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request by the configuration in force (ASGI)."""
-        await self._tenure.app(scope, receive, send)
+        await self._tenure.serve(scope, receive, send)
 
     async def build(self, config: Config, stack: AsyncExitStack) -> Runtime:
         """Build a runtime and begin to crawl for it; `stack` takes it down."""
@@ -128,7 +130,9 @@ class _Gateway:
         retired, self._current = self._tenure, tenure
         self._config = config
         await self.record("reloaded", str(self._path), kind=RecordKind.CONFIG)
-        await retired.end()
+        ending = asyncio.create_task(retired.end())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
 
     def app_of(self, built: Runtime) -> PublicApp:
         """Return the application of the public listener for one configuration."""
@@ -148,16 +152,17 @@ class _Gateway:
             new_id=new_id,
             token_lifetime_s=int(config.auth.token_lifetime),
         )
+        address = client_address(config.trusted_proxies)
         mcp = McpEndpoint(
             carrier=Metered(built.pipeline, self._metrics),
             servers=config.servers,
             guard=guard,
             limits=WireLimits(json_depth=config.limits.json_depth),
             metrics=self._metrics,
-            client_address=client_address(config.trusted_proxies),
+            client_address=address,
             new_id=new_id,
         )
-        return PublicApp(mcp=mcp, oauth=oauth, guard=guard)
+        return PublicApp(mcp=mcp, oauth=oauth, guard=guard, client_address=address)
 
     def admin_app(self) -> Starlette:
         """Return the application of the admin listener."""
@@ -212,8 +217,11 @@ class _Tenure:
 
     def __init__(self, built: Runtime, app: PublicApp, stack: AsyncExitStack) -> None:
         self.runtime = built
-        self.app = app
+        self._app = app
         self._stack = stack
+        self._under_way = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     @classmethod
     async def begin(cls, config: Config, gateway: _Gateway) -> "_Tenure":
@@ -222,8 +230,22 @@ class _Tenure:
             built = await gateway.build(config, stack)
             return cls(built, gateway.app_of(built), stack.pop_all())
 
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request to its end, also if another configuration comes into force."""
+        self._under_way += 1
+        self._idle.clear()
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._under_way -= 1
+            if self._under_way == 0:
+                self._idle.set()
+
     async def end(self) -> None:
-        """Take it down; calls that it still carries fail with their connections."""
+        """Take it down once its calls are done; what goes on too long fails with its connection."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DRAIN_S):
+                await self._idle.wait()
         await self._stack.aclose()
 
 
@@ -276,7 +298,7 @@ def _settings(app: Any, config: Config | None) -> uvicorn.Config:
     )
 
 
-async def _obey(gateway: _Gateway, servers: list[_Server]) -> None:
+async def _obey(gateway: _Gateway, front: _Server) -> None:
     """Reload on SIGHUP; on SIGTERM or SIGINT say so in /readyz, and end once calls are done."""
     loop = asyncio.get_running_loop()
     told: asyncio.Queue[int] = asyncio.Queue()
@@ -286,8 +308,7 @@ async def _obey(gateway: _Gateway, servers: list[_Server]) -> None:
         await gateway.reload()
     logger.info("draining")
     gateway.draining = True
-    for server in servers:
-        server.should_exit = True
+    front.should_exit = True
 
 
 @contextmanager

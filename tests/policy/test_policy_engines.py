@@ -116,7 +116,7 @@ async def test_a_very_large_question_is_answered_and_the_next_one_too(wasm: Wasm
 async def test_every_decision_has_an_id_of_its_own(wasm: WasmEngine) -> None:
     decisions = await wasm.evaluate_many([ALL[0][1]] * 100)
     assert len({decision.id for decision in decisions}) == 100
-    assert all(len(decision.id) == 34 and decision.id.startswith("d_") for decision in decisions)
+    assert all(decision.id.startswith("d_") for decision in decisions)
     assert {decision.policy_digest for decision in decisions} == {wasm.digest}
 
 

@@ -21,6 +21,7 @@ from gateway.oauth.gate import TokenGate
 from gateway.oauth.server import AuthorizationServer
 from gateway.storage.memory import MemoryAuditLog, MemoryClientStore
 from gateway.web.oauth import LARGEST_FORM_BYTES, oauth_routes
+from gateway.web.peers import client_address
 from tests.oauth.world import (
     KEYS,
     MAIL,
@@ -64,7 +65,10 @@ class House:
             new_id=map(str, count()).__next__,
         )
         self._gate = TokenGate(resources=RESOURCES, keys=KEYS, clients=clients, clock=clock)
-        routes = [*oauth_routes(self.server), Route(MAIL, self._mail, methods=["POST"])]
+        routes = [
+            *oauth_routes(self.server, client_address(())),
+            Route(MAIL, self._mail, methods=["POST"]),
+        ]
         self.http = httpx2.AsyncClient(
             transport=httpx2.ASGITransport(app=Starlette(routes=routes), client=("192.0.2.7", 1)),
             base_url=PUBLIC_URL,

@@ -231,6 +231,11 @@ def test_a_target_is_named_and_a_task_is_not_offered(name: str, params: dict[str
     assert refused(message(name, params)) == (400, -32602)
 
 
+def test_the_stateless_revision_has_no_member_that_asks_for_a_task():
+    asked = message("tools/call", {"name": "send", "task": {"ttl": 1}})
+    assert judge(asked, Profile.MODERN) == row("tools/call")
+
+
 def test_a_good_request_is_found_with_its_target():
     asked = message("tools/call", {"name": "send"})
     assert judge(asked, Profile.LEGACY) == row("tools/call")

@@ -151,6 +151,16 @@ def test_p12_each_method_that_names_its_target_mirrors_the_name(
     assert refused(modern_headers(method, "denied"), content) == (400, -32020, 1)
 
 
+@pytest.mark.parametrize("name", ["resources/subscribe", "resources/unsubscribe"])
+def test_a_method_that_is_gone_is_not_found_whatever_its_mirrors_say(name: str):
+    assert refused(modern_headers(name), body(name, {"_meta": META})) == (404, -32601, 1)
+
+
+def test_blanks_around_a_header_are_no_part_of_it():
+    pairs = modern_headers("tools/call", " \tallowed  ")
+    assert ("mcp-name", "allowed") in post(pairs, body("tools/call", MODERN_CALL)).headers
+
+
 @pytest.mark.parametrize("version", [None, LEGACY])
 def test_p12_a_legacy_call_is_judged_by_its_body_and_sends_no_mirrors_on(version: str | None):
     pairs = headers(mcp_method="tools/list", mcp_name="allowed", mcp_param_a="b")

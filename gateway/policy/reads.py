@@ -1,0 +1,87 @@
+"""Which parts of its input a policy reads: two questions that agree there have one answer."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from gateway.domain._value import value
+from gateway.policy.builtins import VARYING
+from gateway.policy.lint import Module
+
+Path = tuple[str, ...]
+
+
+class _Everything(Exception):
+    """The policy uses its input in a way that cannot be followed."""
+
+
+@value
+class Reads:
+    """The members of the input that a policy reads, each with all that is below it."""
+
+    paths: tuple[Path, ...]
+
+    def key(self, question: Mapping[str, Any]) -> bytes:
+        """Return the same bytes for questions that the policy cannot tell apart."""
+        return orjson.dumps([_at(question, path) for path in self.paths])
+
+
+def reads_of(modules: Iterable[Module]) -> Reads | None:
+    """Return what a policy reads, or `None` if its answer may depend on anything at all.
+
+    That is so if it takes the input as a whole, reaches into it by a computed name, renames it by
+    an import, replaces it by `with`, or calls a built-in that does not always answer alike.
+    """
+    found: set[Path] = set()
+    try:
+        for module in modules:
+            found |= set(_paths(module.tree))
+    except _Everything:
+        return None
+    least = (path for path in found if not any(path[:n] in found for n in range(1, len(path))))
+    return Reads(paths=tuple(sorted(least)))
+
+
+def _at(question: Mapping[str, Any], path: Path) -> list[Any] | None:
+    """Return what stands at `path`, in a list, for null is not the same as nothing."""
+    node: Any = question
+    for name in path:
+        if not isinstance(node, dict) or name not in node:
+            return None
+        node = node[name]
+    return [node]
+
+
+def _paths(node: Any) -> Iterator[Path]:
+    if isinstance(node, list | tuple):
+        for inner in node:
+            yield from _paths(inner)
+    elif isinstance(node, dict):
+        if node.get("with") or (node.get("type") == "var" and node.get("value") == "input"):
+            raise _Everything
+        if node.get("type") == "ref":
+            yield from _of_reference(node["value"])
+        else:
+            for inner in node.values():
+                yield from _paths(inner)
+
+
+def _of_reference(parts: list[Mapping[str, Any]]) -> Iterator[Path]:
+    names = [part["value"] for part in parts if part.get("type") in {"var", "string"}]
+    if ".".join(map(str, names)) in VARYING:
+        raise _Everything
+    if parts[0].get("value") == "input" and parts[0].get("type") == "var":
+        path = tuple(_static(parts[1:]))
+        if not path:
+            raise _Everything
+        yield path
+    # What stands in brackets may read the input as well.
+    yield from _paths([part for part in parts[1:] if part.get("type") not in {"var", "string"}])
+
+
+def _static(parts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for part in parts:
+        if part.get("type") != "string":
+            return
+        yield part["value"]

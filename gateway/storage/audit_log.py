@@ -1,0 +1,24 @@
+"""The audit log that is durable before anything it records has consequences."""
+
+from gateway.audit.record import RecordEncoder
+from gateway.domain.audit import AuditRecord, LogEntry
+from gateway.storage.writer import Writer
+
+
+class SqliteAuditLog:
+    """An `AuditLog` in one SQLite file: encoded here, stored by the writer."""
+
+    def __init__(self, writer: Writer, encoder: RecordEncoder) -> None:
+        self._writer = writer
+        self._encoder = encoder
+
+    async def append(self, record: AuditRecord) -> LogEntry:
+        """Return only once `record` is durable.
+
+        Raises:
+            AuditUnavailable: It is not, or not known to be, within the deadline. It may still
+                come to be in the log.
+            ValueError: A field is not one of the contract's.
+
+        """
+        return await self._writer.append(self._encoder.encode(record))

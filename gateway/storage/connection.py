@@ -1,0 +1,95 @@
+"""How the database file is opened: by one writer, and by readers that cannot write."""
+
+import sqlite3
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import quote
+
+from gateway.errors import ConfigError
+
+_WAL_BYTES = 64 << 20
+_CACHE_KIB = 64 << 10
+_READER_WAIT_S = 5.0
+
+
+class Durability(StrEnum):
+    """What a record survives once it is acknowledged."""
+
+    POWER = "power"
+    """A power cut: every commit waits for the disk."""
+    PROCESS = "process"
+    """The end of this process; a power cut may take the last seconds, but never out of order."""
+
+    @property
+    def synchronous(self) -> int:
+        """SQLite's `synchronous`: FULL, or NORMAL."""
+        return 2 if self is Durability.POWER else 1
+
+
+def open_writer(path: Path, *, durability: Durability, wait_s: float) -> sqlite3.Connection:
+    """Return a connection that writes as durably as asked; it waits `wait_s` for a lock.
+
+    Raises:
+        ConfigError: The file cannot be used that way.
+
+    """
+    connection = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, timeout=wait_s
+    )
+    try:
+        prepare_writer(connection, durability)
+    except (sqlite3.Error, ConfigError) as error:
+        connection.close()
+        raise ConfigError(f"{path} cannot be written safely: {error}") from error
+    return connection
+
+
+def prepare_writer(connection: sqlite3.Connection, durability: Durability) -> None:
+    """Set what every writing connection needs.
+
+    Raises:
+        ConfigError: SQLite did not take a setting.
+
+    """
+    # Without it REPLACE deletes rows unseen by the triggers that keep the log append-only.
+    connection.execute("PRAGMA recursive_triggers = 1")
+    connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise ConfigError(f"the file system cannot hold a write-ahead log ({mode})")
+    set_synchronous(connection, durability)
+
+
+def set_synchronous(connection: sqlite3.Connection, durability: Durability) -> None:
+    """Make commits as durable as asked from now on.
+
+    Raises:
+        ConfigError: SQLite did not take the setting, as within a transaction.
+
+    """
+    connection.execute(f"PRAGMA synchronous = {durability.synchronous}")
+    (found,) = connection.execute("PRAGMA synchronous").fetchone()
+    if found != durability.synchronous:
+        raise ConfigError(f"SQLite keeps synchronous={found}: records would not be durable")
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """Return a connection that can only read, beside the writer or without one.
+
+    Raises:
+        ConfigError: There is no such database.
+
+    """
+    try:
+        connection = sqlite3.connect(
+            f"file:{quote(str(path))}?mode=ro",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=_READER_WAIT_S,
+        )
+    except sqlite3.Error as error:
+        raise ConfigError(f"{path} cannot be opened: {error}") from error
+    connection.execute("PRAGMA query_only = 1")
+    return connection

@@ -1,0 +1,273 @@
+"""The writer's end of the database: batches in one transaction, the tree, signed checkpoints."""
+
+import secrets
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from gateway.audit.checkpoint import BadCheckpoint, VerifierKey, open_checkpoint, sign_checkpoint
+from gateway.audit.record import COLUMNS, Entry
+from gateway.audit.tiles import TILE_LEAVES, TiledTree
+from gateway.domain.audit import TreeHead
+from gateway.errors import ConfigError, GatewayError
+from gateway.storage.connection import Durability, open_writer, set_synchronous
+from gateway.storage.files import FileIdentity, create_private, write_atomically
+from gateway.storage.schema import migrate
+from gateway.storage.tree import load_tree, tree_at
+
+Job = Callable[[sqlite3.Connection], Any]
+"""A change of state. It may run twice, so all it does is read and write the connection.
+
+It says no by a `GatewayError`, `ValueError` or `LookupError`, and is then undone alone.
+"""
+
+Connect = Callable[[], sqlite3.Connection]
+
+DATABASE = "douane.db"
+CHECKPOINT = "checkpoint"
+"""Names of files in the data directory; the second is the newest signed checkpoint."""
+
+_INSERT = (
+    f"INSERT INTO audit (leaf_index, {', '.join(COLUMNS)}, leaf_hash, body)"  # noqa: S608 - fixed
+    f" VALUES ({', '.join('?' * (len(COLUMNS) + 3))})"
+)
+
+
+class FileMoved(OSError):
+    """The database was renamed or deleted; what is written to it would be lost."""
+
+
+class CommitUnknown(sqlite3.Error):
+    """A commit failed in a way that leaves open whether it happened."""
+
+
+class JobOutcome:
+    """What one job of a batch came to."""
+
+    __slots__ = ("error", "result")
+
+    def __init__(self) -> None:
+        self.result: Any = None
+        self.error: Exception | None = None
+
+
+class Database:
+    """Used by one thread at a time. `tree` and `batch` are what is durably stored."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        *,
+        data_dir: Path,
+        durability: Durability,
+        key: Ed25519PrivateKey,
+    ) -> None:
+        """Take over an open connection; see `open`."""
+        path = data_dir / DATABASE
+        self._connection = connection
+        self._checkpoint_path = data_dir / CHECKPOINT
+        self._durability = durability
+        self._key = key
+        migrate(connection)
+        meta = _meta(connection)
+        self.log_id = meta["log_id"]
+        self.batch = int(meta["batch"])
+        """How many batches were ever committed."""
+        self.tree: TiledTree = load_tree(connection)
+        self.signed_size = self._verified_size()
+        self._files = (FileIdentity.of(str(path)), FileIdentity.of(f"{path}-wal"))
+
+    @classmethod
+    def open(
+        cls,
+        data_dir: Path,
+        *,
+        durability: Durability,
+        wait_s: float,
+        key: Ed25519PrivateKey,
+        connect: Connect | None = None,
+    ) -> Self:
+        """Open the database of `data_dir`, made or brought up to date where needed.
+
+        `wait_s` is how long to wait for another connection's lock, in seconds; `connect` replaces
+        how the file is opened.
+
+        Raises:
+            ConfigError: It cannot be used, or its log does not match its own checkpoints.
+
+        """
+        path = data_dir / DATABASE
+        if connect is None:
+            create_private(path)
+            connection = open_writer(path, durability=durability, wait_s=wait_s)
+        else:
+            connection = connect()
+        try:
+            return cls(connection, data_dir=data_dir, durability=durability, key=key)
+        except BaseException:
+            connection.close()
+            raise
+
+    def commit(self, entries: Sequence[Entry], jobs: Sequence[tuple[Job, JobOutcome]]) -> int:
+        """Store `entries` and do `jobs` in one transaction; return the first entry's leaf index.
+
+        Raises:
+            FileMoved: Nothing was done.
+            CommitUnknown: It may have been done: opened again, `batch` tells.
+            sqlite3.Error: Nothing was done.
+
+        """
+        self._check_files()
+        connection, first = self._connection, self.tree.size
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for job, outcome in jobs:
+                _do(connection, job, outcome)
+            tree = self._insert(entries)
+            connection.execute(
+                "UPDATE meta SET value = ? WHERE key = 'batch'", (str(self.batch + 1),)
+            )
+        except BaseException:
+            _roll_back(connection)
+            raise
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise CommitUnknown(str(error)) from error
+        self.tree = tree
+        self.batch += 1
+        return first
+
+    def _check_files(self) -> None:
+        # SQLite goes on writing to a file that nobody can find any more, and reports success.
+        if not all(file.is_current() for file in self._files):
+            raise FileMoved("the database file was renamed or deleted")
+
+    def _insert(self, entries: Sequence[Entry]) -> TiledTree:
+        first = self.tree.size
+        tree, tiles = self.tree.extend([entry.leaf for entry in entries])
+        self._connection.executemany(
+            _INSERT,
+            [
+                (index, *entry.columns, entry.leaf, entry.body.decode())
+                for index, entry in enumerate(entries, first)
+            ],
+        )
+        if tiles:
+            self._connection.executemany(
+                "INSERT INTO tiles (tile, root) VALUES (?, ?)",
+                enumerate(tiles, first // TILE_LEAVES),
+            )
+        return tree
+
+    def sign(self) -> TreeHead:
+        """Sign the tree as it is; what a checkpoint vouches for survives a power cut.
+
+        Raises:
+            OSError: It could not be written; the records are not affected.
+            sqlite3.Error: The same.
+
+        """
+        self._check_files()
+        head = sign_checkpoint(self.log_id, self.tree.size, self.tree.root(), self._key)
+        connection = self._connection
+        # A commit with FULL syncs the whole write-ahead log, the records before it included.
+        set_synchronous(connection, Durability.POWER)
+        try:
+            connection.execute(
+                "INSERT OR REPLACE INTO checkpoints (size, note) VALUES (?, ?)",
+                (head.size, head.note),
+            )
+        finally:
+            set_synchronous(connection, self._durability)
+        write_atomically(self._checkpoint_path, head.note.encode())
+        self.signed_size = head.size
+        return head
+
+    def settle(self) -> None:
+        """Make durable what a failed commit may have left in the system's cache only.
+
+        Raises:
+            sqlite3.Error: It is not.
+
+        """
+        busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise sqlite3.OperationalError("the write-ahead log is in use")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _verified_size(self) -> int:
+        """Return the size of the largest checkpoint, once all that could be lost are checked.
+
+        Raises:
+            ConfigError: The log is shorter than a checkpoint, has another root, or is signed by
+                another key.
+
+        """
+        verifier = VerifierKey.of(self.log_id, self._key)
+        notes = self._connection.execute(
+            "SELECT note FROM checkpoints ORDER BY size DESC LIMIT 1"
+        ).fetchall()
+        found = [note for (note,) in notes]
+        if self._checkpoint_path.exists():
+            found.append(self._checkpoint_path.read_text("utf-8", "replace"))
+        largest = -1
+        for note in found:
+            try:
+                head = open_checkpoint(note, verifier)
+            except BadCheckpoint as error:
+                raise _unlike_its_checkpoint(str(error)) from error
+            if head.size > self.tree.size:
+                raise _unlike_its_checkpoint(
+                    f"{head.size} records were signed, but there are {self.tree.size}"
+                )
+            if tree_at(self._connection, head.size).root() != head.root:
+                raise _unlike_its_checkpoint(f"the first {head.size} records were changed")
+            largest = max(largest, head.size)
+        return largest
+
+
+def _unlike_its_checkpoint(why: str) -> ConfigError:
+    return ConfigError(
+        "the audit log does not match its own checkpoint, so nothing is added to it: run "
+        "`douane audit verify`, then restore the data directory from a backup, or move "
+        f"{DATABASE} and {CHECKPOINT} away to begin a new log",
+        problems=[why],
+    )
+
+
+def _meta(connection: sqlite3.Connection) -> dict[str, str]:
+    """Return the database's facts about itself; a new one gets its log's name."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.executemany(
+            "INSERT OR IGNORE INTO meta (key, value) VALUES (?, ?)",
+            [("log_id", f"douane/{secrets.token_hex(8)}"), ("batch", "0")],
+        )
+        found = dict(connection.execute("SELECT key, value FROM meta").fetchall())
+    except BaseException:
+        _roll_back(connection)
+        raise
+    connection.execute("COMMIT")
+    return found
+
+
+def _do(connection: sqlite3.Connection, job: Job, outcome: JobOutcome) -> None:
+    connection.execute("SAVEPOINT job")
+    outcome.error = None
+    try:
+        outcome.result = job(connection)
+    except (GatewayError, ValueError, LookupError, sqlite3.IntegrityError) as error:
+        outcome.error = error
+        connection.execute("ROLLBACK TO job")
+    connection.execute("RELEASE job")
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:  # SQLite ends it by itself when the disk is full
+        connection.execute("ROLLBACK")

@@ -1,0 +1,101 @@
+"""The gateway's own keys: made once, kept in files that only their owner can read."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import field
+from pathlib import Path
+from typing import Self
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from gateway.domain._value import value
+from gateway.errors import ConfigError
+from gateway.storage.files import private_directory, read_private, write_atomically
+
+_SECRET_BYTES = 32
+
+
+@value
+class Keys:
+    """Everything that a data directory keeps secret."""
+
+    audit: Ed25519PrivateKey = field(repr=False)
+    """Signs checkpoints (`audit.key`)."""
+    hmac: bytes = field(repr=False)
+    """Hashes arguments and results in audit records (`hmac.key`)."""
+    seal: bytes = field(repr=False)
+    """Seals upstream session ids (`seal.key`)."""
+    signing: ec.EllipticCurvePrivateKey = field(repr=False)
+    """Signs access tokens, ES256 (`signing.key`)."""
+
+    @classmethod
+    def open(cls, data_dir: Path) -> Self:
+        """Read the keys of `data_dir`, and make those that are not there yet.
+
+        Raises:
+            ConfigError: A key can be read by others, or is not a key.
+
+        """
+        private_directory(data_dir)
+        signing = _pem(data_dir / "signing.key", lambda: ec.generate_private_key(ec.SECP256R1()))
+        if not isinstance(signing, ec.EllipticCurvePrivateKey) or signing.curve.name != "secp256r1":
+            raise ConfigError(f"{data_dir / 'signing.key'} is not a P-256 key")
+        return cls(
+            audit=audit_key(data_dir),
+            hmac=_secret(data_dir / "hmac.key"),
+            seal=_secret(data_dir / "seal.key"),
+            signing=signing,
+        )
+
+
+def audit_key(data_dir: Path) -> Ed25519PrivateKey:
+    """Read the key that signs checkpoints, and make it where there is none.
+
+    Raises:
+        ConfigError: It can be read by others, or is not an Ed25519 key.
+
+    """
+    path = data_dir / "audit.key"
+    key = _pem(path, Ed25519PrivateKey.generate)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ConfigError(f"{path} is not an Ed25519 key")
+    return key
+
+
+def _secret(path: Path) -> bytes:
+    octets = _read_or_make(path, lambda: secrets.token_bytes(_SECRET_BYTES))
+    if len(octets) != _SECRET_BYTES:
+        raise ConfigError(f"{path} is not a key of {_SECRET_BYTES} bytes")
+    return octets
+
+
+def _pem(path: Path, make: Callable[[], Ed25519PrivateKey | ec.EllipticCurvePrivateKey]) -> object:
+    def made() -> bytes:
+        return make().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+    try:
+        return load_pem_private_key(_read_or_make(path, made), password=None)
+    except (
+        ValueError,
+        TypeError,
+        UnsupportedAlgorithm,
+    ) as error:  # the text of either may quote the file
+        raise ConfigError(f"{path} is not an unencrypted private key (PEM)") from error
+
+
+def _read_or_make(path: Path, make: Callable[[], bytes]) -> bytes:
+    try:
+        return read_private(path)
+    except FileNotFoundError:
+        write_atomically(path, make())
+        return read_private(path)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error

@@ -1,0 +1,139 @@
+"""The same stores, forgetting at the end: for tests, and for trying things out."""
+
+import asyncio
+from collections.abc import Sequence
+
+from gateway.audit.record import Entry, RecordEncoder, Redaction
+from gateway.domain.audit import AuditRecord, LogEntry
+from gateway.domain.flow import Run, RunId, Source
+from gateway.domain.identity import Client, Principal
+from gateway.domain.labels import Label
+from gateway.domain.tools import Pin, Profile, Sighting, Target, UpstreamId
+from gateway.errors import AuditUnavailable
+from gateway.pins.observe import approved_pin, observed, revoked_pin
+from gateway.ports import Clock
+from gateway.storage.clients import already_taken
+from gateway.storage.pins import PinKey, known, pin_key, sighted, sorted_pins
+from gateway.storage.runs import RunNames, begun, hinted, raised, whole
+
+_NO_SECRET = b"memory keeps nothing worth a key"
+
+
+class MemoryAuditLog:
+    """An `AuditLog` whose `records` and `entries` can be looked at."""
+
+    def __init__(self, redaction: Redaction = Redaction.HASHED) -> None:
+        self.records: list[AuditRecord] = []
+        self.entries: list[Entry] = []
+        self.failure = ""
+        """While it is not empty, nothing can be recorded, for that reason."""
+        self._encoder = RecordEncoder(
+            log_id="douane/memory", hmac_key=_NO_SECRET, redaction=redaction
+        )
+
+    async def append(self, record: AuditRecord) -> LogEntry:
+        """Keep `record`, after the same checks as a durable log's; see `AuditLog`."""
+        entry = self._encoder.encode(record)
+        await asyncio.sleep(0)  # a durable log never answers at once either
+        if self.failure:
+            raise AuditUnavailable("the audit log cannot record this now", detail=self.failure)
+        if any(earlier.id == record.id for earlier in self.records):
+            raise AuditUnavailable("the audit log cannot record this now", detail="id is taken")
+        self.records.append(record)
+        self.entries.append(entry)
+        return LogEntry(id=record.id, leaf_index=len(self.entries) - 1)
+
+
+class MemoryPinStore:
+    """A `PinStore`."""
+
+    def __init__(self, *, clock: Clock, pins: Sequence[Pin] = ()) -> None:
+        self._clock = clock
+        self._pins: dict[PinKey, Pin] = {pin_key(pin): pin for pin in pins}
+
+    def find(self, target: Target, profile: Profile) -> Pin | None:
+        return self._pins.get((target, profile))
+
+    def all(self, server: UpstreamId | None = None) -> Sequence[Pin]:
+        return sorted_pins(self._pins.values(), server)
+
+    async def observe(self, sightings: Sequence[Sighting]) -> Sequence[Pin]:
+        """Note what upstreams show; see `PinStore`."""
+        changed: dict[PinKey, Pin] = {}
+        for sighting in sightings:
+            key = sighted(sighting)
+            pin = observed(changed.get(key) or self._pins.get(key), sighting)
+            if pin is not None:
+                changed[key] = pin
+        self._pins.update(changed)
+        return list(changed.values())
+
+    async def approve(
+        self, target: Target, profile: Profile, *, expected: str, by: str, note: str
+    ) -> Pin:
+        """Approve what was last observed; see `PinStore`."""
+        pin = known(self.find(target, profile), target)
+        approved = approved_pin(pin, expected=expected, by=by, at=self._clock(), note=note)
+        self._pins[pin_key(pin)] = approved
+        return approved
+
+    async def revoke(self, target: Target, profile: Profile, *, by: str, note: str) -> Pin:  # noqa: ARG002 - the port's; who it was is in the audit log
+        """Withdraw the approval; see `PinStore`."""
+        pin = revoked_pin(known(self.find(target, profile), target), note=note)
+        self._pins[pin_key(pin)] = pin
+        return pin
+
+
+class MemoryRunStore:
+    """A `RunStore`."""
+
+    def __init__(self) -> None:
+        self._names = RunNames(_NO_SECRET)
+        self._runs: dict[RunId, Run] = {}
+
+    async def of(self, principal: Principal, session: str | None) -> Run:
+        """Return the run of a session that `open` began for this principal, or of the grant."""
+        if session is not None:
+            run = self._runs.get(self._names.of_session(principal, session))
+            if run is not None:
+                return run
+        grant = self._names.of_grant(principal)
+        return hinted(self._runs.get(grant) or whole(grant))
+
+    async def open(self, principal: Principal, session: str) -> Run:
+        """Begin the run of a new session; a known one keeps its label."""
+        name, grant = self._names.of_session(principal, session), self._names.of_grant(principal)
+        known = self._runs.setdefault(grant, whole(grant))
+        return self._runs.setdefault(name, begun(name, known))
+
+    async def raise_label(self, run: RunId, label: Label, source: Source | None) -> Run:
+        """Join `label` into the run's and its grant's; return the run after, as `of` would."""
+        name: RunId | None = run
+        while name is not None:
+            self._runs[name] = raised(self._runs.get(name) or whole(name), label, source)
+            name = self._runs[name].part_of
+        return hinted(self._runs[run])
+
+
+class MemoryClientStore:
+    """A `ClientStore`."""
+
+    def __init__(self, clients: Sequence[Client] = ()) -> None:
+        self._clients = {client.id: client for client in clients}
+
+    def find(self, client_id: str) -> Client | None:
+        return self._clients.get(client_id)
+
+    def all(self) -> Sequence[Client]:
+        return sorted(self._clients.values(), key=lambda client: client.name)
+
+    async def add(self, client: Client) -> None:
+        """Keep a new client; see `ClientStore`."""
+        taken = any(client.name == other.name for other in self._clients.values())
+        if taken or client.id in self._clients:
+            raise already_taken(client)
+        self._clients[client.id] = client
+
+    async def remove(self, client_id: str) -> Client | None:
+        """Forget a client; `None` if there is none of that id."""
+        return self._clients.pop(client_id, None)

@@ -1,0 +1,173 @@
+"""Pins in SQLite, read from memory."""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gateway.domain.document import Document
+from gateway.domain.tools import (
+    Kind,
+    Manifest,
+    Pin,
+    PinStatus,
+    Profile,
+    Sighting,
+    Target,
+    UpstreamId,
+)
+from gateway.errors import PinMismatch
+from gateway.pins.observe import approved_pin, observed, revoked_pin
+from gateway.ports import Clock
+from gateway.storage.writer import Writer
+
+PinKey = tuple[Target, Profile]
+
+_COLUMNS = (
+    "server, kind, name, profile, status, observed, observed_version, approved,"
+    " approved_version, approved_by, approved_at, first_seen, note"
+)
+_ALL = f"SELECT {_COLUMNS} FROM pins"  # noqa: S608 - fixed text
+_ONE = f"{_ALL} WHERE server = ? AND kind = ? AND name = ? AND profile = ?"
+_STORE = f"INSERT OR REPLACE INTO pins ({_COLUMNS}) VALUES ({', '.join('?' * 13)})"  # noqa: S608
+
+
+class SqlitePinStore:
+    """A `PinStore`. Memory holds what is committed, and nothing else."""
+
+    def __init__(self, writer: Writer, connection: sqlite3.Connection, *, clock: Clock) -> None:
+        """Load every pin through `connection`, which is not needed afterwards."""
+        self._writer = writer
+        self._clock = clock
+        self._pins = {pin_key(pin): pin for pin in map(_pin, connection.execute(_ALL))}
+
+    def find(self, target: Target, profile: Profile) -> Pin | None:
+        return self._pins.get((target, profile))
+
+    def all(self, server: UpstreamId | None = None) -> Sequence[Pin]:
+        return sorted_pins(self._pins.values(), server)
+
+    async def observe(self, sightings: Sequence[Sighting]) -> Sequence[Pin]:
+        """Note what upstreams show, in one transaction, durable on return; see `PinStore`."""
+        if not any(observed(self._pins.get(sighted(each)), each) for each in sightings):
+            return ()
+
+        def job(connection: sqlite3.Connection) -> list[Pin]:
+            changed: dict[PinKey, Pin] = {}
+            for sighting in sightings:
+                pin = observed(_read(connection, sighted(sighting)), sighting)
+                if pin is not None:
+                    _write(connection, pin)
+                    changed[pin_key(pin)] = pin
+            return list(changed.values())
+
+        return await self._writer.run(job, committed=self._remember)
+
+    async def approve(
+        self, target: Target, profile: Profile, *, expected: str, by: str, note: str
+    ) -> Pin:
+        """Approve what was last observed, durable on return; see `PinStore`."""
+        now = self._clock()
+
+        def job(connection: sqlite3.Connection) -> list[Pin]:
+            pin = known(_read(connection, (target, profile)), target)
+            return [
+                _write(connection, approved_pin(pin, expected=expected, by=by, at=now, note=note))
+            ]
+
+        return (await self._writer.run(job, committed=self._remember))[0]
+
+    async def revoke(self, target: Target, profile: Profile, *, by: str, note: str) -> Pin:  # noqa: ARG002 - the port's; who it was is in the audit log
+        """Withdraw the approval, durable on return; see `PinStore`."""
+
+        def job(connection: sqlite3.Connection) -> list[Pin]:
+            pin = known(_read(connection, (target, profile)), target)
+            return [_write(connection, revoked_pin(pin, note=note))]
+
+        return (await self._writer.run(job, committed=self._remember))[0]
+
+    def _remember(self, pins: Sequence[Pin]) -> None:
+        self._pins.update((pin_key(pin), pin) for pin in pins)
+
+
+def pin_key(pin: Pin) -> PinKey:
+    """Return what `pin` is filed under."""
+    return pin.target, pin.profile
+
+
+def sighted(sighting: Sighting) -> PinKey:
+    """Return which pin a sighting is of."""
+    return sighting.manifest.target, sighting.manifest.profile
+
+
+def sorted_pins(pins: Iterable[Pin], server: UpstreamId | None) -> list[Pin]:
+    """Return the pins of `server`, or all, in a stable order."""
+    chosen = [pin for pin in pins if server is None or pin.target.server == server]
+    return sorted(chosen, key=lambda pin: _identity(pin_key(pin)))
+
+
+def known(pin: Pin | None, target: Target) -> Pin:
+    """Return the pin, which there is.
+
+    Raises:
+        PinMismatch: There is none.
+
+    """
+    if pin is None:
+        raise PinMismatch("there is no such pin", detail=str(target))
+    return pin
+
+
+def _identity(key: PinKey) -> tuple[str, str, str, str]:
+    target, profile = key
+    return target.server, target.kind.value, target.name, profile.value
+
+
+def _read(connection: sqlite3.Connection, key: PinKey) -> Pin | None:
+    row = connection.execute(_ONE, _identity(key)).fetchone()
+    return None if row is None else _pin(row)
+
+
+def _write(connection: sqlite3.Connection, pin: Pin) -> Pin:
+    approved = pin.approved
+    connection.execute(
+        _STORE,
+        (
+            *_identity(pin_key(pin)),
+            pin.status.value,
+            pin.observed.definition.text,
+            pin.observed.server_version,
+            None if approved is None else approved.definition.text,
+            None if approved is None else approved.server_version,
+            pin.approved_by,
+            pin.approved_at,
+            pin.first_seen,
+            pin.note,
+        ),
+    )
+    return pin
+
+
+def _pin(row: tuple[Any, ...]) -> Pin:
+    server, kind, name, profile, status, shown, shown_version = row[:7]
+    approved, approved_version, approved_by, approved_at, first_seen, note = row[7:]
+    target = Target(server=UpstreamId(server), kind=Kind(kind), name=name)
+
+    def manifest(text: str, version: str) -> Manifest:
+        return Manifest(
+            target=target,
+            profile=Profile(profile),
+            definition=Document(text),
+            server_version=version,
+        )
+
+    return Pin(
+        target=target,
+        profile=Profile(profile),
+        status=PinStatus(status),
+        observed=manifest(shown, shown_version),
+        approved=None if approved is None else manifest(approved, approved_version),
+        approved_by=approved_by,
+        approved_at=approved_at,
+        first_seen=first_seen,
+        note=note,
+    )

@@ -1,0 +1,141 @@
+"""The database's tables, as numbered migrations that only ever go forward."""
+
+import sqlite3
+
+from sqlite_utils import Database, Migrations
+
+from gateway.errors import ConfigError
+
+migrations = Migrations("douane")
+
+# Text is compared byte by byte everywhere (SQLite's BINARY collation, the default): identifiers
+# that differ in case or in Unicode normalisation are different identifiers.
+_AUDIT = """
+CREATE TABLE audit (
+    leaf_index INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    time_us INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    principal TEXT,
+    server TEXT,
+    target TEXT,
+    verdict TEXT,
+    code TEXT,
+    run TEXT,
+    decision_id TEXT,
+    leaf_hash BLOB NOT NULL,
+    body TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX audit_by_time ON audit (time_us);
+CREATE INDEX audit_by_target ON audit (server, target, time_us) WHERE server IS NOT NULL;
+CREATE INDEX audit_by_principal ON audit (principal, time_us) WHERE principal IS NOT NULL;
+CREATE INDEX audit_by_run ON audit (run, time_us) WHERE run IS NOT NULL;
+CREATE INDEX audit_by_refusal ON audit (verdict, time_us) WHERE verdict <> 'allow';
+CREATE INDEX audit_by_code ON audit (code, time_us) WHERE code IS NOT NULL;
+
+CREATE TRIGGER audit_is_never_updated BEFORE UPDATE ON audit
+BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+CREATE TRIGGER audit_is_never_deleted BEFORE DELETE ON audit
+BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+
+CREATE TABLE tiles (
+    tile INTEGER PRIMARY KEY,
+    root BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE checkpoints (
+    size INTEGER PRIMARY KEY,
+    note TEXT NOT NULL
+) STRICT;
+"""
+
+_STATE = """
+CREATE TABLE pins (
+    server TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    profile TEXT NOT NULL,
+    status TEXT NOT NULL,
+    observed TEXT NOT NULL,
+    observed_version TEXT NOT NULL,
+    approved TEXT,
+    approved_version TEXT,
+    approved_by TEXT NOT NULL,
+    approved_at REAL,
+    first_seen REAL NOT NULL,
+    note TEXT NOT NULL,
+    PRIMARY KEY (server, kind, name, profile)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE runs (
+    id TEXT PRIMARY KEY,
+    integrity INTEGER NOT NULL,
+    confidentiality INTEGER NOT NULL,
+    part_of TEXT REFERENCES runs (id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE run_sources (
+    run TEXT NOT NULL REFERENCES runs (id),
+    server TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    record INTEGER NOT NULL,
+    integrity INTEGER NOT NULL,
+    confidentiality INTEGER NOT NULL,
+    PRIMARY KEY (run, server, tool)
+) STRICT;
+
+CREATE TABLE clients (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    secret_hash TEXT NOT NULL,
+    grants TEXT NOT NULL,
+    resources TEXT NOT NULL,
+    scopes TEXT NOT NULL,
+    groups TEXT NOT NULL,
+    trusted_host INTEGER NOT NULL,
+    created_at REAL NOT NULL,
+    created_by TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE meta (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+
+
+@migrations()
+def m001_audit_and_state(database: Database) -> None:
+    """Create everything."""
+    _run(database, _AUDIT + _STATE)
+
+
+_KNOWN = frozenset({m001_audit_and_state.__name__})
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring the database to this version's tables; each migration is one transaction.
+
+    Raises:
+        ConfigError: A newer version of the gateway has written it.
+
+    """
+    database = Database(connection, execute_plugins=False, recursive_triggers=False)
+    newer = {migration.name for migration in migrations.applied(database)} - _KNOWN
+    if newer:
+        raise ConfigError(
+            "the database is newer than this version of the gateway; use the newer version",
+            problems=sorted(newer),
+        )
+    migrations.apply(database)
+
+
+def _run(database: Database, script: str) -> None:
+    """Run a script inside of the migration's transaction, which `executescript` would end."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            database.execute(statement)
+            statement = ""

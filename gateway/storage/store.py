@@ -1,0 +1,112 @@
+"""Everything in one data directory, opened and closed together."""
+
+from pathlib import Path
+from typing import Self
+
+from gateway.audit.checkpoint import VerifierKey
+from gateway.audit.record import RecordEncoder, Redaction
+from gateway.errors import ConfigError
+from gateway.ports import Clock
+from gateway.storage.audit_log import SqliteAuditLog
+from gateway.storage.clients import SqliteClientStore
+from gateway.storage.connection import Durability, open_reader
+from gateway.storage.database import DATABASE, Database
+from gateway.storage.files import DirectoryLock, private_directory
+from gateway.storage.keys import Keys
+from gateway.storage.pins import SqlitePinStore
+from gateway.storage.reader import AuditReader
+from gateway.storage.runs import RunNames, SqliteRunStore
+from gateway.storage.writer import Writer
+
+
+class Store:
+    """The stores of a running gateway. One process has a data directory open at a time."""
+
+    def __init__(
+        self,
+        *,
+        data_dir: Path,
+        lock: DirectoryLock,
+        keys: Keys,
+        writer: Writer,
+        encoder: RecordEncoder,
+        clock: Clock,
+    ) -> None:
+        """Wire the stores to an open writer; see `open`."""
+        self.data_dir = data_dir
+        self.keys = keys
+        self.log_id = encoder.log_id
+        self.writer = writer
+        self._lock = lock
+        self.audit = SqliteAuditLog(writer, encoder)
+        connection = open_reader(data_dir / DATABASE)
+        try:
+            self.pins = SqlitePinStore(writer, connection, clock=clock)
+            self.runs = SqliteRunStore(writer, connection, RunNames(keys.hmac))
+            self.clients = SqliteClientStore(writer, connection)
+        finally:
+            connection.close()
+
+    @classmethod
+    async def open(
+        cls,
+        data_dir: Path,
+        *,
+        durability: Durability = Durability.POWER,
+        deadline_s: float = 2.0,
+        redaction: Redaction = Redaction.HASHED,
+        clock: Clock,
+    ) -> Self:
+        """Open `data_dir`, made where there is none, for this event loop.
+
+        Raises:
+            ConfigError: Another process has it, a key is readable by others, or its audit log is
+                not what was signed.
+
+        """
+        data_dir = private_directory(data_dir)
+        lock = DirectoryLock(data_dir)
+        try:
+            keys = Keys.open(data_dir)
+
+            def database() -> Database:
+                return Database.open(
+                    data_dir, durability=durability, wait_s=deadline_s, key=keys.audit
+                )
+
+            opened = database()
+            log_id = opened.log_id
+            writer = Writer(opened, reopen=database, deadline_s=deadline_s)
+        except BaseException:
+            lock.release()
+            raise
+        encoder = RecordEncoder(log_id=log_id, hmac_key=keys.hmac, redaction=redaction)
+        try:
+            return cls(
+                data_dir=data_dir,
+                lock=lock,
+                keys=keys,
+                writer=writer,
+                encoder=encoder,
+                clock=clock,
+            )
+        except BaseException as error:
+            await writer.close()
+            lock.release()
+            if isinstance(error, ValueError):
+                raise ConfigError(f"{data_dir / DATABASE} cannot be read: {error}") from error
+            raise
+
+    @property
+    def verifier(self) -> VerifierKey:
+        """Who signs this log, to be published."""
+        return VerifierKey.of(self.log_id, self.keys.audit)
+
+    def reader(self) -> AuditReader:
+        """Open the audit log for reading; the caller closes it."""
+        return AuditReader.open(self.data_dir / DATABASE)
+
+    async def close(self) -> None:
+        """Write what is waiting, sign the log, and let another process have the directory."""
+        await self.writer.close()
+        self._lock.release()

@@ -1,0 +1,284 @@
+"""The one thread that writes: whatever is waiting goes into one transaction, then all are told."""
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from gateway.audit.record import Entry
+from gateway.domain.audit import LogEntry
+from gateway.errors import AuditUnavailable, ConfigError
+from gateway.storage.database import CommitUnknown, Database, Job, JobOutcome
+
+T = TypeVar("T")
+
+_LARGEST_BATCH = 1024
+_SIGN_AFTER_RECORDS = 1000
+_SIGN_AFTER_S = 1.0
+_NOT_RECORDED = "the audit log cannot record this now"
+
+
+class _Item:
+    """One thing to write, and who waits for it."""
+
+    __slots__ = ("committed", "entry", "expires", "future", "job", "outcome")
+
+    def __init__(
+        self,
+        future: asyncio.Future[Any],
+        *,
+        expires: float,
+        entry: Entry | None = None,
+        job: Job | None = None,
+        committed: Callable[[Any], None] | None = None,
+    ) -> None:
+        self.future = future
+        self.expires = expires
+        self.entry = entry
+        self.job = job
+        self.committed = committed
+        self.outcome = JobOutcome()
+
+
+class Writer:
+    """Writes for one event loop. What was awaited is durable; nothing is told before its COMMIT.
+
+    A write that misses its deadline is refused. It may still happen later, so a refused record can
+    be in the log, but an acknowledged one is always there.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        reopen: Callable[[], Database],
+        deadline_s: float,
+        capacity: int = 10_000,
+    ) -> None:
+        """Start writing to `database`, which from now on is the writer's own.
+
+        `reopen` opens it anew after a failure; `capacity` is how many writes may wait.
+        """
+        self.problem = ""
+        """Why the last attempt to write failed; empty if it did not."""
+        self._database: Database | None = database
+        self._reopen = reopen
+        self._deadline_s = deadline_s
+        self._capacity = capacity
+        self._loop = asyncio.get_running_loop()
+        self._queue: deque[_Item] = deque()
+        self._wake = threading.Condition()
+        self._closing = False
+        self._waiting: deque[_Item] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._unsigned_since: float | None = None
+        self._sign(database)
+        self._thread = threading.Thread(target=self._work, name="douane-writer", daemon=True)
+        self._thread.start()
+
+    async def append(self, entry: Entry) -> LogEntry:
+        """Return once `entry` is durable.
+
+        Raises:
+            AuditUnavailable: It is not, or not known to be, within the deadline.
+
+        """
+        item = _Item(self._loop.create_future(), expires=self._expiry(), entry=entry)
+        self._submit(item)
+        index: int = await item.future
+        return LogEntry(id=str(entry.columns[0]), leaf_index=index)
+
+    async def run(
+        self,
+        job: Callable[[sqlite3.Connection], T],
+        *,
+        committed: Callable[[T], None] | None = None,
+    ) -> T:
+        """Return what `job` returns, once its changes are durable; its own errors are raised.
+
+        `committed` is called with the result on the event loop, in the order of the commits, even
+        if nobody waits for the result any more: memory follows the database.
+
+        Raises:
+            AuditUnavailable: The change did not happen, or is not known to have, in time.
+
+        """
+        item = _Item(
+            self._loop.create_future(), expires=self._expiry(), job=job, committed=committed
+        )
+        self._submit(item)
+        result: T = await item.future
+        return result
+
+    async def close(self) -> None:
+        """Write what is waiting, sign the log and close it."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        await asyncio.to_thread(self._thread.join)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @property
+    def depth(self) -> int:
+        """How many writes wait for the thread."""
+        return len(self._queue)
+
+    def _expiry(self) -> float:
+        return self._loop.time() + self._deadline_s
+
+    def _submit(self, item: _Item) -> None:
+        with self._wake:
+            if self._closing:
+                raise AuditUnavailable(_NOT_RECORDED, detail="the log is closed")
+            if len(self._queue) >= self._capacity:
+                raise AuditUnavailable(_NOT_RECORDED, detail="too many records wait")
+            self._queue.append(item)
+            self._wake.notify()
+        self._waiting.append(item)
+        if self._timer is None:
+            # One timer serves all: whoever came first expires first.
+            self._timer = self._loop.call_at(item.expires, self._expire)
+
+    def _expire(self) -> None:
+        self._timer, now = None, self._loop.time()
+        while self._waiting:
+            item = self._waiting[0]
+            if not item.future.done():
+                if item.expires > now:
+                    self._timer = self._loop.call_at(item.expires, self._expire)
+                    return
+                item.future.set_exception(
+                    AuditUnavailable(_NOT_RECORDED, detail="not durable within the deadline")
+                )
+            self._waiting.popleft()
+
+    def _settle(self, batch: list[_Item], first: int, failure: str) -> None:
+        """Tell everybody in a batch, on the event loop; `failure` is why none of it happened."""
+        index = first
+        for item in batch:
+            outcome = item.outcome
+            if failure:
+                outcome.error = AuditUnavailable(_NOT_RECORDED, detail=failure)
+            elif item.entry is not None:
+                outcome.result = index
+                index += 1
+            elif outcome.error is None and item.committed is not None:
+                item.committed(outcome.result)
+            if item.future.done():
+                continue
+            if outcome.error is not None:
+                item.future.set_exception(outcome.error)
+            else:
+                item.future.set_result(outcome.result)
+        while self._waiting and self._waiting[0].future.done():
+            self._waiting.popleft()
+
+    # From here on: the thread.
+
+    def _work(self) -> None:
+        try:
+            while (batch := self._next_batch()) is not None:
+                if batch:
+                    self._write(batch)
+                if self._database is not None and self._signing_is_due(self._database):
+                    self._sign(self._database)
+            if self._database is not None:
+                self._sign(self._database)
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        """Refuse what still waits: whatever ended the thread, nothing hangs."""
+        with self._wake:
+            self._closing = True
+            left = list(self._queue)
+            self._queue.clear()
+        if left:
+            self._tell(left, 0, "the writer has ended")
+        if self._database is not None:
+            self._database.close()
+
+    def _next_batch(self) -> list[_Item] | None:
+        """Return what waits, nothing when it is time to sign, or `None` at the end."""
+        with self._wake:
+            while not self._queue:
+                if self._closing:
+                    return None
+                if self._unsigned_since is None:
+                    self._wake.wait()
+                    continue
+                left = self._unsigned_since + _SIGN_AFTER_S - time.monotonic()
+                if left <= 0:
+                    return []
+                self._wake.wait(left)
+            count = min(len(self._queue), _LARGEST_BATCH)
+            return [self._queue.popleft() for _ in range(count)]
+
+    def _write(self, batch: list[_Item]) -> None:
+        try:
+            first = self._commit(batch)
+        except sqlite3.IntegrityError as error:
+            if len(batch) == 1:
+                self._tell(batch, 0, f"the record was not accepted: {error}")
+                return
+            for item in batch:  # one record's id is taken already; the others are innocent
+                self._write([item])
+        except (sqlite3.Error, OSError, ConfigError) as error:
+            self.problem = str(error)
+            self._tell(batch, 0, self.problem)
+        except BaseException as error:  # a fault of our own: it ends the thread, in `_end`
+            self.problem = f"the writer has ended: {error!r}"
+            self._tell(batch, 0, self.problem)
+            raise
+        else:
+            self.problem = ""
+            self._tell(batch, first, "")
+
+    def _commit(self, batch: list[_Item]) -> int:
+        if self._database is None:
+            self._database = self._reopen()
+        database = self._database
+        expected_batch, expected_first = database.batch + 1, database.tree.size
+        try:
+            first = database.commit(
+                [item.entry for item in batch if item.entry is not None],
+                [(item.job, item.outcome) for item in batch if item.job is not None],
+            )
+        except CommitUnknown:
+            # Without a database there is nothing to sign, so nothing to wake up for.
+            self._database, self._unsigned_since = None, None
+            database.close()
+            self._database = self._reopen()
+            if self._database.batch != expected_batch:
+                raise
+            self._database.settle()
+            first = expected_first
+        if self._unsigned_since is None and self._database.tree.size > self._database.signed_size:
+            self._unsigned_since = time.monotonic()
+        return first
+
+    def _signing_is_due(self, database: Database) -> bool:
+        if self._unsigned_since is None:
+            return False
+        return (
+            database.tree.size - database.signed_size >= _SIGN_AFTER_RECORDS
+            or time.monotonic() - self._unsigned_since >= _SIGN_AFTER_S
+        )
+
+    def _sign(self, database: Database) -> None:
+        """Sign what is new; if that fails, it is tried again with the next records."""
+        self._unsigned_since = None
+        if database.signed_size == database.tree.size:
+            return
+        try:
+            database.sign()
+        except (sqlite3.Error, OSError, ConfigError) as error:
+            self.problem = f"no checkpoint could be signed: {error}"
+
+    def _tell(self, batch: list[_Item], first: int, failure: str) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._settle, batch, first, failure)

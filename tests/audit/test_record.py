@@ -1,0 +1,202 @@
+"""What is written of an event, byte by byte, and what is not."""
+
+import hashlib
+import hmac
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.audit.merkle import leaf_hash
+from gateway.audit.record import (
+    COLUMNS,
+    FIELDS,
+    LARGEST_RECORD_BYTES,
+    RecordEncoder,
+    Redaction,
+    columns_of,
+    hmac_of,
+)
+from gateway.domain.audit import AuditRecord, RecordKind
+
+KEY = b"k" * 32
+HASHED = RecordEncoder(log_id="douane/test", hmac_key=KEY, redaction=Redaction.HASHED)
+CLEAR = RecordEncoder(log_id="douane/test", hmac_key=KEY, redaction=Redaction.CLEAR)
+
+
+def record(**fields):
+    return AuditRecord(kind=RecordKind.OUTCOME, time=1_763_744_000.123456, id="a1", fields=fields)
+
+
+def hmac_hex(data):
+    return hmac.new(KEY, data, hashlib.sha256).hexdigest()
+
+
+def test_a_record_is_written_in_the_contracts_order():
+    entry = HASHED.encode(
+        record(run="r_1", verdict="allow", server="mail", target="send", principal="emma")
+    )
+    assert entry.body == (
+        b'{"log_id":"douane/test","id":"a1","time":"2025-11-21T16:53:20.123456Z","kind":"outcome",'
+        b'"principal":"emma","server":"mail","target":"send","verdict":"allow","run":"r_1"}'
+    )
+    assert entry.leaf == leaf_hash(entry.body)
+
+
+def test_columns_say_what_the_body_says():
+    entry = HASHED.encode(
+        record(run="r_1", verdict="allow", server="mail", target="send", principal="emma")
+    )
+    assert dict(zip(COLUMNS, entry.columns, strict=True)) == {
+        "id": "a1",
+        "time_us": 1_763_744_000_123_456,
+        "kind": "outcome",
+        "principal": "emma",
+        "server": "mail",
+        "target": "send",
+        "verdict": "allow",
+        "code": None,
+        "run": "r_1",
+        "decision_id": None,
+    }
+    assert columns_of(entry.body) == entry.columns
+
+
+def test_times_always_have_six_digits_so_that_they_sort_as_text():
+    entry = HASHED.encode(AuditRecord(kind=RecordKind.SYSTEM, time=0.0, id="a1"))
+    assert orjson.loads(entry.body)["time"] == "1970-01-01T00:00:00.000000Z"
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "log_id", "leaf_index", "truncated", "id", "time", "kind"]
+)
+def test_a_field_that_is_not_the_contracts_to_give_is_refused(name):
+    with pytest.raises(ValueError, match=f"not a field of an audit record: {name}"):
+        HASHED.encode(record(**{name: "x"}))
+
+
+def test_arguments_are_hashed_and_left_out():
+    body = HASHED.encode(record(arguments={"to": ["a@b.c"], "n": 1})).body
+    assert b"a@b.c" not in body
+    assert orjson.loads(body)["arguments_hmac"] == "h1:" + hmac_hex(b'{"n":1,"to":["a@b.c"]}')
+    assert "arguments" not in orjson.loads(body)
+
+
+def test_clear_arguments_stand_beside_their_hash():
+    written = orjson.loads(CLEAR.encode(record(arguments={"to": "a@b.c"})).body)
+    assert written["arguments"] == {"to": "a@b.c"}
+    assert written["arguments_hmac"] == "h1:" + hmac_hex(b'{"to":"a@b.c"}')
+
+
+@pytest.mark.parametrize("encoder", [HASHED, CLEAR])
+def test_results_are_never_written(encoder):
+    body = encoder.encode(record(result=b"the secret answer", result_bytes=17)).body
+    assert b"secret" not in body
+    assert orjson.loads(body)["result_hmac"] == "b1:" + hmac_hex(b"the secret answer")
+    assert orjson.loads(body)["result_bytes"] == 17
+
+
+def test_equal_content_has_equal_hashes_however_it_is_spelled():
+    assert hmac_of(KEY, {"a": 1, "b": "\u00e9"}) == hmac_of(KEY, {"b": "\u00e9", "a": 1.0})
+    assert hmac_of(KEY, {"a": 1}) != hmac_of(KEY, {"a": 2})
+    assert hmac_of(KEY, {"a": 1}) != hmac_of(b"x" * 32, {"a": 1})
+
+
+@pytest.mark.parametrize(
+    "odd", [{"n": 2**53}, {"n": 10**400}, {"s": "\ud800"}, {"n": float("nan")}, {"\udc00": 1}]
+)
+def test_content_without_a_canonical_form_is_hashed_and_recorded_all_the_same(odd):
+    assert hmac_of(KEY, odd).startswith("b1:")
+    assert hmac_of(KEY, odd) == hmac_of(KEY, dict(odd))
+    assert orjson.loads(CLEAR.encode(record(arguments=odd)).body)["arguments_hmac"] == hmac_of(
+        KEY, odd
+    )
+
+
+def test_odd_text_is_spelled_so_that_it_can_be_written():
+    written = orjson.loads(
+        HASHED.encode(
+            record(
+                target="a\ud800b\x00\n\u202e",
+                upstream_status=2**70,
+                roles=frozenset({"b", "a"}),
+                sources=[{"\ud800": object}],
+            )
+        ).body
+    )
+    assert written["target"] == "a\\ud800b\x00\n\u202e"
+    assert written["upstream_status"] == hex(2**70)
+    assert written["roles"] == ["a", "b"]
+    assert written["sources"] == [{"\\ud800": "<class 'object'>"}]
+
+
+def test_nesting_without_end_is_cut_off():
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    body = CLEAR.encode(record(arguments={"deep": deep})).body
+    assert body.count(b"[") == 100
+    assert b'"..."' in body
+
+
+def test_arguments_that_are_too_long_are_left_out_and_said_to_be():
+    entry = CLEAR.encode(record(arguments={"a": "x" * LARGEST_RECORD_BYTES}, server="mail"))
+    written = orjson.loads(entry.body)
+    assert "arguments" not in written
+    assert (written["truncated"], written["server"]) == (["arguments"], "mail")
+    assert written["arguments_hmac"].startswith("h1:")
+
+
+def test_any_record_is_cut_to_the_limit_and_says_what_was_cut():
+    everything = dict.fromkeys(
+        set(FIELDS) - {"log_id", "id", "time", "kind", "truncated"}, "\x00" * 70_000
+    )
+    entry = CLEAR.encode(record(**everything))
+    written = orjson.loads(entry.body)
+    assert len(entry.body) <= LARGEST_RECORD_BYTES
+    assert written["target"] == "\x00" * 256
+    assert "target" in written["truncated"]
+    assert columns_of(entry.body) == entry.columns
+
+
+def test_large_structures_are_left_out_where_arguments_are_not_the_reason():
+    entry = HASHED.encode(record(sources=[{"server": "x" * 100}] * 1000, code="denied"))
+    written = orjson.loads(entry.body)
+    assert "sources" not in written
+    assert (written["truncated"], written["code"]) == (["sources"], "denied")
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(exclude_categories=())),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.text(st.characters(exclude_categories=()), max_size=5), inner, max_size=4
+        )
+    ),
+    max_leaves=10,
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(set(FIELDS) - {"log_id", "id", "time", "kind", "truncated"})),
+        json_values,
+    )
+)
+def test_no_value_keeps_a_record_from_being_written(fields):
+    for encoder in (HASHED, CLEAR):
+        entry = encoder.encode(record(**fields))
+        assert columns_of(entry.body) == entry.columns
+        assert len(entry.body) <= LARGEST_RECORD_BYTES
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"time":1}', b'{"time":"x"}', b"null"])
+def test_what_is_no_record_has_no_columns(body):
+    with pytest.raises(ValueError, match=r"."):
+        columns_of(body)

@@ -1,0 +1,172 @@
+"""A remembered decision is honest only if its key is everything that the policy reads."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gateway.domain.decisions import Verdict
+from gateway.policy.bundle import Policy, compile_wasm, prepare
+from gateway.policy.opa import Opa
+from gateway.policy.reads import Reads, reads_of
+from gateway.policy.settings import PolicySettings
+from gateway.policy.sources import read_sources
+from gateway.policy.wasm import WasmEngine
+from tests.policy.policy_questions import CONFIG, POLICIES, cases, question
+
+ALL = list(cases())
+
+
+def prepared(opa: Opa, path: Path) -> Policy:
+    return prepare(opa, read_sources(PolicySettings(path=str(path)), opa), CONFIG)
+
+
+def read_by(opa: Opa, folder: Path, body: str) -> Reads | None:
+    (folder / "more.rego").write_text(f"package douane\n\n{body}\n")
+    return reads_of(prepared(opa, folder).modules)
+
+
+@pytest.fixture(scope="module")
+def engines(opa: Opa) -> tuple[WasmEngine, WasmEngine]:
+    """The shipped policy, evaluated every time and remembered."""
+    shipped = prepared(opa, POLICIES)
+    wasm = compile_wasm(opa, shipped)
+    reads = reads_of(shipped.modules)
+    assert reads is not None
+    fresh = WasmEngine(wasm, shipped.data, digest="d", clock=lambda: 0.0)
+    return fresh, WasmEngine(wasm, shipped.data, digest="d", clock=lambda: 0.0, reads=reads)
+
+
+LEAVES = st.sampled_from(
+    [
+        None,
+        "",
+        "allow",
+        "trusted",
+        "untrusted",
+        "private",
+        "read",
+        "pay",
+        "list",
+        "call",
+        [],
+        {},
+        0,
+        True,
+    ]
+)
+
+
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    changes=st.lists(st.tuples(st.integers(0, 10**6), LEAVES), max_size=4),
+    which=st.sampled_from(ALL),
+)
+async def test_a_remembered_decision_is_the_evaluated_one(
+    engines: tuple[WasmEngine, WasmEngine], changes: Any, which: Any
+) -> None:
+    asked = copy.deepcopy(which[1])
+    for where, leaf in changes:
+        put(asked, where, leaf)
+    fresh, remembered = engines
+    expected = await fresh.evaluate(asked)
+    for _ in range(2):
+        found = await remembered.evaluate(asked)
+        assert (found.verdict, found.reasons, found.obligations) == (
+            expected.verdict,
+            expected.reasons,
+            expected.obligations,
+        )
+
+
+def put(node: Any, where: int, leaf: Any) -> None:
+    """Replace one member somewhere below `node`."""
+    while True:
+        keys = sorted(node) if isinstance(node, dict) else range(len(node))
+        key = list(keys)[where % len(keys)]
+        if not isinstance(node[key], dict | list) or not node[key] or where % 3 == 0:
+            node[key] = leaf
+            return
+        node, where = node[key], where // 7
+
+
+async def test_what_is_remembered_is_not_evaluated_again_and_has_its_own_id(
+    engines: tuple[WasmEngine, WasmEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, remembered = engines
+    first = await remembered.evaluate(question())
+    monkeypatch.setattr(remembered, "_run", None)
+    second = await remembered.evaluate(question({"arguments": {"other": 1}}))
+    assert second.verdict is first.verdict
+    assert second.id != first.id
+
+
+@pytest.mark.parametrize(
+    ("body", "paths"),
+    [
+        (
+            "a if input.target.name == input.principal.sub",
+            {("target", "name"), ("principal", "sub")},
+        ),
+        ("a if { input.target; input.target.name }", {("target",)}),
+        ("a if input.arguments[_] == 1", {("arguments",), ("target", "name")}),
+        (
+            "a if data.douane.config[input.target.server]",
+            {("target", "server"), ("target", "name")},
+        ),
+        ('import input.principal as p\n\na if p.sub == "x"', {("principal",), ("target", "name")}),
+    ],
+)
+def test_what_a_policy_reads_is_found(opa: Opa, folder: Path, body: str, paths: set[Any]) -> None:
+    found = read_by(opa, folder, body)
+    assert found is not None
+    assert set(found.paths) == paths | ({("target", "name")} if ("target",) not in paths else set())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a if { walk(input, [_, x]); x == 1 }",
+        "a if { some k; input[k] == 1 }",
+        "a if { k := data.douane.config.x; input[k] }",
+        "a if { z := input; z.target }",
+        "a if time.now_ns() > 1",
+        'b if input.target.name\n\na if b with input as {"target": {"name": 1}}',
+    ],
+)
+def test_a_policy_that_cannot_be_followed_is_never_remembered(
+    opa: Opa, folder: Path, body: str
+) -> None:
+    assert read_by(opa, folder, body) is None
+
+
+def test_nothing_and_null_are_two_keys() -> None:
+    reads = Reads(paths=(("flow", "label"),))
+    keys = [
+        reads.key(q)
+        for q in ({}, {"flow": None}, {"flow": {"label": None}}, {"flow": {"label": []}})
+    ]
+    assert keys[0] == keys[1]  # a policy finds nothing below either
+    assert len(set(keys)) == 3
+
+
+async def test_a_decision_on_arguments_is_made_on_these_arguments(opa: Opa, folder: Path) -> None:
+    (folder / "decision.rego").write_text(
+        "package douane\n\n"
+        'default decision := {"verdict": "deny", "reasons": []}\n\n'
+        'decision := {"verdict": "allow", "reasons": []} if input.arguments.amount < 10\n'
+    )
+    policy = prepared(opa, folder)
+    reads = reads_of(policy.modules)
+    wasm = compile_wasm(opa, policy)
+    engine = WasmEngine(wasm, policy.data, digest="d", clock=lambda: 0.0, reads=reads)
+    verdicts = [
+        (await engine.evaluate(question({"arguments": {"amount": amount}}))).verdict
+        for amount in (1, 100, 1, 100)
+    ]
+    assert verdicts == [Verdict.ALLOW, Verdict.DENY] * 2

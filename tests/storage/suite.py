@@ -1,0 +1,401 @@
+"""What every storage backend keeps to; each backend's test module takes these classes over.
+
+A module that does has a fixture `stores`, which gives an object with `audit`, `pins`, `runs` and
+`clients`.
+"""
+
+import asyncio
+import unicodedata
+from dataclasses import replace
+
+import pytest
+
+from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.domain.document import Document
+from gateway.domain.flow import Source
+from gateway.domain.identity import Client, Principal
+from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Confidentiality, Integrity, Label
+from gateway.domain.tools import (
+    Disposition,
+    Kind,
+    Manifest,
+    Pin,
+    PinStatus,
+    Profile,
+    Sighting,
+    Target,
+    UpstreamId,
+)
+from gateway.errors import AuditUnavailable, PinMismatch
+from gateway.storage.runs import MOST_SOURCES
+
+NOW = 1_763_744_000.5
+"""What the clock of the stores under test says."""
+
+UNLIKE = [
+    ("mail", "Mail"),
+    ("caf\u00e9", unicodedata.normalize("NFD", "caf\u00e9")),
+    ("a", "a\x00"),
+    ("a\x00b", "a\x00c"),
+    ("\ufb01", "fi"),
+    ("a", "a "),
+    ("\u0430", "a"),
+    ("1", "01"),
+]
+"""Names that look alike and are not the same."""
+
+
+def event(name, kind=RecordKind.SYSTEM, **fields):
+    return AuditRecord(kind=kind, time=NOW, id=name, fields=fields)
+
+
+def principal(subject="emma", issuer="https://gate", client="c_1"):
+    return Principal(
+        issuer=issuer,
+        subject=subject,
+        client_id=client,
+        client_name=client,
+        groups=frozenset(),
+        scopes=frozenset(),
+        token_id="t",
+        expires_at=NOW,
+    )
+
+
+def target(name="send", server="mail", kind=Kind.TOOL):
+    return Target(server=UpstreamId(server), kind=kind, name=name)
+
+
+def manifest(what, text="Sends mail.", profile=Profile.LEGACY):
+    return Manifest(
+        target=what,
+        profile=profile,
+        definition=Document.of({"name": what.name, "description": text}),
+        server_version="1.0",
+    )
+
+
+def sighting(what, text="Sends mail.", *, disposition=Disposition.HOLD, profile=Profile.LEGACY):
+    return Sighting(
+        manifest=manifest(what, text, profile), disposition=disposition, seen_at=NOW - 1
+    )
+
+
+def pending(what, text="Sends mail.", profile=Profile.LEGACY):
+    return Pin(
+        target=what,
+        profile=profile,
+        status=PinStatus.PENDING,
+        observed=manifest(what, text, profile),
+        approved=None,
+        first_seen=NOW - 1,
+    )
+
+
+def client(client_id="c_1", name="agent", **changes):
+    made = Client(
+        id=client_id,
+        name=name,
+        secret_hash="sha256:00",
+        resources=frozenset({"/mcp/mail", "/mcp/web"}),
+        scopes=frozenset({"tools:call"}),
+        groups=frozenset({"robots"}),
+        trusted_host=True,
+        created_at=NOW,
+        created_by="root",
+    )
+    return replace(made, **changes)
+
+
+def label(integrity, confidentiality):
+    return Label(integrity=integrity, confidentiality=confidentiality)
+
+
+def source(tool="fetch", server="web", record=3, of=STRICTEST_DEFAULT):
+    return Source(server=server, tool=tool, record=record, label=of)
+
+
+class AuditLogSuite:
+    async def test_records_are_numbered_without_gaps_from_zero(self, stores):
+        entries = [await stores.audit.append(event(f"e{n}")) for n in range(3)]
+        assert [(entry.id, entry.leaf_index) for entry in entries] == [
+            ("e0", 0),
+            ("e1", 1),
+            ("e2", 2),
+        ]
+
+    async def test_concurrent_records_get_a_place_each(self, stores):
+        entries = await asyncio.gather(*(stores.audit.append(event(f"e{n}")) for n in range(200)))
+        assert sorted(entry.leaf_index for entry in entries) == list(range(200))
+        assert [entry.id for entry in entries] == [f"e{n}" for n in range(200)]
+
+    async def test_an_id_is_recorded_once(self, stores):
+        await stores.audit.append(event("e"))
+        first, second, third = (
+            asyncio.create_task(stores.audit.append(event(name))) for name in ("a", "e", "b")
+        )
+        with pytest.raises(AuditUnavailable):
+            await second
+        assert sorted([(await first).leaf_index, (await third).leaf_index]) == [1, 2]
+
+    async def test_an_unknown_field_is_refused(self, stores):
+        with pytest.raises(ValueError, match="not a field of an audit record: passwrd"):
+            await stores.audit.append(event("e", passwrd="x"))
+
+    async def test_odd_content_is_recorded(self, stores):
+        entry = await stores.audit.append(
+            event("e", target="\ud800\x00", arguments={"n": 10**30, "s": "\udfff"})
+        )
+        assert entry.leaf_index == 0
+
+
+class PinStoreSuite:
+    async def test_what_is_new_waits_for_a_person(self, stores):
+        changed = await stores.pins.observe([sighting(target())])
+        assert list(changed) == [pending(target())]
+        assert stores.pins.find(target(), Profile.LEGACY) == pending(target())
+        assert stores.pins.find(target(), Profile.MODERN) is None
+
+    async def test_what_is_as_it_was_changes_nothing(self, stores):
+        await stores.pins.observe([sighting(target())])
+        assert list(await stores.pins.observe([sighting(target())])) == []
+
+    async def test_a_sighting_meets_the_one_before_it_in_the_same_list(self, stores):
+        changed = await stores.pins.observe(
+            [sighting(target(), "one"), sighting(target(), "two"), sighting(target("other"))]
+        )
+        assert list(changed) == [pending(target(), "two"), pending(target("other"))]
+
+    async def test_an_approval_is_of_what_was_looked_at(self, stores):
+        await stores.pins.observe([sighting(target())])
+        digest = str(manifest(target()).digest)
+        pin = await stores.pins.approve(
+            target(), Profile.LEGACY, expected=digest, by="emma", note="read it"
+        )
+        assert pin == replace(
+            pending(target()),
+            status=PinStatus.APPROVED,
+            approved=manifest(target()),
+            approved_by="emma",
+            approved_at=NOW,
+            note="read it",
+        )
+        assert stores.pins.find(target(), Profile.LEGACY) == pin
+
+    async def test_what_changed_since_a_person_looked_is_not_approved(self, stores):
+        await stores.pins.observe([sighting(target(), "one")])
+        await stores.pins.observe([sighting(target(), "two")])
+        with pytest.raises(PinMismatch):
+            await stores.pins.approve(
+                target(),
+                Profile.LEGACY,
+                expected=str(manifest(target(), "one").digest),
+                by="emma",
+                note="",
+            )
+        assert stores.pins.find(target(), Profile.LEGACY) == pending(target(), "two")
+
+    async def test_a_change_after_approval_is_drift_that_keeps_what_was_approved(self, stores):
+        await stores.pins.observe([sighting(target(), "one")])
+        digest = str(manifest(target(), "one").digest)
+        await stores.pins.approve(target(), Profile.LEGACY, expected=digest, by="emma", note="")
+        (pin,) = await stores.pins.observe([sighting(target(), "two")])
+        assert (pin.status, pin.observed, pin.approved) == (
+            PinStatus.DRIFTED,
+            manifest(target(), "two"),
+            manifest(target(), "one"),
+        )
+
+    async def test_a_revoked_pin_stays_revoked(self, stores):
+        await stores.pins.observe([sighting(target())])
+        revoked = await stores.pins.revoke(target(), Profile.LEGACY, by="emma", note="leak")
+        assert (revoked.status, revoked.note) == (PinStatus.REVOKED, "leak")
+        await stores.pins.observe([sighting(target())])
+        assert stores.pins.find(target(), Profile.LEGACY) == revoked
+
+    async def test_no_pin_is_approved_or_revoked_that_is_not_there(self, stores):
+        with pytest.raises(PinMismatch):
+            await stores.pins.approve(
+                target(), Profile.LEGACY, expected="sha256:00", by="emma", note=""
+            )
+        with pytest.raises(PinMismatch):
+            await stores.pins.revoke(target(), Profile.LEGACY, by="emma", note="")
+
+    async def test_all_are_listed_in_order_and_by_server(self, stores):
+        shown = [target("b", "web"), target("b", "mail"), target("a", "web")]
+        await stores.pins.observe([sighting(what) for what in shown])
+        assert [pin.target for pin in stores.pins.all()] == [shown[1], shown[2], shown[0]]
+        assert [pin.target for pin in stores.pins.all(UpstreamId("mail"))] == [shown[1]]
+
+    @pytest.mark.parametrize(("one", "other"), UNLIKE)
+    async def test_names_that_look_alike_are_two(self, stores, one, other):
+        both = [target(one), target(other), target("x", one), target("x", other)]
+        await stores.pins.observe([sighting(what) for what in both])
+        digest = str(manifest(target(one)).digest)
+        await stores.pins.approve(target(one), Profile.LEGACY, expected=digest, by="e", note="")
+        assert [stores.pins.find(what, Profile.LEGACY).status for what in both] == [
+            PinStatus.APPROVED,
+            PinStatus.PENDING,
+            PinStatus.PENDING,
+            PinStatus.PENDING,
+        ]
+
+    async def test_a_definition_is_kept_letter_by_letter(self, stores):
+        text = '{"name":"send","z":1.0,"a":"\\u00e9 \\u0000","description":"x"}'
+        shown = Manifest(target=target(), profile=Profile.LEGACY, definition=Document(text))
+        await stores.pins.observe([Sighting(manifest=shown, seen_at=NOW)])
+        assert stores.pins.find(target(), Profile.LEGACY).observed.definition.text == text
+
+
+class RunStoreSuite:
+    async def test_no_session_is_the_run_of_the_grant_and_read_strictly(self, stores):
+        run = await stores.runs.of(principal(), None)
+        assert (run.label, run.sources) == (STRICTEST_DEFAULT, ())
+
+    async def test_a_session_that_was_not_opened_is_the_run_of_the_grant(self, stores):
+        grant = await stores.runs.of(principal(), None)
+        assert await stores.runs.of(principal(), "invented") == grant
+        await stores.runs.open(principal("noah"), "session")
+        assert await stores.runs.of(principal(), "session") == grant
+
+    async def test_an_opened_session_begins_with_nothing(self, stores):
+        run = await stores.runs.open(principal(), "session")
+        assert (run.label, run.sources) == (BOTTOM, ())
+        assert await stores.runs.of(principal(), "session") == run
+
+    async def test_a_new_session_begins_with_all_that_the_grant_has_seen(self, stores):
+        first = await stores.runs.open(principal(), "first")
+        private = label(Integrity.TRUSTED, Confidentiality.PRIVATE)
+        await stores.runs.raise_label(first.id, private, source(of=private))
+        fresh = await stores.runs.open(principal(), "second")
+        assert (fresh.label, fresh.sources) == (private, (source(of=private),))
+        others = await stores.runs.open(principal("noah"), "second")
+        assert others.label == BOTTOM
+        grant = await stores.runs.of(principal(), None)
+        assert grant.sources == (source(of=private),)
+
+    async def test_what_was_seen_without_a_session_is_seen_by_the_next_one(self, stores):
+        grant = await stores.runs.of(principal(), None)
+        secret = label(Integrity.TRUSTED, Confidentiality.SECRET)
+        await stores.runs.raise_label(grant.id, secret, None)
+        assert (await stores.runs.open(principal(), "session")).label == secret
+
+    async def test_opening_again_sheds_nothing(self, stores):
+        run = await stores.runs.open(principal(), "session")
+        raised = await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source())
+        assert await stores.runs.open(principal(), "session") == raised
+
+    async def test_a_raised_label_stays_raised(self, stores):
+        run = await stores.runs.open(principal(), "session")
+        secret = label(Integrity.TRUSTED, Confidentiality.SECRET)
+        untrusted = label(Integrity.UNTRUSTED, Confidentiality.PUBLIC)
+        await stores.runs.raise_label(run.id, secret, None)
+        after = await stores.runs.raise_label(run.id, untrusted, None)
+        assert after.label == label(Integrity.UNTRUSTED, Confidentiality.SECRET)
+        assert await stores.runs.raise_label(run.id, BOTTOM, None) == after
+        assert await stores.runs.of(principal(), "session") == after
+
+    async def test_concurrent_raises_are_joined(self, stores):
+        run = await stores.runs.open(principal(), "session")
+        labels = [label(i, c) for i in Integrity for c in Confidentiality]
+        await asyncio.gather(
+            *(
+                stores.runs.raise_label(run.id, each, source(f"t{n}", of=each))
+                for n, each in enumerate(labels)
+            )
+        )
+        after = await stores.runs.of(principal(), "session")
+        assert after.label == label(Integrity.UNTRUSTED, Confidentiality.SECRET)
+        assert {each.tool for each in after.sources} == {f"t{n}" for n in range(8)}
+
+    async def test_a_grants_label_is_raised_from_the_strict_one(self, stores):
+        grant = await stores.runs.of(principal(), None)
+        secret = label(Integrity.TRUSTED, Confidentiality.SECRET)
+        raised = await stores.runs.raise_label(grant.id, secret, None)
+        assert raised.label == label(Integrity.UNTRUSTED, Confidentiality.SECRET)
+        assert await stores.runs.of(principal(), "invented") == raised
+
+    async def test_a_tool_is_one_source_with_the_join_of_its_labels(self, stores):
+        run = await stores.runs.open(principal(), "session")
+        trusted = label(Integrity.TRUSTED, Confidentiality.INTERNAL)
+        untrusted = label(Integrity.UNTRUSTED, Confidentiality.PUBLIC)
+        await stores.runs.raise_label(run.id, trusted, source(record=1, of=trusted))
+        await stores.runs.raise_label(run.id, trusted, source(record=2, of=trusted))
+        await stores.runs.raise_label(run.id, trusted, source("other", record=3, of=trusted))
+        after = await stores.runs.raise_label(run.id, untrusted, source(record=4, of=untrusted))
+        joined = label(Integrity.UNTRUSTED, Confidentiality.INTERNAL)
+        assert after.sources == (
+            source(record=4, of=joined),
+            source("other", record=3, of=trusted),
+        )
+
+    async def test_sources_are_bounded_and_the_label_is_not(self, stores):
+        run = await stores.runs.open(principal(), "session")
+        for n in range(MOST_SOURCES):
+            await stores.runs.raise_label(run.id, BOTTOM, source(f"t{n}", of=BOTTOM))
+        after = await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source("one too many"))
+        assert after.label == STRICTEST_DEFAULT
+        assert [each.tool for each in after.sources] == [f"t{n}" for n in range(MOST_SOURCES)]
+
+    @pytest.mark.parametrize(("one", "other"), UNLIKE)
+    async def test_sessions_and_people_that_look_alike_have_their_own_runs(
+        self, stores, one, other
+    ):
+        runs = [
+            await stores.runs.open(principal(), one),
+            await stores.runs.open(principal(), other),
+            await stores.runs.of(principal(one), None),
+            await stores.runs.of(principal(other), None),
+            await stores.runs.open(principal(one), "x"),
+            await stores.runs.open(principal(other), "x"),
+        ]
+        assert len({run.id for run in runs}) == 6
+
+    async def test_a_name_cannot_be_split_differently(self, stores):
+        one = await stores.runs.open(principal(client="a"), "bc")
+        other = await stores.runs.open(principal(client="ab"), "c")
+        assert one.id != other.id
+
+    async def test_a_runs_name_tells_nothing(self, stores):
+        run = await stores.runs.open(principal(), "session")
+        assert run.id.startswith("r_")
+        assert len(run.id) == 34
+        assert "emma" not in run.id
+
+
+class ClientStoreSuite:
+    async def test_a_client_is_found_whole(self, stores):
+        await stores.clients.add(client())
+        assert stores.clients.find("c_1") == client()
+        assert stores.clients.find("C_1") is None
+
+    @pytest.mark.parametrize("taken", [client("c_1", "other"), client("c_2", "agent")])
+    async def test_an_id_and_a_name_are_taken_once(self, stores, taken):
+        await stores.clients.add(client())
+        with pytest.raises(ValueError, match="of that id or name already"):
+            await stores.clients.add(taken)
+        assert list(stores.clients.all()) == [client()]
+
+    async def test_of_two_that_come_at_once_one_is_refused_alone(self, stores):
+        outcomes = await asyncio.gather(
+            stores.clients.add(client("c_1", "agent")),
+            stores.clients.add(client("c_2", "agent")),
+            stores.clients.add(client("c_3", "other")),
+            return_exceptions=True,
+        )
+        assert [type(outcome) for outcome in outcomes] == [type(None), ValueError, type(None)]
+        assert [each.id for each in stores.clients.all()] == ["c_1", "c_3"]
+
+    async def test_a_removed_client_is_gone_and_its_name_is_free(self, stores):
+        await stores.clients.add(client())
+        assert await stores.clients.remove("c_1") == client()
+        assert await stores.clients.remove("c_1") is None
+        assert stores.clients.find("c_1") is None
+        await stores.clients.add(client("c_2"))
+
+    @pytest.mark.parametrize(("one", "other"), UNLIKE)
+    async def test_ids_and_names_that_look_alike_are_two(self, stores, one, other):
+        await stores.clients.add(client(one, one))
+        await stores.clients.add(client(other, other))
+        assert stores.clients.find(one) == client(one, one)
+        assert stores.clients.find(other) == client(other, other)
