@@ -1,0 +1,59 @@
+"""Reading the project's pages: what they say in tables, links, code spans and blocks."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PAGES = sorted(
+    [
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / name for name in ("README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md")),
+    ]
+)
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_SPAN = re.compile(r"`([^`\n]+)`")
+_CELLS = re.compile(r"(?<!\\)\|")
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def prose(page: Path) -> str:
+    """Return the page without its fenced blocks."""
+    return _FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Return the fenced blocks in `language`."""
+    return [body for found, body in _FENCE.findall(page.read_text("utf-8")) if found == language]
+
+
+def spans(text: str) -> list[str]:
+    """Return every code span."""
+    return _SPAN.findall(text)
+
+
+def rows(page: Path, first_header: str) -> Iterator[dict[str, str]]:
+    """Yield the rows of every table whose first column is called `first_header`."""
+    header: list[str] | None = None
+    for line in prose(page).splitlines():
+        if not line.startswith("|"):
+            header = None
+            continue
+        cells = [cell.strip() for cell in _CELLS.split(line)[1:-1]]
+        if header is None:
+            header = cells
+        elif header[0] == first_header and set(line) - set("|-: "):
+            assert len(cells) == len(header), f"{name_of(page)}: {line}"
+            yield dict(zip(header, cells, strict=True))
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the names that headings get, as GitHub makes them."""
+    titles = re.findall(r"(?m)^#{1,6} (.+)$", prose(page))
+    plain = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
+    return set(plain)

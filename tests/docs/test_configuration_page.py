@@ -1,0 +1,108 @@
+"""docs/configuration.md and the reader of the configuration say the same."""
+
+import typing
+from collections.abc import Iterator
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from gateway.config.model import Config
+from gateway.errors import ConfigError
+from tests.docs.pages import ROOT, rows
+
+PAGE = ROOT / "docs" / "configuration.md"
+TABLE = {row["key"].strip("`"): row for row in rows(PAGE, "key")}
+FIXED = ("public_url", "listen", "admin_listen", "data_dir", "auth", "audit", "tls", "limits")
+
+
+def _keys(section: type[BaseModel], before: str = "") -> Iterator[tuple[str, object]]:
+    for name, field in section.model_fields.items():
+        key = before + (field.alias or name)
+        inner, below = _section_of(field.annotation)
+        if not below:  # `servers` and `tools` are mappings of names, which have no key themselves
+            yield key, ... if field.is_required() else field.default
+        elif inner is not None:
+            yield key, field.default
+        if inner is not None:
+            yield from _keys(inner, key + below + ".")
+
+
+def _section_of(annotation: object) -> tuple[type[BaseModel] | None, str]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, ""
+    for part in typing.get_args(annotation):
+        if isinstance(part, type) and issubclass(part, BaseModel):
+            return part, ".NAME" if typing.get_origin(annotation) is dict else ""
+    return None, ""
+
+
+KEYS = dict(_keys(Config))
+
+
+def _plain(default: object) -> object:
+    if isinstance(default, tuple):
+        return [_plain(item) for item in default]
+    if isinstance(default, dict):
+        return {name: _plain(item) for name, item in default.items()}
+    return default
+
+
+def test_every_key_of_the_reader_is_on_the_page_and_no_other() -> None:
+    assert set(TABLE) == set(KEYS)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_the_default_on_the_page_is_the_readers(key: str) -> None:
+    told = TABLE[key]["default"]
+    default = KEYS[key]
+    if default is ...:
+        assert told == "required"
+    elif default is None:
+        assert told == "none"
+    else:
+        assert yaml.safe_load(told.strip("`")) == _plain(default)
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if key != "version"])
+def test_the_page_says_which_keys_a_reload_takes_up(key: str) -> None:
+    expected = "no" if key.split(".", maxsplit=1)[0] in FIXED else "yes"
+    assert TABLE[key]["reload"] == expected
+
+
+@pytest.mark.parametrize("key", [name for name in Config.model_fields if name != "version"])
+def test_a_reload_refuses_exactly_the_keys_that_the_page_says(key: str) -> None:
+    from gateway.wiring import serving
+
+    before = Config.model_construct(None, **dict.fromkeys(Config.model_fields, 0))
+    after = before.model_copy(update={key: 1})
+    if key in FIXED:
+        with pytest.raises(ConfigError):
+            serving._require_same_process(before, after)
+    else:
+        serving._require_same_process(before, after)
+
+
+def test_every_value_of_a_closed_set_is_on_the_page() -> None:
+    for key, words in _closed_sets(Config):
+        told = TABLE[key]["type"]
+        missing = [word for word in words if f"`{word}`" not in told]
+        assert not missing, f"{key}: {missing}"
+
+
+def _closed_sets(section: type[BaseModel], before: str = "") -> Iterator[tuple[str, list[str]]]:
+    schema = section.model_json_schema(by_alias=True)
+    definitions = schema.get("$defs", {})
+    for name, field in section.model_fields.items():
+        key = before + (field.alias or name)
+        inner, below = _section_of(field.annotation)
+        if inner is not None:
+            yield from _closed_sets(inner, key + below + ".")
+            continue
+        found = schema["properties"][field.alias or name]
+        for option in [found, *found.get("anyOf", [])]:
+            resolved = definitions.get(option.get("$ref", "").rpartition("/")[2], option)
+            if "enum" in resolved:
+                yield key, resolved["enum"]
+            elif "const" in resolved:
+                yield key, [str(resolved["const"])]

@@ -1,0 +1,59 @@
+"""docs/policy.md and the policy room name the same things, and its examples compile."""
+
+from pathlib import Path
+
+from gateway.domain.decisions import Duty, Phase, Verdict
+from gateway.domain.flow import Proof
+from gateway.domain.tools import Disposition
+from gateway.pins.tiers import Tier
+from gateway.policy import toolchain, wasm
+from gateway.policy.builtins import BUILTINS
+from gateway.policy.schema import input_schema
+from tests.docs.pages import ROOT, blocks, prose, rows, spans
+
+PAGE = ROOT / "docs" / "policy.md"
+
+
+def first_cells(header: str) -> list[str]:
+    return [row[header].strip("`") for row in rows(PAGE, header)]
+
+
+def test_every_duty_is_told_and_no_other() -> None:
+    assert first_cells("duty") == [duty.value for duty in Duty]
+
+
+def test_every_proof_is_told_strongest_first() -> None:
+    assert first_cells("proof") == [proof.value for proof in Proof]
+
+
+def test_every_tier_of_a_change_is_told() -> None:
+    assert first_cells("tier") == [tier.value for tier in Tier]
+
+
+def test_every_built_in_of_the_engine_is_told() -> None:
+    assert sorted(first_cells("function")) == sorted(BUILTINS)
+
+
+def test_every_member_of_the_question_is_told() -> None:
+    decision = input_schema()["anyOf"][0]
+    assert set(first_cells("member")) == set(decision["properties"]) - {"version"}
+
+
+def test_every_phase_verdict_and_disposition_is_told() -> None:
+    told = set(spans(prose(PAGE)))
+    assert {*Phase, *Disposition} <= told
+    assert all(f'"{verdict}"' in prose(PAGE) for verdict in Verdict)
+
+
+def test_the_bounds_are_the_engines() -> None:
+    millions, mebibytes = wasm.FUEL // 10**6, wasm.MEMORY_BYTES // 1024**2
+    assert f"{millions} million instructions, {mebibytes} MiB" in prose(PAGE)
+    assert ".".join(map(str, toolchain.VERSION)) in prose(PAGE)
+
+
+def test_the_examples_pass_their_own_test(tmp_path: Path) -> None:
+    for number, block in enumerate(blocks(PAGE, "rego")):
+        (tmp_path / f"example_{number}{'_test' if number else ''}.rego").write_text(block)
+    ran = toolchain.find_opa().run("test", str(tmp_path))
+    assert ran.ok, ran.lines
+    assert "PASS: 1/1" in ran.out
