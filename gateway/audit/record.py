@@ -65,19 +65,37 @@ class Entry:
     """The leaf hash of `body`."""
 
 
-def hmac_of(key: bytes, content: Any) -> str:
-    """Return a keyed hash by which equal content can be found again, and by nothing else.
+class KeyedHash:
+    """A keyed hash by which equal content can be found again, and by nothing else.
 
     `h1:` is HMAC-SHA256 over the RFC 8785 form of a JSON value, so spelling does not matter. `b1:`
     is over bytes: those given, or a plain spelling of a value that has no canonical form.
     """
-    if isinstance(content, bytes):
-        return "b1:" + hmac.digest(key, content, "sha256").hex()
-    try:
-        return "h1:" + hmac.digest(key, canonical(content), "sha256").hex()
-    except (ValueError, RecursionError):
-        spelled = json.dumps(_spelled(content), sort_keys=True, separators=(",", ":"))
-        return "b1:" + hmac.digest(key, spelled.encode(), "sha256").hex()
+
+    def __init__(self, key: bytes) -> None:
+        self._keyed = hmac.new(key, digestmod="sha256")
+
+    def of(self, content: Any) -> str:
+        """Return the hash of a JSON value, or of bytes."""
+        if isinstance(content, bytes):
+            return "b1:" + self._hex(content)
+        try:
+            return "h1:" + self._hex(canonical(content))
+        except (ValueError, RecursionError):
+            spelled = json.dumps(_spelled(content), sort_keys=True, separators=(",", ":"))
+            return "b1:" + self._hex(spelled.encode())
+
+    def _hex(self, octets: bytes) -> str:
+        # A copy of the keyed state, unlike the one-shot function, keeps the interpreter for small
+        # content; giving it up would wait for the writer's thread.
+        keyed = self._keyed.copy()
+        keyed.update(octets)
+        return keyed.hexdigest()
+
+
+def hmac_of(key: bytes, content: Any) -> str:
+    """Return `KeyedHash(key).of(content)`, for whoever needs one."""
+    return KeyedHash(key).of(content)
 
 
 class RecordEncoder:
@@ -89,7 +107,7 @@ class RecordEncoder:
 
     def __init__(self, *, log_id: str, hmac_key: bytes, redaction: Redaction) -> None:
         self.log_id = log_id
-        self._key = hmac_key
+        self._hash = KeyedHash(hmac_key)
         self._redaction = redaction
 
     def encode(self, record: AuditRecord) -> Entry:
@@ -115,11 +133,11 @@ class RecordEncoder:
     def _redacted(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         members = dict(fields)
         if "arguments" in members:
-            members["arguments_hmac"] = hmac_of(self._key, members["arguments"])
+            members["arguments_hmac"] = self._hash.of(members["arguments"])
             if self._redaction is not Redaction.CLEAR:
                 del members["arguments"]
         if "result" in members:
-            members["result_hmac"] = hmac_of(self._key, members.pop("result"))
+            members["result_hmac"] = self._hash.of(members.pop("result"))
         return members
 
 

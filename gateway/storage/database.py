@@ -3,6 +3,7 @@
 import secrets
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,10 +31,16 @@ DATABASE = "douane.db"
 CHECKPOINT = "checkpoint"
 """Names of files in the data directory; the second is the newest signed checkpoint."""
 
-_INSERT = (
-    f"INSERT INTO audit (leaf_index, {', '.join(COLUMNS)}, leaf_hash, body)"  # noqa: S608 - fixed
-    f" VALUES ({', '.join('?' * (len(COLUMNS) + 3))})"
-)
+_ROW = f"({', '.join('?' * (len(COLUMNS) + 3))})"
+_ROWS_AT_ONCE = 64
+"""Rows of one statement. Each statement gives up the interpreter and waits for it again, which
+costs more than the insert."""
+
+
+@cache
+def _insert_of(rows: int) -> str:
+    names = f"leaf_index, {', '.join(COLUMNS)}, leaf_hash, body"
+    return f"INSERT INTO audit ({names}) VALUES {', '.join([_ROW] * rows)}"  # noqa: S608 - fixed
 
 
 class FileMoved(OSError):
@@ -149,13 +156,12 @@ class Database:
     def _insert(self, entries: Sequence[Entry]) -> TiledTree:
         first = self.tree.size
         tree, tiles = self.tree.extend([entry.leaf for entry in entries])
-        self._connection.executemany(
-            _INSERT,
-            [
-                (index, *entry.columns, entry.leaf, entry.body.decode())
-                for index, entry in enumerate(entries, first)
-            ],
-        )
+        for start in range(0, len(entries), _ROWS_AT_ONCE):
+            part = entries[start : start + _ROWS_AT_ONCE]
+            row: list[Any] = []
+            for index, entry in enumerate(part, first + start):
+                row += (index, *entry.columns, entry.leaf, entry.body.decode())
+            self._connection.execute(_insert_of(len(part)), row)
         if tiles:
             self._connection.executemany(
                 "INSERT INTO tiles (tile, root) VALUES (?, ?)",

@@ -183,7 +183,7 @@ class AuditReader:
         return dict(rows.fetchall())
 
 
-# An intent and its outcome share their decision_id.
+# An intent and its outcome share their decision_id; that of a list is recorded as one.
 _OUTCOME_UNKNOWN = (
     "kind = 'intent' AND (decision_id IS NULL OR decision_id NOT IN"
     " (SELECT decision_id FROM audit WHERE kind IN ('outcome', 'list')"

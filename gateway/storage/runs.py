@@ -26,7 +26,7 @@ class RunNames:
     """Names runs so that a name tells nothing about whose it is, and cannot be made up."""
 
     def __init__(self, key: bytes) -> None:
-        self._key = key
+        self._keyed = hmac.new(key, digestmod="sha256")
 
     def of_grant(self, principal: Principal) -> RunId:
         """Name the run that is everything this principal does."""
@@ -40,7 +40,9 @@ class RunNames:
         # Lengths keep ("a", "bc") and ("ab", "c") apart.
         octets = [part.encode("utf-8", "surrogatepass") for part in ("run", *parts)]
         message = b"".join(len(part).to_bytes(8, "big") + part for part in octets)
-        return RunId("r_" + hmac.digest(self._key, message, "sha256").hex()[:_ID_CHARACTERS])
+        keyed = self._keyed.copy()
+        keyed.update(message)
+        return RunId("r_" + keyed.hexdigest()[:_ID_CHARACTERS])
 
 
 def whole(grant: RunId) -> Run:

@@ -16,8 +16,8 @@ from gateway.storage.database import CommitUnknown, Database, Job, JobOutcome
 T = TypeVar("T")
 
 _LARGEST_BATCH = 1024
-_SIGN_AFTER_RECORDS = 1000
 _SIGN_AFTER_S = 1.0
+_ENDED = "the writer has ended"
 _NOT_RECORDED = "the audit log cannot record this now"
 
 
@@ -72,6 +72,8 @@ class Writer:
         self._queue: deque[_Item] = deque()
         self._wake = threading.Condition()
         self._closing = False
+        self._ended = False
+        self._submitted: list[_Item] = []
         self._waiting: deque[_Item] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._unsigned_since: float | None = None
@@ -115,6 +117,7 @@ class Writer:
 
     async def close(self) -> None:
         """Write what is waiting, sign the log and close it."""
+        self._hand_over()
         with self._wake:
             self._closing = True
             self._wake.notify()
@@ -125,23 +128,34 @@ class Writer:
     @property
     def depth(self) -> int:
         """How many writes wait for the thread."""
-        return len(self._queue)
+        return len(self._queue) + len(self._submitted)
 
     def _expiry(self) -> float:
         return self._loop.time() + self._deadline_s
 
     def _submit(self, item: _Item) -> None:
-        with self._wake:
-            if self._closing:
-                raise AuditUnavailable(_NOT_RECORDED, detail="the log is closed")
-            if len(self._queue) >= self._capacity:
-                raise AuditUnavailable(_NOT_RECORDED, detail="too many records wait")
-            self._queue.append(item)
-            self._wake.notify()
+        if self._closing:
+            raise AuditUnavailable(_NOT_RECORDED, detail="the log is closed")
+        if self.depth >= self._capacity:
+            raise AuditUnavailable(_NOT_RECORDED, detail="too many records wait")
+        if not self._submitted:
+            # Whatever else this turn of the event loop submits wakes the thread with it, once.
+            self._loop.call_soon(self._hand_over)
+        self._submitted.append(item)
         self._waiting.append(item)
         if self._timer is None:
             # One timer serves all: whoever came first expires first.
             self._timer = self._loop.call_at(item.expires, self._expire)
+
+    def _hand_over(self) -> None:
+        submitted, self._submitted = self._submitted, []
+        with self._wake:
+            ended = self._ended
+            if not ended:
+                self._queue.extend(submitted)
+                self._wake.notify()
+        if ended and submitted:
+            self._settle(submitted, 0, _ENDED)
 
     def _expire(self) -> None:
         self._timer, now = None, self._loop.time()
@@ -184,7 +198,7 @@ class Writer:
             while (batch := self._next_batch()) is not None:
                 if batch:
                     self._write(batch)
-                if self._database is not None and self._signing_is_due(self._database):
+                if self._database is not None and self._signing_is_due():
                     self._sign(self._database)
             if self._database is not None:
                 self._sign(self._database)
@@ -194,11 +208,11 @@ class Writer:
     def _end(self) -> None:
         """Refuse what still waits: whatever ended the thread, nothing hangs."""
         with self._wake:
-            self._closing = True
+            self._closing = self._ended = True
             left = list(self._queue)
             self._queue.clear()
         if left:
-            self._tell(left, 0, "the writer has ended")
+            self._tell(left, 0, _ENDED)
         if self._database is not None:
             self._database.close()
 
@@ -261,13 +275,10 @@ class Writer:
             self._unsigned_since = time.monotonic()
         return first
 
-    def _signing_is_due(self, database: Database) -> bool:
+    def _signing_is_due(self) -> bool:
         if self._unsigned_since is None:
             return False
-        return (
-            database.tree.size - database.signed_size >= _SIGN_AFTER_RECORDS
-            or time.monotonic() - self._unsigned_since >= _SIGN_AFTER_S
-        )
+        return time.monotonic() - self._unsigned_since >= _SIGN_AFTER_S
 
     def _sign(self, database: Database) -> None:
         """Sign what is new; if that fails, it is tried again with the next records."""

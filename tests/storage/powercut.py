@@ -287,9 +287,9 @@ class _Disk:
             content = files.setdefault(name, bytearray())
             for operation in waiting if cached else ():
                 luck = dice.random()
-                if luck < 0.4:  # noqa: PLR2004 - two of five are lost, one of five is torn
+                if luck < 0.4:
                     continue
-                _apply(content, operation, dice if luck < 0.6 else None)  # noqa: PLR2004
+                _apply(content, operation, dice if luck < 0.6 else None)
         return {name: bytes(content) for name, content in files.items()}
 
 
@@ -302,7 +302,7 @@ def _apply(content: bytearray, operation: Operation, dice: random.Random | None 
         _put(content, operation.offset, operation.data)
         return
     for start in range(0, len(operation.data), _SECTOR_BYTES):
-        if dice.random() < 0.5:  # noqa: PLR2004 - as likely as not
+        if dice.random() < 0.5:
             _put(content, operation.offset + start, operation.data[start : start + _SECTOR_BYTES])
 
 
