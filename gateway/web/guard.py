@@ -15,6 +15,7 @@ class Refused:
     status: int
     code: str
     text: str
+    retry_after_s: int = 0
 
 
 @value

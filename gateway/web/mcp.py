@@ -12,7 +12,8 @@ from starlette.types import Receive, Scope, Send
 from gateway.domain.calls import Call, CallId, Form, Message, Reply
 from gateway.domain.identity import BearerToken, Credential
 from gateway.domain.tools import Profile, UpstreamId
-from gateway.errors import ProtocolError
+from gateway.errors import ProtocolError, Unauthenticated
+from gateway.oauth.limits import FailedSignIns
 from gateway.web.carrier import Carrier
 from gateway.web.guard import Guard, Refused
 from gateway.web.metrics import Metrics
@@ -26,6 +27,8 @@ _QUICK_S = 0.05
 _BODY_S = 30.0
 """How long a request's body may take to arrive."""
 _TOO_LARGE = Refused(status=413, code="too_large", text="the body is too large")
+_FAILURES = frozenset({Unauthenticated.code, ProtocolError.code})
+"""Refusals of requests that nobody answers for."""
 _CLOSING = frozenset({408, 413})
 """After these the rest of the body may still be on its way, so the connection cannot be kept."""
 
@@ -47,7 +50,11 @@ class McpEndpoint:
         metrics: Metrics,
         client_address: Callable[[Scope], str],
         new_id: Callable[[], str],
+        most_failures: int = 300,
     ) -> None:
+        """`most_failures` is how many unreadable or unauthenticated requests one address has a
+        minute; beyond them it is refused unread, so that it cannot fill the audit log.
+        """
         self._carrier = carrier
         self._servers = servers
         self._guard = guard
@@ -55,10 +62,15 @@ class McpEndpoint:
         self._metrics = metrics
         self._client_address = client_address
         self._new_id = new_id
+        self._failures = FailedSignIns(allowed=most_failures)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
-        refused = self._guard.check(scope["headers"]) or self._misdirected(scope)
+        refused = (
+            self._guard.check(scope["headers"])
+            or self._misdirected(scope)
+            or self._throttled(self._client_address(scope))
+        )
         if refused is not None:
             self._metrics.refusals.labels(refused.code).inc()
             await _plain(send, refused)
@@ -80,6 +92,13 @@ class McpEndpoint:
         if scope["method"] not in ("POST", "GET", "DELETE"):
             return Refused(status=405, code="method", text="use POST, GET or DELETE")
         return None
+
+    def _throttled(self, address: str) -> Refused | None:
+        wait_s = self._failures.wait_s(address, asyncio.get_running_loop().time())
+        if not wait_s:
+            return None
+        text = f"too many refused requests from this address; wait {wait_s} seconds"
+        return Refused(status=429, code="throttled", text=text, retry_after_s=wait_s)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | Refused:
         if scope["method"] != "POST":
@@ -114,6 +133,9 @@ class McpEndpoint:
         watch = _Watch(receive)
         try:
             reply = await self._reply(scope, headers, body)
+            if reply.code in _FAILURES:
+                now = asyncio.get_running_loop().time()
+                self._failures.note(self._client_address(scope), now)
             if isinstance(reply.body, bytes):
                 await _whole(send, reply, reply.body)
             else:
@@ -250,6 +272,8 @@ async def _plain(send: Send, refused: Refused) -> None:
         (b"content-type", b"text/plain; charset=utf-8"),
         (b"content-length", str(len(body)).encode()),
     ]
+    if refused.retry_after_s:
+        headers.append((b"retry-after", str(refused.retry_after_s).encode()))
     if refused.status in _CLOSING:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from gateway.ports import PolicyEngine
 from gateway.storage.store import Store
 from gateway.web.admin import admin_app
 from gateway.web.app import PublicApp
+from gateway.web.connections import BoundedConnection, Bounds, bounded_by
 from gateway.web.door import admin_door
 from gateway.web.guard import guard_for
 from gateway.web.mcp import McpEndpoint
@@ -42,6 +44,8 @@ logger = logging.getLogger(__name__)
 _FIRST_CRAWL_S = 10.0
 _DRAIN_S = 25
 _BACKLOG = 2048
+_MOST_CONNECTIONS = 10_000
+_MOST_ADMIN_CONNECTIONS = 100
 
 
 async def serve_until_told(config: Config, path: Path) -> None:
@@ -57,8 +61,8 @@ async def serve_until_told(config: Config, path: Path) -> None:
         store = await stack.enter_async_context(open_store(config))
         gateway = _Gateway(config, path, store)
         await stack.enter_async_context(gateway.running())
-        front = _Server(_settings(gateway.serve, config))
-        back = _Server(_settings(gateway.admin_app(), None))
+        front = _Server(_settings(gateway.serve, gateway.connections, config))
+        back = _Server(_settings(gateway.admin_app(), _admin_connections(), None))
         await gateway.record("started", f"process {os.getpid()}")
         try:
             async with asyncio.TaskGroup() as group:
@@ -163,6 +167,16 @@ class _Gateway:
             new_id=new_id,
         )
         return PublicApp(mcp=mcp, oauth=oauth, guard=guard, client_address=address)
+
+    @property
+    def connections(self) -> type[BoundedConnection]:
+        """How connections of the public listener behave."""
+        # The other half of the descriptors is for upstreams, the log and the policy.
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        unlimited = descriptors == resource.RLIM_INFINITY
+        most = _MOST_CONNECTIONS if unlimited else min(_MOST_CONNECTIONS, descriptors // 2)
+        refusals = self._metrics.refusals
+        return bounded_by(Bounds(connections=most), lambda code: refusals.labels(code).inc())
 
     def admin_app(self) -> Starlette:
         """Return the application of the admin listener."""
@@ -277,12 +291,18 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _settings(app: Any, config: Config | None) -> uvicorn.Config:
+def _admin_connections() -> type[BoundedConnection]:
+    return bounded_by(Bounds(connections=_MOST_ADMIN_CONNECTIONS))
+
+
+def _settings(
+    app: Any, connections: type[BoundedConnection], config: Config | None
+) -> uvicorn.Config:
     tls = None if config is None else config.tls
     return uvicorn.Config(
         app,
         interface="asgi3",
-        http="httptools",
+        http=connections,
         loop="none",
         ws="none",
         lifespan="off",

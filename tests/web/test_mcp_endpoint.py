@@ -9,6 +9,7 @@ import pytest
 
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.tools import Profile
+from gateway.oauth.limits import FailedSignIns
 from gateway.web import mcp
 from gateway.web.guard import guard_for
 from gateway.web.mcp import McpEndpoint
@@ -101,24 +102,24 @@ async def test_a_body_may_come_in_pieces(site):
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "headers", "status", "code"),
+    ("request_line", "headers", "status", "code"),
     [
-        ("POST", PATH, [(b"host", b"evil.example")], 421, "host"),
-        ("POST", PATH, [HOST, (b"origin", b"https://evil.example")], 403, "origin"),
-        ("POST", PATH, [HOST, (b"content-length", b"1025")], 413, "too_large"),
-        ("POST", PATH, [HOST, (b"content-encoding", b"gzip")], 415, "encoding"),
-        ("POST", "/mcp/other", [HOST], 404, "no_endpoint"),
-        ("POST", "/mcp/", [HOST], 404, "no_endpoint"),
-        ("POST", "/mcp/mail/", [HOST], 404, "no_endpoint"),
-        ("PUT", PATH, [HOST], 405, "method"),
-        ("HEAD", PATH, [HOST], 405, "method"),
-        ("OPTIONS", PATH, [HOST], 405, "method"),
+        ("POST /mcp/mail", [(b"host", b"evil.example")], 421, "host"),
+        ("POST /mcp/mail", [HOST, (b"origin", b"https://evil.example")], 403, "origin"),
+        ("POST /mcp/mail", [HOST, (b"content-length", b"1025")], 413, "too_large"),
+        ("POST /mcp/mail", [HOST, (b"content-encoding", b"gzip")], 415, "encoding"),
+        ("POST /mcp/other", [HOST], 404, "no_endpoint"),
+        ("POST /mcp/", [HOST], 404, "no_endpoint"),
+        ("POST /mcp/mail/", [HOST], 404, "no_endpoint"),
+        ("PUT /mcp/mail", [HOST], 405, "method"),
+        ("HEAD /mcp/mail", [HOST], 405, "method"),
+        ("OPTIONS /mcp/mail", [HOST], 405, "method"),
     ],
 )
 async def test_a_request_that_is_not_for_us_is_refused_unread(
-    site, method, path, headers, status, code
+    site, request_line, headers, status, code
 ):
-    answer = await ask(site.app, method, path, [*headers, ALICE, JSON], CALL)
+    answer = await ask(site.app, *request_line.split(), [*headers, ALICE, JSON], CALL)
     assert (answer.status, answer.received) == (status, 0)
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     assert answer.headers["content-length"] == str(len(answer.body))
@@ -344,3 +345,15 @@ async def test_what_else_a_client_sends_meanwhile_is_not_its_farewell(site, monk
     exchange._left = [b"", b""]
     await task
     assert exchange.status == 200
+
+
+async def test_an_address_that_only_gets_refusals_is_refused_unread(site: Site) -> None:
+    site.app._failures = FailedSignIns(allowed=2)
+    for _ in range(2):
+        answer = await ask(site.app, "POST", PATH, (HOST, JSON), CALL)
+        assert answer.status == 401
+    records = len(site.house.audit.records)
+    answer = await site.post()
+    assert (answer.status, dict(answer.headers)["retry-after"]) == (429, "60")
+    assert len(site.house.audit.records) == records
+    assert site.house.server.saw == []

@@ -376,6 +376,13 @@ def test_a_get_opens_the_stream_of_its_session():
     )
 
 
+def test_a_stream_is_resumed_in_its_session_only():
+    with pytest.raises(ProtocolError, match="session") as caught:
+        read_get(headers(mcp_protocol_version=LEGACY, last_event_id="9"))
+    assert caught.value.status == 400
+    assert read_get(headers(mcp_protocol_version=LEGACY)).session is None
+
+
 def test_a_delete_names_the_session_it_ends():
     found = read_delete(headers(mcp_session_id="s.1"))
     assert (found.message.form, found.message.method, found.session) == (Form.END, "DELETE", "s.1")

@@ -1,0 +1,150 @@
+"""What one connection may cost: how many there are, and how long each may take to say something."""
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum
+from typing import ClassVar
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from gateway.domain._value import value
+from gateway.web.guard import Refused
+
+_CONNECTIONS = "connections"
+"""How the counter calls a connection beyond the bound; nothing is said to it."""
+_SLOW_READER = "slow_reader"
+_SLOW_HEAD = Refused(status=408, code="slow_head", text="the request took too long")
+_LARGE_HEAD = Refused(status=431, code="large_head", text="the request's head is too large")
+
+
+@value
+class Bounds:
+    """Of one listener. None of them can be switched off."""
+
+    connections: int
+    """Open at once; one more is closed before it has said anything."""
+    head_s: float = 10.0
+    """From a connection's first moment, or a request's first byte, to the end of its head."""
+    body_s: float = 45.0
+    """From there to the request's last byte. An endpoint that answers with 408 is quicker."""
+    head_bytes: int = 64 * 1024
+    """Of a head that does not arrive at once; one that does may be as large as one read."""
+    stall_s: float = 60.0
+    """How long a client may leave what was sent to it unread."""
+
+
+class _Part(Enum):
+    HEAD = "head"
+    BODY = "body"
+    NOTHING = "nothing"
+    """The request is whole; the next one has not begun."""
+
+
+class BoundedConnection(HttpToolsProtocol):
+    """Uvicorn's connection, which by itself waits for ever for a head, a body or a reader.
+
+    Between a response and the next request uvicorn's own keep-alive limit holds.
+    """
+
+    bounds: ClassVar[Bounds]
+    count: ClassVar[Callable[[str], None]]
+    """Counts what is refused, by code."""
+
+    _part = _Part.HEAD
+    _head_bytes = 0
+    _arrival: asyncio.TimerHandle | None = None
+    _reader: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > self.bounds.connections:
+            type(self).count(_CONNECTIONS)
+            transport.abort()
+        else:
+            self._arrival = self.loop.call_later(self.bounds.head_s, self._too_slow)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._arrived()
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        # What came after a whole request and began no other one is not the request's answer.
+        if self._part is _Part.NOTHING and not self.cycle.response_complete:
+            return
+        if self._part is not _Part.BODY:
+            self._head_bytes += len(data)
+            if self._head_bytes > self.bounds.head_bytes:
+                self._end(_LARGE_HEAD)
+                return
+        if self._arrival is None:
+            waiting_for_body = self._part is _Part.BODY
+            limit_s = self.bounds.body_s if waiting_for_body else self.bounds.head_s
+            self._arrival = self.loop.call_later(limit_s, self._too_slow)
+
+    def on_message_begin(self) -> None:
+        self._part = _Part.HEAD
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._part = _Part.BODY
+        self._arrived()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._part = _Part.NOTHING
+        self._arrived()
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        self._reader = self.loop.call_later(self.bounds.stall_s, self._unread)
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._reader is not None:
+            self._reader.cancel()
+            self._reader = None
+        super().resume_writing()
+
+    def _arrived(self) -> None:
+        """Note that a part of the request is there; the next one has its own time."""
+        self._head_bytes = 0
+        if self._arrival is not None:
+            self._arrival.cancel()
+            self._arrival = None
+
+    def _too_slow(self) -> None:
+        self._arrival = None
+        if self._part is _Part.HEAD and self._head_bytes:
+            self._end(_SLOW_HEAD)
+        else:
+            # Nothing came at all, or an endpoint still waits for the body: it learns from the close.
+            self.transport.close()
+
+    def _unread(self) -> None:
+        type(self).count(_SLOW_READER)
+        self.transport.abort()
+
+    def _end(self, refused: Refused) -> None:
+        type(self).count(refused.code)
+        if not self.transport.is_closing():
+            text = refused.text.encode() + b"\n"
+            head = (
+                f"HTTP/1.1 {refused.status} \r\ncontent-type: text/plain; charset=utf-8\r\n"
+                f"content-length: {len(text)}\r\nconnection: close\r\n\r\n"
+            )
+            self.transport.write(head.encode() + text)
+            self.transport.close()
+
+
+def bounded_by(
+    bounds: Bounds, count: Callable[[str], None] = lambda _: None
+) -> type[BoundedConnection]:
+    """Return the class of a listener's connections; `count` is called with each refusal's code."""
+
+    class Configured(BoundedConnection):
+        pass
+
+    Configured.bounds, Configured.count = bounds, staticmethod(count)
+    return Configured

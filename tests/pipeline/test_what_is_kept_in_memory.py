@@ -1,0 +1,102 @@
+"""Buckets, provenance and conversations: what is counted, and that all of it is bounded."""
+
+import pytest
+
+from gateway.domain.flow import RunId
+from gateway.errors import ProtocolError, RateLimited
+from gateway.pipeline import conversations, limits, memory
+from gateway.pipeline.conversations import Conversations
+from gateway.pipeline.limits import CallLimits
+from gateway.pipeline.memory import ProvenanceMemory
+from tests.pipeline.house import House
+
+
+class Hand:
+    """A clock that moves only when told to."""
+
+    now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def taken(bucket: CallLimits, key: str = "alice", most: int = 100) -> int:
+    """Return how many calls the bucket gives right now."""
+    for count in range(most):
+        try:
+            bucket.take(key)
+        except RateLimited:
+            return count
+    return most
+
+
+def test_a_bucket_holds_a_minutes_calls_fills_evenly_and_never_overflows():
+    clock = Hand()
+    bucket = CallLimits(calls_per_minute=6, clock=clock)
+    assert taken(bucket) == 6
+    clock.now += 20
+    assert taken(bucket) == 2
+    clock.now += 24 * 3600
+    assert taken(bucket) == 6
+
+
+def test_a_clock_that_jumps_back_fills_nothing_and_takes_nothing():
+    clock = Hand()
+    bucket = CallLimits(calls_per_minute=6, clock=clock)
+    bucket.take("alice")
+    clock.now -= 3600
+    assert taken(bucket) == 5
+
+
+def test_each_key_has_a_bucket_of_its_own():
+    bucket = CallLimits(calls_per_minute=2, clock=Hand())
+    assert (taken(bucket, "alice"), taken(bucket, "bob")) == (2, 2)
+
+
+def test_the_bucket_used_last_is_kept(monkeypatch):
+    monkeypatch.setattr(limits, "_MOST_BUCKETS", 2)
+    bucket = CallLimits(calls_per_minute=1, clock=Hand())
+    for key in ("alice", "bob", "carol"):
+        bucket.take(key)
+    assert len(bucket._buckets) == 2
+    assert (taken(bucket, "carol"), taken(bucket, "alice")) == (0, 1)
+
+
+def test_the_provenance_of_the_runs_used_last_is_kept(monkeypatch):
+    monkeypatch.setattr(memory, "_MOST_RUNS", 2)
+    kept = ProvenanceMemory()
+    first, second = kept.of(RunId("r1")), kept.of(RunId("r2"))
+    assert kept.of(RunId("r1")) is first
+    kept.of(RunId("r3"))
+    assert kept.of(RunId("r1")) is first
+    assert kept.of(RunId("r2")) is not second
+
+
+async def test_ids_of_another_type_or_session_answer_nothing():
+    house = House()
+    await house.approve_all()
+    await house.handle(house.call())
+    permit = house.server.saw[0]
+    open_ = Conversations()
+    open_.ask(permit, 1)
+    for id_ in ("1", 2, None):
+        with pytest.raises(ProtocolError):
+            open_.require_asked(house.request("", id_=id_), None)
+    with pytest.raises(ProtocolError):
+        open_.require_asked(house.request("", id_=1), "other")
+    open_.require_asked(house.request("", id_=1), None)
+    with pytest.raises(ProtocolError):
+        open_.require_asked(house.request("", id_=1), None)
+
+
+async def test_open_questions_are_bounded_and_the_oldest_is_refused(monkeypatch):
+    monkeypatch.setattr(conversations, "_MOST", 2)
+    house = House()
+    await house.approve_all()
+    await house.handle(house.call())
+    open_ = Conversations()
+    for id_ in (1, 2, 3):
+        open_.ask(house.server.saw[0], id_)
+    with pytest.raises(ProtocolError):
+        open_.require_asked(house.request("", id_=1), None)
+    open_.require_asked(house.request("", id_=3), None)

@@ -1,0 +1,236 @@
+"""A connection that says nothing, too slowly or without end costs little, and ends."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+
+from gateway.web.connections import Bounds, bounded_by
+from tests.servers.process import free_port
+
+BOUNDS = Bounds(connections=3, head_s=0.3, body_s=0.4, head_bytes=2000, stall_s=0.3)
+GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n"
+SIZES = {"/large": 4_000_000, "/huge": 64_000_000}
+"""Of answers, in bytes; the second does not fit into any buffer on the way."""
+
+
+@dataclass
+class Listener:
+    port: int
+    refused: list[str] = field(default_factory=list)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once an application was told that its caller is gone."""
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator["Client"]:
+        """Connect, and hang up at the end."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1024)
+        try:
+            yield Client(reader=reader, writer=writer)
+        finally:
+            writer.transport.abort()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    async def app(self, scope: Any, receive: Any, send: Any) -> None:
+        """Wait for the whole body, then answer; `/large` and `/huge` answer a lot, `/slow` late."""
+        while (message := await receive()).get("more_body"):
+            pass
+        if message["type"] == "http.disconnect":
+            self.ended.set()
+            return
+        if scope["path"] == "/slow":
+            await asyncio.sleep(2 * BOUNDS.head_s)
+        body = b"x" * SIZES.get(scope["path"], 2)
+        length = str(len(body)).encode()
+        headers = [(b"content-length", length)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        for start in range(0, len(body), 65536):
+            more = start + 65536 < len(body)
+            piece = body[start : start + 65536]
+            await send({"type": "http.response.body", "body": piece, "more_body": more})
+        if (await receive())["type"] == "http.disconnect":
+            self.ended.set()
+
+
+@dataclass(kw_only=True)
+class Client:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def ask(self, octets: bytes) -> int:
+        """Send a request, and return the status of the answer, which is read to its end."""
+        self.writer.write(octets)
+        found = await self.status()
+        assert await self.reader.readexactly(2) == b"xx"
+        return found
+
+    async def status(self) -> int:
+        """Read one answer's head, and return its status; 0 if the connection ends before."""
+        async with asyncio.timeout(5):
+            try:
+                line = await self.reader.readline()
+                while line and (await self.reader.readline()).strip():
+                    pass
+            except ConnectionResetError:
+                return 0
+            return int(line[9:12]) if line else 0
+
+    async def ends(self) -> None:
+        """Return once nothing more comes."""
+        async with asyncio.timeout(5):
+            with suppress(ConnectionResetError):
+                while await self.reader.read(65536):
+                    pass
+
+    @asynccontextmanager
+    async def dripping(self, octets: bytes) -> AsyncIterator[None]:
+        """Send a byte now and then, all the while."""
+
+        async def drip() -> None:
+            for octet in octets * 1000:
+                self.writer.write(bytes([octet]))
+                await asyncio.sleep(0.02)
+
+        task = asyncio.create_task(drip())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+class Quiet(uvicorn.Server):
+    """Leaves the signals of the tests' process alone."""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        serving = asyncio.create_task(self._serve())
+        while not self.started:
+            await asyncio.sleep(0.005)
+        try:
+            yield
+        finally:
+            self.should_exit = True
+            await serving
+
+
+@asynccontextmanager
+async def listening(bounds: Bounds = BOUNDS) -> AsyncIterator[Listener]:
+    listener = Listener(port=free_port())
+    config = uvicorn.Config(
+        listener.app,
+        port=listener.port,
+        http=bounded_by(bounds, listener.refused.append),
+        lifespan="off",
+        interface="asgi3",
+        ws="none",
+        log_config=None,
+        timeout_graceful_shutdown=1,
+    )
+    async with Quiet(config).running():
+        yield listener
+
+
+async def test_a_connection_is_kept_between_requests():
+    async with listening() as at, at.client() as client:
+        for octets in (GET, POST + b"0123456789", GET):
+            assert await client.ask(octets) == 200
+            await asyncio.sleep(2 * BOUNDS.head_s)
+        assert at.refused == []
+
+
+async def test_an_answer_may_take_its_time():
+    async with listening() as at, at.client() as client:
+        assert await client.ask(GET.replace(b"/", b"/slow", 1)) == 200
+        assert at.refused == []
+
+
+async def test_a_body_may_take_its_time_within_its_limit():
+    async with listening() as at, at.client() as client:
+        client.writer.write(POST + b"01234")
+        await asyncio.sleep(0.8 * BOUNDS.body_s)
+        assert await client.ask(b"56789") == 200
+        await asyncio.sleep(2 * BOUNDS.body_s)
+        assert await client.ask(GET) == 200
+
+
+async def test_a_connection_that_says_nothing_is_closed():
+    async with listening() as at, at.client() as client:
+        assert await client.status() == 0
+        assert at.refused == []
+
+
+async def test_a_head_that_drips_is_refused():
+    async with listening() as at, at.client() as client:
+        async with client.dripping(b"GET / HTTP/1.1\r\nx: " + b"y" * 1000):
+            assert await client.status() == 408
+        assert at.refused == ["slow_head"]
+
+
+async def test_the_next_head_is_held_to_the_same_time():
+    async with listening() as at, at.client() as client:
+        assert await client.ask(GET) == 200
+        async with client.dripping(GET[:-2] + b"x: " + b"y" * 1000):
+            assert await client.status() == 408
+        assert at.refused == ["slow_head"]
+
+
+async def test_line_breaks_between_requests_do_not_keep_a_connection():
+    async with listening() as at, at.client() as client:
+        assert await client.ask(GET) == 200
+        async with client.dripping(b"\r\n"):
+            await client.ends()
+
+
+async def test_a_head_without_end_is_refused():
+    async with listening() as at, at.client() as client:
+        client.writer.write(b"GET / HTTP/1.1\r\nx: " + b"y" * 1500)
+        await asyncio.sleep(0.05)
+        client.writer.write(b"y" * 1500)
+        assert await client.status() == 431
+        assert at.refused == ["large_head"]
+
+
+async def test_an_application_that_waits_for_a_body_learns_that_none_will_come():
+    async with listening() as at, at.client() as client:
+        client.writer.write(POST + b"01234")
+        await client.ends()
+        await asyncio.wait_for(at.ended.wait(), 5)
+
+
+async def test_a_client_that_does_not_read_is_cut_off():
+    async with listening() as at, at.client() as client:
+        client.writer.write(GET.replace(b"/", b"/huge", 1))
+        await asyncio.wait_for(at.ended.wait(), 10)
+        assert at.refused == ["slow_reader"]
+
+
+async def test_a_client_that_reads_slowly_gets_everything():
+    async with listening() as at, at.client() as client:
+        client.writer.write(GET.replace(b"/", b"/large", 1))
+        assert await client.status() == 200
+        taken = 0
+        while taken < SIZES["/large"]:
+            taken += len(await client.reader.read(65536))
+            await asyncio.sleep(0.01)
+        assert at.refused == []
+
+
+async def test_one_connection_too_many_is_closed_and_the_others_work():
+    async with listening() as at:
+        async with AsyncExitStack() as stack:
+            clients = [
+                await stack.enter_async_context(at.client()) for _ in range(BOUNDS.connections)
+            ]
+            assert [await client.ask(GET) for client in clients] == [200] * BOUNDS.connections
+            async with at.client() as refused:
+                assert await refused.status() == 0
+            assert at.refused == ["connections"]
+            assert [await client.ask(GET) for client in clients] == [200] * BOUNDS.connections
+        async with at.client() as client:
+            assert await client.ask(GET) == 200
