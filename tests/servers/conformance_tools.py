@@ -89,6 +89,8 @@ async def reports_progress(context: Context, params: Params) -> Result:
 
 async def closes_its_stream(context: Context, params: Params) -> Result:
     """Cut the answer's stream in the middle, so that the client has to come back for the rest."""
+    # The head of the answer has to be out: with nothing sent there is nothing to come back for.
+    await asyncio.sleep(2 * PAUSE_S)
     if context.close_sse_stream is not None:
         await context.close_sse_stream()
     await asyncio.sleep(2 * PAUSE_S)

@@ -32,6 +32,7 @@ class RunningServer:
     origin: str
     log: Path
     """What it printed; kept where the caller asked for it."""
+    pid: int
 
 
 def free_port() -> int:
@@ -45,7 +46,7 @@ def everything(logs: Path, *, port: int | None = None) -> Iterator[RunningServer
     """Run the reference server with every feature of the legacy revisions."""
     port = port or free_port()
     command = ["node", "-r", str(HERE / "loopback.cjs"), str(EVERYTHING), "streamableHttp"]
-    with _running(command, {"PORT": str(port)}, port, logs / f"everything-{port}.log") as server:
+    with running(command, {"PORT": str(port)}, port, logs / f"everything-{port}.log") as server:
         yield server
 
 
@@ -54,7 +55,7 @@ def notes(logs: Path, *, port: int | None = None) -> Iterator[RunningServer]:
     """Run the notes server, which speaks both families of revisions."""
     port = port or free_port()
     command = [sys.executable, "-m", "tests.servers.notes", "--port", str(port)]
-    with _running(command, {}, port, logs / f"notes-{port}.log") as server:
+    with running(command, {}, port, logs / f"notes-{port}.log") as server:
         yield server
 
 
@@ -65,7 +66,7 @@ def filesystem(logs: Path, folder: Path, *, port: int | None = None) -> Iterator
     command = ["node", "-r", str(HERE / "loopback.cjs"), str(SUPERGATEWAY)]
     command += ["--stdio", shlex.join(["node", str(FILESYSTEM), str(folder)])]
     command += ["--outputTransport", "streamableHttp", "--stateful", "--port", str(port)]
-    with _running(command, {}, port, logs / f"filesystem-{port}.log") as server:
+    with running(command, {}, port, logs / f"filesystem-{port}.log") as server:
         yield server
 
 
@@ -74,14 +75,20 @@ def conformance(logs: Path, *, port: int | None = None) -> Iterator[RunningServe
     """Run the server that the public conformance suite finds everything in."""
     port = port or free_port()
     command = [sys.executable, "-m", "tests.servers.conformance", "--port", str(port)]
-    with _running(command, {}, port, logs / f"conformance-{port}.log") as server:
+    with running(command, {}, port, logs / f"conformance-{port}.log") as server:
         yield server
 
 
 @contextmanager
-def _running(
+def running(
     command: Sequence[str], environment: Mapping[str, str], port: int, log: Path
 ) -> Iterator[RunningServer]:
+    """Run `command`, which listens on `port` of the loopback, until the context ends.
+
+    Raises:
+        StartFailed: It does not listen within a minute.
+
+    """
     origin = f"http://127.0.0.1:{port}"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -94,7 +101,7 @@ def _running(
         )
         try:
             _wait_until_it_listens(process, port, log)
-            yield RunningServer(url=f"{origin}/mcp", origin=origin, log=log)
+            yield RunningServer(url=f"{origin}/mcp", origin=origin, log=log, pid=process.pid)
         finally:
             _end(process)
 

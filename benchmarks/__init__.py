@@ -1,0 +1,1 @@
+"""Programs that measure the gateway; each writes one report of figures."""

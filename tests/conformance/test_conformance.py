@@ -1,0 +1,35 @@
+"""The public suite finds no difference between a server and the gateway in front of it."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.conformance.report import Pair, judge, proof_of_work
+from benchmarks.conformance.stage import Stage, stage
+from benchmarks.conformance.suite import REVISIONS, Revision
+
+TOTALS = {"2025-11-25": (84, 0), "2026-07-28": (169, 25)}
+"""Checks that the fixture passes and fails; it fails what belongs to tasks, an extension."""
+
+
+@pytest.mark.timeout(240)
+def test_the_suite_judges_the_gateway_as_it_judges_the_server(
+    tmp_path_factory: pytest.TempPathFactory,
+):
+    folder = tmp_path_factory.mktemp("suite")  # short, for the path of a socket ends in it
+    with stage(folder) as on:
+        pairs = [_judged(on, r, folder / r.name) for r in REVISIONS if r.name in TOTALS]
+        figures, failures = proof_of_work(on.gateway)
+    assert [failure for pair in pairs for failure in pair.failures] == []
+    assert {p.revision: (p.direct.passed, p.direct.failed) for p in pairs} == TOTALS
+    assert {p.revision: (p.through.passed, p.through.failed) for p in pairs} == TOTALS
+    assert failures == []
+    assert figures["audit.passed"] > 200
+
+
+def _judged(on: Stage, revision: Revision, folder: Path) -> Pair:
+    """Judge once more where there is a difference: the suite waits for half a second at most, and
+    that a machine is busy with other tests is no difference.
+    """
+    pair = judge(on, revision, folder / "once")
+    return judge(on, revision, folder / "again") if pair.failures else pair
