@@ -34,6 +34,7 @@ demo: setup ## Play the whole story by itself; exits 0 only if every step did wh
 
 .PHONY: test
 test: setup ## Run every test.
+	@PYTHON=$(PYTHON) .ci/system wrk nginx-light
 	$(BIN)/pytest -n 2
 
 .PHONY: check
@@ -60,6 +61,19 @@ sbom: setup ## Write var/sbom.cdx.json: every dependency with its hashes (Cyclon
 .PHONY: conformance-report
 conformance-report: setup ## Run the public MCP conformance suite directly and through Douane.
 	@$(BIN)/python -m benchmarks.conformance.report
+
+ROUNDS ?= 5
+WINDOW ?= 3
+
+.PHONY: bench bench-report
+bench: bench-report
+bench-report: setup ## Measure tools/call through Douane, directly, through nginx and FastMCP's proxy.
+	@PYTHON=$(PYTHON) .ci/system wrk nginx-light
+	@$(BIN)/python -m benchmarks.latency.report --rounds $(ROUNDS) --seconds $(WINDOW)
+
+.PHONY: durability-report
+durability-report: setup ## Kill the gateway under load, and cut the power under its log.
+	@$(BIN)/python -m benchmarks.durability.report
 
 .PHONY: lock
 lock: ## Resolve the dependencies anew into hash-locked files.

@@ -7,7 +7,7 @@ from gateway.domain.identity import Client, Credential, Principal
 from gateway.errors import Unauthenticated
 from gateway.oauth.keys import KeyRing
 from gateway.oauth.resources import Resources
-from gateway.oauth.tokens import AccessToken, verify
+from gateway.oauth.tokens import LEEWAY_S, AccessToken, verify
 from gateway.ports import ClientStore, Clock
 
 
@@ -53,7 +53,8 @@ class TokenGate:
         now = self._clock()
         key = endpoint, sha256(credential.text.encode("utf-8", "surrogatepass")).digest()
         seen = self._seen.get(key)
-        if seen is None:
+        if seen is None or now + LEEWAY_S < seen[1].issued_at:
+            # Not remembered; or the clock has gone back, and its end would be too far away.
             return self._admit(key, self._verified(credential.text, endpoint, now))
         expires_at, token, client, principal = seen
         if now >= expires_at:

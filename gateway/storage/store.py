@@ -1,11 +1,12 @@
 """Everything in one data directory, opened and closed together."""
 
+import sqlite3
 from pathlib import Path
 from typing import Self
 
 from gateway.audit.checkpoint import VerifierKey
 from gateway.audit.record import RecordEncoder, Redaction
-from gateway.errors import ConfigError
+from gateway.errors import AuditUnavailable, ConfigError
 from gateway.ports import Clock
 from gateway.storage.audit_log import SqliteAuditLog
 from gateway.storage.clients import SqliteClientStore
@@ -106,7 +107,23 @@ class Store:
         """Open the audit log for reading; the caller closes it."""
         return AuditReader.open(self.data_dir / DATABASE)
 
+    async def problem(self) -> str:
+        """Return why nothing can be recorded now; empty if an empty write just succeeded.
+
+        That a write failed earlier says nothing about now, and where no call is let through
+        because of it, no other write would ever find out.
+        """
+        try:
+            await self.writer.run(_write_nothing)
+        except AuditUnavailable as error:
+            return self.writer.problem or error.detail
+        return self.writer.problem
+
     async def close(self) -> None:
         """Write what is waiting, sign the log, and let another process have the directory."""
         await self.writer.close()
         self._lock.release()
+
+
+def _write_nothing(_: sqlite3.Connection) -> None:
+    """Leave all to the batch, which counts itself, durably."""

@@ -62,8 +62,8 @@ class Writer:
 
         `reopen` opens it anew after a failure; `capacity` is how many writes may wait.
         """
-        self.problem = ""
-        """Why the last attempt to write failed; empty if it did not."""
+        self._unwritten = ""
+        self._unsigned = ""
         self._database: Database | None = database
         self._reopen = reopen
         self._deadline_s = deadline_s
@@ -124,6 +124,11 @@ class Writer:
         await asyncio.to_thread(self._thread.join)
         if self._timer is not None:
             self._timer.cancel()
+
+    @property
+    def problem(self) -> str:
+        """Why the last attempt to write, or else to sign, failed; empty if neither did."""
+        return self._unwritten or self._unsigned
 
     @property
     def depth(self) -> int:
@@ -242,14 +247,14 @@ class Writer:
             for item in batch:  # one record's id is taken already; the others are innocent
                 self._write([item])
         except (sqlite3.Error, OSError, ConfigError) as error:
-            self.problem = str(error)
-            self._tell(batch, 0, self.problem)
+            self._unwritten = str(error)
+            self._tell(batch, 0, self._unwritten)
         except BaseException as error:  # a fault of our own: it ends the thread, in `_end`
-            self.problem = f"the writer has ended: {error!r}"
-            self._tell(batch, 0, self.problem)
+            self._unwritten = f"the writer has ended: {error!r}"
+            self._tell(batch, 0, self._unwritten)
             raise
         else:
-            self.problem = ""
+            self._unwritten = ""
             self._tell(batch, first, "")
 
     def _commit(self, batch: list[_Item]) -> int:
@@ -288,7 +293,9 @@ class Writer:
         try:
             database.sign()
         except (sqlite3.Error, OSError, ConfigError) as error:
-            self.problem = f"no checkpoint could be signed: {error}"
+            self._unsigned = f"no checkpoint could be signed: {error}"
+        else:
+            self._unsigned = ""
 
     def _tell(self, batch: list[_Item], first: int, failure: str) -> None:
         if not self._loop.is_closed():

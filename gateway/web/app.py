@@ -34,6 +34,10 @@ class PublicApp:
             redirect_slashes=False,
         )
 
+    def end_listening(self) -> None:
+        """End the streams that wait for what servers say by themselves."""
+        self._mcp.end_listening()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(PREFIX):
             await self._mcp(scope, receive, send)

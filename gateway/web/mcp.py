@@ -19,6 +19,7 @@ from gateway.web.guard import Guard, Refused
 from gateway.web.metrics import Metrics
 from gateway.wire.inbound import Inbound
 from gateway.wire.jsontext import WireLimits
+from gateway.wire.operations import LISTEN
 from gateway.wire.revisions import read_delete, read_get, read_post
 
 PREFIX = "/mcp/"
@@ -29,6 +30,8 @@ _BODY_S = 30.0
 _TOO_LARGE = Refused(status=413, code="too_large", text="the body is too large")
 _FAILURES = frozenset({Unauthenticated.code, ProtocolError.code})
 """Refusals of requests that nobody answers for."""
+_LAST = {"type": "http.response.body", "body": b""}
+"""What ends a streamed response."""
 _CLOSING = frozenset({408, 413})
 """After these the rest of the body may still be on its way, so the connection cannot be kept."""
 
@@ -63,6 +66,17 @@ class McpEndpoint:
         self._client_address = client_address
         self._new_id = new_id
         self._failures = FailedSignIns(allowed=most_failures)
+        self._listening: set[_Watch] = set()
+        self._ending = False
+
+    def end_listening(self) -> None:
+        """End the streams that wait for what servers say by themselves, now and from now on.
+
+        Nobody waits for an answer there, and the process could not end before they do.
+        """
+        self._ending = True
+        for watch in self._listening:
+            watch.end()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
@@ -132,26 +146,41 @@ class McpEndpoint:
         headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in scope["headers"]]
         watch = _Watch(receive)
         try:
-            reply = await self._reply(scope, headers, body)
+            reply = await self._reply(scope, headers, body, watch)
             if reply.code in _FAILURES:
                 now = asyncio.get_running_loop().time()
                 self._failures.note(self._client_address(scope), now)
             if isinstance(reply.body, bytes):
                 await _whole(send, reply, reply.body)
             else:
+                self._listen(watch)
                 await _streamed(send, reply, reply.body)
         except asyncio.CancelledError:
             if not watch.gone:
                 raise
             _uncancel()
+            if watch.ended:
+                await send(_LAST)
         finally:
             watch.stop()
+            self._listening.discard(watch)
 
-    async def _reply(self, scope: Scope, headers: list[tuple[str, str]], body: bytes) -> Reply:
+    def _listen(self, watch: "_Watch") -> None:
+        """Note a stream that has no answer to wait for; while we are ending, end it."""
+        if watch.listens:
+            self._listening.add(watch)
+            if self._ending:
+                watch.end()
+
+    async def _reply(
+        self, scope: Scope, headers: list[tuple[str, str]], body: bytes, watch: "_Watch"
+    ) -> Reply:
         try:
             inbound = _read(scope["method"], headers, body, self._limits)
         except ProtocolError as error:
             return await self._carrier.refuse(self._unread(scope, headers, body, error), error)
+        message = inbound.message
+        watch.listens = message.form is Form.STREAM or message.method == LISTEN
         return await self._carrier.handle(self._call(scope, headers, inbound))
 
     def _call(self, scope: Scope, headers: list[tuple[str, str]], inbound: Inbound) -> Call:
@@ -217,6 +246,9 @@ class _Watch:
 
     def __init__(self, receive: Receive) -> None:
         self.gone = False
+        self.ended = False
+        """It was us who went."""
+        self.listens = False
         self._receive = receive
         self._caller = asyncio.current_task()
         self._watcher: asyncio.Task[None] | None = None
@@ -233,6 +265,14 @@ class _Watch:
     async def _wait(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+        self._go()
+
+    def end(self) -> None:
+        """End the task as if the caller had gone."""
+        self.ended = True
+        self._go()
+
+    def _go(self) -> None:
         self.gone = True
         if self._caller is not None:
             self._caller.cancel()
@@ -259,7 +299,7 @@ async def _streamed(send: Send, reply: Reply, parts: AsyncGenerator[bytes, None]
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         async for part in parts:
             await send({"type": "http.response.body", "body": part, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+        await send(_LAST)
 
 
 def _raw(headers: tuple[tuple[str, str], ...]) -> list[tuple[bytes, bytes]]:

@@ -110,6 +110,11 @@ class _Gateway:
         """Serve one request by the configuration in force (ASGI)."""
         await self._tenure.serve(scope, receive, send)
 
+    def drain(self) -> None:
+        """Say in /readyz that this ends, and end whatever waits for no answer."""
+        self.draining = True
+        self._tenure.end_listening()
+
     async def build(self, config: Config, stack: AsyncExitStack) -> Runtime:
         """Build a runtime and begin to crawl for it; `stack` takes it down."""
         built = await stack.enter_async_context(
@@ -219,7 +224,7 @@ class _Gateway:
         wrong: dict[str, str] = {}
         if self.draining:
             wrong["drain"] = "the gateway is stopping"
-        if problem := self._store.writer.problem:
+        if problem := await self._store.problem():
             wrong["audit"] = problem
         if not self._tenure.runtime.policy.digest:
             wrong["policy"] = "no policy is in force"
@@ -255,8 +260,13 @@ class _Tenure:
             if self._under_way == 0:
                 self._idle.set()
 
+    def end_listening(self) -> None:
+        """End the streams on which clients only listen; they may come back for another one."""
+        self._app.end_listening()
+
     async def end(self) -> None:
         """Take it down once its calls are done; what goes on too long fails with its connection."""
+        self.end_listening()
         with suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_S):
                 await self._idle.wait()
@@ -327,7 +337,7 @@ async def _obey(gateway: _Gateway, front: _Server) -> None:
     while await told.get() == signal.SIGHUP:
         await gateway.reload()
     logger.info("draining")
-    gateway.draining = True
+    gateway.drain()
     front.should_exit = True
 
 

@@ -289,6 +289,36 @@ async def test_a_stream_ends_when_its_listener_goes_away(site):
     assert site.records[-1][1]["code"] == "outcome_unknown"
 
 
+async def test_a_stream_that_only_listens_can_be_ended(site):
+    for ended_before in (False, True):
+        events = Endless()
+        site.house.server.answer = lambda _, events=events: events.answer()
+        exchange = Exchange()
+        task = asyncio.create_task(exchange.ask(site.app, "GET", PATH, (HOST, ALICE)))
+        if not ended_before:
+            await events.quiet.wait()
+            site.app.end_listening()
+        await asyncio.wait_for(task, 5)
+        assert exchange.status == 200
+        assert exchange.parts[-1] == (b"", False)
+        assert events.closed
+        assert site.records[-1][1]["code"] == "stream_ended"
+    assert site.app._listening == set()
+
+
+async def test_a_call_is_no_listener(site):
+    events = Endless()
+    site.house.server.answer = lambda _: events.answer()
+    exchange = Exchange(chunks=[CALL])
+    task = site.begin(exchange)
+    await events.quiet.wait()
+    site.app.end_listening()
+    await asyncio.sleep(0.01)
+    assert not task.done()
+    exchange.gone.set()
+    await asyncio.wait_for(task, 5)
+
+
 @pytest.fixture
 def forever(site) -> asyncio.Event:
     """Make the upstream think for ever; set once a call has reached it."""

@@ -1,0 +1,87 @@
+"""One window of measuring: wrk calls one target over some connections for some seconds."""
+
+import json
+import os
+import secrets
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.latency.machine import busy_cpu_s, tree_cpu_s
+from benchmarks.latency.targets import Target
+
+_SCRIPT = Path(__file__).with_name("call.lua")
+
+
+class LoadFailed(Exception):
+    """wrk did not run to its end; the text is what it printed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """What one window has shown."""
+
+    calls: int
+    duration_s: float
+    p50_us: float
+    p95_us: float
+    p99_us: float
+    wrong: int
+    """Answers that are not the expected ones, refusals among them."""
+    errors: int
+    """Connections that failed, and answers that did not come."""
+    cpu_s: float
+    """Used by the target: all of its processes."""
+    foreign_cpu: float
+    """The share of the machine's CPU time that went to nobody of ours."""
+    example: str
+    """A wrong answer, if there was one."""
+
+
+def call(target: Target, connections: int, seconds: int) -> Window:
+    """Call `target` in a closed loop: as many calls are under way as there are connections.
+
+    Raises:
+        LoadFailed: wrk failed.
+
+    """
+    token = target.token()
+    used, ours, busy, begun = _used(target), tree_cpu_s(os.getpid()), busy_cpu_s(), time.monotonic()
+    done = _wrk(target.url, token, connections, seconds)
+    elapsed_s = time.monotonic() - begun
+    foreign_s = (busy_cpu_s() - busy) - (tree_cpu_s(os.getpid()) - ours)
+    shown = json.loads(done.stdout.splitlines()[-1])
+    return Window(
+        calls=shown["calls"],
+        duration_s=shown["duration_us"] / 1e6,
+        p50_us=shown["p50_us"],
+        p95_us=shown["p95_us"],
+        p99_us=shown["p99_us"],
+        wrong=shown["wrong"],
+        errors=shown["errors"],
+        cpu_s=_used(target) - used,
+        foreign_cpu=max(0.0, foreign_s / elapsed_s / (os.cpu_count() or 1)),
+        example=done.stderr.strip()[:500],
+    )
+
+
+def _used(target: Target) -> float:
+    return 0.0 if target.pid is None else tree_cpu_s(target.pid)
+
+
+def _wrk(
+    url: str, token: str, connections: int, seconds: int
+) -> "subprocess.CompletedProcess[str]":
+    options = ["-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s"]
+    done = subprocess.run(
+        ["wrk", *options, "-s", str(_SCRIPT), url],
+        env={**os.environ, "MARK": secrets.token_hex(8), "TOKEN": token},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds + 60,
+    )
+    if done.returncode != 0:
+        raise LoadFailed(f"{done.stdout}\n{done.stderr}")
+    return done

@@ -1,0 +1,84 @@
+"""One gateway for a whole session of tests, in front of four real servers; everything approved."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.posting import Poster
+from tests.e2e.scripted import Raw, raw_in_a_thread
+from tests.e2e.site import RULES, SERVERS, Corridor
+from tests.running import running_gateway
+from tests.servers import process
+from tests.servers.fixtures import everything, notes
+from tests.servers.process import ROOT, RunningServer
+
+__all__ = ["everything", "notes"]
+
+
+@pytest.fixture(scope="session")
+def filesystem(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    logs, files = tmp_path_factory.mktemp("filesystem"), tmp_path_factory.mktemp("files")
+    (files / "hello.txt").write_text("hello from a file")
+    with process.filesystem(logs, files) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def session_raw() -> Iterator[Raw]:
+    with raw_in_a_thread() as raw:
+        yield raw
+
+
+@pytest.fixture
+def raw(session_raw: Raw, gateway: Corridor) -> Raw:
+    """The scripted upstream, which has seen nothing yet."""
+    session_raw.forget()
+    return session_raw
+
+
+@pytest.fixture(scope="session")
+def gateway(
+    tmp_path_factory: pytest.TempPathFactory,
+    everything: RunningServer,
+    notes: RunningServer,
+    filesystem: RunningServer,
+    session_raw: Raw,
+) -> Iterator[Corridor]:
+    folder = tmp_path_factory.mktemp("gateway")
+    urls = {
+        "everything": everything.url,
+        "notes": notes.url,
+        "filesystem": filesystem.url,
+        "raw": session_raw.url,
+    }
+    with running_gateway(
+        folder,
+        {name: {"url": urls[name], **SERVERS[name]} for name in urls},
+        policies=policies_in(folder),
+        limits={"calls_per_minute": 100_000},
+        pins={"recheck": "1h"},
+    ) as running:
+        for name in urls:
+            running.approve_all(name)
+        yield Corridor(running)
+
+
+@pytest.fixture
+def poster(gateway: Corridor) -> Poster:
+    """Sends messages to the scripted upstream through the gateway, by hand."""
+    return Poster(gateway, "raw")
+
+
+@pytest.fixture
+def policies(tmp_path: Path) -> Path:
+    """A copy of the shipped policies with the rules of these tests, for one test's own gateway."""
+    return policies_in(tmp_path)
+
+
+def policies_in(folder: Path) -> Path:
+    policies = folder / "policies"
+    shutil.copytree(ROOT / "policies", policies)
+    (policies / "tests.rego").write_text(RULES)
+    return policies

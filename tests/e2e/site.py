@@ -1,0 +1,98 @@
+"""What the gateway of these tests is told: labels, one rule, and who calls."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.running import EVERY_SCOPE, Running
+
+RULES = """\
+package douane
+
+deny contains {"code": "closed", "message": "this tool is closed"} if {
+	input.phase == "call"
+	input.target.name in {"denied", "get-sum", "delete_note", "write_file"}
+}
+
+deny contains {"code": "hidden", "message": "nobody is to know of this"} if {
+	input.target.name in {"hidden", "raw://hidden", "get-env", "always_fails", "move_file"}
+}
+
+deny contains {"code": "too_much", "message": "this amount is too large"} if {
+	input.phase == "call"
+	input.target.name == "amounts"
+	input.arguments.amount > 9007199254740990
+}
+"""
+"""Of each server one tool is refused when it is called, and one is hidden."""
+
+OURS = {"integrity": "trusted", "confidentiality": "internal"}
+READS = {"effect": "read", "result": OURS}
+FOREIGN = {"effect": "read", "result": {"integrity": "untrusted", "confidentiality": "private"}}
+
+
+def _reads(*names: str) -> dict[str, Any]:
+    return dict.fromkeys(names, READS)
+
+
+SERVERS: Mapping[str, Mapping[str, Any]] = {
+    "everything": {
+        "defaults": OURS,
+        "tools": _reads(
+            "echo",
+            "get-annotated-message",
+            "get-env",
+            "get-roots-list",
+            "get-structured-content",
+            "get-sum",
+            "toggle-simulated-logging",
+            "trigger-elicitation-request",
+            "trigger-long-running-operation",
+            "trigger-sampling-request",
+        ),
+    },
+    "notes": {
+        "defaults": OURS,
+        "tools": {
+            "write_note": {"effect": "write", "payload": ["text"], "result": OURS},
+            "delete_note": {"effect": "destroy", "result": OURS},
+        },
+    },
+    "filesystem": {
+        "defaults": OURS,
+        "tools": _reads("read_text_file", "write_file", "list_directory", "move_file"),
+    },
+    "raw": {
+        "defaults": OURS,
+        "tools": {
+            **_reads("allowed", "denied", "hidden", "slow", "located", "amounts"),
+            "page": FOREIGN,
+            "remove": {"effect": "destroy", "result": OURS},
+        },
+    },
+}
+"""Everything but the URLs. With these labels the shipped policy allows all that `RULES` does not."""
+
+
+class Corridor:
+    """The session's gateway; tokens are fetched once."""
+
+    def __init__(self, running: Running) -> None:
+        self.running = running
+        self.url = running.url
+        self._tokens: dict[tuple[str, str, tuple[str, ...]], str] = {}
+
+    @property
+    def folder(self) -> Path:
+        return self.running.folder
+
+    def endpoint(self, server: str) -> str:
+        return f"{self.url}/mcp/{server}"
+
+    def token(
+        self, server: str, *, name: str = "agent", scopes: tuple[str, ...] = EVERY_SCOPE
+    ) -> str:
+        key = (server, name, scopes)
+        if key not in self._tokens:
+            self._tokens[key] = self.running.token(server, name=name, scopes=scopes)
+        return self._tokens[key]
