@@ -1,7 +1,11 @@
 """docs/operations.md tells the listeners, the series and the limits that there are."""
 
 import re
+from inspect import signature
 
+from gateway.cli import connection
+from gateway.flow.provenance import Provenance
+from gateway.oauth.limits import FailedSignIns
 from gateway.oauth.metadata import (
     AUTHORIZATION_SERVER_PATH,
     JWKS_PATH,
@@ -11,8 +15,11 @@ from gateway.oauth.metadata import (
 from gateway.pipeline.memory import _MOST_RUNS
 from gateway.storage import keys
 from gateway.upstream.settings import MEBIBYTE, Limits
+from gateway.web.connections import Bounds
 from gateway.web.door import SOCKET_NAME
+from gateway.web.mcp import _BODY_S, McpEndpoint
 from gateway.web.metrics import Metrics
+from gateway.wiring import serving
 from tests.docs.pages import ROOT, prose, rows, spans
 
 PAGE = ROOT / "docs" / "operations.md"
@@ -58,4 +65,36 @@ def test_the_fixed_limits_are_the_codes() -> None:
     assert told["connections to one server, for calls"] == str(limits.connections)
     waiting = told["streams that wait for what a server says by itself"]
     assert waiting == f"{limits.listeners:,} a server"
-    assert f"{_MOST_RUNS:,}" in told["runs whose results are remembered for proofs"]
+    results, octets = (
+        signature(Provenance).parameters[name].default for name in ("results", "octets")
+    )
+    remembered = told["runs whose results are remembered for proofs"]
+    assert remembered == (
+        f"{_MOST_RUNS:,}, the latest {results} results and {octets // 1024} KiB of each"
+    )
+
+
+def test_the_bounds_by_address_are_the_codes() -> None:
+    told = {row["what"]: row["limit"] for row in rows(PAGE, "what")}
+    refused = signature(McpEndpoint).parameters["most_failures"].default
+    failed = signature(FailedSignIns).parameters["allowed"].default
+    unread = told["unreadable or unauthenticated requests of one address to MCP endpoints"]
+    assert unread.startswith(f"{refused} a minute,")
+    signing_in = told["failed sign-ins of one address at the token endpoint"]
+    assert signing_in.startswith(f"{failed} a minute,")
+
+
+def test_the_bounds_of_a_connection_are_the_codes() -> None:
+    told = {row["what"]: row["limit"] for row in rows(PAGE, "what")}
+    bounds = Bounds(connections=1)
+    times = told["a request's head; its body; an answer that is not read"]
+    assert times == f"{bounds.head_s:g} s; {_BODY_S:g} s; {bounds.stall_s:g} s"
+    assert told["connections of callers"].startswith(f"{serving._MOST_CONNECTIONS:,},")
+    admin = told["connections to the admin listener"]
+    assert admin == str(serving._MOST_ADMIN_CONNECTIONS)
+
+
+def test_the_times_that_people_wait_are_the_codes() -> None:
+    words = " ".join(TEXT.split())
+    assert f"for up to {connection._PATIENCE_S:g} seconds" in words
+    assert words.count(f"{serving._DRAIN_S} seconds") == 2
