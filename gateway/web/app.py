@@ -6,10 +6,14 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
+from gateway.oauth.metadata import JWKS_PATH
 from gateway.oauth.server import AuthorizationServer
 from gateway.web.guard import Guard
 from gateway.web.mcp import PREFIX, McpEndpoint
 from gateway.web.oauth import oauth_routes
+
+_DOCUMENTS = ("/.well-known/", JWKS_PATH)
+"""What RFC 8414 and RFC 9728 mean to be public; a client in a browser starts there."""
 
 
 class PublicApp:
@@ -25,6 +29,7 @@ class PublicApp:
     ) -> None:
         self._mcp = mcp
         self._guard = guard
+        self._documents = guard.for_public_documents()
         self._routed = Router(
             routes=[
                 *oauth_routes(oauth, client_address),
@@ -41,10 +46,13 @@ class PublicApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(PREFIX):
             await self._mcp(scope, receive, send)
-        elif scope["type"] == "http" and (refused := self._guard.check(scope["headers"])):
+            return
+        public = scope["path"].startswith(_DOCUMENTS)
+        refused = (self._documents if public else self._guard).check(scope["headers"])
+        if refused is not None:
             await PlainTextResponse(refused.text + "\n", refused.status)(scope, receive, send)
-        else:
-            await self._routed(scope, receive, send)
+            return
+        await self._routed(scope, receive, send)
 
 
 async def _no_aggregate(_: object) -> PlainTextResponse:

@@ -1,6 +1,8 @@
 """What is checked before a body is parsed: Host, Origin and size."""
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Self
 from urllib.parse import urlsplit
 
 from gateway.domain._value import value
@@ -24,8 +26,8 @@ class Guard:
 
     hosts: frozenset[str]
     """Exact `Host` values, lower case."""
-    origins: frozenset[str]
-    """Exact `Origin` values, lower case."""
+    origins: frozenset[str] | None
+    """Exact `Origin` values, lower case; `None` only in front of public documents."""
     request_bytes: int
 
     def check(self, headers: Iterable[tuple[bytes, bytes]]) -> Refused | None:
@@ -39,7 +41,8 @@ class Guard:
             if name == b"host":
                 hosts.append(content)
             elif name == b"origin":
-                if content.decode("latin-1").lower() not in self.origins:
+                origin = content.decode("latin-1").lower()
+                if self.origins is not None and origin not in self.origins:
                     return Refused(status=403, code="origin", text="this Origin is not allowed")
             elif name == b"content-length" and not self._fits(content):
                 return Refused(status=413, code="too_large", text="the body is too large")
@@ -48,6 +51,10 @@ class Guard:
         if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self.hosts:
             return Refused(status=421, code="host", text="this Host is not served here")
         return None
+
+    def for_public_documents(self) -> Self:
+        """Return the same guard for what every browser page may read, such as metadata."""
+        return replace(self, origins=None)
 
     def _fits(self, content_length: bytes) -> bool:
         return content_length.isdigit() and int(content_length) <= self.request_bytes
