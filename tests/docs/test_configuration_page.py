@@ -72,15 +72,15 @@ def test_the_page_says_which_keys_a_reload_takes_up(key: str) -> None:
 
 @pytest.mark.parametrize("key", [name for name in Config.model_fields if name != "version"])
 def test_a_reload_refuses_exactly_the_keys_that_the_page_says(key: str) -> None:
-    from gateway.wiring import serving
+    from gateway.wiring import gateway
 
     before = Config.model_construct(None, **dict.fromkeys(Config.model_fields, 0))
     after = before.model_copy(update={key: 1})
     if key in FIXED:
         with pytest.raises(ConfigError):
-            serving._require_same_process(before, after)
+            gateway._require_same_process(before, after)
     else:
-        serving._require_same_process(before, after)
+        gateway._require_same_process(before, after)
 
 
 def test_every_value_of_a_closed_set_is_on_the_page() -> None:

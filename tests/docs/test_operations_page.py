@@ -19,7 +19,7 @@ from gateway.web.connections import Bounds
 from gateway.web.door import SOCKET_NAME
 from gateway.web.mcp import _BODY_S, McpEndpoint
 from gateway.web.metrics import Metrics
-from gateway.wiring import serving
+from gateway.wiring import gateway, serving
 from tests.docs.pages import ROOT, prose, rows, spans
 
 PAGE = ROOT / "docs" / "operations.md"
@@ -89,7 +89,7 @@ def test_the_bounds_of_a_connection_are_the_codes() -> None:
     bounds = Bounds(connections=1)
     times = told["a request's head; its body; an answer that is not read"]
     assert times == f"{bounds.head_s:g} s; {_BODY_S:g} s; {bounds.stall_s:g} s"
-    assert told["connections of callers"].startswith(f"{serving._MOST_CONNECTIONS:,},")
+    assert told["connections of callers"].startswith(f"{gateway._MOST_CONNECTIONS:,},")
     admin = told["connections to the admin listener"]
     assert admin == str(serving._MOST_ADMIN_CONNECTIONS)
 
@@ -97,4 +97,4 @@ def test_the_bounds_of_a_connection_are_the_codes() -> None:
 def test_the_times_that_people_wait_are_the_codes() -> None:
     words = " ".join(TEXT.split())
     assert f"for up to {connection._PATIENCE_S:g} seconds" in words
-    assert words.count(f"{serving._DRAIN_S} seconds") == 2
+    assert words.count(f"{gateway.DRAIN_S} seconds") == 2

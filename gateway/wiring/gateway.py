@@ -1,0 +1,284 @@
+"""The gateway of one process: the configuration in force, and how another takes its place."""
+
+import asyncio
+import logging
+import os
+import resource
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.types import Receive, Scope, Send
+
+from gateway.admin.rows import rfc3339
+from gateway.config import Config, load
+from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.domain.decisions import Decision
+from gateway.errors import AuditUnavailable, ConfigError
+from gateway.oauth.server import AuthorizationServer
+from gateway.pipeline.conversations import Conversations
+from gateway.pipeline.limits import CallLimits
+from gateway.pipeline.memory import ProvenanceMemory
+from gateway.ports import PolicyEngine
+from gateway.storage.store import Store
+from gateway.web.admin import admin_app
+from gateway.web.app import PublicApp
+from gateway.web.connections import BoundedConnection, Bounds, bounded_by
+from gateway.web.door import admin_door
+from gateway.web.guard import guard_for
+from gateway.web.mcp import McpEndpoint
+from gateway.web.metrics import Metered, Metrics
+from gateway.web.peers import client_address
+from gateway.wire.jsontext import WireLimits
+from gateway.wiring.administration import admin_of
+from gateway.wiring.foundation import key_ring, new_id, now
+from gateway.wiring.runtime import Carried, Runtime, runtime
+
+logger = logging.getLogger(__name__)
+
+DRAIN_S = 25
+"""How long calls under way may go on when the gateway stops, or another configuration comes."""
+
+_FIRST_CRAWL_S = 10.0
+_MOST_CONNECTIONS = 10_000
+
+
+class Gateway:
+    """The configuration in force, and what is around it for the life of the process."""
+
+    def __init__(self, config: Config, path: Path, store: Store) -> None:
+        self.draining = False
+        self._config = config
+        self._path = path
+        self._store = store
+        self._metrics = Metrics()
+        self._keys = key_ring(store)
+        self._carried = Carried(
+            memory=ProvenanceMemory(),
+            conversations=Conversations(),
+            limits=CallLimits(calls_per_minute=config.limits.calls_per_minute, clock=now),
+        )
+        self._current: Tenure | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Put the first configuration in force and open the door for the command line."""
+        self._current = await Tenure.begin(self._config, self)
+        try:
+            policy = PolicyInForce(lambda: self._tenure.runtime.policy)
+            with admin_of(lambda: self._config, self._store, policy, self._servers) as admin:
+                async with admin_door(self._config.data_dir, admin.commands):
+                    yield
+        finally:
+            await asyncio.gather(self._tenure.end(), *self._ending)
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request by the configuration in force (ASGI)."""
+        await self._tenure.serve(scope, receive, send)
+
+    def drain(self) -> None:
+        """Say in /readyz that this ends, and end whatever waits for no answer."""
+        self.draining = True
+        self._tenure.end_listening()
+
+    async def build(self, config: Config, stack: AsyncExitStack) -> Runtime:
+        """Build a runtime and begin to crawl for it; `stack` takes it down."""
+        built = await stack.enter_async_context(
+            runtime(config, self._store, self._keys, self._metrics, self._carried)
+        )
+        await built.crawler.first_pass(_FIRST_CRAWL_S)
+        crawling = asyncio.create_task(built.crawler.run())
+        stack.push_async_callback(_cancelled, crawling)
+        return built
+
+    async def reload(self) -> None:
+        """Put the file's configuration in force; a file that cannot be used changes nothing."""
+        try:
+            config = load(self._path, os.environ)
+            _require_same_process(self._config, config)
+            tenure = await Tenure.begin(config, self)
+        except ConfigError as error:
+            problems = "; ".join(error.problems) or error.public
+            logger.error("the configuration was refused, the one in force stays: %s", problems)  # noqa: TRY400 - no bug, no traceback
+            await self.record("reload_refused", problems, kind=RecordKind.CONFIG)
+            return
+        retired, self._current = self._tenure, tenure
+        self._config = config
+        await self.record("reloaded", str(self._path), kind=RecordKind.CONFIG)
+        ending = asyncio.create_task(retired.end())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+
+    def app_of(self, built: Runtime) -> PublicApp:
+        """Return the application of the public listener for one configuration."""
+        config, store = built.config, self._store
+        guard = guard_for(
+            config.public_url,
+            (config.listen.host, config.listen.port),
+            config.allowed_origins,
+            config.limits.request_bytes,
+        )
+        oauth = AuthorizationServer(
+            resources=built.resources,
+            keys=self._keys,
+            clients=store.clients,
+            audit=store.audit,
+            clock=now,
+            new_id=new_id,
+            token_lifetime_s=int(config.auth.token_lifetime),
+        )
+        address = client_address(config.trusted_proxies)
+        mcp = McpEndpoint(
+            carrier=Metered(built.pipeline, self._metrics),
+            servers=config.servers,
+            guard=guard,
+            limits=WireLimits(json_depth=config.limits.json_depth),
+            metrics=self._metrics,
+            client_address=address,
+            new_id=new_id,
+        )
+        return PublicApp(mcp=mcp, oauth=oauth, guard=guard, client_address=address)
+
+    @property
+    def connections(self) -> type[BoundedConnection]:
+        """How connections of the public listener behave."""
+        # The other half of the descriptors is for upstreams, the log and the policy.
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        unlimited = descriptors == resource.RLIM_INFINITY
+        most = _MOST_CONNECTIONS if unlimited else min(_MOST_CONNECTIONS, descriptors // 2)
+        refusals = self._metrics.refusals
+        return bounded_by(Bounds(connections=most), lambda code: refusals.labels(code).inc())
+
+    def admin_app(self) -> Starlette:
+        """Return the application of the admin listener."""
+        listen = self._config.admin_listen
+        guard = guard_for(f"http://{listen}", (listen.host, listen.port), (), 0)
+        return admin_app(metrics=self._metrics, checks=self._checks, guard=guard)
+
+    async def record(
+        self, code: str, message: str, *, kind: RecordKind = RecordKind.SYSTEM
+    ) -> None:
+        """Record something that happened to the process itself."""
+        fields = {"code": code, "reasons": [{"code": code, "message": message}]}
+        record = AuditRecord(kind=kind, time=now(), id=new_id(), fields=fields)
+        try:
+            await self._store.audit.append(record)
+        except AuditUnavailable:
+            logger.exception("%s could not be recorded", code)
+
+    @property
+    def _tenure(self) -> "Tenure":
+        if self._current is None:
+            raise ConfigError("the gateway is not running")
+        return self._current
+
+    def _servers(self) -> Sequence[Mapping[str, Any]]:
+        urls = {name: str(server.url) for name, server in self._config.servers.items()}
+        return [
+            {
+                "server": one.server,
+                "url": urls.get(one.server, ""),
+                "status": "failing" if one.error else "ok",
+                "profiles": sorted(profile.value for profile in one.profiles),
+                "checked_at": None if one.seen_at is None else rfc3339(one.seen_at),
+                "error": one.error,
+            }
+            for one in self._tenure.runtime.crawler.status()
+        ]
+
+    async def _checks(self) -> Mapping[str, str]:
+        wrong: dict[str, str] = {}
+        if self.draining:
+            wrong["drain"] = "the gateway is stopping"
+        if problem := await self._store.problem():
+            wrong["audit"] = problem
+        if not self._tenure.runtime.policy.digest:
+            wrong["policy"] = "no policy is in force"
+        return wrong
+
+
+class Tenure:
+    """A configuration's time in force."""
+
+    def __init__(self, built: Runtime, app: PublicApp, stack: AsyncExitStack) -> None:
+        self.runtime = built
+        self._app = app
+        self._stack = stack
+        self._under_way = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @classmethod
+    async def begin(cls, config: Config, gateway: Gateway) -> "Tenure":
+        """Build what `config` needs; it ends with `end`."""
+        async with AsyncExitStack() as stack:
+            built = await gateway.build(config, stack)
+            return cls(built, gateway.app_of(built), stack.pop_all())
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request to its end, also if another configuration comes into force."""
+        self._under_way += 1
+        self._idle.clear()
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._under_way -= 1
+            if self._under_way == 0:
+                self._idle.set()
+
+    def end_listening(self) -> None:
+        """End the streams on which clients only listen; they may come back for another one."""
+        self._app.end_listening()
+
+    async def end(self) -> None:
+        """Take it down once its calls are done; what goes on too long fails with its connection."""
+        self.end_listening()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_S):
+                await self._idle.wait()
+        await self._stack.aclose()
+
+
+class PolicyInForce:
+    """The policy of whatever configuration is in force."""
+
+    def __init__(self, current: Callable[[], PolicyEngine]) -> None:
+        self._current = current
+
+    @property
+    def digest(self) -> str:
+        return self._current().digest
+
+    async def evaluate(self, question: Mapping[str, Any]) -> Decision:
+        return await self._current().evaluate(question)
+
+    async def evaluate_many(self, questions: Sequence[Mapping[str, Any]]) -> Sequence[Decision]:
+        return await self._current().evaluate_many(questions)
+
+    async def judge_pin(self, question: Mapping[str, Any]) -> str:
+        return await self._current().judge_pin(question)
+
+
+def _require_same_process(before: Config, after: Config) -> None:
+    """Refuse what only a restart can change.
+
+    Raises:
+        ConfigError: One of these keys has changed.
+
+    """
+    fixed = ("public_url", "listen", "admin_listen", "data_dir", "auth", "audit", "tls", "limits")
+    changed = [key for key in fixed if getattr(before, key) != getattr(after, key)]
+    if changed:
+        raise ConfigError(
+            "the new configuration needs a restart",
+            problems=[f"{key}: cannot change while the gateway runs" for key in changed],
+        )
+
+
+async def _cancelled(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
