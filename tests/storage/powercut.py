@@ -8,15 +8,16 @@ connections are the product's, opened by the product's code with the product's s
 import ctypes
 import random
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
 
-from gateway.storage import database
+from gateway.storage import database, files
 from gateway.storage.database import CHECKPOINT
 
 _SECTOR_BYTES = 512
@@ -35,7 +36,7 @@ _Sync = ctypes.CFUNCTYPE(ctypes.c_int, _READS, ctypes.c_int)
 class _Vfs(ctypes.Structure):
     """`sqlite3_vfs`, version 3 (https://sqlite.org/c3ref/vfs.html)."""
 
-    _fields_ = (
+    _fields_: ClassVar[Sequence[Any]] = (
         ("iVersion", ctypes.c_int),
         ("szOsFile", ctypes.c_int),
         ("mxPathname", ctypes.c_int),
@@ -51,7 +52,7 @@ class _Vfs(ctypes.Structure):
 class _Methods(ctypes.Structure):
     """`sqlite3_io_methods`, version 3 (https://sqlite.org/c3ref/io_methods.html)."""
 
-    _fields_ = (
+    _fields_: ClassVar[Sequence[Any]] = (
         ("iVersion", ctypes.c_int),
         ("xClose", ctypes.c_void_p),
         ("xRead", ctypes.c_void_p),
@@ -92,6 +93,8 @@ class Recording:
     """What reached the disk's driver, in order."""
 
     operations: list[Operation] = field(default_factory=list)
+    sync_takes_s: float = 0.0
+    """How long the disk is made to take for every sync from now on."""
 
     def acknowledge(self, name: str) -> None:
         """Note that whoever wrote `name` relies on it from now on."""
@@ -107,8 +110,8 @@ def recorded() -> Iterator[Recording]:
 
     """
     recording = Recording()
-    vfs = _RecordingVfs(_sqlite(), recording.operations.append)
-    replace = database.write_atomically
+    vfs = _RecordingVfs(_sqlite(), recording)
+    replace = files.write_atomically
 
     def replaced(path: Path, content: bytes) -> None:
         replace(path, content)
@@ -140,9 +143,10 @@ def _sqlite() -> ctypes.CDLL:
 class _RecordingVfs:
     """The default file layer with four of its functions observed."""
 
-    def __init__(self, library: ctypes.CDLL, record: Callable[[Operation], None]) -> None:
+    def __init__(self, library: ctypes.CDLL, recording: Recording) -> None:
         self._library = library
-        self._record = record
+        self._recording = recording
+        self._record = recording.operations.append
         self._plain = library.sqlite3_vfs_find(None)
         plain = self._plain.contents
         self._plain_open, self._plain_delete = _Open(plain.xOpen), _Delete(plain.xDelete)
@@ -205,6 +209,7 @@ class _RecordingVfs:
 
     def _syncing(self, plain: Any) -> Callable[[int, int], int]:
         def sync(file: int, flags: int) -> int:
+            time.sleep(self._recording.sync_takes_s)
             result = int(plain(file, flags))
             if result == 0:
                 self._record(Operation(Kind.SYNC, self._names[file]))

@@ -1,0 +1,180 @@
+"""A gateway that is killed under load again and again, and clients that remember its answers."""
+
+import asyncio
+import os
+import secrets
+import signal
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from gateway.storage.database import DATABASE
+from gateway.storage.reader import AuditReader
+from tests.e2e.posting import body_of, mirrored, modern_params
+from tests.e2e.scripted import Raw, raw_in_a_thread
+from tests.e2e.site import SERVERS
+from tests.running import Running, running_gateway
+from tests.servers.process import free_port
+
+CLIENTS = 16
+TOOL = "allowed"
+LOAD_S = (0.2, 0.9)
+"""A life is ended at a random moment between these."""
+
+
+@dataclass
+class Survival:
+    """What clients remember of all lives of a gateway, and what its log holds of it."""
+
+    kills: int = 0
+    began: set[str] = field(default_factory=set)
+    """Calls, by their trace ids (W3C Trace Context), which the log repeats."""
+    answered: set[str] = field(default_factory=set)
+    """Those whose result arrived."""
+    odd: list[str] = field(default_factory=list)
+    """Answers that are neither a result nor the end of the connection."""
+    records: defaultdict[str, list[tuple[str, str]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    """Kind and decision of every record of a call."""
+    last: int = -1
+    """Leaf index of the newest record that was read."""
+    verify_failures: list[str] = field(default_factory=list)
+    miscounted: list[str] = field(default_factory=list)
+    """Where `audit stats` counts other intents without an outcome than we do."""
+    forwarded: Counter[str] = field(default_factory=Counter)
+    """How often the upstream saw each call."""
+
+    @property
+    def lost(self) -> list[str]:
+        """Answered calls whose intent or outcome is not in the log."""
+        return sorted(call for call in self.answered if {"intent", "outcome"} - self._kinds(call))
+
+    @property
+    def doubled(self) -> list[str]:
+        """Calls with two intents, outcomes or decisions, or that the upstream saw twice."""
+        doubled = {call for call, times in self.forwarded.items() if times > 1}
+        for call, found in self.records.items():
+            kinds = Counter(kind for kind, _ in found)
+            if max(kinds.values()) > 1 or len({decision for _, decision in found}) > 1:
+                doubled.add(call)
+        return sorted(doubled)
+
+    @property
+    def unrecorded(self) -> list[str]:
+        """Calls that the upstream saw and whose intent is not in the log."""
+        return sorted(call for call in self.forwarded if "intent" not in self._kinds(call))
+
+    @property
+    def open_intents(self) -> int:
+        """Intents without an outcome: nobody knows what became of these calls."""
+        return sum({"intent"} == self._kinds(call) for call in self.records)
+
+    @property
+    def problems(self) -> list[str]:
+        """Say what must not be."""
+        found: dict[str, Iterable[str]] = {
+            "answered, but not in the log": self.lost,
+            "there twice": self.doubled,
+            "sent, but not recorded": self.unrecorded,
+            "the log does not verify": self.verify_failures,
+            "unknown outcomes are not counted": self.miscounted,
+            "an answer that says nothing": self.odd,
+        }
+        return [f"{what}: {one}" for what, ones in found.items() for one in ones]
+
+    def _kinds(self, call: str) -> set[str]:
+        return {kind for kind, _ in self.records.get(call, ())}
+
+
+def kill_under_load(folder: Path, kills: int) -> Survival:
+    """Serve, load and kill, `kills` times over on one data directory; judge after each restart."""
+    survival = Survival()
+    with ExitStack() as stack:
+        raw = stack.enter_context(raw_in_a_thread())
+        life = {
+            "servers": {"raw": {"url": raw.url, **SERVERS["raw"]}},
+            "ports": (free_port(), free_port()),
+            "limits": {"calls_per_minute": 10_000_000},
+        }
+        for number in range(kills + 1):
+            with running_gateway(folder, **life) as running:  # type: ignore[arg-type]
+                if number == 0:
+                    running.approve_all("raw")
+                else:
+                    _read_log(running, survival)
+                if number < kills:
+                    asyncio.run(_until_killed(running, survival))
+        survival.forwarded.update(_forwarded(raw))
+    return survival
+
+
+async def _until_killed(running: Running, survival: Survival) -> None:
+    token = running.token("raw")
+    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as http:
+        url = f"{running.url}/mcp/raw"
+        clients = [asyncio.create_task(_client(url, http, survival)) for _ in range(CLIENTS)]
+        await asyncio.sleep(secrets.SystemRandom().uniform(*LOAD_S))
+        os.kill(running.process.pid, signal.SIGKILL)
+        await asyncio.gather(*clients)
+    running.process.wait()
+    survival.kills += 1
+
+
+async def _client(url: str, http: aiohttp.ClientSession, survival: Survival) -> None:
+    """Call one tool after the other, until the connection ends."""
+    while True:
+        call = secrets.token_hex(16)
+        params = {"name": TOOL, "arguments": {"text": call}}
+        headers = {"Content-Type": "application/json", "traceparent": f"00-{call}-{'1' * 16}-01"}
+        headers["Accept"] = "application/json, text/event-stream"
+        headers.update(mirrored("tools/call", params))
+        body = body_of("tools/call", modern_params(params))
+        survival.began.add(call)
+        try:
+            async with http.post(url, data=body, headers=headers) as response:
+                answer = await response.json()
+        except aiohttp.ClientError:
+            return
+        if _is_result(answer, call):
+            survival.answered.add(call)
+        else:
+            survival.odd.append(str(answer)[:200])
+
+
+def _is_result(answer: Any, call: str) -> bool:
+    content = answer.get("result", {}).get("content", [])
+    return len(content) == 1 and call in content[0].get("text", "")
+
+
+def _read_log(running: Running, survival: Survival) -> None:
+    """Read what the last life left, and let the command line say whether it is whole."""
+    done = running.douane("audit", "verify")
+    if done.returncode != 0:
+        survival.verify_failures.append(f"after kill {survival.kills}: {done.stdout}{done.stderr}")
+    with closing(AuditReader.open(running.folder / "data" / DATABASE)) as reader:
+        while page := reader.after(survival.last):
+            for record in page:
+                if "trace_id" in record:
+                    found = (record["kind"], record["decision_id"])
+                    survival.records[record["trace_id"]].append(found)
+            survival.last = page[-1]["leaf_index"]
+    (stats,) = running.rows("audit", "stats")
+    if stats["outcome_unknown"] != survival.open_intents:
+        survival.miscounted.append(
+            f"{stats['outcome_unknown']} after kill {survival.kills}, not {survival.open_intents}"
+        )
+
+
+def _forwarded(raw: Raw) -> Iterable[str]:
+    messages = (one.json for one in raw.seen if one.body)
+    return [
+        message["params"]["arguments"]["text"]
+        for message in messages
+        if message.get("method") == "tools/call"
+    ]
