@@ -233,6 +233,15 @@ def test_a_part_of_a_trusted_result_proves_nothing(text: str) -> None:
     assert destination.proof is Proof.NONE
 
 
+def test_a_whole_value_of_an_untrusted_result_proves_nothing() -> None:
+    provenance = Provenance()
+    remember(
+        provenance, source(UNTRUSTED), {"content": [{"type": "text", "text": "kim@c.example"}]}
+    )
+    (destination,) = reviewed({"recipients": ["kim@c.example"]}, provenance=provenance).destinations
+    assert destination.proof is Proof.NONE
+
+
 def test_what_a_call_carried_proves_nothing_when_it_comes_back() -> None:
     provenance = Provenance()
     echo = structured({"query": "x@evil.com", "to": "x@evil.com"})

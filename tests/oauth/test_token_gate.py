@@ -100,6 +100,18 @@ def test_s07_a_token_past_its_expiry_is_refused_although_it_was_just_admitted():
             door.admit(token)
 
 
+def test_a_token_of_the_future_is_refused_although_it_was_admitted_before_the_clock_went_back():
+    door, token = Door(), bearer()
+    door.admit(token)
+    door.clock.now = NOW - 60
+    door.admit(token)
+    door.clock.now = NOW - 61
+    with pytest.raises(Unauthenticated):
+        door.admit(token)
+    door.clock.now = NOW
+    door.admit(token)
+
+
 async def test_a_removed_clients_token_is_refused_at_once():
     door, token = Door(), bearer()
     door.admit(token)

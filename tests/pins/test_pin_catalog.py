@@ -161,7 +161,10 @@ def test_excluded_members_of_meta_are_no_part_of_a_definition() -> None:
 
 
 def test_exclusion_reaches_nothing_but_meta() -> None:
-    assert read(definition(), exclude_meta=["description"]).manifests == (manifest(),)
+    excluded = ["a", "description"]
+    assert read(definition(), exclude_meta=excluded).manifests == (manifest(),)
+    item = definition() | {"_meta": {"a": 1}}
+    assert read(item, exclude_meta=excluded).manifests == (manifest(),)
 
 
 @pytest.mark.parametrize("kind", [Kind.RESOURCE, Kind.COMPLETION, Kind.SERVER_REQUEST])

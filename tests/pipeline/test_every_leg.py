@@ -9,13 +9,12 @@ import pytest
 
 from gateway.domain.calls import Call, Form, OriginKind
 from gateway.domain.decisions import Verdict
-from gateway.domain.labels import ToolRule
+from gateway.domain.labels import Confidentiality, Integrity, Label, ToolRule
 from gateway.domain.tools import Kind, Profile
 from tests.pipeline.house import (
     ALICE,
     KEY,
     MAIL,
-    PRIVATE,
     TOOLS,
     Events,
     House,
@@ -24,6 +23,8 @@ from tests.pipeline.house import (
     result,
     text,
 )
+
+SECRET = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.SECRET)
 
 Denies = Callable[[Mapping[str, Any]], bool]
 
@@ -34,7 +35,7 @@ def denying(denies: Denies) -> Callable[[Mapping[str, Any]], Verdict]:
 
 @pytest.fixture
 async def house() -> House:
-    built = House(tools={"search": ToolRule(result=PRIVATE)})
+    built = House(tools={"search": ToolRule(result=SECRET)})
     await built.approve_all()
     await built.approve_all(Profile.LEGACY)
     return built
@@ -64,7 +65,7 @@ async def test_every_call_is_recorded_labelled_and_sent_alike(house, profile, or
     seen = await house.handle(at(house, profile, origin))
     assert seen.code is None
     assert house.kinds() == ["intent", "outcome"]
-    assert house.last["label_after"] == PRIVATE.words
+    assert house.last["label_after"] == SECRET.words
     assert len(house.server.saw) == 1
 
 
@@ -153,7 +154,7 @@ async def test_a_list_that_is_no_list_is_not_passed_on(house):
     assert b"sly" not in seen.bytes
 
 
-async def test_nobody_listens_to_a_resource_that_they_cannot_find(house):
+async def test_nobody_listens_to_a_resource_that_they_cannot_find(house: House) -> None:
     house.rule.says = denying(lambda q: q["target"]["name"] == "mail://secret")
     house.server.answer = lambda permit: Events([]).answer()
 

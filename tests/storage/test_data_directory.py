@@ -173,3 +173,14 @@ async def test_state_that_cannot_be_read_is_refused_and_the_lock_given_back(tmp_
     for _ in range(2):
         with pytest.raises(ConfigError, match="9 is not a valid"):
             await Store.open(tmp_path / "var", clock=lambda: NOW)
+
+
+async def test_what_is_wrong_is_found_out_without_traffic_and_so_is_that_it_is_over(tmp_path):
+    data_dir = tmp_path / "var"
+    store = await Store.open(data_dir, clock=lambda: NOW)
+    assert await store.problem() == ""
+    (data_dir / "douane.db").rename(data_dir / "elsewhere")
+    assert await store.problem() == "the database file was renamed or deleted"
+    (data_dir / "elsewhere").rename(data_dir / "douane.db")
+    assert await store.problem() == ""
+    await store.close()

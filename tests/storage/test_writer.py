@@ -416,6 +416,28 @@ async def test_a_single_record_is_signed_after_a_moment(tmp_path):
         assert at.checkpoint().size == 1
 
 
+async def test_a_checkpoint_that_cannot_be_signed_is_told_until_one_can(tmp_path):
+    async with bench(tmp_path) as at:
+        (at.data_dir / CHECKPOINT).unlink()
+        (at.data_dir / CHECKPOINT / "in the way").mkdir(parents=True)
+        await at.append("a")
+        await until(lambda: "no checkpoint could be signed" in at.writer.problem)
+        await at.append("b")
+        assert "no checkpoint could be signed" in at.writer.problem
+        (at.data_dir / CHECKPOINT / "in the way").rmdir()
+        (at.data_dir / CHECKPOINT).rmdir()
+        await at.append("c")
+        await until(lambda: at.writer.problem == "")
+        assert at.checkpoint().size == 3
+
+
+async def until(holds):
+    """Return once it holds."""
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0.02)
+
+
 @pytest.mark.parametrize(
     "statement",
     [

@@ -11,7 +11,7 @@ import uvicorn
 from gateway.web.connections import Bounds, bounded_by
 from tests.servers.process import free_port
 
-BOUNDS = Bounds(connections=3, head_s=0.3, body_s=0.4, head_bytes=2000, stall_s=0.3)
+BOUNDS = Bounds(connections=3, head_s=0.3, body_s=0.8, head_bytes=2000, stall_s=0.3)
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n"
 SIZES = {"/large": 4_000_000, "/huge": 64_000_000}
@@ -153,7 +153,7 @@ async def test_an_answer_may_take_its_time():
 async def test_a_body_may_take_its_time_within_its_limit():
     async with listening() as at, at.client() as client:
         client.writer.write(POST + b"01234")
-        await asyncio.sleep(0.8 * BOUNDS.body_s)
+        await asyncio.sleep(0.5 * BOUNDS.body_s)
         assert await client.ask(b"56789") == 200
         await asyncio.sleep(2 * BOUNDS.body_s)
         assert await client.ask(GET) == 200

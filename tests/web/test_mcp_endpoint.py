@@ -119,7 +119,8 @@ async def test_a_body_may_come_in_pieces(site):
 async def test_a_request_that_is_not_for_us_is_refused_unread(
     site, request_line, headers, status, code
 ):
-    answer = await ask(site.app, *request_line.split(), [*headers, ALICE, JSON], CALL)
+    method, path = request_line.split()
+    answer = await ask(site.app, method, path, [*headers, ALICE, JSON], CALL)
     assert (answer.status, answer.received) == (status, 0)
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     assert answer.headers["content-length"] == str(len(answer.body))
@@ -150,7 +151,7 @@ async def test_a_body_without_end_is_cut_off_at_the_limit(site):
 async def test_a_body_that_does_not_arrive_is_not_waited_for(site, monkeypatch):
     monkeypatch.setattr(mcp, "_BODY_S", 0.01)
     slow = Exchange(chunks=[b"{"], never_ends=True)
-    answer = await slow.ask(site.app, "POST", PATH, (HOST, ALICE, JSON))
+    answer = await asyncio.wait_for(slow.ask(site.app, "POST", PATH, (HOST, ALICE, JSON)), 5)
     assert (answer.status, answer.headers["connection"]) == (408, "close")
     assert site.refused("slow_body") == 1
     assert site.records == []
@@ -251,11 +252,11 @@ async def test_a_stream_whose_head_cannot_be_sent_is_ended_and_recorded(site):
     events = Events([PROGRESS, FINAL])
     site.house.server.answer = lambda _: events.answer()
 
-    async def broken(_: Any) -> None:
-        raise OSError("connection lost")
+    class Broken(Exchange):
+        async def send(self, message: Mapping[str, Any]) -> None:
+            raise OSError("connection lost")
 
-    exchange = Exchange(chunks=[CALL])
-    exchange.send = broken  # type: ignore[method-assign]
+    exchange = Broken(chunks=[CALL])
     with pytest.raises(OSError, match="connection lost"):
         await exchange.ask(site.app, "POST", PATH, (HOST, ALICE, JSON))
     assert events.closed
@@ -283,7 +284,8 @@ async def test_a_stream_ends_when_its_listener_goes_away(site):
     task = site.begin(exchange)
     await events.quiet.wait()
     exchange.gone.set()
-    await asyncio.wait_for(task, 5)
+    ended, _ = await asyncio.wait({task}, timeout=5)
+    assert ended == {task}
     assert exchange.parts == [(PROGRESS.raw, True)]
     assert events.closed
     assert site.records[-1][1]["code"] == "outcome_unknown"
@@ -338,7 +340,8 @@ async def test_a_call_ends_when_its_caller_goes_away(site, forever):
     task = site.begin(exchange)
     await forever.wait()
     exchange.gone.set()
-    await asyncio.wait_for(task, 5)
+    ended, _ = await asyncio.wait({task}, timeout=5)
+    assert ended == {task}
     assert task.cancelling() == 0
     assert exchange.sent == []
     assert site.records[-1][1]["code"] == "client_gone"
@@ -353,11 +356,20 @@ async def test_a_gateway_that_stops_ends_its_calls_and_says_so(site, forever):
     assert site.records[-1][1]["code"] == "client_gone"
 
 
-async def test_nobody_is_left_watching_when_a_call_is_over(site):
+async def test_nobody_is_left_watching_when_a_call_is_over(site, monkeypatch):
+    monkeypatch.setattr(mcp, "_QUICK_S", 0.0)
     before = asyncio.all_tasks()
-    site.house.server.answer = lambda _: Events([PROGRESS, FINAL]).answer()
+    watched: list[int] = []
+
+    async def forward(permit: Permit) -> RawAnswer:
+        await asyncio.sleep(0.01)
+        watched.append(len(asyncio.all_tasks() - before))
+        return result(permit, text("hello"))
+
+    site.house.server.forward = forward
     await site.post()
     await asyncio.sleep(0)
+    assert watched == [1]
     assert asyncio.all_tasks() == before
 
 

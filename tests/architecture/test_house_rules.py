@@ -1,0 +1,124 @@
+"""What no linter knows: the house rules that a reader would otherwise have to look for."""
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import gateway
+
+PACKAGE = Path(gateway.__file__).parent
+_SECRET_WORDS = ("secret", "token", "password", "credential", "private", "hmac", "seal", "signing")
+
+
+def parsed() -> Iterator[tuple[str, ast.Module]]:
+    """Yield every module, by its path below the package."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text())
+
+
+def caught(handler: ast.ExceptHandler) -> list[str]:
+    """Return the names of what a handler catches."""
+    if handler.type is None:
+        return ["BaseException"]
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return [kind.id for kind in kinds if isinstance(kind, ast.Name)]
+
+
+def handlers(kind: str) -> list[tuple[str, ast.ExceptHandler]]:
+    return [
+        (path, node)
+        for path, tree in parsed()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ExceptHandler) and kind in caught(node)
+    ]
+
+
+def test_a_bug_is_caught_in_one_place() -> None:
+    assert [path for path, _ in handlers("Exception")] == ["pipeline/pipeline.py"]
+
+
+def test_whatever_else_is_caught_to_clean_up_is_raised_again() -> None:
+    silent = [
+        f"{path}:{handler.lineno}"
+        for path, handler in handlers("BaseException")
+        if not any(isinstance(node, ast.Raise) and node.exc is None for node in handler.body)
+    ]
+    assert silent == []
+
+
+def test_no_assertion_guards_the_product() -> None:
+    found = [
+        path
+        for path, tree in parsed()
+        if any(isinstance(node, ast.Assert) for node in ast.walk(tree))
+    ]
+    assert found == []
+
+
+def test_no_time_is_without_its_zone() -> None:
+    naive = []
+    for path, tree in parsed():
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            arguments = len(node.args) + len(node.keywords)
+            naive += [
+                f"{path}:{node.lineno}"
+                for method, needed in (("utcnow", 99), ("utcfromtimestamp", 99), ("now", 1))
+                if node.func.attr == method
+                and ast.unparse(node.func.value).endswith("datetime")
+                and arguments < needed
+            ]
+            if node.func.attr == "fromtimestamp" and arguments < 2:
+                naive.append(f"{path}:{node.lineno}")
+    assert naive == []
+
+
+def classes() -> Iterator[type]:
+    """Yield every class that the package defines."""
+    for module in pkgutil.walk_packages([str(PACKAGE)], "gateway."):
+        if module.name.endswith("__main__"):
+            continue
+        loaded = importlib.import_module(module.name)
+        for _, found in inspect.getmembers(loaded, inspect.isclass):
+            if found.__module__ == module.name:
+                yield found
+
+
+def test_no_secret_has_a_repr() -> None:
+    """A field that is named like a secret and holds text, bytes or a key is not shown."""
+    told = [
+        f"{found.__module__}.{found.__name__}.{field.name}"
+        for found in classes()
+        if dataclasses.is_dataclass(found)
+        for field in dataclasses.fields(found)
+        if field.repr and any(word in field.name for word in _SECRET_WORDS)
+    ]
+    assert set(told) == {
+        # Names of a token, never a token; a reference to a secret, never the secret.
+        "gateway.domain.identity.Principal.token_id",
+        "gateway.oauth.tokens.AccessToken.token_id",
+        # A credential without its repr, in a field that may be shown.
+        "gateway.domain.calls.Call.credential",
+        "gateway.upstream.settings.UpstreamSettings.credential",
+        # The name of an algorithm, and whether there was a token at all.
+        "gateway.policy.settings.PolicySettings.signing_algorithm",
+        "gateway.wire.replies.Challenge.token_sent",
+    }
+
+
+def test_values_are_frozen_and_keyword_only() -> None:
+    loose = [
+        f"{found.__module__}.{found.__name__}"
+        for found in classes()
+        if dataclasses.is_dataclass(found)
+        and not (
+            found.__dataclass_params__.frozen  # type: ignore[attr-defined]
+            and all(field.kw_only for field in dataclasses.fields(found))
+        )
+    ]
+    assert loose == []

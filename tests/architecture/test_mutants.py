@@ -1,0 +1,92 @@
+"""The list of mutants cannot rot: every edit fits, every test exists, everything is covered."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import COPIED, ROOT, Mutant, load, misfits
+
+MUTANTS = load()
+PIPELINE = ROOT / "gateway" / "pipeline"
+_TEST = re.compile(r"tests/[a-z0-9_/]+\.py(::[A-Za-z]\w*)?::test_\w+")
+
+
+def names_of_tests(path: Path) -> set[str]:
+    """Return the names of the tests in a file: `test_a`, or `TestB::test_a` with the inherited."""
+    tree = ast.parse(path.read_text())
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
+            module = ast.parse((ROOT / f"{node.module}.py".replace(".", "/", 2)).read_text())
+            classes |= {n.name: n for n in module.body if isinstance(n, ast.ClassDef)}
+    found = functions_of(tree)
+    for name, node in classes.items():
+        bases = [classes[b.id] for b in node.bases if isinstance(b, ast.Name) and b.id in classes]
+        found |= {f"{name}::{test}" for part in (node, *bases) for test in functions_of(part)}
+    return found
+
+
+def functions_of(node: ast.Module | ast.ClassDef) -> set[str]:
+    functions = (n for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+    return {function.name for function in functions}
+
+
+def test_every_edit_fits_the_code() -> None:
+    assert misfits(MUTANTS) == []
+
+
+def test_every_edit_changes_something_that_is_copied() -> None:
+    wrong = [
+        one.guard
+        for one in MUTANTS
+        if one.before == one.after or one.file.partition("/")[0] not in COPIED
+    ]
+    assert wrong == []
+
+
+def test_every_edit_leaves_a_program(tmp_path: Path) -> None:
+    """An edit that leaves a syntax error or an unknown name would go red for the wrong reason."""
+    for number, one in enumerate(MUTANTS):
+        if one.file.endswith(".py"):
+            edited = (ROOT / one.file).read_text().replace(one.before, one.after)
+            (tmp_path / f"{number}.py").write_text(edited)
+    ruff = Path(sys.executable).parent / "ruff"
+    options = ("--isolated", "--no-cache", "--select", "F821", "--output-format", "concise")
+    done = subprocess.run(
+        [ruff, "check", *options, tmp_path], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "All checks passed!\n")
+
+
+def test_every_guard_is_named_once_and_by_its_tests() -> None:
+    assert [name for name, times in Counter(m.guard for m in MUTANTS).items() if times > 1] == []
+    known = {path: names_of_tests(ROOT / path) for path in {name(test) for test in named(MUTANTS)}}
+    missing = [t for t in named(MUTANTS) if t.partition("::")[2] not in known[name(t)]]
+    assert missing == []
+
+
+def named(mutants: list[Mutant]) -> list[str]:
+    tests = [test for one in mutants for test in one.tests]
+    assert [one.guard for one in mutants if not one.tests] == []
+    assert [test for test in tests if not _TEST.fullmatch(test)] == []
+    return tests
+
+
+def name(test: str) -> str:
+    return test.partition("::")[0]
+
+
+@pytest.mark.parametrize("invariant", range(1, 7))
+def test_every_invariant_has_its_mutants(invariant: int) -> None:
+    assert len([one for one in MUTANTS if one.invariant == invariant]) >= 3
+
+
+def test_every_part_of_the_pipeline_has_its_mutants() -> None:
+    parts = {path.name for path in PIPELINE.glob("*.py")} - {"__init__.py"}
+    mutated = {Path(one.file).name for one in MUTANTS if (ROOT / one.file).parent == PIPELINE}
+    assert parts - mutated == set()
