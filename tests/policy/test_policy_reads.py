@@ -40,7 +40,7 @@ def engines(opa: Opa) -> tuple[WasmEngine, WasmEngine]:
     return fresh, WasmEngine(wasm, shipped.data, digest="d", clock=lambda: 0.0, reads=reads)
 
 
-LEAVES = st.sampled_from(
+LEAVES: st.SearchStrategy[Any] = st.sampled_from(
     [
         None,
         "",
@@ -147,10 +147,13 @@ def test_a_policy_that_cannot_be_followed_is_never_remembered(
 
 def test_nothing_and_null_are_two_keys() -> None:
     reads = Reads(paths=(("flow", "label"),))
-    keys = [
-        reads.key(q)
-        for q in ({}, {"flow": None}, {"flow": {"label": None}}, {"flow": {"label": []}})
+    asked: list[dict[str, Any]] = [
+        {},
+        {"flow": None},
+        {"flow": {"label": None}},
+        {"flow": {"label": []}},
     ]
+    keys = [reads.key(one) for one in asked]
     assert keys[0] == keys[1]  # a policy finds nothing below either
     assert len(set(keys)) == 3
 
