@@ -39,6 +39,8 @@ class Label:
 
     def join(self, other: Self) -> Self:
         """Return the least label that is at least as restrictive as both."""
+        if self.integrity <= other.integrity and self.confidentiality >= other.confidentiality:
+            return self  # nearly always, once a run has seen something
         return type(self)(
             integrity=min(self.integrity, other.integrity),
             confidentiality=max(self.confidentiality, other.confidentiality),

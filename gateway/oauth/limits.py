@@ -3,6 +3,7 @@
 import ipaddress
 import math
 from collections import OrderedDict, deque
+from functools import lru_cache
 
 
 class FailedSignIns:
@@ -32,6 +33,7 @@ class FailedSignIns:
             self._times.popitem(last=False)
 
 
+@lru_cache(maxsize=4096)
 def _network(source_ip: str) -> str:
     # Whoever has one IPv6 address has its whole /64; mapped IPv4 is the IPv4 address.
     try:
