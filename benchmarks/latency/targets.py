@@ -91,7 +91,8 @@ def targets(folder: Path) -> Iterator[list[Target]]:
         yield [
             Target(name="direct", url=upstream.url),
             stack.enter_context(_nginx(folder / "nginx", port)),
-            stack.enter_context(_fastmcp(folder, upstream.url)),
+            stack.enter_context(_proxy(folder, "bare", upstream.url, {})),
+            stack.enter_context(_proxy(folder, "fastmcp", upstream.url, fastmcp_proxy.ENVIRONMENT)),
             *(
                 stack.enter_context(_gateway(folder / variant.name, upstream.url, variant))
                 for variant in VARIANTS
@@ -112,11 +113,13 @@ def _nginx(folder: Path, upstream: int) -> Iterator[Target]:
 
 
 @contextmanager
-def _fastmcp(folder: Path, upstream: str) -> Iterator[Target]:
+def _proxy(
+    folder: Path, name: str, upstream: str, environment: Mapping[str, str]
+) -> Iterator[Target]:
     port = free_port()
-    command = [sys.executable, "-m", "benchmarks.latency.fastmcp_proxy", upstream, str(port)]
-    with running(command, fastmcp_proxy.ENVIRONMENT, port, folder / "fastmcp.log") as server:
-        yield Target(name="fastmcp", url=server.url, pid=server.pid)
+    command = [sys.executable, "-m", f"benchmarks.latency.{name}_proxy", upstream, str(port)]
+    with running(command, environment, port, folder / f"{name}.log") as server:
+        yield Target(name=name, url=server.url, pid=server.pid)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from benchmarks.latency.targets import NGINX, VARIANTS, Target
 from benchmarks.latency.upstream import answer
 
 PLAN = Plan(rounds=1, seconds=1, connections=(1, 16))
-NAMES = ("direct", "nginx", "fastmcp", *(variant.name for variant in VARIANTS))
+NAMES = ("direct", "nginx", "bare", "fastmcp", *(variant.name for variant in VARIANTS))
 
 needs_wrk = pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
 needs_nginx = pytest.mark.skipif(not NGINX, reason="nginx is not installed")
