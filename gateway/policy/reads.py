@@ -30,8 +30,8 @@ class Reads:
 def reads_of(modules: Iterable[Module]) -> Reads | None:
     """Return what a policy reads, or `None` if its answer may depend on anything at all.
 
-    That is so if it takes the input as a whole, reaches into it by a computed name, renames it by
-    an import, replaces it by `with`, or calls a built-in that does not always answer alike.
+    That is so if it takes or replaces the input as a whole, reaches into it by a computed name, or
+    calls a built-in that does not always answer alike.
     """
     found: set[Path] = set()
     try:
@@ -58,7 +58,7 @@ def _paths(node: Any) -> Iterator[Path]:
         for inner in node:
             yield from _paths(inner)
     elif isinstance(node, dict):
-        if node.get("with") or (node.get("type") == "var" and node.get("value") == "input"):
+        if node.get("type") == "var" and node.get("value") == "input":
             raise _Everything
         if node.get("type") == "ref":
             yield from _of_reference(node["value"])
