@@ -7,20 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from gateway.domain.audit import AuditRecord, LogEntry
-from gateway.domain.calls import Call, Permit, RawAnswer, Reply
+from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Decision
 from gateway.domain.flow import Run, RunId, Source
 from gateway.domain.identity import Client, Credential, Principal
 from gateway.domain.labels import Label
 from gateway.domain.tools import Kind, Pin, Profile, Sighting, Target, UpstreamId
-
-
-class CallHandler(Protocol):
-    """The one way a call is carried."""
-
-    async def handle(self, call: Call) -> Reply:
-        """Carry `call` to its reply. A no is a reply too: this raises nothing of ours."""
-        ...
 
 
 class Authenticator(Protocol):
@@ -156,10 +148,6 @@ class Upstream(Protocol):
 
     async def reject(self, permit: Permit, body: bytes) -> None:
         """Answer a request of the server's in the client's place, with a JSON-RPC error `body`."""
-        ...
-
-    async def cancel(self, permit: Permit) -> None:
-        """Tell the upstream that nobody waits for this call any more; never raises."""
         ...
 
 

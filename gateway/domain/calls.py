@@ -8,7 +8,7 @@ from gateway.domain._value import value
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.flow import FlowReview, Run
 from gateway.domain.identity import Credential, Principal
-from gateway.domain.labels import Effect, Label
+from gateway.domain.labels import Effect
 from gateway.domain.tools import Pinned, Profile, Target, UpstreamId
 
 CallId = NewType("CallId", str)
@@ -130,15 +130,6 @@ class RawAnswer:
     session: str | None
     """The upstream's `Mcp-Session-Id`, not for callers."""
     body: bytes | AsyncIterator[ServerEvent]
-
-
-@value
-class LabeledResult:
-    """A result whose label the run already carries. Made only by `pipeline.label`."""
-
-    answer: RawAnswer
-    run: Run
-    label: Label
 
 
 @value

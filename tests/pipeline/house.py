@@ -135,9 +135,6 @@ class Server:
     async def reject(self, permit: Permit, body: bytes) -> None:
         self.rejected.append(json.loads(body))
 
-    async def cancel(self, permit: Permit) -> None:
-        pass
-
     def of(self, server: UpstreamId) -> "Server":
         return self
 
