@@ -91,8 +91,8 @@ class Admission:
         principal = self._authenticator.authenticate(call.credential, call.endpoint)
         trail.principal(principal, self._rules.roles_of(principal.groups))
         operation = _operation(call)
-        if call.message.form is Form.REQUEST:
-            self._limits.take(principal.key)
+        # Whatever its form: each message is forwarded and fills the log.
+        self._limits.take(principal.key)
         session = self._unsealed(call, principal)
         run = trail.run(await self._runs.of(principal, session))
         if call.message.form is Form.RESPONSE:

@@ -507,6 +507,19 @@ async def test_too_many_calls_are_refused(house: House) -> None:
     assert (await house.handle(house.call())).code is None
 
 
+async def test_notifications_are_limited_like_requests(house: House) -> None:
+    house.limits._calls_per_minute = 1
+    house.server.answer = lambda permit: whole(b"", status=202)
+    seen = []
+    for _ in range(2):
+        initialized = house.request(
+            "notifications/initialized", form=Form.NOTIFICATION, profile=Profile.LEGACY, id_=None
+        )
+        seen.append((await house.handle(initialized)).reply.status)
+    assert seen == [202, 429]
+    assert len(house.server.saw) == 1
+
+
 # Streams that end otherwise.
 
 
