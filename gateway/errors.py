@@ -15,12 +15,15 @@
     - Forbidden            a person lacks the role for what they ask
     - NotFound             what a person named does not exist
     - BadCommand           no such command, or not the arguments it takes
+    - EgressRefused        a URL on somebody's word leads where we do not go
     - OAuthError           a token request is refused (`gateway.oauth.errors`)
   x Fault                  the gateway cannot say yes, therefore no
     - PolicyUnavailable
     - AuditUnavailable
     - UpstreamFailed
     - CredentialRequired   the upstream wants a credential that the gateway does not hold
+    - IdentityUnavailable  who somebody is cannot be told now
+    - Unsealable           a secret at rest was sealed for another place or by another key
   x ConfigError            a file of the operator's is wrong; raised before anything is served
     - DirectoryInUse       another process writes in the data directory
 
@@ -143,6 +146,10 @@ class BadCommand(Refusal):
     code = "bad_command"
 
 
+class EgressRefused(Refusal):
+    code = "egress_refused"
+
+
 class Fault(GatewayError):
     code = "fault"
 
@@ -160,7 +167,21 @@ class UpstreamFailed(Fault):
 
 
 class CredentialRequired(Fault):
+    """`url` is where the person can connect the upstream; empty if only an operator can help."""
+
     code = "credential_required"
+
+    def __init__(self, public: str, *, url: str = "", detail: str = "") -> None:
+        super().__init__(public, detail=detail)
+        self.url = url
+
+
+class IdentityUnavailable(Fault):
+    code = "identity_unavailable"
+
+
+class Unsealable(Fault):
+    code = "unsealable"
 
 
 class ConfigError(GatewayError):

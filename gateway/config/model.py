@@ -1,18 +1,17 @@
 """The keys of `douane.yaml`, their types and their safe defaults."""
 
 import re
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
-    StringConstraints,
     ValidationInfo,
     field_validator,
 )
 
+from gateway.config.auth import Auth
+from gateway.config.section import Section, Word, Words, written
 from gateway.config.values import (
     Address,
     Duration,
@@ -38,38 +37,9 @@ from gateway.domain.labels import (
 from gateway.domain.paths import parse_path
 from gateway.upstream.headers import is_ours
 
-Word = Annotated[str, StringConstraints(min_length=1, max_length=512)]
-Words = tuple[Word, ...]
-
 T = TypeVar("T")
 
 _SERVER_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
-
-
-def _written(default: Any) -> Any:
-    """Give a key a default as the file would write it; it is read, and shown in the schema, so."""
-    return Field(default=default)
-
-
-class Section(BaseModel):
-    """A mapping of known keys, frozen after it is read."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        strict=True,
-        validate_default=True,
-        hide_input_in_errors=True,
-    )
-
-
-class Auth(Section):
-    mode: Annotated[
-        Literal["embedded"],
-        planned("federated", "external", instead="use `embedded`"),
-    ] = "embedded"
-    token_lifetime: Duration = _written("10m")
-    """How long an access token is good."""
 
 
 class Opa(Section):
@@ -103,17 +73,17 @@ class Bundle(Section):
     verification_key: LocalPath
     """PEM file of the public key that its signature must be made with."""
     algorithm: Literal["RS256", "RS384", "RS512", "ES256", "ES384", "ES512"] = "RS256"
-    poll: Duration = _written("60s")
+    poll: Duration = written("60s")
 
 
 class Policy(Section):
-    path: PolicyPath = _written("./policies")
+    path: PolicyPath = written("./policies")
     """A folder of Rego, a bundle (`.tar.gz`), or the `https://` URL of one."""
     engine: Literal["wasm", "opa"] = "wasm"
     mode: Annotated[Literal["enforce"], planned("shadow", instead="use `enforce`")] = "enforce"
     opa: Opa | None = None
     bundle: Bundle | None = None
-    deadline: Duration = _written("250ms")
+    deadline: Duration = written("250ms")
     """How long one decision may take before it is refused."""
 
     @field_validator("opa")
@@ -150,10 +120,10 @@ class Role(Section):
 
 
 class Roles(Section):
-    user: Role = _written({"groups": ("users",)})
-    approver: Role = _written({"groups": ("security",)})
-    admin: Role = _written({"groups": ("admins",)})
-    auditor: Role = _written({"groups": ("auditors",)})
+    user: Role = written({"groups": ("users",)})
+    approver: Role = written({"groups": ("security",)})
+    admin: Role = written({"groups": ("admins",)})
+    auditor: Role = written({"groups": ("auditors",)})
 
     def of(self, groups: frozenset[str]) -> frozenset[str]:
         """Return the names of the roles that a member of `groups` has."""
@@ -167,7 +137,7 @@ class Roles(Section):
 class Audit(Section):
     durability: Literal["power", "process"] = "power"
     """`power`: a record survives a power cut; `process`: it survives the gateway's end only."""
-    deadline: Duration = _written("2s")
+    deadline: Duration = written("2s")
     on_failure: Annotated[
         Literal["refuse"],
         planned("continue", "allow", "warn", "ignore", instead="use `refuse`"),
@@ -177,7 +147,7 @@ class Audit(Section):
 
 
 class Pins(Section):
-    recheck: Duration = _written("15m")
+    recheck: Duration = written("15m")
     exclude_meta: Words = ()
     """Members of `_meta` that upstreams change freely, left out of the digest."""
 
@@ -187,9 +157,9 @@ class Limits(Section):
     json_depth: int = Field(default=64, ge=4, le=512)
     calls_per_minute: int = Field(default=600, ge=1)
     result_bytes: int = Field(default=4 << 20, ge=1024, le=1 << 30)
-    upstream_connect: Duration = _written("5s")
-    upstream_idle: Duration = _written("60s")
-    upstream_hard: Duration = _written("15m")
+    upstream_connect: Duration = written("5s")
+    upstream_idle: Duration = written("60s")
+    upstream_hard: Duration = written("15m")
 
 
 class LabelSection(Section):
@@ -236,14 +206,22 @@ class Tool(Section):
 
 
 class Credential(Section):
-    """What the gateway shows to an upstream."""
+    """What the gateway shows to an upstream: never the token that a client showed to us."""
 
-    kind: Annotated[
-        Literal["none", "header"],
-        planned("oauth", "exchange", instead="use `header` with a token, or `none`"),
-    ] = "none"
+    kind: Literal["none", "header", "oauth", "exchange"] = "none"
     name: str = "Authorization"
     value: SecretReference | None = None
+    scopes: Words = ()
+    """What to ask the upstream's authorization server for; without it, what its challenge names."""
+    client_id: Word | None = None
+    """Our registration there; without it we register ourselves."""
+    client_secret: SecretReference | None = None
+    resource: bool = True
+    """Whether its authorization server takes the `resource` parameter (RFC 8707)."""
+    token_url: Endpoint | None = None
+    """Where `exchange` trades a person's identity for a token (RFC 8693)."""
+    audience: Word | None = None
+    """The `audience` that `exchange` asks for."""
 
     @field_validator("name")
     @classmethod
@@ -260,16 +238,33 @@ class Credential(Section):
         kind = info.data.get("kind")
         if kind == "header" and ref is None:
             raise ValueError("`kind: header` needs it; write `env:NAME` or `file:PATH`")
-        if kind == "none" and ref is not None:
+        if kind != "header" and ref is not None:
             raise ValueError("is for `kind: header` only; remove it or change the kind")
         return ref
+
+    @field_validator("scopes", "client_id", "client_secret")
+    @classmethod
+    def _of_an_authorization_server(cls, given: T, info: ValidationInfo) -> T:
+        if given and info.data.get("kind") not in {"oauth", "exchange"}:
+            raise ValueError("is for `kind: oauth` and `exchange`; remove it or change the kind")
+        return given
+
+    @field_validator("token_url")
+    @classmethod
+    def _where_to_exchange(cls, url: str | None, info: ValidationInfo) -> str | None:
+        exchanges = info.data.get("kind") == "exchange"
+        if exchanges and (url is None or not info.data.get("client_id")):
+            raise ValueError("`kind: exchange` needs `token_url`, `client_id` and `client_secret`")
+        if not exchanges and url is not None:
+            raise ValueError("is for `kind: exchange` only; remove it or change the kind")
+        return url
 
 
 class Server(Section):
     url: Endpoint
-    credential: Credential = _written({})
-    defaults: LabelSection = _written({})
-    tools: dict[Word, Tool] = _written({})
+    credential: Credential = written({})
+    defaults: LabelSection = written({})
+    tools: dict[Word, Tool] = written({})
 
     @property
     def rule(self) -> ServerRule:
@@ -278,6 +273,15 @@ class Server(Section):
             default=self.defaults.value,
             tools={name: tool.rule for name, tool in self.tools.items()},
         )
+
+
+class Egress(Section):
+    """Where the gateway goes on somebody else's word: metadata, keys, token endpoints."""
+
+    allow: tuple[Network, ...] = ()
+    """Addresses that are not public and may be reached all the same."""
+    ca: LocalPath | None = None
+    """PEM file of a further authority for https."""
 
 
 class Tls(Section):
@@ -301,22 +305,23 @@ class Config(Section):
     version: Literal[1]
     public_url: PublicOrigin
     """Issuer and resource URIs derive from it, never from a request."""
-    listen: ListenAddress = _written("127.0.0.1:8080")
-    admin_listen: ListenAddress = _written("127.0.0.1:8081")
-    data_dir: LocalPath = _written("./var")
-    auth: Auth = _written({})
-    policy: Policy = _written({})
-    tenant: TenantSection = _written({})
-    roles: Roles = _written({})
-    audit: Audit = _written({})
-    pins: Pins = _written({})
-    limits: Limits = _written({})
+    listen: ListenAddress = written("127.0.0.1:8080")
+    admin_listen: ListenAddress = written("127.0.0.1:8081")
+    data_dir: LocalPath = written("./var")
+    auth: Auth = written({})
+    policy: Policy = written({})
+    tenant: TenantSection = written({})
+    roles: Roles = written({})
+    audit: Audit = written({})
+    pins: Pins = written({})
+    limits: Limits = written({})
+    egress: Egress = written({})
     tls: Tls | None = None
     trusted_proxies: tuple[Network, ...] = ()
     """Peers whose `X-Forwarded-For` is believed."""
     allowed_origins: tuple[Origin, ...] = ()
     """Origins of browser pages that may call; all others are refused."""
-    servers: dict[Annotated[str, AfterValidator(_server_id)], Server] = _written({})
+    servers: dict[Annotated[str, AfterValidator(_server_id)], Server] = written({})
 
     @field_validator("admin_listen")
     @classmethod

@@ -1,6 +1,7 @@
-"""Who is asking: credentials before they are checked, principals after."""
+"""Who is asking: credentials before they are checked, principals after, and who is registered."""
 
 from dataclasses import field
+from enum import StrEnum
 
 from gateway.domain._value import value
 
@@ -24,7 +25,9 @@ class Principal:
     """
 
     issuer: str
+    """Who vouches for `subject`: we, or the identity provider at which the person signs in."""
     subject: str
+    """The person; a client that acts for itself is its own subject."""
     client_id: str
     client_name: str
     groups: frozenset[str]
@@ -33,6 +36,8 @@ class Principal:
     """The token's `jti` (RFC 7519 section 4.1.7); never the token."""
     expires_at: float
     """Seconds since the epoch."""
+    user_id: str = ""
+    """The person's `User.id`; empty where no person stands behind the client."""
     trusted_host: bool = False
     """Whether an administrator lets this client declare its user's task."""
 
@@ -42,21 +47,90 @@ class Principal:
         return f"{self.issuer}|{self.subject}|{self.client_id}"
 
 
+class ClientKind(StrEnum):
+    """How a client came to be known."""
+
+    REGISTERED = "registered"
+    """An administrator registered it; what they wrote is the most it may have."""
+    DYNAMIC = "dynamic"
+    """It registered itself (RFC 7591); a person's consent is all it can get."""
+    DOCUMENT = "document"
+    """Its id is the URL of the document that describes it (Client ID Metadata Documents)."""
+
+
+class AuthMethod(StrEnum):
+    """How a client proves itself at the token endpoint (RFC 7591 section 2, RFC 7523)."""
+
+    NONE = "none"
+    BASIC = "client_secret_basic"
+    POST = "client_secret_post"
+    PRIVATE_KEY_JWT = "private_key_jwt"
+
+
 @value
 class Client:
-    """An OAuth client that an administrator registered (RFC 6749 section 2)."""
+    """An OAuth client (RFC 6749 section 2)."""
 
     id: str
     name: str
-    secret_hash: str = field(repr=False)
+    kind: ClientKind = ClientKind.REGISTERED
+    auth_methods: frozenset[AuthMethod] = frozenset({AuthMethod.BASIC, AuthMethod.POST})
+    """What it may prove itself with; `NONE` alone makes it a public client."""
+    secret_hash: str = field(default="", repr=False)
     """`sha256:` of a secret of 256 random bits; such a one needs no slow hash."""
+    jwks: str = ""
+    """Its public keys as JSON (RFC 7517 section 5), for `private_key_jwt`."""
+    redirect_uris: tuple[str, ...] = ()
+    homepage: str = ""
+    """An https URL to show to people; never fetched."""
     grants: tuple[str, ...] = ("client_credentials",)
-    resources: frozenset[str]
-    """Endpoint paths it may get tokens for: `/mcp/mail`."""
-    scopes: frozenset[str]
-    """The most that its tokens may carry."""
+    resources: frozenset[str] = frozenset()
+    """Endpoint paths it may get tokens for: `/mcp/mail`. The most for a `REGISTERED` one only."""
+    scopes: frozenset[str] = frozenset()
+    """The most that its tokens may carry. The most for a `REGISTERED` one only."""
     groups: frozenset[str] = frozenset()
+    """Its own groups, where it acts for itself. A person's groups are the person's."""
     trusted_host: bool = False
     """Whether it may declare its user's task."""
     created_at: float
     created_by: str
+    fresh_until: float | None = None
+    """Until when a `DOCUMENT` may be used without fetching it again."""
+
+    @property
+    def is_public(self) -> bool:
+        """Whether it has nothing to prove itself with (RFC 6749 section 2.1)."""
+        return self.auth_methods == {AuthMethod.NONE}
+
+    def may_use(self, endpoint: str) -> bool:
+        """Whether it may get tokens for `endpoint`.
+
+        What registered itself could have asked for anything: its wish on the first day is no
+        ceiling (MCP clients register with the scopes of their first challenge), the person's
+        consent is.
+        """
+        return self.kind is not ClientKind.REGISTERED or endpoint in self.resources
+
+    def ceiling(self, scopes: frozenset[str]) -> frozenset[str]:
+        """Return those of `scopes` that its tokens may carry."""
+        return scopes & self.scopes if self.kind is ClientKind.REGISTERED else scopes
+
+
+@value
+class User:
+    """A person who may sign in. Told apart by issuer and subject alone, never by an address."""
+
+    id: str
+    """Ours, in hex; the `sub` of our tokens."""
+    issuer: str
+    """Our own for those with a password here, else the identity provider's."""
+    subject: str
+    """The user name here, or the provider's `sub`."""
+    name: str
+    """For people to read."""
+    groups: frozenset[str]
+    os_user: str = ""
+    """The operating system's user that is this person at the command line."""
+    created_at: float
+    created_by: str
+    disabled: bool = False

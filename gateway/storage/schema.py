@@ -108,13 +108,17 @@ CREATE TABLE meta (
 @migrations()
 def m001_audit_and_state(database: Database) -> None:
     """Create everything."""
-    _run(database, _AUDIT + _STATE)
+    run_script(database, _AUDIT + _STATE)
 
 
 _KNOWN = frozenset({m001_audit_and_state.__name__})
 
 
-def migrate(connection: sqlite3.Connection) -> None:
+def migrate(
+    connection: sqlite3.Connection,
+    to: Migrations = migrations,
+    known: frozenset[str] = _KNOWN,
+) -> None:
     """Bring the database to this version's tables; each migration is one transaction.
 
     Raises:
@@ -122,16 +126,16 @@ def migrate(connection: sqlite3.Connection) -> None:
 
     """
     database = Database(connection, execute_plugins=False, recursive_triggers=False)
-    newer = {migration.name for migration in migrations.applied(database)} - _KNOWN
+    newer = {migration.name for migration in to.applied(database)} - known
     if newer:
         raise ConfigError(
             "the database is newer than this version of the gateway; use the newer version",
             problems=sorted(newer),
         )
-    migrations.apply(database)
+    to.apply(database)
 
 
-def _run(database: Database, script: str) -> None:
+def run_script(database: Database, script: str) -> None:
     """Run a script inside of the migration's transaction, which `executescript` would end."""
     statement = ""
     for line in script.splitlines(keepends=True):

@@ -10,17 +10,18 @@ from gateway.domain.audit import AuditRecord, LogEntry
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Decision
 from gateway.domain.flow import Run, RunId, Source
-from gateway.domain.identity import Client, Credential, Principal
+from gateway.domain.identity import Credential, Principal
 from gateway.domain.labels import Label
 from gateway.domain.tools import Kind, Pin, Profile, Sighting, Target, UpstreamId
 
 
 class Authenticator(Protocol):
-    def authenticate(self, credential: Credential, endpoint: str) -> Principal:
+    async def authenticate(self, credential: Credential, endpoint: str) -> Principal:
         """Return who holds `credential`, valid now and made for `endpoint` (RFC 8707).
 
         Raises:
             Unauthenticated: Anything else.
+            IdentityUnavailable: It cannot be told now, for want of another's keys.
 
         """
         ...
@@ -78,25 +79,6 @@ class PinStore(Protocol):
         ...
 
     async def revoke(self, target: Target, profile: Profile, *, by: str, note: str) -> Pin: ...
-
-
-class ClientStore(Protocol):
-    """OAuth clients that an administrator registered. Reading is from memory and never waits."""
-
-    def find(self, client_id: str) -> Client | None: ...
-
-    def all(self) -> Sequence[Client]: ...
-
-    async def add(self, client: Client) -> None:
-        """Store a new client, durable on return.
-
-        Raises:
-            ValueError: The id or the name is taken.
-
-        """
-        ...
-
-    async def remove(self, client_id: str) -> Client | None: ...
 
 
 class PolicyEngine(Protocol):

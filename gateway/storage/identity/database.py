@@ -1,0 +1,136 @@
+"""The identity database of one process: its one connection, and what changed without it.
+
+Unlike the audit log, several processes may have it open: whatever must happen once is a conditional
+write inside of one transaction, never a look into memory.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self, TypeVar
+
+from gateway.errors import ConfigError, IdentityUnavailable
+from gateway.storage.connection import Durability, open_writer
+from gateway.storage.files import create_private
+from gateway.storage.identity.schema import KNOWN, migrations
+from gateway.storage.schema import migrate
+
+DATABASE = "identity.db"
+"""Name of the file in the data directory."""
+
+T = TypeVar("T")
+
+
+class IdentityDatabase:
+    """Used by many threads, one at a time. Every commit waits for the disk.
+
+    A lost `used_at` would revive a refresh token, so there is no setting for less.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Take over an open connection; see `open`."""
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._loaders: list[Callable[[sqlite3.Connection], None]] = []
+        self._version = -1
+
+    @classmethod
+    def open(cls, data_dir: Path, *, wait_s: float = 5.0) -> Self:
+        """Open the database of `data_dir`, made or brought up to date where needed.
+
+        `wait_s` is how long to wait for another process's transaction, in seconds.
+
+        Raises:
+            ConfigError: It cannot be used.
+
+        """
+        path = data_dir / DATABASE
+        create_private(path)
+        connection = open_writer(path, durability=Durability.POWER, wait_s=wait_s)
+        try:
+            connection.execute("PRAGMA foreign_keys = 1")
+            migrate(connection, migrations, KNOWN)
+        except (sqlite3.Error, ConfigError) as error:
+            connection.close()
+            raise ConfigError(f"{path} cannot be used: {error}") from error
+        return cls(connection)
+
+    def remembers(self, load: Callable[[sqlite3.Connection], None]) -> None:
+        """Fill a memory now, and again whenever another process has changed the database."""
+        with self._lock:
+            load(self._connection)
+            self._loaders.append(load)
+            self._version = self._data_version()
+
+    def write(
+        self,
+        job: Callable[[sqlite3.Connection], T],
+        *,
+        committed: Callable[[T], None] | None = None,
+    ) -> T:
+        """Return what `job` returns once its changes are durable; if it raises, none is made.
+
+        `committed` is called with the result before any other transaction: memory follows the
+        database, in its order.
+
+        Raises:
+            IdentityUnavailable: The database cannot be written now.
+
+        """
+        with self._lock, _available():
+            # Begun for writing at once: what the job reads stays true until it is committed.
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                result = job(self._connection)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:  # SQLite ends it itself when the disk is full
+                    self._connection.execute("ROLLBACK")
+                raise
+            if committed is not None:
+                committed(result)
+            return result
+
+    def read(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what `job` reads.
+
+        Raises:
+            IdentityUnavailable: The database cannot be read now.
+
+        """
+        with self._lock, _available():
+            return job(self._connection)
+
+    def follow(self) -> bool:
+        """Fill the memories anew if another process has committed; say whether it has."""
+        with self._lock, _available():
+            version = self._data_version()
+            if version == self._version:
+                return False
+            for load in self._loaders:
+                load(self._connection)
+            self._version = version
+            return True
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    def _data_version(self) -> int:
+        # It counts the commits of other connections only (SQLite, PRAGMA data_version).
+        (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        return int(version)
+
+
+@contextmanager
+def _available() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.IntegrityError:
+        raise
+    except sqlite3.Error as error:
+        raise IdentityUnavailable(
+            "sign-in is not available at the moment", detail=str(error)
+        ) from error

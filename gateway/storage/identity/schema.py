@@ -1,0 +1,207 @@
+"""The identity database's tables, as numbered migrations that only ever go forward."""
+
+from sqlite_utils import Database, Migrations
+
+from gateway.storage.schema import run_script
+
+migrations = Migrations("identity")
+
+_CLIENTS = """
+CREATE TABLE clients (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    auth_methods TEXT NOT NULL,
+    secret_hash TEXT NOT NULL,
+    jwks TEXT NOT NULL,
+    redirect_uris TEXT NOT NULL,
+    homepage TEXT NOT NULL,
+    grants TEXT NOT NULL,
+    resources TEXT NOT NULL,
+    scopes TEXT NOT NULL,
+    groups TEXT NOT NULL,
+    trusted_host INTEGER NOT NULL,
+    created_at REAL NOT NULL,
+    created_by TEXT NOT NULL,
+    fresh_until REAL
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX clients_by_name ON clients (name) WHERE kind = 'registered';
+"""
+
+_PEOPLE = """
+CREATE TABLE users (
+    id TEXT PRIMARY KEY,
+    issuer TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    name TEXT NOT NULL,
+    groups TEXT NOT NULL,
+    os_user TEXT NOT NULL,
+    password TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    created_by TEXT NOT NULL,
+    disabled INTEGER NOT NULL,
+    UNIQUE (issuer, subject)
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX users_by_os_user ON users (os_user) WHERE os_user <> '';
+
+CREATE TABLE links (
+    link_hash TEXT PRIMARY KEY,
+    user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    expires_at REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sessions (
+    id_hash TEXT PRIMARY KEY,
+    user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    created_at REAL NOT NULL,
+    expires_at REAL NOT NULL,
+    source_ip TEXT NOT NULL,
+    user_agent TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX sessions_by_user ON sessions (user_id);
+
+CREATE TABLE transactions (
+    id TEXT PRIMARY KEY,
+    browser_hash TEXT NOT NULL,
+    purpose TEXT NOT NULL,
+    request TEXT,
+    detail TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    expires_at REAL NOT NULL,
+    finished_at REAL,
+    user_id TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    secrets TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE consents (
+    user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    client_id TEXT NOT NULL REFERENCES clients (id) ON DELETE CASCADE,
+    endpoint TEXT NOT NULL,
+    redirect_uri TEXT NOT NULL,
+    scopes TEXT NOT NULL,
+    given_at REAL NOT NULL,
+    PRIMARY KEY (user_id, client_id, endpoint, redirect_uri)
+) STRICT, WITHOUT ROWID;
+"""
+
+# A grant names its person and client without a foreign key: it stays as evidence when they go.
+_GRANTS = """
+CREATE TABLE grants (
+    id TEXT PRIMARY KEY,
+    user_id TEXT NOT NULL,
+    client_id TEXT NOT NULL,
+    endpoint TEXT NOT NULL,
+    scopes TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    expires_at REAL NOT NULL,
+    revoked_at REAL,
+    reason TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX grants_by_user ON grants (user_id);
+CREATE INDEX grants_by_client ON grants (client_id);
+CREATE INDEX grants_revoked ON grants (expires_at) WHERE revoked_at IS NOT NULL;
+
+CREATE TABLE codes (
+    code_hash TEXT PRIMARY KEY,
+    grant_id TEXT NOT NULL REFERENCES grants (id) ON DELETE CASCADE,
+    client_id TEXT NOT NULL,
+    redirect_uri TEXT NOT NULL,
+    code_challenge TEXT NOT NULL,
+    expires_at REAL NOT NULL,
+    used_at REAL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE refresh_tokens (
+    token_hash TEXT PRIMARY KEY,
+    grant_id TEXT NOT NULL REFERENCES grants (id) ON DELETE CASCADE,
+    client_id TEXT NOT NULL,
+    parent_hash TEXT,
+    issued_at REAL NOT NULL,
+    expires_at REAL NOT NULL,
+    used_at REAL,
+    successor TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX refresh_tokens_by_grant ON refresh_tokens (grant_id);
+
+CREATE TABLE devices (
+    device_hash TEXT PRIMARY KEY,
+    user_code TEXT NOT NULL UNIQUE,
+    client_id TEXT NOT NULL,
+    endpoint TEXT NOT NULL,
+    scopes TEXT NOT NULL,
+    expires_at REAL NOT NULL,
+    interval_s INTEGER NOT NULL,
+    polled_at REAL NOT NULL,
+    status TEXT NOT NULL,
+    grant_id TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE revoked_tokens (
+    token_id TEXT PRIMARY KEY,
+    expires_at REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE assertions (
+    issuer TEXT NOT NULL,
+    assertion_id TEXT NOT NULL,
+    expires_at REAL NOT NULL,
+    PRIMARY KEY (issuer, assertion_id)
+) STRICT, WITHOUT ROWID;
+"""
+
+_SECRETS = """
+CREATE TABLE data_keys (
+    id TEXT PRIMARY KEY,
+    wrapped TEXT NOT NULL,
+    kek_id TEXT NOT NULL,
+    created_at REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE signing_keys (
+    kid TEXT PRIMARY KEY,
+    state TEXT NOT NULL,
+    sealed TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    activated_at REAL,
+    retired_at REAL
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX one_signing_key_a_state ON signing_keys (state) WHERE state <> 'retired';
+
+CREATE TABLE connections (
+    user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    server TEXT NOT NULL,
+    issuer TEXT NOT NULL,
+    sealed TEXT NOT NULL,
+    scopes TEXT NOT NULL,
+    expires_at REAL,
+    version INTEGER NOT NULL,
+    connected_at REAL NOT NULL,
+    refreshed_at REAL,
+    leased_by TEXT NOT NULL DEFAULT '',
+    leased_until REAL NOT NULL DEFAULT 0,
+    PRIMARY KEY (user_id, server)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE registrations (
+    server TEXT NOT NULL,
+    issuer TEXT NOT NULL,
+    sealed TEXT NOT NULL,
+    PRIMARY KEY (server, issuer)
+) STRICT, WITHOUT ROWID;
+"""
+
+
+@migrations()
+def m001_identity(database: Database) -> None:
+    """Create everything."""
+    run_script(database, _CLIENTS + _PEOPLE + _GRANTS + _SECRETS)
+
+
+KNOWN = frozenset({m001_identity.__name__})
