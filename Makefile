@@ -34,7 +34,7 @@ demo: setup ## Play the whole story by itself; exits 0 only if every step did wh
 
 .PHONY: test
 test: setup ## Run every test.
-	@PYTHON=$(PYTHON) .ci/system wrk nginx-light
+	@PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium
 	$(BIN)/pytest -n 2
 
 .PHONY: check
@@ -70,6 +70,11 @@ bench: bench-report
 bench-report: setup ## Measure tools/call through Douane, directly, through nginx and FastMCP's proxy.
 	@PYTHON=$(PYTHON) .ci/system wrk nginx-light
 	@$(BIN)/python -m benchmarks.latency.report --rounds $(ROUNDS) --seconds $(WINDOW)
+
+.PHONY: oauth-report
+oauth-report: setup ## Sign in with real clients, a real browser and real identity providers; race for codes.
+	@PYTHON=$(PYTHON) .ci/system chromium
+	@$(BIN)/python -m benchmarks.oauth.report
 
 .PHONY: durability-report
 durability-report: setup ## Kill the gateway under load, and cut the power under its log.

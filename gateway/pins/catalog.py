@@ -1,14 +1,17 @@
 """Reading a whole list as its upstream sent it: which definitions can be pinned, and which not."""
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from gateway.domain._value import value
 from gateway.domain.document import Document
 from gateway.domain.tools import Kind, Manifest, Profile, Target, UpstreamId
 from gateway.pins.names import folded
+from gateway.pins.schemas import SchemaCheck, UnusableSchema
 from gateway.pins.visible import visible
 
 LARGEST_DEFINITION = 256 * 1024
@@ -138,6 +141,8 @@ def _document(kind: Kind, item: Any, exclude_meta: Collection[str]) -> Document:
         raise _Unfit("it is no object")
     if _depth(item) > DEEPEST_DEFINITION:
         raise _Unfit(f"nested deeper than {DEEPEST_DEFINITION} levels")
+    if not all(_icons_are_safe(place) for place in (item, item.get("serverInfo"))):
+        raise _Unfit("an icon's src is neither an https nor a data URL")
     if any(_remote_references(item)):
         raise _Unfit("a $ref leads out of the definition: what is there cannot be pinned")
     try:
@@ -146,7 +151,25 @@ def _document(kind: Kind, item: Any, exclude_meta: Collection[str]) -> Document:
         raise _Unfit(str(error)) from error
     if len(document.canonical) > LARGEST_DEFINITION:
         raise _Unfit(f"larger than {LARGEST_DEFINITION} bytes")
+    if kind is Kind.TOOL and (problem := _unusable_schema(document.canonical)):
+        raise _Unfit(problem)
     return document
+
+
+@lru_cache(maxsize=4096)
+def _unusable_schema(canonical: bytes) -> str:
+    """Return which schema of a tool nothing can be checked by, and why; empty if there is none.
+
+    Remembered, because the same definitions come with every list.
+    """
+    tool = json.loads(canonical)
+    for member in ("inputSchema", "outputSchema"):
+        if tool.get(member) is not None:
+            try:
+                SchemaCheck(tool[member])
+            except UnusableSchema as error:
+                return f"{member}: {error}"
+    return ""
 
 
 def _pinned_part(
@@ -166,6 +189,17 @@ def _pinned_part(
     kept = {name: meta[name] for name in meta if name not in exclude_meta}
     rest = {name: item[name] for name in item if name != "_meta"}
     return {**rest, "_meta": kept} if kept else rest
+
+
+def _icons_are_safe(item: Any) -> bool:
+    """Whether every icon is of a scheme that a client may load (MCP 2025-11-25, icons, security)."""
+    icons = item.get("icons") if isinstance(item, dict) else None
+    if not isinstance(icons, list):
+        return icons is None
+    return all(
+        isinstance(icon, dict) and str(icon.get("src")).lower().startswith(("https://", "data:"))
+        for icon in icons
+    )
 
 
 def _depth(content: Any) -> int:

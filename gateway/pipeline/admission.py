@@ -17,6 +17,7 @@ from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.decide import Subject, call_question, permit_for, protocol_permit, told
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
+from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.trail import Trail
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import Authenticator, Clock, PinStore, PolicyEngine, RunStore
@@ -45,6 +46,8 @@ class Rules:
     tenant: Tenant
     roles: Mapping[str, frozenset[str]]
     """Role -> groups whose members have it."""
+    per_person: frozenset[UpstreamId] = frozenset()
+    """Servers that show themselves to connected people alone."""
 
     def roles_of(self, groups: frozenset[str]) -> tuple[str, ...]:
         """Return the roles that members of `groups` have."""
@@ -80,6 +83,7 @@ class Admission:
         self._limits = limits
         self._seal_key = seal_key
         self._clock = clock
+        self._schemas = Schemas()
 
     async def permit(self, call: Call, trail: Trail) -> Permit:
         """Carry `call` from stage 2 to stage 7.
@@ -88,7 +92,7 @@ class Admission:
             GatewayError: The refusal or the fault that ends it.
 
         """
-        principal = self._authenticator.authenticate(call.credential, call.endpoint)
+        principal = await self._authenticator.authenticate(call.credential, call.endpoint)
         trail.principal(principal, self._rules.roles_of(principal.groups))
         operation = _operation(call)
         # Whatever its form: each message is forwarded and fills the log.
@@ -177,6 +181,7 @@ class Admission:
                 pinned.manifest.definition,
                 rpc_id=call.message.id,
             )
+            self._schemas.require_arguments(pinned, call.message)
         subject = self._subject(target, pin)
         flow = self._review(call, principal, run, subject)
         return AccessRequest(

@@ -15,6 +15,7 @@ from gateway.pipeline.release import Release
 from gateway.pipeline.streams import StreamRelay
 from gateway.pipeline.trail import Trail, outcome_kind
 from gateway.ports import AuditLog, Clock, RunStore, UpstreamDirectory
+from gateway.wire.elicitation import can_be_asked, declares_url
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.replies import Challenge, refuse
 from gateway.wire.server_message import read_server_message
@@ -113,7 +114,13 @@ class Pipeline:
         principal = permit.principal
         if answer.session != permit.session:
             await self._runs.open(principal, answer.session)
-        sealed = seal(self._seal_key, permit.call.server, principal.key, answer.session)
+        sealed = seal(
+            self._seal_key,
+            permit.call.server,
+            principal.key,
+            answer.session,
+            takes_urls=declares_url(permit.call),
+        )
         return (*answer.headers, ("mcp-session-id", sealed))
 
     async def _refuse(self, call: Call, trail: Trail, error: GatewayError) -> Reply:
@@ -127,7 +134,14 @@ class Pipeline:
         challenge = Challenge(
             resource_metadata=url, scopes=scopes, token_sent=call.credential is not None
         )
-        return refuse(error, call.message, call.profile, challenge, decision_id=trail.decision_id)
+        return refuse(
+            error,
+            call.message,
+            call.profile,
+            challenge,
+            decision_id=trail.decision_id,
+            takes_urls=can_be_asked(call),
+        )
 
     async def _abandon(self, trail: Trail) -> None:
         trail.unknown("client_gone", "the caller did not wait for the answer")

@@ -126,6 +126,19 @@ def test_references_inside_of_the_definition_and_parameters_called_ref_are_taken
     assert taken(read(definition(inputSchema=schema))) == ["get_weather"]
 
 
+@pytest.mark.parametrize("src", ["http://a.example/i.png", "javascript:alert(1)", "file:///i", 1])
+@pytest.mark.parametrize("kind", [Kind.TOOL, Kind.PROMPT, Kind.SERVER])
+def test_an_icon_that_a_client_must_not_load_is_not_taken(kind: Kind, src: Any) -> None:
+    icons = [{"src": "https://a.example/i.png"}, {"src": src}]
+    item = {"serverInfo": {"icons": icons}} if kind is Kind.SERVER else definition(icons=icons)
+    assert taken(read(item, kind=kind)) == []
+
+
+def test_icons_by_https_and_data_urls_are_taken() -> None:
+    icons = [{"src": "https://a.example/i.png"}, {"src": "data:image/png;base64,AA"}]
+    assert len(taken(read(definition(icons=icons)))) == 1
+
+
 @pytest.mark.parametrize("bad", [2**53, -(2**53), float("nan"), float("inf"), "\ud800"])
 def test_what_has_no_canonical_form_is_refused(bad: Any) -> None:
     (rejected,) = read(definition(x=[bad])).rejected
@@ -142,7 +155,7 @@ def nested(levels: int) -> dict[str, Any]:
     content: Any = "x"
     for _ in range(levels - 1):
         content = [content]
-    return {"name": "deep", "inputSchema": content}
+    return {"name": "deep", "x": content}
 
 
 @pytest.mark.parametrize(("levels", "expected"), [(64, ["deep"]), (65, []), (100_000, [])])

@@ -186,7 +186,7 @@ class Gate:
 
     people: dict[str, Principal] = field(default_factory=lambda: {"alice": ALICE})
 
-    def authenticate(self, credential: Credential, endpoint: str) -> Principal:
+    async def authenticate(self, credential: Credential, endpoint: str) -> Principal:
         if credential is None or credential.text not in self.people:
             raise Unauthenticated("an access token is required")
         return self.people[credential.text]

@@ -1,0 +1,132 @@
+"""Arguments and results against the JSON Schemas that a person approved, in bounded time."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+import jsonschema_rs
+
+from gateway.domain._value import value
+from gateway.domain.document import member_path
+from gateway.pins.effort import Effort
+from gateway.pins.visible import visible
+
+MOST_EFFORT = 20_000
+"""Schemas that one value may meet. The largest known real tool stays below 1,000."""
+
+MOST_WORK = 5_000_000
+"""Schemas that all of a message's values may meet: some tenths of a second at the very worst."""
+
+_SHALLOW = 4
+_MOST_PROBLEMS = 5
+_LONGEST_NAME = 128
+_LINEAR = jsonschema_rs.RegexOptions()
+"""Patterns take time linear in the text: no lookaround, no backreference, no backtracking."""
+
+
+class UnusableSchema(ValueError):
+    """A schema by which nothing can be checked; the text says why."""
+
+
+@value
+class Problem:
+    """Where a value is not what the schema asks for. It quotes names, never the value."""
+
+    path: str
+    keyword: str
+    """The schema's word that is not satisfied: `type`, `required`."""
+    expected: str
+    """What the schema says there, where that is short: `string`."""
+
+    def __str__(self) -> str:
+        told = f" ({self.expected})" if self.expected else ""
+        return f"{self.path}: does not satisfy {self.keyword}{told}"
+
+
+class SchemaCheck:
+    """A schema, made ready. Without `$schema` it is of 2020-12 (MCP 2026-07-28, schemas)."""
+
+    def __init__(self, schema: Any) -> None:
+        """Make `schema` ready; nothing is fetched, whatever it refers to.
+
+        Raises:
+            UnusableSchema: It is no valid schema of a known draft, refers to something outside,
+                has a pattern that may take unbounded time, or can cause too much work.
+
+        """
+        if not isinstance(schema, dict):
+            raise UnusableSchema("it is no object")
+        self._effort = Effort(schema)
+        if _count(self._effort) > MOST_EFFORT:
+            raise UnusableSchema("checking a value by it could take too long")
+        try:
+            self._validator = jsonschema_rs.validator_for(
+                schema, retriever=_fetch_nothing, pattern_options=_LINEAR
+            )
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            raise UnusableSchema("it is no schema of a known draft") from error
+
+    def problems(self, content: Any, size: int) -> tuple[Problem, ...]:
+        """Return at most five of the places where `content` is not as the schema says.
+
+        `size` is the length in bytes of the JSON text that `content` came from.
+        """
+        if self._takes_too_long(content, size):
+            return (Problem(path="$", keyword="size", expected="too much to check"),)
+        if self._validator.is_valid(content):
+            return ()
+        found = self._validator.iter_errors(content)
+        return tuple(
+            _problem(error) for error, _ in zip(found, range(_MOST_PROBLEMS), strict=False)
+        )
+
+    def _takes_too_long(self, content: Any, size: int) -> bool:
+        # Every value is at least two bytes of text, so most messages need no counting.
+        if not self._effort.recursive and self._effort.of(_SHALLOW) * size < MOST_WORK:
+            return False
+        depth, count = _measure(content)
+        return self._effort.of(depth) * count > MOST_WORK
+
+
+def _count(effort: Effort) -> int:
+    try:
+        return effort.of(_SHALLOW)
+    except RecursionError:
+        # Hundreds of references that lead to one another: no tool has a reason for them.
+        return MOST_EFFORT + 1
+
+
+def _fetch_nothing(_: str) -> NoReturn:
+    raise ValueError("nothing outside of the definition is fetched")
+
+
+def _measure(content: Any) -> tuple[int, int]:
+    """Return how many levels of objects and arrays there are, and how many values."""
+    depth, count, level = 0, 1, [content]
+    while level:
+        containers = [node for node in level if isinstance(node, dict | list)]
+        level = [x for c in containers for x in (c.values() if isinstance(c, dict) else c)]
+        depth += bool(containers)
+        count += len(level)
+    return depth, count
+
+
+def _problem(error: jsonschema_rs.ValidationError) -> Problem:
+    path = "$"
+    for step in error.instance_path:
+        name = visible(str(step)[:_LONGEST_NAME])
+        path = f"{path}[{step}]" if isinstance(step, int) else member_path(path, name)
+    keyword = next(_words(error), "the schema")
+    return Problem(path=path, keyword=keyword, expected=_expected(error.kind.as_dict()))
+
+
+def _words(error: jsonschema_rs.ValidationError) -> Iterator[str]:
+    for step in reversed(error.schema_path):
+        if isinstance(step, str):
+            yield visible(step[:_LONGEST_NAME])
+
+
+def _expected(kind: Mapping[str, Any]) -> str:
+    """Return the schema's own word of what is missing or wanted; nothing that the caller sent."""
+    told = kind.get("property", kind.get("type", kind.get("types", "")))
+    words = told if isinstance(told, list | tuple) else [told]
+    return visible(", ".join(str(word) for word in words)[:_LONGEST_NAME])
