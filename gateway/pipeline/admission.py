@@ -69,6 +69,7 @@ class Admission:
         memory: ProvenanceMemory,
         conversations: Conversations,
         limits: CallLimits,
+        schemas: Schemas,
         seal_key: bytes,
         clock: Clock,
     ) -> None:
@@ -83,7 +84,7 @@ class Admission:
         self._limits = limits
         self._seal_key = seal_key
         self._clock = clock
-        self._schemas = Schemas()
+        self._schemas = schemas
 
     async def permit(self, call: Call, trail: Trail) -> Permit:
         """Carry `call` from stage 2 to stage 7.

@@ -42,6 +42,13 @@ class Labeller:
             return None
         return await self._runs.raise_label(permit.run.id, label, None)
 
+    async def raise_untrusted(self, permit: Permit, record: int) -> Run:
+        """Raise the run to untrusted, for a result that is not what was approved."""
+        label = Label(integrity=Integrity.UNTRUSTED, confidentiality=BOTTOM.confidentiality)
+        tool = "" if permit.access is None else permit.access.target.name
+        source = Source(server=permit.call.server, tool=tool, record=record, label=label)
+        return await self._runs.raise_label(permit.run.id, label, source)
+
     async def raise_for_server(self, permit: Permit, what: str, record: int) -> Run:
         """Raise the run to what the server says by itself, in a request or a log message."""
         label = self._rules.servers[permit.call.server].default

@@ -9,6 +9,7 @@ from gateway.domain.tools import Kind, Pin, PinStatus, Target
 from gateway.pipeline.keeper import PinKeeper
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import PinStore
+from gateway.wire.greeting import server_item
 
 
 @value
@@ -49,6 +50,19 @@ class ListFilter:
             if seen and pin.approved is not None
         ]
         return Shown(items=tuple(shown), offered=len(items))
+
+    async def meet(self, permit: Permit, greeting: Mapping[str, Any]) -> None:
+        """Compare what a server has just said of itself with its pin.
+
+        For those that no crawler sees: they show themselves to connected people alone.
+
+        Raises:
+            AuditUnavailable: A change could not be recorded.
+
+        """
+        call = permit.call
+        itself, version = server_item(call.profile, greeting)
+        await self._keeper.compare(call.server, call.profile, Kind.SERVER, [itself], version)
 
     async def _resources(self, permit: Permit, items: Sequence[Any]) -> Shown:
         """Show single resources as they are; the server's own pin stands for each of them."""

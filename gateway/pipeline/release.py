@@ -14,6 +14,7 @@ from gateway.pipeline.filter import meet
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
+from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.trail import Trail
 from gateway.ports import PinStore, PolicyEngine
@@ -25,6 +26,8 @@ from gateway.wire.server_message import (
     with_member,
 )
 
+_GREETINGS = frozenset({"initialize", "server/discover"})
+"""Methods whose result says what the server itself is."""
 _REWRITES = frozenset({Duty.REDACT, Duty.TRUNCATE, Duty.DROP_STRUCTURED})
 
 
@@ -58,6 +61,7 @@ class Release:
         labels: Labeller,
         memory: ProvenanceMemory,
         requests: ServerRequests,
+        schemas: Schemas,
     ) -> None:
         self._policy = policy
         self._pins = pins
@@ -66,6 +70,7 @@ class Release:
         self._labels = labels
         self._memory = memory
         self._requests = requests
+        self._schemas = schemas
 
     async def response(
         self, permit: Permit, message: ServerMessage, data: bytes, run: Run, trail: Trail
@@ -90,8 +95,11 @@ class Release:
         operation = find(Sender.CLIENT, permit.call.message.method)
         if operation is not None and operation.lists is not None:
             return await self._list(permit, operation, message, trail)
-        if "instructions" in result:
-            return self._greeting(permit, message)
+        if permit.call.message.method in _GREETINGS:
+            if permit.call.server in self._rules.per_person:
+                await self._lists.meet(permit, result)
+            if "instructions" in result:
+                return self._greeting(permit, message)
         return data
 
     def error(self, permit: Permit, message: ServerMessage, data: bytes) -> bytes:
@@ -125,6 +133,9 @@ class Release:
                 raise UpstreamFailed(
                     "the upstream server's answer is of an unknown type", detail=str(other)[:100]
                 )
+        run = await self._checked(
+            permit, access, result=result, size=len(data), run=run, trail=trail
+        )
         flow = FlowReview(label=run.label, sources=run.sources)
         decision = await self._policy.evaluate(result_question(access.asked, flow, result))
         trail.result_decision(decision)
@@ -145,6 +156,31 @@ class Release:
         return _rewritten(
             (*permit.decision.obligations, *decision.obligations), message, "result", data
         )
+
+    async def _checked(
+        self,
+        permit: Permit,
+        access: AccessRequest,
+        *,
+        result: Mapping[str, Any],
+        size: int,
+        run: Run,
+        trail: Trail,
+    ) -> Run:
+        """Return the run; raised, if a tool's result is not what its approved definition says.
+
+        Then nobody vouches for its fields, whatever the configuration says of the tool.
+        """
+        if access.target.kind is not Kind.TOOL:
+            return run
+        problems = self._schemas.result_problems(access.pinned, result, size)
+        if not problems:
+            return run
+        for problem in problems:
+            trail.reasons("invalid_result", problem)
+        raised = await self._labels.raise_untrusted(permit, trail.intent_index)
+        trail.label(raised.label)
+        return raised
 
     async def _raise(self, permit: Permit, decision: Decision, trail: Trail) -> None:
         raised = await self._labels.raise_for_decision(permit, decision)

@@ -1,20 +1,27 @@
-"""Calls against the schemas that were approved with their tools."""
+"""Calls and results against the schemas that were approved with their tools."""
 
+import json
 from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from gateway.domain.calls import Message
 from gateway.domain.tools import Pinned
 from gateway.errors import Denied
-from gateway.pins.schemas import SchemaCheck, UnusableSchema
+from gateway.pins.schemas import Problem, SchemaCheck, UnusableSchema
 
-_MOST_KEPT = 2048
+_MOST_KEPT = 4096
 
 
 class Schemas:
-    """Approved input schemas, made ready when they are first needed."""
+    """Approved schemas, made ready when they are first needed."""
 
-    def __init__(self) -> None:
-        self._ready: OrderedDict[str, SchemaCheck] = OrderedDict()
+    def __init__(self, *, refuse_results: bool = False) -> None:
+        """`refuse_results`: whether a result that is not as approved is withheld; if not, it is
+        given out as one that nobody vouches for.
+        """
+        self._ready: OrderedDict[tuple[str, str], SchemaCheck] = OrderedDict()
+        self._refuse_results = refuse_results
 
     def require_arguments(self, pinned: Pinned, message: Message) -> None:
         """Return if the arguments are what the approved definition says they may be.
@@ -23,29 +30,95 @@ class Schemas:
             Denied: They are not; the reasons name places and words of the schema, no values.
 
         """
-        schema = pinned.manifest.definition.content.get("inputSchema")
-        if schema is None:
-            return
-        try:
-            check = self._check(str(pinned.manifest.digest), schema)
-        except UnusableSchema as error:
-            raise Denied(
-                "the tool's approved definition has a schema by which nothing can be checked",
-                detail=str(error),
-            ) from error
         arguments = message.params.get("arguments") or {}
-        if problems := check.problems(arguments, len(message.body)):
+        problems = self._problems(pinned, "inputSchema", arguments, len(message.body))
+        if problems:
             raise Denied(
                 "the arguments are not what the tool's approved definition says",
                 reasons=[("invalid_arguments", str(problem)) for problem in problems],
             )
 
-    def _check(self, digest: str, schema: object) -> SchemaCheck:
-        found = self._ready.get(digest)
+    def result_problems(
+        self, pinned: Pinned, result: Mapping[str, Any], size: int
+    ) -> tuple[str, ...]:
+        """Return why a tool's result is not what its approved definition promises.
+
+        `size` is the length in bytes of the message that it came in.
+
+        Raises:
+            Denied: It is not, and such results are refused.
+
+        """
+        if result.get("isError") is True:
+            return ()
+        problems = (*self._unlike_schema(pinned, result, size), *_contradictions(result))
+        if problems and self._refuse_results:
+            raise Denied(
+                "the result is not what the tool's approved definition says",
+                reasons=[("invalid_result", problem) for problem in problems],
+            )
+        return problems
+
+    def _unlike_schema(
+        self, pinned: Pinned, result: Mapping[str, Any], size: int
+    ) -> tuple[str, ...]:
+        if pinned.manifest.definition.content.get("outputSchema") is None:
+            return ()
+        if "structuredContent" not in result:
+            return ("$.structuredContent: is promised and missing",)
+        content = result["structuredContent"]
+        return tuple(map(str, self._problems(pinned, "outputSchema", content, size)))
+
+    def _problems(
+        self, pinned: Pinned, member: str, content: Any, size: int
+    ) -> tuple[Problem, ...]:
+        schema = pinned.manifest.definition.content.get(member)
+        if schema is None:
+            return ()
+        try:
+            check = self._check(str(pinned.manifest.digest), member, schema)
+        except UnusableSchema as error:
+            raise Denied(
+                "the tool's approved definition has a schema by which nothing can be checked",
+                detail=f"{member}: {error}",
+            ) from error
+        return check.problems(content, size)
+
+    def _check(self, digest: str, member: str, schema: object) -> SchemaCheck:
+        key = digest, member
+        found = self._ready.get(key)
         if found is None:
-            found = self._ready[digest] = SchemaCheck(schema)
+            found = self._ready[key] = SchemaCheck(schema)
             if len(self._ready) > _MOST_KEPT:
                 self._ready.popitem(last=False)
         else:
-            self._ready.move_to_end(digest)
+            self._ready.move_to_end(key)
         return found
+
+
+def _contradictions(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield where a text repeats the structured content, and says something else.
+
+    A host shows the model one of the two (MCP 2026-07-28, structured content); a policy that reads
+    the other would judge what nobody sees.
+    """
+    structured, blocks = result.get("structuredContent"), result.get("content")
+    if structured is None or not isinstance(blocks, list):
+        return
+    for index, block in enumerate(blocks):
+        text = block.get("text") if isinstance(block, dict) else None
+        if not isinstance(text, str) or text.lstrip()[:1] not in ("{", "["):
+            continue
+        try:
+            repeated = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if repeated not in (structured, _only_member(structured)):
+            yield f"$.content[{index}].text: is not what the structured content says"
+
+
+def _only_member(structured: Any) -> Any:
+    """Return what stands alone in an object: servers wrap a list so, and print it unwrapped."""
+    if isinstance(structured, dict) and len(structured) == 1:
+        return next(iter(structured.values()))
+    return structured

@@ -34,6 +34,7 @@ from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.release import Release
+from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.streams import StreamRelay
 from gateway.pipeline.visibility import Visibility
@@ -202,7 +203,9 @@ class House:
         default: Label = TRUSTED,
         tenant: Tenant | None = None,
         runs: RunStore | None = None,
+        refuse_results: bool = False,
     ) -> None:
+        self.schemas = Schemas(refuse_results=refuse_results)
         self.now = 1_800_000_000.0
         self.server = Server()
         self.rule = Rule()
@@ -248,6 +251,7 @@ class House:
             labels=labels,
             memory=self.memory,
             requests=requests,
+            schemas=self.schemas,
         )
         streams = StreamRelay(
             release=release,
@@ -268,6 +272,7 @@ class House:
             memory=self.memory,
             conversations=self.conversations,
             limits=self.limits,
+            schemas=self.schemas,
             seal_key=KEY,
             clock=self.clock,
         )

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.tools import Kind
-from tests.pipeline.house import MAIL, TOOLS, House
+from gateway.domain.calls import Call
+from gateway.domain.tools import Kind, Profile
+from tests.pipeline.house import ALICE, MAIL, TOOLS, House, result
 
 MOVE = {
     "name": "move",
@@ -70,3 +71,72 @@ async def test_a_tool_with_a_schema_that_cannot_be_checked_is_not_known(house: H
         {"name": "bomb", "inputSchema": {"$defs": bomb, "$ref": "#/$defs/a39"}}, *TOOLS.values()
     )
     assert [pin.target.name for pin in house.pins.all(MAIL)] == ["move", "search", "send"]
+
+
+COUNT = {
+    "name": "count",
+    "description": "Count mails.",
+    "inputSchema": {"type": "object"},
+    "outputSchema": {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}},
+        "required": ["n"],
+    },
+}
+
+RESULTS = {
+    "fits": ({"structuredContent": {"n": 3}, "content": []}, False),
+    "fits and is repeated": (
+        {"structuredContent": {"n": 3}, "content": [{"type": "text", "text": '{"n": 3}'}]},
+        False,
+    ),
+    "is repeated unwrapped": (
+        {"structuredContent": {"n": 3, "x": 1}, "content": [{"type": "text", "text": "3 mails"}]},
+        False,
+    ),
+    "an error promises nothing": ({"isError": True, "content": []}, False),
+    "another type": ({"structuredContent": {"n": "three"}, "content": []}, True),
+    "missing": ({"content": [{"type": "text", "text": "3"}]}, True),
+    "contradicted by its text": (
+        {"structuredContent": {"n": 3}, "content": [{"type": "text", "text": '{"n": 4}'}]},
+        True,
+    ),
+}
+
+
+def counted(house: House) -> Call:
+    """Call it in a session, whose run begins with what its grant has seen: nothing."""
+    return house.request("tools/call", {"name": "count"}, profile=Profile.LEGACY, session="s1")
+
+
+async def counting(content: dict[str, Any], *, refuse_results: bool = False) -> House:
+    built = House(refuse_results=refuse_results)
+    await built.show(COUNT, *TOOLS.values(), profile=Profile.LEGACY)
+    await built.approve(Kind.TOOL, "count", Profile.LEGACY)
+    await built.runs.open(ALICE, "s1")
+    built.server.answer = lambda permit: result(permit, content)
+    return built
+
+
+@pytest.mark.parametrize(("content", "unlike"), RESULTS.values(), ids=RESULTS)
+async def test_a_result_that_is_not_as_approved_is_one_that_nobody_vouches_for(
+    content: dict[str, Any], unlike: bool
+) -> None:
+    house = await counting(content)
+    seen = await house.handle(counted(house))
+    assert seen.json["result"] == content
+    integrity = "untrusted" if unlike else "trusted"
+    assert house.last["label_after"]["integrity"] == integrity
+    asked = next(q for q in house.rule.asked if q["phase"] == "result")
+    assert asked["flow"]["label"]["integrity"] == integrity
+    told = [reason["code"] for reason in house.last.get("reasons", [])]
+    assert ("invalid_result" in told) is unlike
+
+
+@pytest.mark.parametrize(("content", "unlike"), RESULTS.values(), ids=RESULTS)
+async def test_such_results_are_withheld_where_the_operator_says_so(
+    content: dict[str, Any], unlike: bool
+) -> None:
+    house = await counting(content, refuse_results=True)
+    seen = await house.handle(counted(house))
+    assert seen.code == ("denied" if unlike else None)
