@@ -17,6 +17,7 @@
     - BadCommand           no such command, or not the arguments it takes
     - EgressRefused        a URL on somebody's word leads where we do not go
     - OAuthError           a token request is refused (`gateway.oauth.errors`)
+    - SignInRefused        a person's page or form is refused (`gateway.signin.errors`)
   x Fault                  the gateway cannot say yes, therefore no
     - PolicyUnavailable
     - AuditUnavailable
@@ -171,8 +172,15 @@ class CredentialRequired(Fault):
 
     code = "credential_required"
 
-    def __init__(self, public: str, *, url: str = "", detail: str = "") -> None:
-        super().__init__(public, detail=detail)
+    def __init__(
+        self,
+        public: str,
+        *,
+        url: str = "",
+        detail: str = "",
+        reasons: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__(public, detail=detail, reasons=reasons)
         self.url = url
 
 

@@ -20,7 +20,7 @@ from tests.storage.powercut import Cut, Recording, cuts, recorded
 
 ROUNDS = 400
 MOST_AT_ONCE = 12
-KEYS = ("audit.key", "hmac.key", "seal.key", "signing.key")
+KEYS = ("audit.key", "hmac.key", "seal.key")
 NOW = 1_800_000_000.0
 
 

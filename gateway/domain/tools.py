@@ -74,6 +74,28 @@ class PinStatus(StrEnum):
 
 
 @value
+class PinApproval:
+    """One yes to one definition: whose, and what they had before them."""
+
+    digest: str
+    """`sha256:...` of the definition that was reviewed."""
+    by: str
+    user_id: str = ""
+    """The person's `User.id`; empty for who is no person of `users`, and for policy."""
+    at: float
+    """Seconds since the epoch."""
+    note: str = ""
+    tier: str
+    """How far the change reached from what was approved before: `T0` to `T3`, or `new`."""
+    findings: tuple[str, ...] = ()
+    """Codes of the hints that were not there before."""
+    server_version: str = ""
+    version_changed: bool = False
+    expires_at: float | None = None
+    """Seconds since the epoch; `None` for never."""
+
+
+@value
 class Pin:
     """What is known of one target: what a person approved, and what was last seen.
 
@@ -90,6 +112,14 @@ class Pin:
     """Seconds since the epoch."""
     first_seen: float
     note: str = ""
+    approvals: tuple[PinApproval, ...] = ()
+    """What the approved definition rests on."""
+    filed: tuple[PinApproval, ...] = ()
+    """Approvals of what is shown now, of which more are needed."""
+    expires_at: float | None = None
+    """When the approval ends, in seconds since the epoch; `None` for never."""
+    body_digest: str = ""
+    """`sha256:...` of what a prompt without arguments said when it was first used."""
 
 
 @value

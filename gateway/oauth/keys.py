@@ -58,9 +58,10 @@ class SigningKey:
 
 
 class KeyRing:
-    """Keys newest first: the newest signs, all of them verify.
+    """The first key signs, all of them verify and are published.
 
-    A retired key stays for one token lifetime, so that nobody is signed out by a rotation.
+    The next key is among them before it signs, and a retired one until the last token that it
+    signed has expired: nobody is signed out by a rotation.
     """
 
     def __init__(self, keys: Sequence[SigningKey]) -> None:

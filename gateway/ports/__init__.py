@@ -68,17 +68,39 @@ class PinStore(Protocol):
         ...
 
     async def approve(
-        self, target: Target, profile: Profile, *, expected: str, by: str, note: str
+        self,
+        target: Target,
+        profile: Profile,
+        *,
+        expected: str,
+        by: str,
+        note: str,
+        user_id: str = "",
+        people: int = 1,
+        expires_at: float | None = None,
     ) -> Pin:
         """Approve what was last observed, if its digest is still `expected`.
 
+        `user_id` is the person's `User.id`; where `people` have to approve, theirs differ. An
+        approval with `expires_at`, in seconds since the epoch, is in force until then.
+
         Raises:
             PinMismatch: There is no such pin, or it has changed since the person looked.
+            Forbidden: This person's approval does not count where `people` are needed.
 
         """
         ...
 
     async def revoke(self, target: Target, profile: Profile, *, by: str, note: str) -> Pin: ...
+
+    async def keep_body(self, target: Target, profile: Profile, digest: str) -> Pin:
+        """Keep the digest of what a prompt said when it was first used; only the first counts.
+
+        Raises:
+            PinMismatch: There is no such pin.
+
+        """
+        ...
 
 
 class PolicyEngine(Protocol):
@@ -97,6 +119,15 @@ class PolicyEngine(Protocol):
 
     async def judge_pin(self, question: Mapping[str, Any]) -> str:
         """Ask `data.douane.pin`: `approve`, `hold` or `serve_approved`; `hold` if in doubt."""
+        ...
+
+    async def pin_approvals(self, question: Mapping[str, Any]) -> int:
+        """Ask `data.douane.pin_approvals` how many people must approve; 1 if it does not say.
+
+        Raises:
+            PolicyUnavailable: There was no usable answer.
+
+        """
         ...
 
     @property

@@ -41,15 +41,23 @@ class ClientStore(Protocol):
         ...
 
     def refresh(self, client: Client) -> None:
-        """Store what a `DOCUMENT` says now in place of what it said before."""
+        """Store what a `DOCUMENT` says now, new or in place of what it said before.
+
+        Raises:
+            ValueError: The id is that of a client of another kind.
+
+        """
         ...
 
     def remove(self, client_id: str) -> Client | None:
-        """Forget a client and revoke its grants; `None` if there is none."""
+        """Forget a client and all consents to it, revoke its grants; `None` if there is none."""
         ...
 
     def remove_unused(self, before: float) -> int:
-        """Forget `DYNAMIC` and `DOCUMENT` clients made before then that have no live grant."""
+        """Forget `DYNAMIC` and `DOCUMENT` clients made before then that nobody lets in.
+
+        They have neither a live grant nor a remembered consent.
+        """
         ...
 
 
@@ -114,12 +122,24 @@ class UserStore(Protocol):
         """Return the Argon2id hash (PHC text) of their password; empty if there is none."""
         ...
 
+    def rehash(self, user_id: str, old: str, new: str) -> bool:
+        """Replace the password hash `old` with a costlier one of the same password.
+
+        False if it is `old` no longer. Sessions stay.
+        """
+        ...
+
     def add_link(self, user_id: str, link_hash: str, *, until: float) -> None:
-        """Let whoever has the link choose a password for this person, once. Older links end."""
+        """Let whoever has the link choose a password for this person, once. Older links end.
+
+        Raises:
+            LookupError: There is no such person.
+
+        """
         ...
 
     def link(self, link_hash: str, *, now: float) -> User | None:
-        """Return whose link this is, while it is unused and in time."""
+        """Return whose link this is, while it is unused, in time, and they are not disabled."""
         ...
 
     def redeem_link(self, link_hash: str, password: str, *, now: float) -> User | None:
@@ -137,18 +157,32 @@ class BrowserStore(Protocol):
         ...
 
     def update(self, transaction: Transaction) -> bool:
-        """Store what changed of an unfinished transaction; false if it is finished."""
+        """Store what changed of an unfinished transaction; false if it is finished.
+
+        Its browser, its purpose and its end never change.
+        """
         ...
 
     def finish(self, transaction_id: str, *, now: float) -> bool:
         """Use it up: true for exactly one caller."""
         ...
 
-    def open_session(self, session: BrowserSession) -> None: ...
+    def open_session(self, session: BrowserSession) -> None:
+        """Store a signed-in browser.
 
-    def session(self, id_hash: str, *, now: float) -> BrowserSession | None: ...
+        Raises:
+            LookupError: There is no such person.
 
-    def sessions(self, user_id: str | None = None) -> Sequence[BrowserSession]: ...
+        """
+        ...
+
+    def session(self, id_hash: str, *, now: float) -> BrowserSession | None:
+        """Return a session that is not expired, of a person who is not disabled."""
+        ...
+
+    def sessions(self, user_id: str | None = None) -> Sequence[BrowserSession]:
+        """Return sessions that are not expired, the newest first."""
+        ...
 
     def end_session(self, id_hash: str) -> bool: ...
 
@@ -157,11 +191,19 @@ class BrowserStore(Protocol):
     def consents(self, user_id: str | None = None) -> Sequence[Consent]: ...
 
     def consent(self, consent: Consent) -> None:
-        """Remember it; the scopes of an earlier one for the same four are replaced."""
+        """Remember it; the scopes of an earlier one for the same four are replaced.
+
+        Raises:
+            LookupError: There is no such person.
+
+        """
         ...
 
     def withdraw(self, user_id: str, client_id: str, *, at: float) -> int:
-        """Forget every consent of theirs to the client, and revoke its grants; say how many."""
+        """Forget every consent of theirs to the client, and revoke its grants.
+
+        Returns how many consents and grants those were.
+        """
         ...
 
 
@@ -175,7 +217,7 @@ class GrantStore(Protocol):
     def redeem_code(self, code_hash: str, first: RefreshToken | None, *, at: float) -> bool:
         """Use the code up and begin its family's chain with `first`: true for exactly one caller.
 
-        False also if the code's grant was revoked meanwhile.
+        False also if the code's grant was revoked meanwhile, or one of the two has expired.
         """
         ...
 
@@ -196,7 +238,7 @@ class GrantStore(Protocol):
     def rotate(self, token_hash: str, successor: RefreshToken, *, sealed: str, at: float) -> bool:
         """Use a token up, keep `sealed` beside it and store its successor: true for one caller.
 
-        False also if its grant was revoked meanwhile.
+        False also if its grant was revoked meanwhile, or one of the two has expired.
         """
         ...
 
@@ -216,7 +258,14 @@ class GrantStore(Protocol):
         """Note an assertion's `jti`: true the first time (RFC 7523 section 3)."""
         ...
 
-    def add_device(self, request: DeviceRequest) -> None: ...
+    def add_device(self, request: DeviceRequest) -> None:
+        """Store a device that waits.
+
+        Raises:
+            ValueError: Another one has the user code.
+
+        """
+        ...
 
     def device(self, device_hash: str) -> DeviceRequest | None: ...
 
@@ -229,11 +278,19 @@ class GrantStore(Protocol):
     def answer_device(
         self, device_hash: str, status: DeviceStatus, grant: Grant | None, *, now: float
     ) -> bool:
-        """Answer a pending request; an approval stores its grant. True for exactly one caller."""
+        """Answer a pending request; an approval stores its grant. True for exactly one caller.
+
+        Raises:
+            ValueError: A grant comes with anything but an approval, or an approval without one.
+
+        """
         ...
 
     def redeem_device(self, device_hash: str, first: RefreshToken | None, *, at: float) -> bool:
-        """Use an approved request up: true for exactly one caller."""
+        """Use an approved request up: true for exactly one caller.
+
+        False also if its grant was revoked meanwhile, or one of the two has expired.
+        """
         ...
 
     def forget_expired(self, *, now: float) -> int:
@@ -266,10 +323,22 @@ class DataKeyStore(Protocol):
         """Return every data key, newest first."""
         ...
 
-    def add_data_key(self, key: DataKey) -> None: ...
+    def add_data_key(self, key: DataKey) -> None:
+        """Store a new key.
+
+        Raises:
+            LookupError: The keys there are wrapped by another key-encryption key.
+
+        """
+        ...
 
     def rewrap(self, keys: Sequence[DataKey]) -> None:
-        """Replace the wrapping of these keys, all or none."""
+        """Replace the wrapping of these keys, all or none.
+
+        Raises:
+            LookupError: They are not all the keys there are.
+
+        """
         ...
 
 
@@ -298,7 +367,14 @@ class ConnectionStore(Protocol):
     def connections(self, user_id: str | None = None) -> Sequence[StoredConnection]: ...
 
     def connect(self, connection: StoredConnection) -> None:
-        """Store a new connection in place of an earlier one of the same person and server."""
+        """Store a new connection in place of an earlier one of the same person and server.
+
+        It gets a version that the earlier one never had, and nobody's lease.
+
+        Raises:
+            LookupError: There is no such person.
+
+        """
         ...
 
     def disconnect(self, user_id: str, server: str) -> bool: ...
@@ -308,7 +384,10 @@ class ConnectionStore(Protocol):
         ...
 
     def replace(self, connection: StoredConnection, *, by: str) -> bool:
-        """Store refreshed tokens over the version before and let the lease go; false: not ours."""
+        """Store refreshed tokens over `connection.version - 1` and let the lease go.
+
+        False, and nothing is stored, if the lease or the version is another's by now.
+        """
         ...
 
     def release(self, user_id: str, server: str, *, by: str) -> None: ...
@@ -394,6 +473,22 @@ class UpstreamCredentials(Protocol):
         """
         ...
 
-    async def rejected(self, server: str, user_id: str, challenge: str) -> None:
-        """Note that the upstream answered 401 to what we showed, with this `WWW-Authenticate`."""
+    async def rejected(
+        self,
+        server: str,
+        user_id: str,
+        *,
+        shown: Sequence[tuple[str, str]],
+        status: int,
+        challenge: str,
+    ) -> Sequence[tuple[str, str]]:
+        """Return other header fields than `shown`, to try once, after the upstream refused those.
+
+        `status` is 401 or 403, `challenge` its `WWW-Authenticate`.
+
+        Raises:
+            CredentialRequired: There are none; `url` is where the person can get better ones.
+            UpstreamFailed: Their authorization server gave no usable answer.
+
+        """
         ...

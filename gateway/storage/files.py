@@ -3,6 +3,8 @@
 import fcntl
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -28,9 +30,23 @@ def private_directory(path: Path) -> Path:
     return path.absolute()
 
 
+@contextmanager
+def alone_in(data_dir: Path) -> Iterator[None]:
+    """Wait until no other process prepares something in the directory, and hold others back."""
+    descriptor = os.open(data_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def create_private(path: Path) -> None:
     """Create an empty file of mode 0600 where there is none."""
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    # One that is there is not even opened: closing it would end the locks that another SQLite
+    # connection of this process has on it.
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_EXCL | os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -41,8 +57,13 @@ def write_atomically(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    passing.replace(path)
-    _sync_directory(path.parent)
+    rename(passing, path)
+
+
+def rename(path: Path, to: Path) -> None:
+    """Make `path` be called `to`, in place of what was; durable on return."""
+    path.replace(to)
+    _sync_directory(to.parent)
 
 
 def _sync_directory(path: Path) -> None:

@@ -20,6 +20,8 @@ from gateway.domain._value import value
 from gateway.errors import ConfigError
 from gateway.storage.files import private_directory, read_private, write_atomically
 
+SIGNING_KEY = "signing.key"
+
 _SECRET_BYTES = 32
 
 
@@ -33,8 +35,6 @@ class Keys:
     """Hashes arguments and results in audit records (`hmac.key`)."""
     seal: bytes = field(repr=False)
     """Seals upstream session ids (`seal.key`)."""
-    signing: ec.EllipticCurvePrivateKey = field(repr=False)
-    """Signs access tokens, ES256 (`signing.key`)."""
 
     @classmethod
     def open(cls, data_dir: Path) -> Self:
@@ -45,14 +45,10 @@ class Keys:
 
         """
         private_directory(data_dir)
-        signing = _pem(data_dir / "signing.key", lambda: ec.generate_private_key(ec.SECP256R1()))
-        if not isinstance(signing, ec.EllipticCurvePrivateKey) or signing.curve.name != "secp256r1":
-            raise ConfigError(f"{data_dir / 'signing.key'} is not a P-256 key")
         return cls(
             audit=audit_key(data_dir),
             hmac=_secret(data_dir / "hmac.key"),
             seal=_secret(data_dir / "seal.key"),
-            signing=signing,
         )
 
 
@@ -70,6 +66,30 @@ def audit_key(data_dir: Path) -> Ed25519PrivateKey:
     return key
 
 
+def earlier_signing_key(data_dir: Path) -> ec.EllipticCurvePrivateKey | None:
+    """Read the key that signed access tokens before they were kept sealed (`signing.key`), if any.
+
+    Raises:
+        ConfigError: It can be read by others, or is not a P-256 key.
+
+    """
+    path = data_dir / SIGNING_KEY
+    try:
+        key = _private_key(path, read_private(path))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.curve.name != "secp256r1":
+        raise ConfigError(f"{path} is not a P-256 key")
+    return key
+
+
+def forget_earlier_signing_key(data_dir: Path) -> None:
+    """Delete the file: the key it holds is kept sealed, and in the clear nowhere."""
+    (data_dir / SIGNING_KEY).unlink(missing_ok=True)
+
+
 def _secret(path: Path) -> bytes:
     octets = _read_or_make(path, lambda: secrets.token_bytes(_SECRET_BYTES))
     if len(octets) != _SECRET_BYTES:
@@ -77,12 +97,16 @@ def _secret(path: Path) -> bytes:
     return octets
 
 
-def _pem(path: Path, make: Callable[[], Ed25519PrivateKey | ec.EllipticCurvePrivateKey]) -> object:
+def _pem(path: Path, make: Callable[[], Ed25519PrivateKey]) -> object:
     def made() -> bytes:
         return make().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
+    return _private_key(path, _read_or_make(path, made))
+
+
+def _private_key(path: Path, pem: bytes) -> object:
     try:
-        return load_pem_private_key(_read_or_make(path, made), password=None)
+        return load_pem_private_key(pem, password=None)
     except (
         ValueError,
         TypeError,

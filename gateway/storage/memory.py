@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from gateway.audit.record import Entry, RecordEncoder, Redaction
 from gateway.domain.audit import AuditRecord, LogEntry
 from gateway.domain.flow import Run, RunId, Source
-from gateway.domain.identity import Client, Principal
+from gateway.domain.identity import Client, ClientKind, Principal
 from gateway.domain.labels import Label
 from gateway.domain.tools import Pin, Profile, Sighting, Target, UpstreamId
 from gateway.errors import AuditUnavailable
-from gateway.pins.observe import approved_pin, observed, revoked_pin
+from gateway.pins.observe import approved_pin, observed, pin_at, revoked_pin, with_body
 from gateway.ports import Clock
-from gateway.storage.clients import already_taken
+from gateway.storage.identity.clients import already_taken
 from gateway.storage.pins import PinKey, known, pin_key, sighted, sorted_pins
 from gateway.storage.runs import RunNames, begun, hinted, raised, whole
 
@@ -52,34 +52,60 @@ class MemoryPinStore:
         self._pins: dict[PinKey, Pin] = {pin_key(pin): pin for pin in pins}
 
     def find(self, target: Target, profile: Profile) -> Pin | None:
-        return self._pins.get((target, profile))
+        pin = self._pins.get((target, profile))
+        return None if pin is None else pin_at(pin, self._clock())
 
     def all(self, server: UpstreamId | None = None) -> Sequence[Pin]:
-        return sorted_pins(self._pins.values(), server)
+        now = self._clock()
+        return sorted_pins((pin_at(pin, now) for pin in self._pins.values()), server)
 
     async def observe(self, sightings: Sequence[Sighting]) -> Sequence[Pin]:
         """Note what upstreams show; see `PinStore`."""
         changed: dict[PinKey, Pin] = {}
         for sighting in sightings:
             key = sighted(sighting)
-            pin = observed(changed.get(key) or self._pins.get(key), sighting)
+            pin = observed(changed.get(key) or self.find(*key), sighting)
             if pin is not None:
                 changed[key] = pin
         self._pins.update(changed)
         return list(changed.values())
 
     async def approve(
-        self, target: Target, profile: Profile, *, expected: str, by: str, note: str
+        self,
+        target: Target,
+        profile: Profile,
+        *,
+        expected: str,
+        by: str,
+        note: str,
+        user_id: str = "",
+        people: int = 1,
+        expires_at: float | None = None,
     ) -> Pin:
         """Approve what was last observed; see `PinStore`."""
         pin = known(self.find(target, profile), target)
-        approved = approved_pin(pin, expected=expected, by=by, at=self._clock(), note=note)
+        approved = approved_pin(
+            pin,
+            expected=expected,
+            by=by,
+            at=self._clock(),
+            note=note,
+            user_id=user_id,
+            people=people,
+            expires_at=expires_at,
+        )
         self._pins[pin_key(pin)] = approved
         return approved
 
     async def revoke(self, target: Target, profile: Profile, *, by: str, note: str) -> Pin:  # noqa: ARG002 - the port's; who it was is in the audit log
         """Withdraw the approval; see `PinStore`."""
         pin = revoked_pin(known(self.find(target, profile), target), note=note)
+        self._pins[pin_key(pin)] = pin
+        return pin
+
+    async def keep_body(self, target: Target, profile: Profile, digest: str) -> Pin:
+        """Keep what a prompt said when it was first used; see `PinStore`."""
+        pin = with_body(known(self.find(target, profile), target), digest)
         self._pins[pin_key(pin)] = pin
         return pin
 
@@ -116,7 +142,7 @@ class MemoryRunStore:
 
 
 class MemoryClientStore:
-    """A `ClientStore`."""
+    """A `ClientStore` that knows of no grants and no consents: every client is unused."""
 
     def __init__(self, clients: Sequence[Client] = ()) -> None:
         self._clients = {client.id: client for client in clients}
@@ -125,15 +151,37 @@ class MemoryClientStore:
         return self._clients.get(client_id)
 
     def all(self) -> Sequence[Client]:
-        return sorted(self._clients.values(), key=lambda client: client.name)
+        """Return every client, by name."""
+        return sorted(self._clients.values(), key=lambda client: (client.name, client.id))
 
-    async def add(self, client: Client) -> None:
+    def add(self, client: Client) -> None:
         """Keep a new client; see `ClientStore`."""
-        taken = any(client.name == other.name for other in self._clients.values())
-        if taken or client.id in self._clients:
+        if client.id in self._clients or any(_same_name(client, one) for one in self.all()):
             raise already_taken(client)
         self._clients[client.id] = client
 
-    async def remove(self, client_id: str) -> Client | None:
+    def refresh(self, client: Client) -> None:
+        """Keep what a `DOCUMENT` says now; see `ClientStore`."""
+        before = self._clients.get(client.id, client)
+        if not client.kind is before.kind is ClientKind.DOCUMENT:
+            raise already_taken(client)
+        self._clients[client.id] = client
+
+    def remove(self, client_id: str) -> Client | None:
         """Forget a client; `None` if there is none of that id."""
         return self._clients.pop(client_id, None)
+
+    def remove_unused(self, before: float) -> int:
+        """Forget the clients made before then that no administrator registered."""
+        unused = [
+            client.id
+            for client in self.all()
+            if client.kind is not ClientKind.REGISTERED and client.created_at < before
+        ]
+        for client_id in unused:
+            del self._clients[client_id]
+        return len(unused)
+
+
+def _same_name(one: Client, other: Client) -> bool:
+    return one.name == other.name and one.kind is other.kind is ClientKind.REGISTERED

@@ -1,7 +1,9 @@
 """Pins in SQLite, read from memory."""
 
+import json
 import sqlite3
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from gateway.domain.document import Document
@@ -9,6 +11,7 @@ from gateway.domain.tools import (
     Kind,
     Manifest,
     Pin,
+    PinApproval,
     PinStatus,
     Profile,
     Sighting,
@@ -16,7 +19,7 @@ from gateway.domain.tools import (
     UpstreamId,
 )
 from gateway.errors import PinMismatch
-from gateway.pins.observe import approved_pin, observed, revoked_pin
+from gateway.pins.observe import approved_pin, observed, pin_at, revoked_pin, with_body
 from gateway.ports import Clock
 from gateway.storage.writer import Writer
 
@@ -24,11 +27,12 @@ PinKey = tuple[Target, Profile]
 
 _COLUMNS = (
     "server, kind, name, profile, status, observed, observed_version, approved,"
-    " approved_version, approved_by, approved_at, first_seen, note"
+    " approved_version, approved_by, approved_at, first_seen, note, approvals, filed, expires_at,"
+    " body_digest"
 )
 _ALL = f"SELECT {_COLUMNS} FROM pins"  # noqa: S608 - fixed text
 _ONE = f"{_ALL} WHERE server = ? AND kind = ? AND name = ? AND profile = ?"
-_STORE = f"INSERT OR REPLACE INTO pins ({_COLUMNS}) VALUES ({', '.join('?' * 13)})"  # noqa: S608
+_STORE = f"INSERT OR REPLACE INTO pins ({_COLUMNS}) VALUES ({', '.join('?' * 17)})"  # noqa: S608
 
 
 class SqlitePinStore:
@@ -41,20 +45,25 @@ class SqlitePinStore:
         self._pins = {pin_key(pin): pin for pin in map(_pin, connection.execute(_ALL))}
 
     def find(self, target: Target, profile: Profile) -> Pin | None:
-        return self._pins.get((target, profile))
+        pin = self._pins.get((target, profile))
+        # Most approvals never end, and this is asked at every call.
+        return pin if pin is None or pin.expires_at is None else pin_at(pin, self._clock())
 
     def all(self, server: UpstreamId | None = None) -> Sequence[Pin]:
-        return sorted_pins(self._pins.values(), server)
+        now = self._clock()
+        return sorted_pins((pin_at(pin, now) for pin in self._pins.values()), server)
 
     async def observe(self, sightings: Sequence[Sighting]) -> Sequence[Pin]:
         """Note what upstreams show, in one transaction, durable on return; see `PinStore`."""
         if not any(observed(self._pins.get(sighted(each)), each) for each in sightings):
             return ()
 
+        now = self._clock()
+
         def job(connection: sqlite3.Connection) -> list[Pin]:
             changed: dict[PinKey, Pin] = {}
             for sighting in sightings:
-                pin = observed(_read(connection, sighted(sighting)), sighting)
+                pin = observed(_read(connection, sighted(sighting), now), sighting)
                 if pin is not None:
                     _write(connection, pin)
                     changed[pin_key(pin)] = pin
@@ -63,25 +72,52 @@ class SqlitePinStore:
         return await self._writer.run(job, committed=self._remember)
 
     async def approve(
-        self, target: Target, profile: Profile, *, expected: str, by: str, note: str
+        self,
+        target: Target,
+        profile: Profile,
+        *,
+        expected: str,
+        by: str,
+        note: str,
+        user_id: str = "",
+        people: int = 1,
+        expires_at: float | None = None,
     ) -> Pin:
         """Approve what was last observed, durable on return; see `PinStore`."""
         now = self._clock()
 
         def job(connection: sqlite3.Connection) -> list[Pin]:
-            pin = known(_read(connection, (target, profile)), target)
-            return [
-                _write(connection, approved_pin(pin, expected=expected, by=by, at=now, note=note))
-            ]
+            pin = approved_pin(
+                known(_read(connection, (target, profile), now), target),
+                expected=expected,
+                by=by,
+                at=now,
+                note=note,
+                user_id=user_id,
+                people=people,
+                expires_at=expires_at,
+            )
+            return [_write(connection, pin)]
 
         return (await self._writer.run(job, committed=self._remember))[0]
 
     async def revoke(self, target: Target, profile: Profile, *, by: str, note: str) -> Pin:  # noqa: ARG002 - the port's; who it was is in the audit log
         """Withdraw the approval, durable on return; see `PinStore`."""
+        now = self._clock()
 
         def job(connection: sqlite3.Connection) -> list[Pin]:
-            pin = known(_read(connection, (target, profile)), target)
+            pin = known(_read(connection, (target, profile), now), target)
             return [_write(connection, revoked_pin(pin, note=note))]
+
+        return (await self._writer.run(job, committed=self._remember))[0]
+
+    async def keep_body(self, target: Target, profile: Profile, digest: str) -> Pin:
+        """Keep what a prompt said when it was first used, durable on return; see `PinStore`."""
+        now = self._clock()
+
+        def job(connection: sqlite3.Connection) -> list[Pin]:
+            pin = known(_read(connection, (target, profile), now), target)
+            return [_write(connection, with_body(pin, digest))]
 
         return (await self._writer.run(job, committed=self._remember))[0]
 
@@ -122,9 +158,9 @@ def _identity(key: PinKey) -> tuple[str, str, str, str]:
     return target.server, target.kind.value, target.name, profile.value
 
 
-def _read(connection: sqlite3.Connection, key: PinKey) -> Pin | None:
+def _read(connection: sqlite3.Connection, key: PinKey, now: float) -> Pin | None:
     row = connection.execute(_ONE, _identity(key)).fetchone()
-    return None if row is None else _pin(row)
+    return None if row is None else pin_at(_pin(row), now)
 
 
 def _write(connection: sqlite3.Connection, pin: Pin) -> Pin:
@@ -142,6 +178,10 @@ def _write(connection: sqlite3.Connection, pin: Pin) -> Pin:
             pin.approved_at,
             pin.first_seen,
             pin.note,
+            json.dumps([asdict(each) for each in pin.approvals]),
+            json.dumps([asdict(each) for each in pin.filed]),
+            pin.expires_at,
+            pin.body_digest,
         ),
     )
     return pin
@@ -149,7 +189,8 @@ def _write(connection: sqlite3.Connection, pin: Pin) -> Pin:
 
 def _pin(row: tuple[Any, ...]) -> Pin:
     server, kind, name, profile, status, shown, shown_version = row[:7]
-    approved, approved_version, approved_by, approved_at, first_seen, note = row[7:]
+    approved, approved_version, approved_by, approved_at, first_seen, note = row[7:13]
+    approvals, filed, expires_at, body_digest = row[13:]
     target = Target(server=UpstreamId(server), kind=Kind(kind), name=name)
 
     def manifest(text: str, version: str) -> Manifest:
@@ -170,4 +211,12 @@ def _pin(row: tuple[Any, ...]) -> Pin:
         approved_at=approved_at,
         first_seen=first_seen,
         note=note,
+        approvals=tuple(map(_approval, json.loads(approvals))),
+        filed=tuple(map(_approval, json.loads(filed))),
+        expires_at=expires_at,
+        body_digest=body_digest,
     )
+
+
+def _approval(kept: dict[str, Any]) -> PinApproval:
+    return PinApproval(**{**kept, "findings": tuple(kept["findings"])})

@@ -111,7 +111,33 @@ def m001_audit_and_state(database: Database) -> None:
     run_script(database, _AUDIT + _STATE)
 
 
-_KNOWN = frozenset({m001_audit_and_state.__name__})
+@migrations()
+def m002_clients_have_moved(database: Database) -> None:
+    """Drop what the identity database has taken over; a copy of secrets' hashes is one too many."""
+    run_script(database, "DROP TABLE clients;")
+
+
+_APPROVALS = """
+ALTER TABLE pins ADD COLUMN approvals TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE pins ADD COLUMN filed TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE pins ADD COLUMN expires_at REAL;
+ALTER TABLE pins ADD COLUMN body_digest TEXT NOT NULL DEFAULT '';
+"""
+
+
+@migrations()
+def m003_what_approvals_rest_on(database: Database) -> None:
+    """Keep with a pin who approved it from what, who else has to, and until when it holds."""
+    run_script(database, _APPROVALS)
+
+
+_KNOWN = frozenset(
+    {
+        m001_audit_and_state.__name__,
+        m002_clients_have_moved.__name__,
+        m003_what_approvals_rest_on.__name__,
+    }
+)
 
 
 def migrate(

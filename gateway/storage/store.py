@@ -1,6 +1,7 @@
 """Everything in one data directory, opened and closed together."""
 
 import sqlite3
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
 
@@ -9,10 +10,10 @@ from gateway.audit.record import RecordEncoder, Redaction
 from gateway.errors import AuditUnavailable, ConfigError
 from gateway.ports import Clock
 from gateway.storage.audit_log import SqliteAuditLog
-from gateway.storage.clients import SqliteClientStore
 from gateway.storage.connection import Durability, open_reader
 from gateway.storage.database import DATABASE, Database
 from gateway.storage.files import DirectoryLock, private_directory
+from gateway.storage.identity.store import IdentityStores
 from gateway.storage.keys import Keys
 from gateway.storage.pins import SqlitePinStore
 from gateway.storage.reader import AuditReader
@@ -27,24 +28,25 @@ class Store:
         self,
         *,
         data_dir: Path,
-        lock: DirectoryLock,
+        opened: AsyncExitStack,
         keys: Keys,
+        identity: IdentityStores,
         writer: Writer,
         encoder: RecordEncoder,
         clock: Clock,
     ) -> None:
-        """Wire the stores to an open writer; see `open`."""
+        """Wire the stores to an open writer; `opened` is what `close` ends. See `open`."""
         self.data_dir = data_dir
         self.keys = keys
+        self.identity = identity
         self.log_id = encoder.log_id
         self.writer = writer
-        self._lock = lock
+        self._opened = opened
         self.audit = SqliteAuditLog(writer, encoder)
         connection = open_reader(data_dir / DATABASE)
         try:
             self.pins = SqlitePinStore(writer, connection, clock=clock)
             self.runs = SqliteRunStore(writer, connection, RunNames(keys.hmac))
-            self.clients = SqliteClientStore(writer, connection)
         finally:
             connection.close()
 
@@ -66,34 +68,35 @@ class Store:
 
         """
         data_dir = private_directory(data_dir)
-        lock = DirectoryLock(data_dir)
+        opened = AsyncExitStack()
         try:
+            opened.callback(DirectoryLock(data_dir).release)
             keys = Keys.open(data_dir)
+            # Before the audit log's database: this one takes over what that one then drops.
+            identity = IdentityStores.open(data_dir, clock=clock)
+            opened.callback(identity.close)
 
             def database() -> Database:
                 return Database.open(
                     data_dir, durability=durability, wait_s=deadline_s, key=keys.audit
                 )
 
-            opened = database()
-            log_id = opened.log_id
-            writer = Writer(opened, reopen=database, deadline_s=deadline_s)
-        except BaseException:
-            lock.release()
-            raise
-        encoder = RecordEncoder(log_id=log_id, hmac_key=keys.hmac, redaction=redaction)
-        try:
+            first = database()
+            log_id = first.log_id
+            writer = Writer(first, reopen=database, deadline_s=deadline_s)
+            opened.push_async_callback(writer.close)
+            encoder = RecordEncoder(log_id=log_id, hmac_key=keys.hmac, redaction=redaction)
             return cls(
                 data_dir=data_dir,
-                lock=lock,
+                opened=opened,
                 keys=keys,
+                identity=identity,
                 writer=writer,
                 encoder=encoder,
                 clock=clock,
             )
         except BaseException as error:
-            await writer.close()
-            lock.release()
+            await opened.aclose()
             if isinstance(error, ValueError):
                 raise ConfigError(f"{data_dir / DATABASE} cannot be read: {error}") from error
             raise
@@ -121,8 +124,7 @@ class Store:
 
     async def close(self) -> None:
         """Write what is waiting, sign the log, and let another process have the directory."""
-        await self.writer.close()
-        self._lock.release()
+        await self._opened.aclose()
 
 
 def _write_nothing(_: sqlite3.Connection) -> None:

@@ -13,7 +13,7 @@ import pytest
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.document import Document
 from gateway.domain.flow import Source
-from gateway.domain.identity import Client, Principal
+from gateway.domain.identity import AuthMethod, Client, ClientKind, Principal
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Confidentiality, Integrity, Label
 from gateway.domain.tools import (
     Disposition,
@@ -105,6 +105,23 @@ def client(client_id="c_1", name="agent", **changes):
         created_by="root",
     )
     return replace(made, **changes)
+
+
+def everything(client_id, **changes):
+    """A client with a value of its own in every field."""
+    return client(
+        client_id,
+        **{
+            "kind": ClientKind.DYNAMIC,
+            "auth_methods": frozenset({AuthMethod.PRIVATE_KEY_JWT}),
+            "jwks": '{"keys":[]}',
+            "redirect_uris": ("https://b.test/2", "https://a.test/1"),
+            "homepage": "https://a.test",
+            "grants": ("refresh_token", "authorization_code"),
+            "fresh_until": NOW + 300,
+            **changes,
+        },
+    )
 
 
 def label(integrity, confidentiality):
@@ -364,38 +381,77 @@ class RunStoreSuite:
 
 
 class ClientStoreSuite:
-    async def test_a_client_is_found_whole(self, stores):
-        await stores.clients.add(client())
+    def test_a_client_is_found_whole(self, stores):
+        stores.clients.add(client())
+        stores.clients.add(everything("c_2"))
         assert stores.clients.find("c_1") == client()
+        assert stores.clients.find("c_2") == everything("c_2")
         assert stores.clients.find("C_1") is None
 
     @pytest.mark.parametrize("taken", [client("c_1", "other"), client("c_2", "agent")])
-    async def test_an_id_and_a_name_are_taken_once(self, stores, taken):
-        await stores.clients.add(client())
+    def test_an_id_and_a_registered_name_are_taken_once(self, stores, taken):
+        stores.clients.add(client())
         with pytest.raises(ValueError, match="of that id or name already"):
-            await stores.clients.add(taken)
+            stores.clients.add(taken)
         assert list(stores.clients.all()) == [client()]
 
-    async def test_of_two_that_come_at_once_one_is_refused_alone(self, stores):
-        outcomes = await asyncio.gather(
-            stores.clients.add(client("c_1", "agent")),
-            stores.clients.add(client("c_2", "agent")),
-            stores.clients.add(client("c_3", "other")),
-            return_exceptions=True,
-        )
-        assert [type(outcome) for outcome in outcomes] == [type(None), ValueError, type(None)]
-        assert [each.id for each in stores.clients.all()] == ["c_1", "c_3"]
+    def test_what_registers_itself_may_have_anybodys_name_but_not_their_id(self, stores):
+        stores.clients.add(client())
+        stores.clients.add(client("c_2", kind=ClientKind.DYNAMIC))
+        stores.clients.add(client("c_3", kind=ClientKind.DYNAMIC))
+        with pytest.raises(ValueError, match="of that id or name already"):
+            stores.clients.add(client("c_1", kind=ClientKind.DYNAMIC))
+        assert [found.id for found in stores.clients.all()] == ["c_1", "c_2", "c_3"]
 
-    async def test_a_removed_client_is_gone_and_its_name_is_free(self, stores):
-        await stores.clients.add(client())
-        assert await stores.clients.remove("c_1") == client()
-        assert await stores.clients.remove("c_1") is None
+    def test_a_document_is_replaced_by_what_it_says_now(self, stores):
+        before = everything("https://a.test/c", kind=ClientKind.DOCUMENT)
+        now = replace(before, name="new", redirect_uris=("https://a.test/new",), fresh_until=NOW)
+        stores.clients.refresh(before)
+        assert stores.clients.find(before.id) == before
+        stores.clients.refresh(now)
+        assert list(stores.clients.all()) == [now]
+
+    @pytest.mark.parametrize("kind", [ClientKind.REGISTERED, ClientKind.DYNAMIC])
+    def test_a_document_replaces_no_client_of_another_kind(self, stores, kind):
+        stores.clients.add(client("https://a.test/c", kind=kind))
+        document = everything("https://a.test/c", kind=ClientKind.DOCUMENT)
+        with pytest.raises(ValueError, match="of that id or name already"):
+            stores.clients.refresh(document)
+        with pytest.raises(ValueError, match=r"already|only a client that is a document"):
+            stores.clients.refresh(replace(document, kind=kind))
+        assert list(stores.clients.all()) == [client("https://a.test/c", kind=kind)]
+
+    @pytest.mark.parametrize("kind", [ClientKind.REGISTERED, ClientKind.DYNAMIC])
+    def test_refreshing_makes_nothing_but_documents(self, stores, kind):
+        document = client("https://a.test/c", kind=ClientKind.DOCUMENT)
+        stores.clients.refresh(document)
+        for other in (replace(document, kind=kind), client("c_2", kind=kind)):
+            with pytest.raises(ValueError, match=r"already|only a client that is a document"):
+                stores.clients.refresh(other)
+        assert list(stores.clients.all()) == [document]
+
+    def test_a_removed_client_is_gone_and_its_name_is_free(self, stores):
+        stores.clients.add(client())
+        assert stores.clients.remove("c_1") == client()
+        assert stores.clients.remove("c_1") is None
         assert stores.clients.find("c_1") is None
-        await stores.clients.add(client("c_2"))
+        stores.clients.add(client("c_2"))
+
+    def test_an_old_client_that_nobody_uses_is_forgotten_unless_it_was_registered(self, stores):
+        stores.clients.add(client("c_1", "kept"))
+        for kind in (ClientKind.DYNAMIC, ClientKind.DOCUMENT):
+            stores.clients.add(client(f"old {kind}", kind=kind))
+            stores.clients.add(client(f"new {kind}", kind=kind, created_at=NOW + 1))
+        assert stores.clients.remove_unused(NOW + 1) == 2
+        assert {found.id for found in stores.clients.all()} == {
+            "c_1",
+            "new dynamic",
+            "new document",
+        }
 
     @pytest.mark.parametrize(("one", "other"), UNLIKE)
-    async def test_ids_and_names_that_look_alike_are_two(self, stores, one, other):
-        await stores.clients.add(client(one, one))
-        await stores.clients.add(client(other, other))
+    def test_ids_and_names_that_look_alike_are_two(self, stores, one, other):
+        stores.clients.add(client(one, one))
+        stores.clients.add(client(other, other))
         assert stores.clients.find(one) == client(one, one)
         assert stores.clients.find(other) == client(other, other)

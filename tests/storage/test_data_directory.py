@@ -5,15 +5,22 @@ import stat
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from gateway.errors import ConfigError
 from gateway.storage.files import DirectoryLock, FileIdentity, write_atomically
-from gateway.storage.keys import Keys, audit_key
+from gateway.storage.keys import (
+    Keys,
+    audit_key,
+    earlier_signing_key,
+    forget_earlier_signing_key,
+)
 from gateway.storage.store import Store
 from tests.storage.suite import NOW, event
 
-KEY_FILES = ["audit.key", "hmac.key", "seal.key", "signing.key"]
+DATABASE_FILES = ["", "-wal", "-shm"]
+KEY_FILES = ["audit.key", "hmac.key", "seal.key"]
 
 
 def mode(path):
@@ -25,7 +32,6 @@ def comparable(keys):
         keys.audit.private_bytes_raw(),
         keys.hmac,
         keys.seal,
-        keys.signing.private_numbers(),
     )
 
 
@@ -39,9 +45,8 @@ async def test_everything_in_it_is_its_owners_alone(tmp_path):
     finally:
         os.umask(before)
     assert mode(tmp_path / "deep" / "var") == 0o700
-    assert found == dict.fromkeys(
-        [*KEY_FILES, "lock", "checkpoint", "douane.db", "douane.db-wal", "douane.db-shm"], 0o600
-    )
+    databases = [f"{name}.db{part}" for name in ("douane", "identity") for part in DATABASE_FILES]
+    assert found == dict.fromkeys([*KEY_FILES, "lock", "checkpoint", *databases], 0o600)
 
 
 def test_a_directory_that_is_there_is_closed_to_others(tmp_path):
@@ -55,7 +60,6 @@ def test_keys_are_made_once_and_differ(tmp_path):
     assert comparable(Keys.open(tmp_path)) == comparable(keys)
     assert len(keys.hmac) == len(keys.seal) == 32
     assert keys.hmac != keys.seal
-    assert keys.signing.curve.name == "secp256r1"
     assert audit_key(tmp_path).private_bytes_raw() == keys.audit.private_bytes_raw()
     assert comparable(Keys.open(tmp_path / "other")) != comparable(keys)
 
@@ -83,15 +87,61 @@ def test_what_is_no_key_is_refused_and_not_replaced_or_quoted(tmp_path, name):
     assert (tmp_path / name).read_bytes() == b"hunter2"
 
 
-@pytest.mark.parametrize("name", ["audit.key", "signing.key"])
-def test_a_key_of_another_kind_is_refused(tmp_path, name):
+def pem_of(key):
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def test_a_key_of_another_kind_is_refused(tmp_path):
     Keys.open(tmp_path)
-    other = ec.generate_private_key(ec.SECP384R1())
-    (tmp_path / name).write_bytes(
-        other.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    )
-    with pytest.raises(ConfigError, match=f"{name} is not a"):
+    (tmp_path / "audit.key").write_bytes(pem_of(ec.generate_private_key(ec.SECP384R1())))
+    with pytest.raises(ConfigError, match=r"audit\.key is not a"):
         Keys.open(tmp_path)
+
+
+def written_privately(path, content):
+    path.write_bytes(content)
+    path.chmod(0o600)
+
+
+def test_the_signing_key_from_before_is_read_once_and_never_made(tmp_path):
+    Keys.open(tmp_path)
+    assert earlier_signing_key(tmp_path) is None
+    key = ec.generate_private_key(ec.SECP256R1())
+    written_privately(tmp_path / "signing.key", pem_of(key))
+    found = earlier_signing_key(tmp_path)
+    assert found is not None
+    assert found.private_numbers() == key.private_numbers()
+    forget_earlier_signing_key(tmp_path)
+    forget_earlier_signing_key(tmp_path)
+    assert earlier_signing_key(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"hunter2",
+        pem_of(ec.generate_private_key(ec.SECP384R1())),
+        pem_of(Ed25519PrivateKey.generate()),
+    ],
+    ids=["no key", "another curve", "another kind"],
+)
+def test_a_signing_key_from_before_that_is_none_is_refused_and_not_quoted(tmp_path, content):
+    written_privately(tmp_path / "signing.key", content)
+    with pytest.raises(ConfigError, match=r"signing\.key is not a") as refused:
+        earlier_signing_key(tmp_path)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_signing_key_from_before_that_others_can_reach_or_that_is_a_link_is_refused(tmp_path):
+    written_privately(tmp_path / "elsewhere", pem_of(ec.generate_private_key(ec.SECP256R1())))
+    (tmp_path / "signing.key").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match=r"signing\.key cannot be read"):
+        earlier_signing_key(tmp_path)
+    (tmp_path / "signing.key").unlink()
+    (tmp_path / "elsewhere").rename(tmp_path / "signing.key")
+    (tmp_path / "signing.key").chmod(0o640)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        earlier_signing_key(tmp_path)
 
 
 def test_a_key_is_not_read_through_a_link(tmp_path):
@@ -160,7 +210,7 @@ async def test_a_database_of_a_newer_version_is_refused(tmp_path):
 async def test_what_is_no_database_is_refused(tmp_path):
     (tmp_path / "var").mkdir()
     (tmp_path / "var" / "douane.db").write_bytes(b"not a database, but long enough " * 200)
-    with pytest.raises(ConfigError, match="cannot be written safely"):
+    with pytest.raises(ConfigError, match=r"douane\.db cannot be read: file is not a database"):
         await Store.open(tmp_path / "var", clock=lambda: NOW)
 
 

@@ -11,10 +11,8 @@ from gateway.storage.store import Store
 from tests.storage.suite import (
     NOW,
     AuditLogSuite,
-    ClientStoreSuite,
     PinStoreSuite,
     RunStoreSuite,
-    client,
     event,
     manifest,
     principal,
@@ -108,11 +106,3 @@ class TestSqliteRunStore(RunStoreSuite):
         before = await batches(stores)
         await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source(record=2))
         assert await batches(stores) == before + 1
-
-
-class TestSqliteClientStore(ClientStoreSuite):
-    async def test_a_restart_remembers_clients(self, stores, reopened):
-        await stores.clients.add(client())
-        again = await reopened()
-        assert list(again.clients.all()) == [client()]
-        await again.close()

@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 
 from gateway.errors import ConfigError, IdentityUnavailable
 from gateway.storage.connection import Durability, open_writer
-from gateway.storage.files import create_private
+from gateway.storage.files import FileIdentity, alone_in, create_private
 from gateway.storage.identity.schema import KNOWN, migrations
 from gateway.storage.schema import migrate
 
@@ -29,12 +29,13 @@ class IdentityDatabase:
     A lost `used_at` would revive a refresh token, so there is no setting for less.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        """Take over an open connection; see `open`."""
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        """Take over an open connection to `path`; see `open`."""
         self._connection = connection
+        self._files = (FileIdentity.of(str(path)), FileIdentity.of(f"{path}-wal"))
         self._lock = threading.Lock()
         self._loaders: list[Callable[[sqlite3.Connection], None]] = []
-        self._version = -1
+        self._version: int | None = None
 
     @classmethod
     def open(cls, data_dir: Path, *, wait_s: float = 5.0) -> Self:
@@ -47,22 +48,32 @@ class IdentityDatabase:
 
         """
         path = data_dir / DATABASE
-        create_private(path)
-        connection = open_writer(path, durability=Durability.POWER, wait_s=wait_s)
-        try:
-            connection.execute("PRAGMA foreign_keys = 1")
-            migrate(connection, migrations, KNOWN)
-        except (sqlite3.Error, ConfigError) as error:
-            connection.close()
-            raise ConfigError(f"{path} cannot be used: {error}") from error
-        return cls(connection)
+        # Of two processes that begin at once, one makes the tables.
+        with alone_in(data_dir):
+            create_private(path)
+            connection = open_writer(path, durability=Durability.POWER, wait_s=wait_s)
+            try:
+                connection.execute("PRAGMA foreign_keys = 1")
+                migrate(connection, migrations, KNOWN)
+            except (sqlite3.Error, ConfigError) as error:
+                connection.close()
+                raise ConfigError(f"{path} cannot be used: {error}") from error
+            return cls(connection, path)
 
     def remembers(self, load: Callable[[sqlite3.Connection], None]) -> None:
-        """Fill a memory now, and again whenever another process has changed the database."""
-        with self._lock:
+        """Fill a memory now, and again whenever another process has changed the database.
+
+        Raises:
+            IdentityUnavailable: The database cannot be read now.
+
+        """
+        with self._lock, _available():
+            # The version first: what is committed while the memory fills is followed later. And
+            # the first memory's version stands for all: it is the oldest.
+            if self._version is None:
+                self._version = self._data_version()
             load(self._connection)
             self._loaders.append(load)
-            self._version = self._data_version()
 
     def write(
         self,
@@ -80,6 +91,7 @@ class IdentityDatabase:
 
         """
         with self._lock, _available():
+            self._check_files()
             # Begun for writing at once: what the job reads stays true until it is committed.
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -104,7 +116,12 @@ class IdentityDatabase:
             return job(self._connection)
 
     def follow(self) -> bool:
-        """Fill the memories anew if another process has committed; say whether it has."""
+        """Fill the memories anew if another process has committed; say whether it has.
+
+        Raises:
+            IdentityUnavailable: The database cannot be read now.
+
+        """
         with self._lock, _available():
             version = self._data_version()
             if version == self._version:
@@ -118,6 +135,11 @@ class IdentityDatabase:
         with self._lock:
             self._connection.close()
 
+    def _check_files(self) -> None:
+        # SQLite goes on writing to a file that nobody can find any more, and reports success.
+        if not all(file.is_current() for file in self._files):
+            raise sqlite3.OperationalError("the database file was renamed or deleted")
+
     def _data_version(self) -> int:
         # It counts the commits of other connections only (SQLite, PRAGMA data_version).
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
@@ -128,8 +150,6 @@ class IdentityDatabase:
 def _available() -> Iterator[None]:
     try:
         yield
-    except sqlite3.IntegrityError:
-        raise
     except sqlite3.Error as error:
         raise IdentityUnavailable(
             "sign-in is not available at the moment", detail=str(error)

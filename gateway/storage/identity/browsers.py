@@ -1,0 +1,250 @@
+"""Signed-in browsers, sign-ins under way, and what people consented to."""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+
+from gateway.domain.grants import AuthorizationRequest, BrowserSession, Consent, Transaction
+from gateway.ports import Clock
+from gateway.storage.identity.database import IdentityDatabase
+from gateway.storage.identity.remembered import Row, insert_into, listed, select_from, words
+from gateway.storage.identity.revocations import Revocations, revoke_grants
+from gateway.storage.identity.users import nobody
+
+_SESSION = ("id_hash", "user_id", "created_at", "expires_at", "source_ip", "user_agent")
+_CONSENT = ("user_id", "client_id", "endpoint", "redirect_uri", "scopes", "given_at")
+_TRANSACTION = (
+    "id",
+    "browser_hash",
+    "purpose",
+    "request",
+    "detail",
+    "created_at",
+    "expires_at",
+    "user_id",
+    "provider",
+    "secrets",
+)
+_SESSIONS = select_from("sessions", _SESSION)
+_OF_THE_ENABLED = "user_id IN (SELECT id FROM users WHERE disabled = 0)"
+_CONSENTED = (
+    f"{insert_into('consents', _CONSENT)} ON CONFLICT DO UPDATE SET"
+    " scopes = excluded.scopes, given_at = excluded.given_at"
+)
+
+
+class SqliteBrowserStore:
+    """A `BrowserStore`."""
+
+    def __init__(
+        self, database: IdentityDatabase, revocations: Revocations, *, clock: Clock
+    ) -> None:
+        self._database = database
+        self._revocations = revocations
+        self._clock = clock
+
+    def begin(self, transaction: Transaction) -> None:
+        """Store a sign-in under way."""
+        self._change(insert_into("transactions", _TRANSACTION), *_row(transaction))
+
+    def transaction(self, transaction_id: str, *, now: float) -> Transaction | None:
+        """Return a transaction that is neither finished nor expired."""
+        found = self._rows(
+            f"{select_from('transactions', _TRANSACTION)}"
+            " WHERE id = ? AND finished_at IS NULL AND expires_at > ?",
+            transaction_id,
+            now,
+        )
+        return _transaction(found[0]) if found else None
+
+    def update(self, transaction: Transaction) -> bool:
+        """Store what changed of an unfinished transaction; its browser and its end never do."""
+        changed = self._change(
+            "UPDATE transactions SET request = ?, detail = ?, user_id = ?, provider = ?,"
+            " secrets = ? WHERE id = ? AND browser_hash = ? AND finished_at IS NULL",
+            _written(transaction.request),
+            transaction.detail,
+            transaction.user_id,
+            transaction.provider,
+            transaction.secrets,
+            transaction.id,
+            transaction.browser_hash,
+        )
+        return changed == 1
+
+    def finish(self, transaction_id: str, *, now: float) -> bool:
+        """Use it up: true for exactly one caller, and never after its time."""
+        changed = self._change(
+            "UPDATE transactions SET finished_at = ?"
+            " WHERE id = ? AND finished_at IS NULL AND expires_at > ?",
+            now,
+            transaction_id,
+            now,
+        )
+        return changed == 1
+
+    def open_session(self, session: BrowserSession) -> None:
+        """Store a signed-in browser.
+
+        Raises:
+            LookupError: There is no such person.
+
+        """
+        row = (
+            session.id_hash,
+            session.user_id,
+            session.created_at,
+            session.expires_at,
+            session.source_ip,
+            session.user_agent,
+        )
+        self._of_somebody(insert_into("sessions", _SESSION), row)
+
+    def session(self, id_hash: str, *, now: float) -> BrowserSession | None:
+        """Return a session that is not expired, of a person who is not disabled."""
+        found = self._rows(
+            f"{_SESSIONS} WHERE id_hash = ? AND expires_at > ? AND {_OF_THE_ENABLED}", id_hash, now
+        )
+        return _session(found[0]) if found else None
+
+    def sessions(self, user_id: str | None = None) -> Sequence[BrowserSession]:
+        """Return sessions that are not expired, the newest first."""
+        rows = self._rows(
+            f"{_SESSIONS} WHERE expires_at > ? AND user_id = ifnull(?, user_id)"
+            " ORDER BY created_at DESC",
+            self._clock(),
+            user_id,
+        )
+        return [_session(row) for row in rows]
+
+    def end_session(self, id_hash: str) -> bool:
+        """Forget a session; false if there is none."""
+        return self._change("DELETE FROM sessions WHERE id_hash = ?", id_hash) == 1
+
+    def end_sessions(self, user_id: str) -> int:
+        """Forget a person's sessions; return how many they were."""
+        return self._change("DELETE FROM sessions WHERE user_id = ?", user_id)
+
+    def consents(self, user_id: str | None = None) -> Sequence[Consent]:
+        """Return what is remembered, the newest first."""
+        rows = self._rows(
+            f"{select_from('consents', _CONSENT)} WHERE user_id = ifnull(?, user_id)"
+            " ORDER BY given_at DESC",
+            user_id,
+        )
+        return [_consent(row) for row in rows]
+
+    def consent(self, consent: Consent) -> None:
+        """Remember it; the scopes of an earlier one for the same four are replaced.
+
+        Raises:
+            LookupError: There is no such person.
+
+        """
+        row = (
+            consent.user_id,
+            consent.client_id,
+            consent.endpoint,
+            consent.redirect_uri,
+            listed(sorted(consent.scopes)),
+            consent.given_at,
+        )
+        self._of_somebody(_CONSENTED, row)
+
+    def withdraw(self, user_id: str, client_id: str, *, at: float) -> int:
+        """Forget consents and revoke grants; return how many of both there were."""
+        forgotten = 0
+
+        def job(connection: sqlite3.Connection) -> Sequence[str]:
+            nonlocal forgotten
+            forgotten = connection.execute(
+                "DELETE FROM consents WHERE user_id = ? AND client_id = ?", (user_id, client_id)
+            ).rowcount
+            return revoke_grants(
+                connection, at=at, reason="withdrawn", user_id=user_id, client_id=client_id
+            )
+
+        revoked = self._database.write(job, committed=self._revocations.add_grants)
+        return forgotten + len(revoked)
+
+    def _rows(self, statement: str, *values: object) -> Sequence[Row]:
+        return self._database.read(
+            lambda connection: connection.execute(statement, values).fetchall()
+        )
+
+    def _change(self, statement: str, *values: object) -> int:
+        return self._database.write(
+            lambda connection: connection.execute(statement, values).rowcount
+        )
+
+    def _of_somebody(self, statement: str, row: Row) -> None:
+        def job(connection: sqlite3.Connection) -> None:
+            try:
+                connection.execute(statement, row)
+            except sqlite3.IntegrityError as error:
+                raise nobody() from error
+
+        self._database.write(job)
+
+
+def _row(transaction: Transaction) -> Row:
+    return (
+        transaction.id,
+        transaction.browser_hash,
+        transaction.purpose,
+        _written(transaction.request),
+        transaction.detail,
+        transaction.created_at,
+        transaction.expires_at,
+        transaction.user_id,
+        transaction.provider,
+        transaction.secrets,
+    )
+
+
+def _transaction(row: Row) -> Transaction:
+    transaction_id, browser_hash, purpose, request, detail = row[:5]
+    created_at, expires_at, user_id, provider, secrets = row[5:]
+    return Transaction(
+        id=transaction_id,
+        browser_hash=browser_hash,
+        purpose=purpose,
+        request=_request(request),
+        detail=detail,
+        created_at=created_at,
+        expires_at=expires_at,
+        user_id=user_id,
+        provider=provider,
+        secrets=secrets,
+    )
+
+
+def _written(request: AuthorizationRequest | None) -> str | None:
+    if request is None:
+        return None
+    return json.dumps(
+        {
+            "client_id": request.client_id,
+            "redirect_uri": request.redirect_uri,
+            "endpoint": request.endpoint,
+            "scopes": sorted(request.scopes),
+            "state": request.state,
+            "code_challenge": request.code_challenge,
+        }
+    )
+
+
+def _request(column: str | None) -> AuthorizationRequest | None:
+    if column is None:
+        return None
+    found = json.loads(column)
+    return AuthorizationRequest(**{**found, "scopes": frozenset(found["scopes"])})
+
+
+def _session(row: Row) -> BrowserSession:
+    return BrowserSession(**dict(zip(_SESSION, row, strict=True)))
+
+
+def _consent(row: Row) -> Consent:
+    found = dict(zip(_CONSENT, row, strict=True))
+    return Consent(**{**found, "scopes": frozenset(words(found["scopes"]))})

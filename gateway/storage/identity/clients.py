@@ -1,0 +1,204 @@
+"""OAuth clients, read from memory."""
+
+import itertools
+import sqlite3
+from collections.abc import Sequence
+
+from gateway.domain.identity import AuthMethod, Client, ClientKind
+from gateway.ports import Clock
+from gateway.storage.identity.database import IdentityDatabase
+from gateway.storage.identity.remembered import (
+    Remembered,
+    Row,
+    insert_into,
+    listed,
+    select_from,
+    words,
+)
+from gateway.storage.identity.revocations import Revocations, revoke_grants
+
+_COLUMNS = (
+    "id",
+    "name",
+    "kind",
+    "auth_methods",
+    "secret_hash",
+    "jwks",
+    "redirect_uris",
+    "homepage",
+    "grants",
+    "resources",
+    "scopes",
+    "groups",
+    "trusted_host",
+    "created_at",
+    "created_by",
+    "fresh_until",
+)
+_INSERT = insert_into("clients", _COLUMNS)
+_SELECT = select_from("clients", _COLUMNS)
+_REFRESH = (
+    f"{_INSERT} ON CONFLICT (id) DO UPDATE SET "
+    + ", ".join(f"{column} = excluded.{column}" for column in _COLUMNS[1:])
+    + " WHERE clients.kind = 'document'"
+)
+
+_UNUSED = """
+SELECT id FROM clients WHERE kind <> 'registered' AND created_at < ?
+AND id NOT IN (SELECT client_id FROM grants WHERE revoked_at IS NULL AND expires_at > ?)
+AND id NOT IN (SELECT client_id FROM consents)
+"""
+
+
+class SqliteClientStore:
+    """A `ClientStore`. Memory holds what is committed, and nothing else."""
+
+    def __init__(
+        self, database: IdentityDatabase, revocations: Revocations, *, clock: Clock
+    ) -> None:
+        self._database = database
+        self._revocations = revocations
+        self._clock = clock
+        self._memory = Remembered(_client)
+        database.remembers(lambda connection: self._memory.fill(connection.execute(_SELECT)))
+
+    def find(self, client_id: str) -> Client | None:
+        return self._memory.values.get(client_id)
+
+    def all(self) -> Sequence[Client]:
+        """Return every client, by name."""
+        return sorted(self._memory.values.values(), key=lambda client: (client.name, client.id))
+
+    def add(self, client: Client) -> None:
+        """Store a new client; see `ClientStore`."""
+
+        def job(connection: sqlite3.Connection) -> Row:
+            try:
+                add_client(connection, client)
+            except sqlite3.IntegrityError as error:
+                raise already_taken(client) from error
+            return _row_of(connection, client.id)
+
+        self._database.write(job, committed=self._memory.put)
+
+    def refresh(self, client: Client) -> None:
+        """Store what a `DOCUMENT` says now.
+
+        Raises:
+            ValueError: The id is that of a client of another kind.
+
+        """
+        if client.kind is not ClientKind.DOCUMENT:
+            raise ValueError("only a client that is a document can be refreshed")
+
+        def job(connection: sqlite3.Connection) -> Row:
+            if connection.execute(_REFRESH, _row(client)).rowcount != 1:
+                raise already_taken(client)
+            return _row_of(connection, client.id)
+
+        self._database.write(job, committed=self._memory.put)
+
+    def remove(self, client_id: str) -> Client | None:
+        """Forget a client and what people consented to, and revoke its grants."""
+        removed: list[Client] = []
+
+        def job(connection: sqlite3.Connection) -> Sequence[str]:
+            row = connection.execute(f"{_SELECT} WHERE id = ?", (client_id,)).fetchone()
+            if row is None:
+                return ()
+            removed.append(_client(row))
+            return _forget(connection, client_id, at=self._clock())
+
+        def committed(revoked: Sequence[str]) -> None:
+            self._revocations.add_grants(revoked)
+            self._memory.drop([client_id])
+
+        self._database.write(job, committed=committed)
+        return removed[0] if removed else None
+
+    def remove_unused(self, before: float) -> int:
+        """Forget `DYNAMIC` and `DOCUMENT` clients made before then that nobody lets in."""
+
+        def job(connection: sqlite3.Connection) -> tuple[Sequence[str], Sequence[str]]:
+            now = self._clock()
+            unused = [found for (found,) in connection.execute(_UNUSED, (before, now))]
+            revoked = [_forget(connection, client_id, at=now) for client_id in unused]
+            return unused, [*itertools.chain.from_iterable(revoked)]
+
+        def committed(result: tuple[Sequence[str], Sequence[str]]) -> None:
+            unused, revoked = result
+            self._revocations.add_grants(revoked)
+            self._memory.drop(unused)
+
+        return len(self._database.write(job, committed=committed)[0])
+
+
+def add_client(connection: sqlite3.Connection, client: Client) -> None:
+    """Insert a new client.
+
+    Raises:
+        sqlite3.IntegrityError: The id or the name is taken.
+
+    """
+    connection.execute(_INSERT, _row(client))
+
+
+def already_taken(client: Client) -> ValueError:
+    """Return what `add` raises for an id or a name that another client has."""
+    return ValueError(f"there is a client of that id or name already: {client.name}")
+
+
+def _forget(connection: sqlite3.Connection, client_id: str, *, at: float) -> Sequence[str]:
+    """Return the grants that were revoked with it."""
+    connection.execute("DELETE FROM clients WHERE id = ?", (client_id,))
+    connection.execute("DELETE FROM consents WHERE client_id = ?", (client_id,))
+    return revoke_grants(connection, at=at, reason="client removed", client_id=client_id)
+
+
+def _row_of(connection: sqlite3.Connection, client_id: str) -> Row:
+    found: Row = connection.execute(f"{_SELECT} WHERE id = ?", (client_id,)).fetchone()
+    return found
+
+
+def _row(client: Client) -> Row:
+    return (
+        client.id,
+        client.name,
+        client.kind,
+        listed(sorted(client.auth_methods)),
+        client.secret_hash,
+        client.jwks,
+        listed(client.redirect_uris),
+        client.homepage,
+        listed(client.grants),
+        listed(sorted(client.resources)),
+        listed(sorted(client.scopes)),
+        listed(sorted(client.groups)),
+        int(client.trusted_host),
+        client.created_at,
+        client.created_by,
+        client.fresh_until,
+    )
+
+
+def _client(row: Row) -> Client:
+    client_id, name, kind, auth_methods, secret_hash, jwks, redirect_uris, homepage = row[:8]
+    grants, resources, scopes, groups, trusted_host, created_at, created_by, fresh_until = row[8:]
+    return Client(
+        id=client_id,
+        name=name,
+        kind=ClientKind(kind),
+        auth_methods=frozenset(AuthMethod(method) for method in words(auth_methods)),
+        secret_hash=secret_hash,
+        jwks=jwks,
+        redirect_uris=words(redirect_uris),
+        homepage=homepage,
+        grants=words(grants),
+        resources=frozenset(words(resources)),
+        scopes=frozenset(words(scopes)),
+        groups=frozenset(words(groups)),
+        trusted_host=bool(trusted_host),
+        created_at=created_at,
+        created_by=created_by,
+        fresh_until=fresh_until,
+    )

@@ -1,0 +1,313 @@
+"""Grants, and what they turn into: codes, refresh tokens, approved devices.
+
+Whatever may happen once is one conditional `UPDATE`: of two that come at once, in one process or in
+two, only one changes a row.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+
+from gateway.domain.grants import (
+    AuthorizationCode,
+    DeviceRequest,
+    DeviceStatus,
+    Grant,
+    RefreshToken,
+)
+from gateway.ports import Clock
+from gateway.storage.identity.database import IdentityDatabase
+from gateway.storage.identity.expiry import forget_expired
+from gateway.storage.identity.remembered import Row, insert_into, listed, select_from, words
+from gateway.storage.identity.revocations import (
+    Revocations,
+    Revoked,
+    revoke_grants,
+    revoked,
+)
+
+_GRANT = (
+    "id",
+    "user_id",
+    "client_id",
+    "endpoint",
+    "scopes",
+    "created_at",
+    "expires_at",
+    "revoked_at",
+    "reason",
+)
+_CODE = (
+    "code_hash",
+    "grant_id",
+    "client_id",
+    "redirect_uri",
+    "code_challenge",
+    "expires_at",
+    "used_at",
+)
+_TOKEN = (
+    "token_hash",
+    "grant_id",
+    "client_id",
+    "parent_hash",
+    "issued_at",
+    "expires_at",
+    "used_at",
+    "successor",
+)
+_DEVICE = (
+    "device_hash",
+    "user_code",
+    "client_id",
+    "endpoint",
+    "scopes",
+    "expires_at",
+    "interval_s",
+    "polled_at",
+    "status",
+    "grant_id",
+)
+_CODES = select_from("codes", _CODE)
+_TOKENS = select_from("refresh_tokens", _TOKEN)
+_DEVICES = select_from("devices", _DEVICE)
+
+# Each ends with the moment of use, twice: for the end of its own and for that of its grant.
+_CODE_ONCE = """
+UPDATE codes SET used_at = ? WHERE code_hash = ? AND used_at IS NULL AND expires_at > ?
+AND grant_id IN (SELECT id FROM grants WHERE revoked_at IS NULL AND expires_at > ?)
+"""
+_ROTATE = """
+UPDATE refresh_tokens SET used_at = ?, successor = ?
+WHERE token_hash = ? AND used_at IS NULL AND expires_at > ?
+AND grant_id IN (SELECT id FROM grants WHERE revoked_at IS NULL AND expires_at > ?)
+"""
+_DEVICE_ONCE = """
+UPDATE devices SET status = 'redeemed'
+WHERE device_hash = ? AND status = 'approved' AND expires_at > ?
+AND grant_id IN (SELECT id FROM grants WHERE revoked_at IS NULL AND expires_at > ?)
+"""
+
+
+class SqliteGrantStore:
+    """A `GrantStore`. Memory holds what was revoked, and nothing else."""
+
+    def __init__(
+        self, database: IdentityDatabase, revocations: Revocations, *, clock: Clock
+    ) -> None:
+        self._database = database
+        self._revocations = revocations
+        self._clock = clock
+        self.is_revoked = revocations.cover
+        """See `GrantStore`; bound here, because every call asks."""
+
+    def issue_code(self, grant: Grant, code: AuthorizationCode) -> None:
+        """Store a grant, and the code that leads to its tokens."""
+        row = tuple(getattr(code, column) for column in _CODE)
+
+        def job(connection: sqlite3.Connection) -> None:
+            _add_grant(connection, grant)
+            connection.execute(insert_into("codes", _CODE), row)
+
+        self._database.write(job)
+
+    def code(self, code_hash: str) -> AuthorizationCode | None:
+        row = self._row(f"{_CODES} WHERE code_hash = ?", code_hash)
+        return AuthorizationCode(**dict(zip(_CODE, row, strict=True))) if row else None
+
+    def redeem_code(self, code_hash: str, first: RefreshToken | None, *, at: float) -> bool:
+        """Use the code up and begin its family's chain: true for exactly one caller."""
+        return self._use_once(_CODE_ONCE, (at, code_hash, at, at), first)
+
+    def begin_family(self, grant: Grant, first: RefreshToken | None) -> None:
+        """Store a grant that no code led to."""
+
+        def job(connection: sqlite3.Connection) -> None:
+            _add_grant(connection, grant)
+            _add_token(connection, first)
+
+        self._database.write(job)
+
+    def grant(self, grant_id: str) -> Grant | None:
+        row = self._row(f"{select_from('grants', _GRANT)} WHERE id = ?", grant_id)
+        return _grant(row) if row else None
+
+    def grants(
+        self, *, user_id: str | None = None, client_id: str | None = None
+    ) -> Sequence[Grant]:
+        """Return what is neither revoked nor expired, newest first."""
+        rows = self._database.read(
+            lambda connection: connection.execute(
+                f"{select_from('grants', _GRANT)} WHERE revoked_at IS NULL AND expires_at > ?"
+                " AND user_id = ifnull(?, user_id) AND client_id = ifnull(?, client_id)"
+                " ORDER BY created_at DESC",
+                (self._clock(), user_id, client_id),
+            ).fetchall()
+        )
+        return [_grant(row) for row in rows]
+
+    def refresh_token(self, token_hash: str) -> RefreshToken | None:
+        row = self._row(f"{_TOKENS} WHERE token_hash = ?", token_hash)
+        return RefreshToken(**dict(zip(_TOKEN, row, strict=True))) if row else None
+
+    def rotate(self, token_hash: str, successor: RefreshToken, *, sealed: str, at: float) -> bool:
+        """Use a token up and store its successor: true for exactly one caller."""
+        return self._use_once(_ROTATE, (at, sealed, token_hash, at, at), successor)
+
+    def revoke_grant(self, grant_id: str, reason: str, *, at: float) -> bool:
+        """Revoke a family; false if it was revoked already."""
+        families = self._database.write(
+            lambda connection: revoke_grants(connection, at=at, reason=reason, id=grant_id),
+            committed=self._revocations.add_grants,
+        )
+        return len(families) == 1
+
+    def revoke_token(self, token_id: str, *, until: float) -> None:
+        """Revoke one access token that belongs to no family."""
+
+        def job(connection: sqlite3.Connection) -> str:
+            connection.execute(
+                "INSERT INTO revoked_tokens (token_id, expires_at) VALUES (?, ?) ON CONFLICT"
+                " DO UPDATE SET expires_at = max(expires_at, excluded.expires_at)",
+                (token_id, until),
+            )
+            return token_id
+
+        self._database.write(job, committed=self._revocations.add_token)
+
+    def first_use(self, issuer: str, assertion_id: str, *, until: float) -> bool:
+        """Note an assertion's `jti`: true the first time."""
+        noted = self._change(
+            "INSERT INTO assertions (issuer, assertion_id, expires_at) VALUES (?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
+            (issuer, assertion_id, until),
+        )
+        return noted == 1
+
+    def add_device(self, request: DeviceRequest) -> None:
+        """Store a device that waits.
+
+        Raises:
+            ValueError: Another one has the user code.
+
+        """
+        found = {column: getattr(request, column) for column in _DEVICE}
+        row = (*{**found, "scopes": listed(sorted(request.scopes))}.values(),)
+
+        def job(connection: sqlite3.Connection) -> None:
+            try:
+                connection.execute(insert_into("devices", _DEVICE), row)
+            except sqlite3.IntegrityError as error:
+                raise ValueError("another device has that user code") from error
+
+        self._database.write(job)
+
+    def device(self, device_hash: str) -> DeviceRequest | None:
+        return _device(self._row(f"{_DEVICES} WHERE device_hash = ?", device_hash))
+
+    def device_of(self, user_code: str, *, now: float) -> DeviceRequest | None:
+        """Return the pending request that a person names by its user code."""
+        having = "user_code = ? AND status = 'pending' AND expires_at > ?"
+        return _device(self._row(f"{_DEVICES} WHERE {having}", user_code, now))
+
+    def poll_device(self, device_hash: str, *, at: float, interval_s: int) -> None:
+        """Note when a device asked, and how long it has to wait before it asks again."""
+        self._change(
+            "UPDATE devices SET polled_at = ?, interval_s = ? WHERE device_hash = ?",
+            (at, interval_s, device_hash),
+        )
+
+    def answer_device(
+        self, device_hash: str, status: DeviceStatus, grant: Grant | None, *, now: float
+    ) -> bool:
+        """Answer a pending request; an approval stores its grant. True for exactly one caller.
+
+        Raises:
+            ValueError: A grant comes with anything but an approval, or an approval without one.
+
+        """
+        if (status is DeviceStatus.APPROVED) is (grant is None):
+            raise ValueError("an approval, and nothing else, has a grant")
+
+        def job(connection: sqlite3.Connection) -> bool:
+            answered = connection.execute(
+                "UPDATE devices SET status = ?, grant_id = ?"
+                " WHERE device_hash = ? AND status = 'pending' AND expires_at > ?",
+                (status, grant.id if grant else "", device_hash, now),
+            )
+            if answered.rowcount != 1:
+                return False
+            if grant is not None:
+                _add_grant(connection, grant)
+            return True
+
+        return self._database.write(job)
+
+    def redeem_device(self, device_hash: str, first: RefreshToken | None, *, at: float) -> bool:
+        """Use an approved request up: true for exactly one caller."""
+        return self._use_once(_DEVICE_ONCE, (device_hash, at, at), first)
+
+    def forget_expired(self, *, now: float) -> int:
+        """Delete what is past its time; return how many rows those were."""
+
+        def job(connection: sqlite3.Connection) -> tuple[int, Revoked]:
+            return forget_expired(connection, now=now), revoked(connection)
+
+        def committed(result: tuple[int, Revoked]) -> None:
+            self._revocations.hold(result[1])
+
+        return self._database.write(job, committed=committed)[0]
+
+    def _use_once(self, statement: str, values: Row, then: RefreshToken | None) -> bool:
+        def job(connection: sqlite3.Connection) -> bool:
+            if connection.execute(statement, values).rowcount != 1:
+                return False
+            _add_token(connection, then)
+            return True
+
+        return self._database.write(job)
+
+    def _row(self, statement: str, *values: object) -> Row | None:
+        def read(connection: sqlite3.Connection) -> Row | None:
+            found: Row | None = connection.execute(statement, values).fetchone()
+            return found
+
+        return self._database.read(read)
+
+    def _change(self, statement: str, values: Row) -> int:
+        return self._database.write(
+            lambda connection: connection.execute(statement, values).rowcount
+        )
+
+
+def _add_grant(connection: sqlite3.Connection, grant: Grant) -> None:
+    row = (
+        grant.id,
+        grant.user_id,
+        grant.client_id,
+        grant.endpoint,
+        listed(sorted(grant.scopes)),
+        grant.created_at,
+        grant.expires_at,
+        grant.revoked_at,
+        grant.reason,
+    )
+    connection.execute(insert_into("grants", _GRANT), row)
+
+
+def _add_token(connection: sqlite3.Connection, token: RefreshToken | None) -> None:
+    if token is not None:
+        row = tuple(getattr(token, column) for column in _TOKEN)
+        connection.execute(insert_into("refresh_tokens", _TOKEN), row)
+
+
+def _grant(row: Row) -> Grant:
+    found = dict(zip(_GRANT, row, strict=True))
+    return Grant(**{**found, "scopes": frozenset(words(found["scopes"]))})
+
+
+def _device(row: Row | None) -> DeviceRequest | None:
+    if row is None:
+        return None
+    found = dict(zip(_DEVICE, row, strict=True))
+    scopes, status = frozenset(words(found["scopes"])), DeviceStatus(found["status"])
+    return DeviceRequest(**{**found, "scopes": scopes, "status": status})

@@ -1,0 +1,75 @@
+"""Everything in the identity database of one process, opened and closed together."""
+
+from pathlib import Path
+from typing import Self
+
+from gateway.errors import ConfigError, IdentityUnavailable
+from gateway.ports import Clock
+from gateway.ports.identity import (
+    BrowserStore,
+    ClientStore,
+    ConnectionStore,
+    DataKeyStore,
+    GrantStore,
+    SigningKeyStore,
+    UserStore,
+)
+from gateway.storage.identity.browsers import SqliteBrowserStore
+from gateway.storage.identity.clients import SqliteClientStore
+from gateway.storage.identity.connections import SqliteConnectionStore
+from gateway.storage.identity.database import DATABASE, IdentityDatabase
+from gateway.storage.identity.grants import SqliteGrantStore
+from gateway.storage.identity.keys import SqliteDataKeyStore, SqliteSigningKeyStore
+from gateway.storage.identity.revocations import Revocations
+from gateway.storage.identity.takeover import take_over_clients
+from gateway.storage.identity.users import SqliteUserStore
+
+
+class IdentityStores:
+    """The stores of `gateway.ports.identity`. Several processes may have them open."""
+
+    def __init__(self, database: IdentityDatabase, *, clock: Clock) -> None:
+        """Wire the stores to an open database; see `open`."""
+        self._database = database
+        revocations = Revocations(database)
+        self.clients: ClientStore = SqliteClientStore(database, revocations, clock=clock)
+        self.users: UserStore = SqliteUserStore(database, revocations)
+        self.browsers: BrowserStore = SqliteBrowserStore(database, revocations, clock=clock)
+        self.grants: GrantStore = SqliteGrantStore(database, revocations, clock=clock)
+        self.signing_keys: SigningKeyStore = SqliteSigningKeyStore(database)
+        self.data_keys: DataKeyStore = SqliteDataKeyStore(database)
+        self.connections: ConnectionStore = SqliteConnectionStore(database)
+
+    @classmethod
+    def open(cls, data_dir: Path, *, clock: Clock, wait_s: float = 5.0) -> Self:
+        """Open the database of `data_dir`, made or brought up to date where needed.
+
+        `wait_s` is how long to wait for another process's transaction, in seconds.
+
+        Raises:
+            ConfigError: It cannot be used, or what it holds cannot be read.
+
+        """
+        database = IdentityDatabase.open(data_dir, wait_s=wait_s)
+        try:
+            take_over_clients(database, data_dir)
+            return cls(database, clock=clock)
+        except (IdentityUnavailable, ValueError) as error:
+            database.close()
+            raise ConfigError(f"{data_dir / DATABASE} cannot be used: {error}") from error
+        except BaseException:
+            database.close()
+            raise
+
+    def follow(self) -> bool:
+        """See what other processes have changed; say whether they have changed anything.
+
+        Raises:
+            IdentityUnavailable: The database cannot be read now.
+
+        """
+        return self._database.follow()
+
+    def close(self) -> None:
+        """Let go of the database; nothing is waiting to be written."""
+        self._database.close()
