@@ -1,0 +1,309 @@
+"""The one way out to URLs that somebody else names, and only to where the operator lets us go."""
+
+import asyncio
+import json
+import socket
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from gateway.domain._value import value
+from gateway.errors import ConfigError, EgressRefused, UpstreamFailed
+from gateway.upstream.addresses import IPAddress, IPNetwork, is_public
+from gateway.upstream.resolver import Resolver, SystemResolver
+from gateway.upstream.urls import WebUrl, read_url
+from gateway.wire.jsontext import read_lenient
+
+KIBIBYTE = 1024
+
+_MOST_BYTES = 256 * KIBIBYTE
+"""More than any metadata document, key set or token answer needs."""
+
+_WHOLE_S = 5.0
+_JSON_DEPTH = 16
+_PUBLIC = "The server gave no usable answer."
+
+_HTTPS_PORT = 443
+_FIRST_UNPRIVILEGED_PORT = 1024
+
+AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]
+"""Family, type, protocol, canonical name and socket address, as of `socket.getaddrinfo`."""
+
+_FIXED_HEADERS = {
+    "accept": "application/json",
+    "accept-encoding": "identity",
+    "user-agent": "douane",
+}
+
+
+@value
+class EgressPolicy:
+    """Where the gateway goes on somebody else's word: to public addresses, over https, on port 443
+    or an unprivileged one; and to the networks that the operator allows, as they like.
+    """
+
+    allow: tuple[IPNetwork, ...] = ()
+    """Reached whether public or not, on any port, also over plain http."""
+
+    @classmethod
+    def of(cls, networks: Sequence[str]) -> Self:
+        """Allow these networks, written as `10.0.0.0/8` or `::1`."""
+        return cls(allow=tuple(map(ip_network, networks)))
+
+    def admit(self, url: WebUrl, addresses: Sequence[IPAddress]) -> None:
+        """Judge a URL with all the addresses that its host has.
+
+        One that may not be reached rules out all: whoever mixes them in is trying something.
+
+        Raises:
+            EgressRefused: There is one.
+
+        """
+        for address in addresses:
+            if any(address in network for network in self.allow):
+                continue
+            if not is_public(address):
+                raise _refused(f"{url.host} is at an address that is not public")
+            if url.scheme != "https":
+                raise _refused(f"{url.host} is not asked for over https")
+            if url.port != _HTTPS_PORT and url.port < _FIRST_UNPRIVILEGED_PORT:
+                # Behind such a port is no web server; the request would be noise in its protocol.
+                raise _refused(f"port {url.port} is another service's")
+
+
+@value
+class WholeAnswer:
+    """An answer that was read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Lower-case names; several of one name are joined by commas (RFC 9110 section 5.2)."""
+    body: bytes = field(repr=False)
+
+    def json(self) -> Mapping[str, Any]:
+        """Return the body as a JSON object.
+
+        Raises:
+            UpstreamFailed: It is none, or an ambiguous one.
+
+        """
+        try:
+            content = read_lenient(self.body, _JSON_DEPTH)
+        except ValueError as error:
+            raise _unusable("the body is not JSON") from error
+        if not isinstance(content, dict):
+            raise _unusable("the body is not a JSON object")
+        return content
+
+
+class GuardedFetcher:
+    """`ports.identity.Fetcher`: a name is looked up once, and what was judged is what is dialled.
+
+    Every fetch has a connection of its own. Redirects, cookies, proxies from the environment and
+    compressed answers are followed, kept, used and accepted by nobody here.
+    """
+
+    def __init__(
+        self,
+        policy: EgressPolicy,
+        *,
+        ca: Path | None = None,
+        resolver: Resolver | None = None,
+        sockets: Callable[[AddressInfo], socket.socket] | None = None,
+        most_bytes: int = _MOST_BYTES,
+        whole_s: float = _WHOLE_S,
+    ) -> None:
+        """Trust the system's authorities, and those in the PEM file `ca` besides.
+
+        `most_bytes` bounds an answer's body, `whole_s` everything from looking the name up to the
+        body's end. `sockets` makes the socket for an address that is about to be dialled.
+
+        Raises:
+            ConfigError: `ca` holds no certificate.
+
+        """
+        self._policy = policy
+        self._tls = _tls(ca)
+        self._resolve = resolver or SystemResolver()
+        self._sockets = sockets
+        self._most_bytes = most_bytes
+        self._whole_s = whole_s
+
+    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> WholeAnswer:
+        """Return the answer, whatever its status.
+
+        Raises:
+            EgressRefused: The URL or an address it resolves to is not allowed.
+            UpstreamFailed: No whole answer in time.
+
+        """
+        return await self._fetch("GET", url, headers or {}, None)
+
+    async def post(
+        self,
+        url: str,
+        *,
+        form: Mapping[str, str] | None = None,
+        json: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> WholeAnswer:
+        """Send a form or a JSON document once, and return the answer, whatever its status.
+
+        Raises:
+            EgressRefused: The URL or an address it resolves to is not allowed.
+            UpstreamFailed: No whole answer in time.
+
+        """
+        media, body = _written(form, json)
+        return await self._fetch("POST", url, {**(headers or {}), "content-type": media}, body)
+
+    async def _fetch(
+        self, verb: str, text: str, headers: Mapping[str, str], body: bytes | None
+    ) -> WholeAnswer:
+        url = read_url(text)
+        try:
+            async with asyncio.timeout(self._whole_s):
+                addresses = await self._look_up(url)
+                self._policy.admit(url, addresses)
+                async with self._session(addresses) as session:
+                    return await self._exchange(session, verb, url, headers, body)
+        except TimeoutError as error:
+            raise _unusable(f"{url.host} did not answer within {self._whole_s:g} s") from error
+        except aiohttp.ClientError as error:
+            # The text of a parser's error quotes the peer's bytes: its name says enough.
+            raise _unusable(f"{url.host}: {type(error).__name__}") from error
+
+    async def _look_up(self, url: WebUrl) -> Sequence[IPAddress]:
+        if url.address is not None:
+            return (url.address,)
+        try:
+            addresses = tuple(map(ip_address, await self._resolve(url.host, url.port)))
+        except (OSError, ValueError) as error:
+            raise _unusable(f"{url.host} cannot be looked up") from error
+        if not addresses:
+            raise _unusable(f"{url.host} has no address")
+        return addresses
+
+    def _session(self, addresses: Sequence[IPAddress]) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                resolver=_Answered(addresses),
+                use_dns_cache=False,
+                force_close=True,
+                ssl=self._tls,
+                socket_factory=self._sockets,
+            ),
+            # The clock around the whole fetch is ours.
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=_FIXED_HEADERS,
+            auto_decompress=False,
+            trust_env=False,
+        )
+
+    async def _exchange(
+        self,
+        session: aiohttp.ClientSession,
+        verb: str,
+        url: WebUrl,
+        headers: Mapping[str, str],
+        body: bytes | None,
+    ) -> WholeAnswer:
+        async with session.request(
+            verb, _as_judged(url), headers=headers, data=body, allow_redirects=False
+        ) as response:
+            coding = response.headers.get("content-encoding", "identity")
+            if coding.strip().lower() != "identity":
+                raise _unusable(f"{url.host}: a content encoding, though none was accepted")
+            return WholeAnswer(
+                status=response.status, headers=_joined(response), body=await self._read(response)
+            )
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        body = bytearray()
+        async for piece in response.content.iter_any():
+            body += piece
+            if len(body) > self._most_bytes:
+                raise _unusable(f"more than {self._most_bytes} bytes")
+        return bytes(body)
+
+
+class _Answered(AbstractResolver):
+    """For the library, a resolver; it says what was looked up and judged before."""
+
+    def __init__(self, addresses: Sequence[IPAddress]) -> None:
+        self._addresses = addresses
+
+    async def resolve(
+        self,
+        host: str,
+        port: int = 0,
+        family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 - of the interface
+    ) -> list[ResolveResult]:
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(address),
+                port=port,
+                family=socket.AF_INET6 if address.version == 6 else socket.AF_INET,  # noqa: PLR2004
+                proto=socket.IPPROTO_TCP,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address in self._addresses
+        ]
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+def _tls(ca: Path | None) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if ca is not None:
+        try:
+            context.load_verify_locations(ca)
+        except OSError as error:
+            raise ConfigError(
+                "the further authority for https cannot be used",
+                problems=[f"egress.ca: {ca} is no readable PEM file of certificates"],
+            ) from error
+    return context
+
+
+def _written(
+    form: Mapping[str, str] | None, document: Mapping[str, Any] | None
+) -> tuple[str, bytes]:
+    if document is not None:
+        return "application/json", json.dumps(document).encode()
+    return "application/x-www-form-urlencoded", urlencode(form or {}).encode()
+
+
+def _as_judged(url: WebUrl) -> URL:
+    return URL.build(
+        scheme=url.scheme,
+        host=url.host,
+        port=url.port,
+        path=url.path,
+        query_string=url.query,
+        encoded=True,
+    )
+
+
+def _joined(response: aiohttp.ClientResponse) -> Mapping[str, str]:
+    names = {name.lower() for name in response.headers}
+    return {name: ", ".join(response.headers.getall(name)) for name in names}
+
+
+def _refused(detail: str) -> EgressRefused:
+    return EgressRefused("This URL leads where the gateway does not go.", detail=detail)
+
+
+def _unusable(detail: str) -> UpstreamFailed:
+    return UpstreamFailed(_PUBLIC, detail=detail)
