@@ -1,26 +1,47 @@
-"""OAuth clients: making one, and telling whether a request comes from it (RFC 6749 section 2)."""
+"""OAuth clients: how one is made, and the one that everybody has (RFC 6749 section 2)."""
 
 import base64
 import hashlib
-import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import field
-from urllib.parse import unquote_plus
 
 from gateway.domain._value import value
-from gateway.domain.identity import Client
-from gateway.oauth.errors import ErrorCode, OAuthError
-from gateway.oauth.resources import SCOPES, Resources
+from gateway.domain.identity import AuthMethod, Client
+from gateway.oauth.client_keys import public_keys
+from gateway.oauth.errors import OAuthError
+from gateway.oauth.resources import ADMIN_API, SCOPES, Resources
+from gateway.ports.identity import ClientStore
 
-AUTH_METHODS = ("client_secret_basic", "client_secret_post")
-"""How a client may prove itself (RFC 7591 section 2)."""
+AUTHORIZATION_CODE = "authorization_code"
+REFRESH_TOKEN = "refresh_token"  # noqa: S105 - a grant
+CLIENT_CREDENTIALS = "client_credentials"
+DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+
+GRANT_TYPES = (AUTHORIZATION_CODE, REFRESH_TOKEN, CLIENT_CREDENTIALS, DEVICE_CODE, JWT_BEARER)
+"""Every `grant_type` there is."""
 
 ID_OCTETS = 16
 SECRET_OCTETS = 32
 LONGEST_NAME = 80
 
-_NOBODY = "sha256:" + "0" * 64
-"""Compared with where there is no client, so that both ways take the same time."""
+SECRET_METHODS = frozenset({AuthMethod.BASIC, AuthMethod.POST})
+_PUBLIC = frozenset({AuthMethod.NONE})
+_FOR_ITSELF = frozenset({CLIENT_CREDENTIALS, JWT_BEARER})
+"""Grants without a person at a browser: whoever has no secret could be anybody."""
+
+COMMAND_LINE = Client(
+    id="douane-cli",
+    name="Douane command line",
+    auth_methods=_PUBLIC,
+    redirect_uris=("http://127.0.0.1/callback",),
+    grants=(AUTHORIZATION_CODE, REFRESH_TOKEN, DEVICE_CODE),
+    resources=frozenset({ADMIN_API}),
+    scopes=frozenset({"admin"}),
+    created_at=0.0,
+    created_by="douane",
+)
+"""`douane login`: part of the gateway, so found everywhere and stored nowhere."""
 
 
 @value
@@ -29,14 +50,17 @@ class NewClient:
 
     client: Client
     secret: str = field(repr=False)
+    """Empty where it has none."""
 
 
-@value
-class ClientCredentials:
-    """What a request carried to prove which client sends it, unverified."""
+def with_builtin(store: ClientStore) -> Callable[[str], Client | None]:
+    """Return a look-up of clients in `store`, and of the one that is built in. From memory."""
+    builtin, find = {COMMAND_LINE.id: COMMAND_LINE}, store.find
 
-    client_id: str
-    secret: str = field(repr=False)
+    def found(client_id: str) -> Client | None:
+        return builtin.get(client_id) or find(client_id)
+
+    return found
 
 
 def new_client(
@@ -45,6 +69,10 @@ def new_client(
     resources: frozenset[str],
     scopes: frozenset[str],
     known: Resources,
+    grants: tuple[str, ...] = (CLIENT_CREDENTIALS,),
+    auth_methods: frozenset[AuthMethod] = SECRET_METHODS,
+    redirect_uris: tuple[str, ...] = (),
+    jwks: object = None,
     groups: frozenset[str] = frozenset(),
     trusted_host: bool = False,
     id_octets: bytes,
@@ -52,21 +80,30 @@ def new_client(
     now: float,
     by: str,
 ) -> NewClient:
-    """Make a client for client credentials from 16 and 32 random octets.
+    """Make a registered client from 16 and 32 random octets, with a secret if it proves itself so.
+
+    `redirect_uris` have passed `gateway.oauth.redirects`; `jwks` is a parsed JWK Set.
 
     Raises:
         ValueError: The name is empty, long or unprintable; no resource or scope, or one that does
-            not exist; too little randomness.
+            not exist; grants, methods, keys and redirect URIs that do not go together; too little
+            randomness.
 
     """
     _check_registration(name, resources, scopes, known)
+    keys = _keys(auth_methods, jwks)
+    _check_grants(grants, auth_methods, redirect_uris)
     if len(id_octets) != ID_OCTETS or len(secret_octets) != SECRET_OCTETS:
         raise ValueError("a client takes 16 random octets for its id and 32 for its secret")
-    secret = base64.urlsafe_b64encode(secret_octets).rstrip(b"=").decode()
+    secret = secret_text(secret_octets) if auth_methods & SECRET_METHODS else ""
     client = Client(
         id=id_octets.hex(),
         name=name,
-        secret_hash=secret_hash(secret),
+        auth_methods=auth_methods,
+        secret_hash=secret_hash(secret) if secret else "",
+        jwks=keys,
+        redirect_uris=redirect_uris,
+        grants=grants,
         resources=resources,
         scopes=scopes,
         groups=groups,
@@ -88,68 +125,36 @@ def _check_registration(
         raise ValueError(f"a client's scopes are some of {', '.join(SCOPES)}")
 
 
+def _keys(methods: frozenset[AuthMethod], jwks: object) -> str:
+    if not methods or (AuthMethod.NONE in methods and methods != _PUBLIC):
+        raise ValueError("a client proves itself in some way, or is public and does not")
+    if (AuthMethod.PRIVATE_KEY_JWT in methods) is (jwks is None):
+        raise ValueError("a client has public keys for private_key_jwt, and for nothing else")
+    try:
+        return "" if jwks is None else public_keys(jwks)
+    except OAuthError as error:
+        raise ValueError(f"a client's keys cannot be used: {error.public}") from error
+
+
+def _check_grants(
+    grants: tuple[str, ...], methods: frozenset[AuthMethod], redirect_uris: tuple[str, ...]
+) -> None:
+    if not grants or not set(grants) <= set(GRANT_TYPES) or len(set(grants)) < len(grants):
+        raise ValueError(f"a client's grants are some of {', '.join(GRANT_TYPES)}")
+    if (AUTHORIZATION_CODE in grants) is not bool(redirect_uris):
+        raise ValueError("a client has redirect URIs for authorization_code, and for nothing else")
+    if methods == _PUBLIC and _FOR_ITSELF & set(grants):
+        raise ValueError("a client without a secret or a key cannot act without a person")
+    if set(grants) == {REFRESH_TOKEN}:
+        raise ValueError("a client gets a refresh token by another grant")
+
+
+def secret_text(octets: bytes) -> str:
+    """Return random octets as a secret that can stand in a header or a form."""
+    return base64.urlsafe_b64encode(octets).rstrip(b"=").decode()
+
+
 def secret_hash(secret: str) -> str:
     """Return `sha256:` and the hex digest of `secret`."""
     # The secret holds 256 random bits: nothing to guess, hence nothing to slow down.
     return "sha256:" + hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def read_credentials(authorization: str | None, form: Mapping[str, str]) -> ClientCredentials:
-    """Read a client's credentials from the header or the form, never from both.
-
-    Raises:
-        OAuthError: `invalid_client` where there are none that can be read, `invalid_request` where
-            a client authenticates in two ways (RFC 6749 section 2.3).
-
-    """
-    if authorization is None:
-        if "client_id" not in form or "client_secret" not in form:
-            raise OAuthError(ErrorCode.INVALID_CLIENT, "client authentication is required")
-        return ClientCredentials(client_id=form["client_id"], secret=form["client_secret"])
-    credentials = _basic(authorization)
-    if "client_secret" in form or "client_assertion" in form:
-        raise OAuthError(ErrorCode.INVALID_REQUEST, "two ways of client authentication at once")
-    if form.get("client_id", credentials.client_id) != credentials.client_id:
-        raise OAuthError(ErrorCode.INVALID_REQUEST, "header and form name different clients")
-    return credentials
-
-
-def _basic(authorization: str) -> ClientCredentials:
-    """Read RFC 7617 credentials whose parts are form-encoded (RFC 6749 section 2.3.1)."""
-    scheme, _, encoded = authorization.partition(" ")
-    unreadable = OAuthError(
-        ErrorCode.INVALID_CLIENT, "the Authorization header holds no Basic credentials"
-    )
-    try:
-        decoded = base64.b64decode(encoded.strip(" "), validate=True).decode("utf-8")
-        client_id, colon, secret = (
-            unquote_plus(part, errors="strict") for part in decoded.partition(":")
-        )
-    except ValueError:
-        # Without a cause: the text of the error could hold a piece of the secret.
-        raise unreadable from None
-    if scheme.lower() != "basic" or not colon:
-        raise unreadable
-    return ClientCredentials(client_id=client_id, secret=secret)
-
-
-def sign_in(credentials: ClientCredentials, find: Callable[[str], Client | None]) -> Client:
-    """Return the client that `credentials` prove.
-
-    Raises:
-        OAuthError: `invalid_client`, told alike for an unknown client and a wrong secret.
-
-    """
-    client = find(credentials.client_id)
-    expected = _NOBODY if client is None else client.secret_hash
-    matches = hmac.compare_digest(
-        secret_hash(credentials.secret).encode(), expected.encode("utf-8", "surrogatepass")
-    )
-    if client is None or not matches:
-        raise OAuthError(
-            ErrorCode.INVALID_CLIENT,
-            "unknown client or wrong secret",
-            detail="unknown client" if client is None else "wrong secret",
-            client_id="" if client is None else client.id,
-        )
-    return client

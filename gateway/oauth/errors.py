@@ -1,4 +1,4 @@
-"""How the authorization server says no (RFC 6749 section 5.2, RFC 8707 section 2)."""
+"""How the authorization server says no (RFC 6749 sections 4.1.2.1 and 5.2)."""
 
 from enum import StrEnum
 
@@ -10,21 +10,37 @@ class ErrorCode(StrEnum):
 
     INVALID_REQUEST = "invalid_request"
     INVALID_CLIENT = "invalid_client"
+    INVALID_GRANT = "invalid_grant"
     UNAUTHORIZED_CLIENT = "unauthorized_client"
     UNSUPPORTED_GRANT_TYPE = "unsupported_grant_type"
+    UNSUPPORTED_RESPONSE_TYPE = "unsupported_response_type"
     INVALID_SCOPE = "invalid_scope"
+    ACCESS_DENIED = "access_denied"
+    SERVER_ERROR = "server_error"
     INVALID_TARGET = "invalid_target"
     """RFC 8707: the resource is missing, unknown or not the client's."""
+    INVALID_REDIRECT_URI = "invalid_redirect_uri"
+    """RFC 7591 section 3.2.2, like the next one."""
+    INVALID_CLIENT_METADATA = "invalid_client_metadata"
+    INVALID_TOKEN = "invalid_token"  # noqa: S105 - an error
+    """RFC 6750: the initial access token of a registration is none of ours."""
+    AUTHORIZATION_PENDING = "authorization_pending"
+    """RFC 8628 section 3.5, like the next two: the person has not answered yet."""
+    SLOW_DOWN = "slow_down"
+    EXPIRED_TOKEN = "expired_token"  # noqa: S105 - an error
+    LOGIN_REQUIRED = "login_required"
+    """OpenID Connect Core section 3.1.2.6, like the next one: nobody may be asked to sign in."""
+    CONSENT_REQUIRED = "consent_required"
     RATE_LIMITED = "rate_limited"
     """Ours: too many failed sign-ins from one address."""
     TEMPORARILY_UNAVAILABLE = "temporarily_unavailable"
-    """The answer could not be recorded, so it is not given."""
+    """What the answer rests on cannot be read or recorded now, so there is none."""
 
     @property
     def status(self) -> int:
         """The HTTP status to answer with."""
         match self:
-            case ErrorCode.INVALID_CLIENT:
+            case ErrorCode.INVALID_CLIENT | ErrorCode.INVALID_TOKEN:
                 return 401
             case ErrorCode.RATE_LIMITED:
                 return 429

@@ -3,20 +3,33 @@
 from collections import OrderedDict
 from hashlib import sha256
 
-from gateway.domain.identity import Client, Credential, Principal
+from gateway.domain._value import value
+from gateway.domain.identity import Client, Credential, Principal, User
 from gateway.errors import Unauthenticated
+from gateway.oauth.clients import with_builtin
 from gateway.oauth.keys import KeyRing
 from gateway.oauth.resources import Resources
 from gateway.oauth.tokens import LEEWAY_S, AccessToken, verify
-from gateway.ports import ClientStore, Clock
+from gateway.ports import Clock
+from gateway.ports.identity import ClientStore, GrantStore, UserStore
+
+
+@value
+class _Seen:
+    """A token whose signature was good, and who it was for when it was last looked at."""
+
+    token: AccessToken
+    client: Client
+    user: User | None
+    principal: Principal
 
 
 class TokenGate:
     """`ports.Authenticator` for tokens that this gateway issued.
 
-    What is remembered is that a signature was good, never that a token is still valid: its expiry
-    and its client are looked at on every call. A gate belongs to one key ring; a rotation makes a
-    new gate.
+    What is remembered is that a signature was good, never that a token is still valid: its expiry,
+    its family, its client and its person are looked at on every call. `keys` may be replaced at any
+    time: tokens that were admitted before stay good until they end.
     """
 
     def __init__(
@@ -25,27 +38,28 @@ class TokenGate:
         resources: Resources,
         keys: KeyRing,
         clients: ClientStore,
+        users: UserStore,
+        grants: GrantStore,
         clock: Clock,
         most_tokens: int = 10_000,
     ) -> None:
-        self._issuer = resources.public_url
-        self._uris = dict(resources.uris)
-        self._keys = keys
-        self._find_client = clients.find
+        self.keys = keys
+        self._resources = resources
+        self._find_client = with_builtin(clients)
+        self._find_user = users.find
+        self._is_revoked = grants.is_revoked
         self._clock = clock
         self._most_tokens = most_tokens
         # By hash, so that a memory dump yields no usable tokens; by endpoint as well, so that a
         # token that is good for one is verified anew at another.
-        self._seen: OrderedDict[tuple[str, bytes], tuple[int, AccessToken, Client, Principal]] = (
-            OrderedDict()
-        )
+        self._seen: OrderedDict[tuple[str, bytes], _Seen] = OrderedDict()
 
-    def authenticate(self, credential: Credential, endpoint: str) -> Principal:
-        """Return who holds `credential`, with what the client's registration gives it now.
+    async def authenticate(self, credential: Credential, endpoint: str) -> Principal:
+        """Return who holds `credential`, with what registration and people give it now.
 
         Raises:
-            Unauthenticated: No token, one that is not valid now and for `endpoint` alone, or one of
-                a client that was removed or may no longer use `endpoint`.
+            Unauthenticated: No token, one that is not valid now and for `endpoint` alone, one that
+                was revoked, or one of a client or a person that may no longer use it.
 
         """
         if credential is None:
@@ -53,51 +67,74 @@ class TokenGate:
         now = self._clock()
         key = endpoint, sha256(credential.text.encode("utf-8", "surrogatepass")).digest()
         seen = self._seen.get(key)
-        if seen is None or now + LEEWAY_S < seen[1].issued_at:
+        if seen is None or now + LEEWAY_S < seen.token.issued_at:
             # Not remembered; or the clock has gone back, and its end would be too far away.
             return self._admit(key, self._verified(credential.text, endpoint, now))
-        expires_at, token, client, principal = seen
-        if now >= expires_at:
+        token = seen.token
+        if now >= token.expires_at:
             del self._seen[key]
             raise Unauthenticated("the access token has expired", detail=token.token_id)
-        if self._find_client(token.client_id) is not client:
+        user = self._find_user(token.subject) if token.grant_id else None
+        if (
+            self._is_revoked(token.grant_id, token.token_id)
+            or self._find_client(token.client_id) is not seen.client
+            or user is not seen.user
+        ):
             return self._admit(key, token)
         self._seen.move_to_end(key)
-        return principal
+        return seen.principal
 
     def _verified(self, text: str, endpoint: str, now: float) -> AccessToken:
-        audience = self._uris.get(endpoint)
+        audience = self._resources.uris.get(endpoint)
         if audience is None:
             raise Unauthenticated("no token is for this endpoint", detail="unknown endpoint")
-        return verify(text, keys=self._keys, issuer=self._issuer, audience=audience, now=now)
+        issuer = self._resources.public_url
+        return verify(text, keys=self.keys, issuer=issuer, audience=audience, now=now)
 
     def _admit(self, key: tuple[str, bytes], token: AccessToken) -> Principal:
         """Make the principal of a verified token, and remember it."""
-        client = self._find_client(token.client_id)
-        if client is None:
+        try:
+            seen = self._looked_up(token, key[0])
+        except Unauthenticated:
             self._seen.pop(key, None)
-            raise Unauthenticated("the client was removed", detail=token.client_id)
-        if key[0] not in client.resources:
-            self._seen.pop(key, None)
-            raise Unauthenticated("the client may not use this endpoint", detail=token.client_id)
-        principal = _principal(token, client)
-        self._seen[key] = token.expires_at, token, client, principal
+            raise
+        self._seen[key] = seen
         self._seen.move_to_end(key)
         if len(self._seen) > self._most_tokens:
             self._seen.popitem(last=False)
-        return principal
+        return seen.principal
+
+    def _looked_up(self, token: AccessToken, endpoint: str) -> _Seen:
+        """Look up who stands behind a verified token now."""
+        if self._is_revoked(token.grant_id, token.token_id):
+            raise Unauthenticated("the access token was revoked", detail=token.token_id)
+        client = self._find_client(token.client_id)
+        if client is None:
+            raise Unauthenticated("the client was removed", detail=token.client_id)
+        if not self._resources.open_to(client, endpoint):
+            raise Unauthenticated("the client may not use this endpoint", detail=token.client_id)
+        user = None
+        if token.grant_id:
+            user = self._find_user(token.subject)
+            if user is None or user.disabled:
+                raise Unauthenticated("the person may not sign in", detail=token.subject)
+        elif token.subject != client.id:
+            raise Unauthenticated("nobody granted this token", detail=token.token_id)
+        principal = _principal(token, client, user)
+        return _Seen(token=token, client=client, user=user, principal=principal)
 
 
-def _principal(token: AccessToken, client: Client) -> Principal:
-    """Join what the token says with what its client may have now: never more than either."""
+def _principal(token: AccessToken, client: Client, user: User | None) -> Principal:
+    """Join what the token says with what stands behind it now: never more than either."""
     return Principal(
-        issuer=token.issuer,
-        subject=token.subject,
+        issuer=token.issuer if user is None else user.issuer,
+        subject=token.subject if user is None else user.subject,
+        user_id="" if user is None else user.id,
         client_id=client.id,
         client_name=client.name,
         # A client that acts for itself has the groups of its registration, as they are now.
-        groups=client.groups,
-        scopes=token.scopes & client.scopes,
+        groups=client.groups if user is None else user.groups,
+        scopes=client.ceiling(token.scopes),
         token_id=token.token_id,
         expires_at=float(token.expires_at),
         trusted_host=client.trusted_host,

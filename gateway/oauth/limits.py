@@ -1,13 +1,16 @@
-"""A bound on guessing: how many failed sign-ins one address has left."""
+"""A bound on guessing and flooding: how many attempts one address has left."""
 
 import ipaddress
 import math
 from collections import OrderedDict, deque
 from functools import lru_cache
 
+FAILED_SIGN_INS_A_MINUTE = 20
+"""From one address."""
 
-class FailedSignIns:
-    """Failed sign-ins of the last minute by source address, in bounded memory."""
+
+class Throttle:
+    """Attempts of the last `window_s` seconds by source address, in bounded memory."""
 
     def __init__(
         self, *, allowed: int = 20, window_s: float = 60.0, most_sources: int = 10_000
@@ -25,12 +28,21 @@ class FailedSignIns:
         return max(0, math.ceil(times[0] + self._window_s - now))
 
     def note(self, source_ip: str, now: float) -> None:
-        """Count one failure; the source that has been quiet for longest is forgotten first."""
+        """Count one attempt; the source that has been quiet for longest is forgotten first."""
         source = _network(source_ip)
         self._times.setdefault(source, deque(maxlen=self._allowed)).append(now)
         self._times.move_to_end(source)
         if len(self._times) > self._most_sources:
             self._times.popitem(last=False)
+
+
+FailedSignIns = Throttle
+"""Attempts that failed: 20 a minute and address, unless told otherwise."""
+
+
+def failed_sign_ins() -> Throttle:
+    """Return the bound on guessing secrets at the authorization server."""
+    return Throttle(allowed=FAILED_SIGN_INS_A_MINUTE, window_s=60.0)
 
 
 @lru_cache(maxsize=4096)

@@ -3,26 +3,54 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.oauth.clients import AUTH_METHODS
-from gateway.oauth.resources import AGGREGATE, SCOPES, Resources
-from gateway.oauth.token_endpoint import GRANT_TYPES
+from gateway.domain._value import value
+from gateway.domain.identity import AuthMethod
+from gateway.oauth.client_keys import ALGORITHMS
+from gateway.oauth.clients import GRANT_TYPES, JWT_BEARER
+from gateway.oauth.resources import ADMIN_API, AGGREGATE, SCOPES, Resources
 
 AUTHORIZATION_SERVER_PATH = "/.well-known/oauth-authorization-server"
 PROTECTED_RESOURCE_PATH = "/.well-known/oauth-protected-resource"
 AUTHORIZE_PATH = "/oauth/authorize"
 TOKEN_PATH = "/oauth/token"  # noqa: S105 - a path
+REGISTER_PATH = "/oauth/register"
+REVOKE_PATH = "/oauth/revoke"
+DEVICE_PATH = "/oauth/device_authorization"
 JWKS_PATH = "/oauth/jwks.json"
+CLIENT_METADATA_PATH = "/oauth/client-metadata.json"
+"""Where the gateway describes itself to the authorization servers of upstreams."""
+
+ID_JAG_PROFILE = "urn:ietf:params:oauth:grant-profile:id-jag"
+"""Identity Assertion Authorization Grant: a token for an identity provider's word."""
+
+
+@value
+class Offers:
+    """What of the authorization server is in use: the section `auth` of the configuration."""
+
+    registration: bool = True
+    """Whether clients may register themselves, with an initial access token or without."""
+    documents: bool = True
+    """Whether clients may name themselves by the URL of their metadata document."""
+    enterprise: bool = False
+    """Whether there are identity providers whose assertions clients may trade."""
+    external_issuer: str = ""
+    """The other authorization server whose tokens count here, if it is not ours."""
 
 
 class Metadata:
     """Every document, made once. Each URI derives from the public URL, none from a request."""
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: Resources, offers: Offers) -> None:
         self._resources = resources
-        self.authorization_server: Mapping[str, Any] = _authorization_server(resources.public_url)
-        """RFC 8414 section 2."""
+        issuer = offers.external_issuer or resources.public_url
+        self.authorization_server: Mapping[str, Any] | None = (
+            None if offers.external_issuer else _authorization_server(issuer, offers)
+        )
+        """RFC 8414 section 2; nothing where another server issues the tokens."""
         self._protected_resources = {
-            endpoint: _protected_resource(resources, endpoint) for endpoint in resources.uris
+            endpoint: _protected_resource(resources, endpoint, issuer)
+            for endpoint in resources.uris
         }
 
     def protected_resource(self, endpoint: str) -> Mapping[str, Any] | None:
@@ -36,34 +64,58 @@ class Metadata:
     def challenge_for(self, endpoint: str) -> tuple[str, tuple[str, ...]]:
         """Return `resource_metadata` and `scope` of a 401 at `endpoint` (RFC 9728 section 5.1).
 
-        The scopes are all that the endpoint ever needs, so that one sign-in suffices; a client gets
-        no more of them than it is registered for.
+        The scopes are those to begin with; what an operation needs beyond them, its 403 says. A
+        client gets no more of them than it is registered for.
         """
         url = f"{self._resources.public_url}{PROTECTED_RESOURCE_PATH}{endpoint}"
-        return url, self._resources.scopes_of(endpoint)
+        return url, self._resources.first_scopes_of(endpoint)
 
 
-def _authorization_server(issuer: str) -> dict[str, Any]:
-    # Clients of the MCP SDK read no document without an `authorization_endpoint`, also when they
-    # never go there. It supports no response type yet, hence no `code_challenge_methods_supported`.
-    return {
+def _authorization_server(issuer: str, offers: Offers) -> dict[str, Any]:
+    methods = [method.value for method in AuthMethod]
+    document = {
         "issuer": issuer,
         "authorization_endpoint": issuer + AUTHORIZE_PATH,
         "token_endpoint": issuer + TOKEN_PATH,
+        "revocation_endpoint": issuer + REVOKE_PATH,
+        "device_authorization_endpoint": issuer + DEVICE_PATH,
         "jwks_uri": issuer + JWKS_PATH,
+        # Without `offline_access`: clients that see it ask for it, and for consent every time; a
+        # refresh token needs no scope here.
         "scopes_supported": list(SCOPES),
-        "response_types_supported": [],
-        "grant_types_supported": list(GRANT_TYPES),
-        "token_endpoint_auth_methods_supported": list(AUTH_METHODS),
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": [
+            grant for grant in GRANT_TYPES if grant != JWT_BEARER or offers.enterprise
+        ],
+        "code_challenge_methods_supported": ["S256"],
+        "token_endpoint_auth_methods_supported": methods,
+        "token_endpoint_auth_signing_alg_values_supported": list(ALGORITHMS),
+        "revocation_endpoint_auth_methods_supported": methods,
+        "revocation_endpoint_auth_signing_alg_values_supported": list(ALGORITHMS),
+        "authorization_response_iss_parameter_supported": True,
+        "client_id_metadata_document_supported": offers.documents,
     }
+    if offers.registration:
+        document["registration_endpoint"] = issuer + REGISTER_PATH
+    if offers.enterprise:
+        document["authorization_grant_profiles_supported"] = [ID_JAG_PROFILE]
+    return document
 
 
-def _protected_resource(resources: Resources, endpoint: str) -> dict[str, Any]:
-    server = endpoint.removeprefix(AGGREGATE).removeprefix("/")
+def _protected_resource(resources: Resources, endpoint: str, issuer: str) -> dict[str, Any]:
     return {
         "resource": resources.uris[endpoint],
-        "authorization_servers": [resources.public_url],
-        "scopes_supported": list(resources.scopes_of(endpoint)),
+        "authorization_servers": [issuer],
+        # Those to begin with: clients ask for all that they find here.
+        "scopes_supported": list(resources.first_scopes_of(endpoint)),
         "bearer_methods_supported": ["header"],
-        "resource_name": f"Douane: {server}" if server else "Douane",
+        "resource_name": _name(endpoint),
     }
+
+
+def _name(endpoint: str) -> str:
+    if endpoint == ADMIN_API:
+        return "Douane: administration"
+    server = endpoint.removeprefix(AGGREGATE).removeprefix("/")
+    return f"Douane: {server}" if server else "Douane"

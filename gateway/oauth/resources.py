@@ -1,29 +1,36 @@
 """What access tokens are made for: the gateway's endpoints as resource URIs, and their scopes."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 from urllib.parse import urlsplit
 
 from gateway.domain._value import value
+from gateway.domain.identity import Client, ClientKind
 from gateway.errors import ConfigError
+from gateway.oauth.errors import ErrorCode, OAuthError
 
 AGGREGATE = "/mcp"
 """The endpoint in front of every server."""
 
-SCOPES = (
-    "tools:list",
-    "tools:call",
-    "tools:write",
-    "prompts",
-    "resources",
-    "code:run",
-    "servers:manage",
-)
+ADMIN_API = "/api/v1"
+"""What people administer the gateway through."""
+
+_RELAY_SCOPES = ("tools:list", "tools:call", "tools:write", "prompts", "resources")
+"""A relay has none of the gateway's own tools, so nothing there needs the scopes for them."""
+
+_AGGREGATE_SCOPES = (*_RELAY_SCOPES, "code:run", "servers:manage")
+
+_ADMIN_SCOPES = ("admin",)
+
+_WHEN_NEEDED = frozenset({"tools:write", "code:run", "servers:manage"})
+"""What changes something: asked for once an operation needs it."""
+
+SCOPES = (*_AGGREGATE_SCOPES, *_ADMIN_SCOPES)
 """Every scope there is, in the order in which they are listed."""
 
-_RELAY_SCOPES = tuple(scope for scope in SCOPES if scope not in {"code:run", "servers:manage"})
-"""A relay has none of the gateway's own tools, so nothing there needs the scopes for them."""
+_OFFLINE = "offline_access"
+"""OpenID Connect Core section 11. Some clients ask for it unasked; a refresh token needs none."""
 
 _SERVER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 
@@ -54,7 +61,7 @@ class Resources:
             problems.append("public_url: must be http(s)://host[:port] in lower case, no path")
         if problems:
             raise ConfigError("resource URIs cannot be derived", problems=problems)
-        endpoints = (AGGREGATE, *(f"{AGGREGATE}/{name}" for name in names))
+        endpoints = (AGGREGATE, *(f"{AGGREGATE}/{name}" for name in names), ADMIN_API)
         return cls(public_url=public_url, uris={path: public_url + path for path in endpoints})
 
     def endpoint_of(self, uri: str) -> str | None:
@@ -70,7 +77,68 @@ class Resources:
     @staticmethod
     def scopes_of(endpoint: str) -> tuple[str, ...]:
         """Return every scope that some operation of `endpoint` needs."""
-        return SCOPES if endpoint == AGGREGATE else _RELAY_SCOPES
+        return {AGGREGATE: _AGGREGATE_SCOPES, ADMIN_API: _ADMIN_SCOPES}.get(endpoint, _RELAY_SCOPES)
+
+    @classmethod
+    def first_scopes_of(cls, endpoint: str) -> tuple[str, ...]:
+        """Return what a client is told to ask for at first: all that is needed to look and read.
+
+        The rest is a step-up (MCP 2026-07-28, authorization, scope minimization): nobody has to let
+        a client write in order to let it read.
+        """
+        return tuple(scope for scope in cls.scopes_of(endpoint) if scope not in _WHEN_NEEDED)
+
+    def open_to(self, client: Client, endpoint: str) -> bool:
+        """Whether `client` may get tokens for `endpoint`.
+
+        Nobody vouches for a client that registered itself, so none can be made an administrator's.
+        """
+        return (
+            endpoint in self.uris
+            and client.may_use(endpoint)
+            and (endpoint != ADMIN_API or client.kind is ClientKind.REGISTERED)
+        )
+
+    def requested(self, uris: Sequence[str], client: Client) -> str:
+        """Return the one endpoint that a request's `resource` parameters name.
+
+        A request without any is for the only resource of a registered client, or else for the
+        aggregate: clients that know nothing of RFC 8707 use that.
+
+        Raises:
+            OAuthError: `invalid_target` (RFC 8707 section 2): several, or one that does not exist
+                or is not the client's.
+
+        """
+        if len(uris) > 1:
+            raise OAuthError(ErrorCode.INVALID_TARGET, "a token is for one resource")
+        if uris:
+            endpoint = self.endpoint_of(uris[0])
+        elif client.kind is ClientKind.REGISTERED and len(client.resources) == 1:
+            (endpoint,) = client.resources
+        else:
+            endpoint = AGGREGATE
+        if endpoint is None or not self.open_to(client, endpoint):
+            raise OAuthError(ErrorCode.INVALID_TARGET, "no such resource for this client")
+        return endpoint
+
+    def granted(self, asked: str | None, client: Client, endpoint: str) -> frozenset[str]:
+        """Return what of the scopes `asked` for can be had at `endpoint`; without a wish, all.
+
+        What exists but is not the client's or the endpoint's is left out, and the answer says so
+        (RFC 6749 section 3.3): a client of MCP asks for all that the endpoint's challenge lists.
+
+        Raises:
+            OAuthError: `invalid_scope`: there is no such scope, or nothing is left.
+
+        """
+        wanted = frozenset(SCOPES) if asked is None else frozenset(asked.split(" ")) - {_OFFLINE}
+        if not wanted <= set(SCOPES):
+            raise OAuthError(ErrorCode.INVALID_SCOPE, "there is no such scope")
+        possible = client.ceiling(wanted & set(self.scopes_of(endpoint)))
+        if not possible:
+            raise OAuthError(ErrorCode.INVALID_SCOPE, "the client may have none of these scopes")
+        return possible
 
 
 def _is_origin(url: str) -> bool:

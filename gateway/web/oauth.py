@@ -1,4 +1,4 @@
-"""The OAuth routes: metadata, keys and the token endpoint over HTTP."""
+"""The OAuth routes for programs: metadata, keys, and the endpoints that clients post to."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -9,92 +9,146 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Scope
 
+from gateway.domain._value import value
+from gateway.oauth.device import DeviceEndpoint
 from gateway.oauth.metadata import (
     AUTHORIZATION_SERVER_PATH,
-    AUTHORIZE_PATH,
+    CLIENT_METADATA_PATH,
+    DEVICE_PATH,
     JWKS_PATH,
     PROTECTED_RESOURCE_PATH,
+    REGISTER_PATH,
+    REVOKE_PATH,
     TOKEN_PATH,
+    Metadata,
 )
-from gateway.oauth.server import AuthorizationServer
-from gateway.oauth.token_endpoint import TokenRequest
+from gateway.oauth.records import TokenAnswer, TokenRequest
+from gateway.oauth.registration import LARGEST_METADATA_BYTES, RegistrationEndpoint
+from gateway.oauth.resources import ADMIN_API
+from gateway.oauth.revocation import RevocationEndpoint
+from gateway.oauth.token_endpoint import TokenEndpoint
 
 LARGEST_FORM_BYTES = 64 * 1024
 
 _FORM = "application/x-www-form-urlencoded"
-_PUBLIC_HEADERS = {
-    # Public documents: a client in a browser may read them from anywhere.
-    "access-control-allow-origin": "*",
-    "cache-control": "public, max-age=300",
-}
-_PREFLIGHT_HEADERS = {
-    "access-control-allow-origin": "*",
-    "access-control-allow-methods": "GET, HEAD, OPTIONS",
-    # Clients of MCP send this one along with discovery requests.
-    "access-control-allow-headers": "mcp-protocol-version",
-    "access-control-max-age": "600",
-}
+_JSON = "application/json"
+_ANYWHERE = {"access-control-allow-origin": "*"}
+"""A client in a browser may be anywhere. It sends no cookies here, and none would be looked at."""
+
+FROM_ANYWHERE = ("/.well-known/", JWKS_PATH, TOKEN_PATH, REGISTER_PATH, REVOKE_PATH)
+"""Beginnings of the paths that pages of every origin may use."""
 
 Handler = Callable[[Request], Awaitable[Response]]
+Answering = Callable[[TokenRequest], Awaitable[TokenAnswer]]
+
+
+@value
+class IssuingEndpoints:
+    """Where the gateway's own authorization server answers programs."""
+
+    jwks: Callable[[], Mapping[str, Any]]
+    """The public keys of this moment."""
+    token: TokenEndpoint
+    registration: RegistrationEndpoint
+    revocation: RevocationEndpoint
+    device: DeviceEndpoint
 
 
 def oauth_routes(
-    server: AuthorizationServer, client_address: Callable[[Scope], str]
+    metadata: Metadata,
+    issuing: IssuingEndpoints | None,
+    client_metadata: Callable[[], Mapping[str, Any]],
+    client_address: Callable[[Scope], str],
 ) -> list[Route]:
-    """Return the routes of `server`: they say what it says, and judge nothing themselves."""
+    """Return the routes of what is given: they say what it says, and judge nothing themselves.
+
+    `issuing` is nothing where another authorization server issues the tokens; `client_metadata` is
+    how the gateway describes itself to the authorization servers of upstreams.
+    """
 
     async def protected_resource(request: Request) -> Response:
         path = request.scope["path"].removeprefix(PROTECTED_RESOURCE_PATH)
-        return _document(server.metadata.protected_resource(path))
+        return _document(metadata.protected_resource(path))
 
     async def authorization_server(_: Request) -> Response:
-        return _document(server.metadata.authorization_server)
+        return _document(metadata.authorization_server)
 
-    async def jwks(_: Request) -> Response:
-        return _document(server.jwks)
+    async def our_own(_: Request) -> Response:
+        return _document(client_metadata())
 
-    async def token(request: Request) -> Response:
-        return await _token(server, request, client_address(request.scope))
-
-    return [
+    routes = [
         _public(AUTHORIZATION_SERVER_PATH, authorization_server),
         _public(PROTECTED_RESOURCE_PATH, protected_resource),
         _public(PROTECTED_RESOURCE_PATH + "/mcp", protected_resource),
         _public(PROTECTED_RESOURCE_PATH + "/mcp/{server}", protected_resource),
+        _public(PROTECTED_RESOURCE_PATH + ADMIN_API, protected_resource),
+        _public(CLIENT_METADATA_PATH, our_own),
+    ]
+    return routes if issuing is None else [*routes, *_issuing_routes(issuing, client_address)]
+
+
+def _issuing_routes(
+    issuing: IssuingEndpoints, client_address: Callable[[Scope], str]
+) -> list[Route]:
+    async def jwks(_: Request) -> Response:
+        return _document(issuing.jwks())
+
+    def posted(answer: Answering, kind: str, most_bytes: int) -> Handler:
+        async def handler(request: Request) -> Response:
+            return await _post(request, answer, kind, most_bytes, client_address(request.scope))
+
+        return handler
+
+    token = posted(issuing.token.answer, _FORM, LARGEST_FORM_BYTES)
+    revocation = posted(issuing.revocation.answer, _FORM, LARGEST_FORM_BYTES)
+    registration = posted(issuing.registration.answer, _JSON, LARGEST_METADATA_BYTES)
+    device = posted(issuing.device.begin, _FORM, LARGEST_FORM_BYTES)
+    return [
         _public(JWKS_PATH, jwks),
-        Route(AUTHORIZE_PATH, _authorize, methods=["GET", "POST"]),
-        Route(TOKEN_PATH, token, methods=["POST"]),
+        _public(TOKEN_PATH, token, method="POST"),
+        _public(REVOKE_PATH, revocation, method="POST"),
+        _public(REGISTER_PATH, registration, method="POST"),
+        # What begins there has no browser (RFC 8628 section 1): no page has to be let in.
+        Route(DEVICE_PATH, device, methods=["POST"]),
     ]
 
 
-def _public(path: str, handler: Handler) -> Route:
+def _public(path: str, handler: Handler, *, method: str = "GET") -> Route:
+    """Return a route that pages of other origins may use, too (Fetch section 3.3)."""
+    preflight = {
+        **_ANYWHERE,
+        "access-control-allow-methods": f"{method}, OPTIONS",
+        # Clients of MCP send the version along with discovery requests.
+        "access-control-allow-headers": "authorization, content-type, mcp-protocol-version",
+        "access-control-max-age": "600",
+    }
+
     async def endpoint(request: Request) -> Response:
         if request.method == "OPTIONS":
-            return Response(status_code=204, headers=_PREFLIGHT_HEADERS)
-        return await handler(request)
+            return Response(status_code=204, headers=preflight)
+        answer = await handler(request)
+        answer.headers.update(_ANYWHERE)
+        return answer
 
-    return Route(path, endpoint, methods=["GET", "OPTIONS"])
-
-
-async def _authorize(_: Request) -> Response:
-    # Nobody is redirected: no redirect URI is registered (RFC 6749 section 4.1.2.1).
-    return _refusal(400, "no response type is supported", error="unsupported_response_type")
+    return Route(path, endpoint, methods=[method, "OPTIONS"])
 
 
-async def _token(server: AuthorizationServer, request: Request, source_ip: str) -> Response:
+async def _post(
+    request: Request, answer: Answering, kind: str, most_bytes: int, source_ip: str
+) -> Response:
     # Refused before it is read, and therefore not recorded: nobody has claimed anything yet.
     kinds = request.headers.getlist("content-type")
-    if len(kinds) != 1 or kinds[0].partition(";")[0].strip().lower() != _FORM:
-        return _refusal(415, f"send {_FORM}")
+    if len(kinds) != 1 or kinds[0].partition(";")[0].strip().lower() != kind:
+        return _refusal(415, f"send {kind}")
     if "content-encoding" in request.headers:
-        return _refusal(415, "send the form without a content encoding")
+        return _refusal(415, "send it without a content encoding")
     try:
-        body = await _read(request)
+        body = await _read(request, most_bytes)
     except ClientDisconnect:
-        return _refusal(400, "the form is cut short")
+        return _refusal(400, "the request is cut short")
     if body is None:
-        return _refusal(413, "the form is too large")
-    answer = await server.token(
+        return _refusal(413, "the request is too large")
+    given = await answer(
         TokenRequest(
             body=body,
             authorization=tuple(request.headers.getlist("authorization")),
@@ -102,32 +156,33 @@ async def _token(server: AuthorizationServer, request: Request, source_ip: str) 
             source_ip=source_ip,
         )
     )
-    return _json(answer.body, status=answer.status, headers=dict(answer.headers))
+    return _json(given.body, status=given.status, headers=dict(given.headers))
 
 
-async def _read(request: Request) -> bytes | None:
+async def _read(request: Request, most_bytes: int) -> bytes | None:
     """Return the body, or nothing once it has grown beyond the limit."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > LARGEST_FORM_BYTES:
+        if len(body) > most_bytes:
             return None
     return bytes(body)
 
 
 def _document(content: Mapping[str, Any] | None) -> Response:
     if content is None:
-        return Response(status_code=404, headers={"access-control-allow-origin": "*"})
-    return _json(content, status=200, headers=_PUBLIC_HEADERS)
+        return Response(status_code=404)
+    return _json(content, status=200, headers={"cache-control": "public, max-age=300"})
 
 
-def _refusal(status: int, description: str, *, error: str = "invalid_request") -> Response:
+def _refusal(status: int, description: str) -> Response:
     return _json(
-        {"error": error, "error_description": description},
+        {"error": "invalid_request", "error_description": description},
         status=status,
         headers={"cache-control": "no-store"},
     )
 
 
 def _json(content: Mapping[str, Any], *, status: int, headers: Mapping[str, str]) -> Response:
-    return Response(orjson.dumps(content), status, headers=headers, media_type="application/json")
+    told = {**headers, "x-content-type-options": "nosniff"}
+    return Response(orjson.dumps(content), status, headers=told, media_type=_JSON)

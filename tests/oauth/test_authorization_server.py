@@ -1,55 +1,36 @@
 """The token endpoint: who gets which token, and what is recorded before it is given."""
 
-import base64
+import asyncio
+import logging
+import sqlite3
 from dataclasses import replace
-from itertools import count
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
 from gateway.domain.audit import AuditRecord, RecordKind
-from gateway.domain.identity import BearerToken, Client
-from gateway.errors import ConfigError
+from gateway.domain.identity import AuthMethod, Client, ClientKind
+from gateway.errors import ConfigError, IdentityUnavailable
 from gateway.oauth.clients import NewClient
-from gateway.oauth.gate import TokenGate
-from gateway.oauth.server import AuthorizationServer
-from gateway.oauth.token_endpoint import TokenAnswer, TokenRequest
-from gateway.oauth.tokens import AccessToken, verify
-from gateway.storage.memory import MemoryAuditLog, MemoryClientStore
-from tests.oauth.world import (
-    KEYS,
-    MAIL,
-    MAIL_URI,
-    NOW,
-    PUBLIC_URL,
-    RESOURCES,
-    Hand,
-    client,
-)
+from gateway.oauth.keys import KeyRing
+from gateway.oauth.protocol import Lifetimes
+from gateway.oauth.records import TokenAnswer, TokenRequest
+from gateway.oauth.tokens import AccessToken
+from tests.oauth.issuing import APP, SOURCE, Issuer, basic
+from tests.oauth.world import KEYS, MAIL, MAIL_URI, NOW, PUBLIC_URL, RESOURCES, client, new_key
 
-SOURCE = "192.0.2.7"
 NEW = client(groups=frozenset({"staff"}))
 TWO = client(seed=2, resources=frozenset({MAIL, "/mcp/web"}))
 
 
-class House:
-    """An authorization server, its clients, its log and its clock."""
+class House(Issuer):
+    """An issuer whose clients act for themselves."""
 
-    def __init__(self, *clients: Client, token_lifetime_s: int = 900) -> None:
-        self.clients = MemoryClientStore(clients or (NEW.client, TWO.client))
-        self.log = MemoryAuditLog()
-        self.clock = Hand()
-        self.server = AuthorizationServer(
-            resources=RESOURCES,
-            keys=KEYS,
-            clients=self.clients,
-            audit=self.log,
-            clock=self.clock,
-            new_id=map("id-{}".format, count(1)).__next__,
-            token_lifetime_s=token_lifetime_s,
-        )
+    def __init__(self, folder: Path, *clients: Client, access_s: int = 900) -> None:
+        super().__init__(folder, *(clients or (NEW.client, TWO.client)), access_s=access_s)
 
-    async def ask(
+    async def ask_with(
         self,
         *pairs: tuple[str, str],
         of: NewClient = NEW,
@@ -57,27 +38,32 @@ class House:
         source_ip: str = SOURCE,
     ) -> TokenAnswer:
         """Ask as `of` with Basic credentials; without a pair, by client credentials."""
-        text = f"{of.client.id}:{of.secret if secret is None else secret}"
-        return await self.server.token(
+        return await self.endpoint.answer(
             TokenRequest(
                 body=urlencode(pairs or [("grant_type", "client_credentials")]).encode(),
-                authorization=("Basic " + base64.b64encode(text.encode()).decode(),),
+                authorization=(basic(of.client.id, of.secret if secret is None else secret),),
                 source_ip=source_ip,
             )
         )
 
     async def ask_for(self, of: NewClient = NEW, **parameters: str) -> TokenAnswer:
-        return await self.ask(("grant_type", "client_credentials"), *parameters.items(), of=of)
+        return await self.ask_with(("grant_type", "client_credentials"), *parameters.items(), of=of)
 
 
-def read(answer: TokenAnswer, audience: str = MAIL_URI) -> AccessToken:
-    return verify(
-        answer.body["access_token"], keys=KEYS, issuer=PUBLIC_URL, audience=audience, now=NOW
-    )
+@pytest.fixture
+def house(tmp_path):
+    house = House(tmp_path)
+    yield house
+    house.stores.close()
 
 
-async def test_a_client_gets_a_token_for_its_one_resource():
-    house = House()
+def house_of(folder: Path, request: pytest.FixtureRequest, *clients: Client) -> House:
+    house = House(folder, *clients)
+    request.addfinalizer(house.stores.close)
+    return house
+
+
+async def test_a_client_gets_a_token_for_its_one_resource(house):
     answer = await house.ask_for(resource=MAIL_URI, scope="tools:call")
     assert answer.status == 200
     assert answer.headers == (("cache-control", "no-store"),)
@@ -87,7 +73,8 @@ async def test_a_client_gets_a_token_for_its_one_resource():
         "expires_in": 900,
         "scope": "tools:call",
     }
-    assert read(answer) == AccessToken(
+    token = house.read(answer.body)
+    assert token == AccessToken(
         issuer=PUBLIC_URL,
         subject=NEW.client.id,
         audience=MAIL_URI,
@@ -97,19 +84,16 @@ async def test_a_client_gets_a_token_for_its_one_resource():
         groups=frozenset({"staff"}),
         issued_at=int(NOW),
         expires_at=int(NOW) + 900,
-        token_id="id-2",
+        token_id=token.token_id,
     )
 
 
-async def test_the_token_opens_the_gate_of_its_endpoint():
-    house = House()
-    text = (await house.ask_for()).body["access_token"]
-    gate = TokenGate(resources=RESOURCES, keys=KEYS, clients=house.clients, clock=house.clock)
-    assert gate.authenticate(BearerToken(text=text), MAIL).subject == NEW.client.id
+async def test_the_token_opens_the_gate_of_its_endpoint(house):
+    principal = await house.admit((await house.ask_for()).body)
+    assert (principal.subject, principal.user_id) == (NEW.client.id, "")
 
 
-async def test_an_issued_token_is_recorded_without_its_text():
-    house = House()
+async def test_an_issued_token_is_recorded_without_its_text(house):
     answer = await house.ask_for()
     assert house.log.records == [
         AuditRecord(
@@ -122,7 +106,7 @@ async def test_an_issued_token_is_recorded_without_its_text():
                 "endpoint": MAIL,
                 "method": "oauth/token",
                 "source_ip": SOURCE,
-                "token_id": "id-2",
+                "token_id": house.read(answer.body).token_id,
                 "verdict": "allow",
                 "reasons": [
                     {"code": "issued", "message": "scope tools:list tools:call, for 900 s"}
@@ -133,20 +117,60 @@ async def test_an_issued_token_is_recorded_without_its_text():
     assert answer.body["access_token"] not in repr(answer)
 
 
-async def test_the_lifetime_is_the_configured_one():
-    answer = await House(token_lifetime_s=60).ask_for()
+async def test_no_code_token_secret_or_verifier_is_ever_logged_or_recorded(issuer, caplog):
+    caplog.set_level(logging.DEBUG)
+    code = issuer.code()
+    _, first = await issuer.redeem(code)
+    _, second = await issuer.refresh(first["refresh_token"])
+    await issuer.refresh(first["refresh_token"])
+    await issuer.redeem(code)
+    device = await issuer.begin_device()
+    await issuer.poll(device.body["device_code"])
+    issuer.approve(device.body["device_code"])
+    _, third = await issuer.poll(device.body["device_code"])
+    await issuer.revoke(third["refresh_token"])
+    await issuer.answer(client_id="nobody", client_secret="s3cret-of-nobody")
+    bodies = (first, second, third)
+    secrets = {
+        code,
+        "s3cret-of-nobody",
+        "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
+        device.body["device_code"],
+        device.body["user_code"],
+        *(body[name] for body in bodies for name in ("access_token", "refresh_token")),
+    }
+    told = caplog.text + repr(issuer.log.records)
+    assert "authlib" in told
+    assert [secret for secret in secrets if secret in told] == []
+
+
+async def test_the_lifetime_is_the_configured_one(tmp_path):
+    house = House(tmp_path, access_s=60)
+    answer = await house.ask_for()
     assert answer.body["expires_in"] == 60
-    assert read(answer).expires_at == int(NOW) + 60
+    assert house.read(answer.body).expires_at == int(NOW) + 60
+    house.stores.close()
 
 
 @pytest.mark.parametrize("lifetime_s", [0, -1, 24 * 3600 + 1])
 def test_a_lifetime_out_of_bounds_is_refused_at_start(lifetime_s):
     with pytest.raises(ConfigError, match="token_lifetime"):
-        House(token_lifetime_s=lifetime_s)
+        Lifetimes(access_s=lifetime_s)
 
 
-async def test_no_refresh_token_is_ever_given():
-    assert "refresh_token" not in (await House().ask_for()).body
+async def test_a_client_that_acts_for_itself_gets_no_refresh_token(tmp_path, request):
+    both = replace(NEW.client, grants=("client_credentials", "refresh_token"))
+    assert "refresh_token" not in (await house_of(tmp_path, request, both).ask_for()).body
+
+
+async def test_another_ring_signs_from_the_moment_it_takes_its_place(house):
+    ring = KeyRing([new_key(), KEYS.signing])
+    house.server.keys = ring
+    house.gate.keys = ring
+    body = (await house.ask_for()).body
+    await house.admit(body)
+    with pytest.raises(Exception, match="unknown key"):
+        house.read(body)
 
 
 @pytest.mark.parametrize(
@@ -162,49 +186,54 @@ async def test_no_refresh_token_is_ever_given():
         ),
     ],
 )
-async def test_a_token_never_carries_more_scope_than_its_client_may_have(asked, given):
-    house = House()
+async def test_a_token_never_carries_more_scope_than_its_client_may_have(house, asked, given):
     answer = await (house.ask_for() if asked is None else house.ask_for(scope=asked))
     assert answer.body["scope"] == given
-    assert read(answer).scopes == frozenset(given.split(" "))
+    assert house.read(answer.body).scopes == frozenset(given.split(" "))
 
 
 @pytest.mark.parametrize(
     "asked",
-    ["tools:write", "admin", "tools:call admin", "tools:call  tools:list", "*", "TOOLS:CALL"],
+    ["tools:write", "admin", "tools:call none", "tools:call  tools:list", "*", "TOOLS:CALL", '"'],
 )
-async def test_a_scope_that_the_client_may_not_have_or_that_is_none_is_refused(asked):
-    answer = await House().ask_for(scope=asked)
+async def test_a_scope_that_the_client_may_not_have_or_that_is_none_is_refused(house, asked):
+    answer = await house.ask_for(scope=asked)
     assert (answer.status, answer.body["error"]) == (400, "invalid_scope")
 
 
-async def test_a_relays_token_has_no_scope_of_the_gateways_own_tools():
+async def test_a_relays_token_has_no_scope_of_the_gateways_own_tools(tmp_path, request):
     own = client(seed=3, scopes=frozenset({"tools:call", "code:run"}))
-    answer = await House(own.client).ask_for(own)
+    answer = await house_of(tmp_path, request, own.client).ask_for(own)
     assert answer.body["scope"] == "tools:call"
 
 
-async def test_a_client_of_several_resources_must_name_one():
-    house = House()
+async def test_a_client_of_several_resources_must_name_one(house):
     answer = await house.ask_for(TWO)
     assert (answer.status, answer.body["error"]) == (400, "invalid_target")
     answer = await house.ask_for(TWO, resource=PUBLIC_URL + "/mcp/web")
-    assert read(answer, PUBLIC_URL + "/mcp/web").subject == TWO.client.id
+    assert house.read(answer.body, PUBLIC_URL + "/mcp/web").subject == TWO.client.id
 
 
-async def test_a_client_whose_other_resource_is_gone_must_still_name_one():
+async def test_a_client_of_several_resources_with_the_aggregate_must_name_one(tmp_path, request):
+    both = client(seed=4, resources=frozenset({MAIL, "/mcp"}))
+    answer = await house_of(tmp_path, request, both.client).ask_for(both)
+    assert (answer.status, answer.body["error"]) == (400, "invalid_target")
+
+
+async def test_a_client_whose_other_resource_is_gone_must_still_name_one(tmp_path, request):
     moved = replace(NEW.client, resources=frozenset({MAIL, "/mcp/gone"}))
-    answer = await House(moved).ask_for()
+    answer = await house_of(tmp_path, request, moved).ask_for()
     assert answer.body["error"] == "invalid_target"
 
 
-async def test_scheme_and_host_of_the_resource_may_be_in_upper_case():
-    answer = await House().ask_for(resource="HTTP://127.0.0.1:8080/mcp/mail")
-    assert read(answer).audience == MAIL_URI
+async def test_scheme_and_host_of_the_resource_may_be_in_upper_case(house):
+    answer = await house.ask_for(resource="HTTP://127.0.0.1:8080/mcp/mail")
+    assert house.read(answer.body).audience == MAIL_URI
 
 
-async def test_a_client_whose_only_resource_is_gone_gets_no_token():
-    answer = await House(replace(NEW.client, resources=frozenset({"/mcp/gone"}))).ask_for()
+async def test_a_client_whose_only_resource_is_gone_gets_no_token(tmp_path, request):
+    gone = replace(NEW.client, resources=frozenset({"/mcp/gone"}))
+    answer = await house_of(tmp_path, request, gone).ask_for()
     assert answer.body["error"] == "invalid_target"
 
 
@@ -215,6 +244,7 @@ async def test_a_client_whose_only_resource_is_gone_gets_no_token():
         PUBLIC_URL + "/mcp",
         PUBLIC_URL + "/mcp/web",
         PUBLIC_URL + "/mcp/none",
+        PUBLIC_URL + "/api/v1",
         MAIL_URI + "/",
         MAIL_URI + "#x",
         MAIL_URI + "?x",
@@ -226,13 +256,13 @@ async def test_a_client_whose_only_resource_is_gone_gets_no_token():
         "not a uri",
     ],
 )
-async def test_o11_a_resource_that_is_not_the_clients_is_refused(resource):
-    answer = await House().ask_for(resource=resource)
+async def test_o11_a_resource_that_is_not_the_clients_is_refused(house, resource):
+    answer = await house.ask_for(resource=resource)
     assert (answer.status, answer.body["error"]) == (400, "invalid_target")
 
 
-async def test_several_resources_are_refused():
-    answer = await House().ask(
+async def test_several_resources_are_refused(house):
+    answer = await house.ask_with(
         ("grant_type", "client_credentials"),
         ("resource", MAIL_URI),
         ("resource", PUBLIC_URL + "/mcp/web"),
@@ -241,10 +271,10 @@ async def test_several_resources_are_refused():
     assert (answer.status, answer.body["error"]) == (400, "invalid_target")
 
 
-@pytest.mark.parametrize("name", ["grant_type", "scope", "client_id", "anything"])
-async def test_a_repeated_parameter_is_refused(name):
+@pytest.mark.parametrize("name", ["grant_type", "scope", "client_id", "code", "anything"])
+async def test_a_repeated_parameter_is_refused(house, name):
     content = {"grant_type": "client_credentials", "client_id": NEW.client.id}.get(name, "x")
-    answer = await House().ask(
+    answer = await house.ask_with(
         ("grant_type", "client_credentials"), (name, content), (name, content)
     )
     assert (answer.status, answer.body["error"]) == (400, "invalid_request")
@@ -256,34 +286,41 @@ async def test_a_repeated_parameter_is_refused(name):
         ([("scope", "tools:call")], "invalid_request"),
         ([("grant_type", "")], "invalid_request"),
         ([("grant_type", "password")], "unsupported_grant_type"),
-        ([("grant_type", "authorization_code")], "unsupported_grant_type"),
-        ([("grant_type", "refresh_token")], "unsupported_grant_type"),
+        ([("grant_type", "implicit")], "unsupported_grant_type"),
         ([("grant_type", "Client_Credentials")], "unsupported_grant_type"),
+        ([("grant_type", 'x"\\y')], "unsupported_grant_type"),
+        ([("grant_type", "authorization_code"), ("code", "x")], "unauthorized_client"),
+        ([("grant_type", "refresh_token"), ("refresh_token", "x")], "unauthorized_client"),
     ],
 )
-async def test_another_grant_is_refused(pairs, error):
-    answer = await House().ask(*pairs)
+async def test_another_grant_is_refused_with_a_text_of_ours(house, pairs, error):
+    answer = await house.ask_with(*pairs, *_REST)
     assert (answer.status, answer.body["error"]) == (400, error)
+    description = answer.body["error_description"]
+    assert description.isascii()
+    assert not set(description) & set("\"\\='")
+    assert pairs[0][1] not in description or not pairs[0][1]
 
 
-async def test_a_client_that_may_not_use_the_grant_is_refused():
-    answer = await House(replace(NEW.client, grants=())).ask_for()
+_REST = (("redirect_uri", "http://127.0.0.1/cb"), ("code_verifier", "x" * 43))
+
+
+async def test_a_client_that_may_not_use_the_grant_is_refused(tmp_path, request):
+    answer = await house_of(tmp_path, request, replace(NEW.client, grants=())).ask_for()
     assert (answer.status, answer.body["error"]) == (400, "unauthorized_client")
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"grant_type",
-        b"grant_type=client_credentials&&scope=x",
-        b"grant_type=%ff",
-        b"grant_type=\xff",
-        b"&".join(b"p%d=1" % number for number in range(40)),
-    ],
-)
-async def test_a_form_that_cannot_be_read_is_refused(body):
-    answer = await House().server.token(TokenRequest(body=body, source_ip=SOURCE))
-    assert (answer.status, answer.body["error"]) == (400, "invalid_request")
+@pytest.mark.parametrize("kind", [ClientKind.DYNAMIC, ClientKind.DOCUMENT])
+async def test_only_a_client_of_an_administrators_acts_for_itself(tmp_path, request, kind):
+    answer = await house_of(tmp_path, request, replace(NEW.client, kind=kind)).ask_for()
+    assert (answer.status, answer.body["error"]) == (400, "unauthorized_client")
+
+
+async def test_a_public_client_does_not_act_for_itself(tmp_path, request):
+    bare = replace(APP, kind=ClientKind.REGISTERED, grants=("client_credentials",))
+    house = house_of(tmp_path, request, bare)
+    answer = await house.ask(grant_type="client_credentials")
+    assert (answer.status, answer.body["error"]) == (401, "invalid_client")
 
 
 def by_form(body: bytes, **rest: bytes | tuple[str, ...]) -> TokenRequest:
@@ -291,9 +328,17 @@ def by_form(body: bytes, **rest: bytes | tuple[str, ...]) -> TokenRequest:
     return TokenRequest(body=body + credentials, source_ip=SOURCE, **rest)  # type: ignore[arg-type]
 
 
-async def test_a_client_may_sign_in_by_form():
-    answer = await House().server.token(by_form(b"grant_type=client_credentials&"))
+async def test_a_client_may_sign_in_by_form(house):
+    answer = await house.endpoint.answer(by_form(b"grant_type=client_credentials&"))
     assert answer.status == 200
+
+
+async def test_a_client_signs_in_only_in_the_way_that_it_is_registered_for(tmp_path, request):
+    basic_only = replace(NEW.client, auth_methods=frozenset({AuthMethod.BASIC}))
+    house = house_of(tmp_path, request, basic_only)
+    answer = await house.endpoint.answer(by_form(b"grant_type=client_credentials&"))
+    assert answer.status == 401
+    assert (await house.ask_for()).status == 200
 
 
 @pytest.mark.parametrize(
@@ -316,18 +361,24 @@ async def test_a_client_may_sign_in_by_form():
             by_form(b"grant_type=client_credentials&", authorization=("Basic YTpi",) * 2),
             id="two headers",
         ),
+        pytest.param(
+            TokenRequest(
+                body=b"grant_type=client_credentials",
+                authorization=(basic(NEW.client.id, NEW.secret),) * 2,
+                source_ip=SOURCE,
+            ),
+            id="two headers, both right",
+        ),
     ],
 )
-async def test_credentials_in_the_query_or_in_two_places_are_refused(request_):
-    house = House()
-    answer = await house.server.token(request_)
+async def test_credentials_in_the_query_or_in_two_places_are_refused(house, request_):
+    answer = await house.endpoint.answer(request_)
     assert (answer.status, answer.body["error"]) == (400, "invalid_request")
     assert NEW.secret not in repr((house.log.records, answer, request_))
 
 
-async def test_a_failed_sign_in_is_challenged_and_recorded():
-    house = House()
-    answer = await house.ask(secret="wrong-secret")
+async def test_a_failed_sign_in_is_challenged_and_recorded(house):
+    answer = await house.ask_with(secret="wrong-secret")
     assert answer.status == 401
     assert answer.headers == (
         ("cache-control", "no-store"),
@@ -335,7 +386,7 @@ async def test_a_failed_sign_in_is_challenged_and_recorded():
     )
     assert answer.body == {
         "error": "invalid_client",
-        "error_description": "unknown client or wrong secret",
+        "error_description": "unknown client or wrong credentials",
     }
     assert house.log.records == [
         AuditRecord(
@@ -354,10 +405,9 @@ async def test_a_failed_sign_in_is_challenged_and_recorded():
     ]
 
 
-async def test_an_unknown_client_is_answered_alike_and_its_claimed_id_is_not_recorded():
-    house = House()
+async def test_an_unknown_client_is_answered_alike_and_its_claimed_id_is_not_recorded(house):
     stranger = client(seed=9)
-    answer, other = await house.ask(of=stranger), await house.ask(secret="wrong")
+    answer, other = await house.ask_with(of=stranger), await house.ask_with(secret="wrong")
     assert (answer.status, answer.headers, answer.body) == (
         other.status,
         other.headers,
@@ -367,8 +417,7 @@ async def test_an_unknown_client_is_answered_alike_and_its_claimed_id_is_not_rec
     assert house.log.records[0].fields["reasons"][0]["message"] == "unknown client"
 
 
-async def test_a_refusal_after_the_sign_in_is_recorded_with_its_client():
-    house = House()
+async def test_a_refusal_after_the_sign_in_is_recorded_with_its_client(house):
     await house.ask_for(scope="admin")
     (record,) = house.log.records
     assert (record.kind, record.fields["client"], record.fields["code"]) == (
@@ -378,17 +427,15 @@ async def test_a_refusal_after_the_sign_in_is_recorded_with_its_client():
     )
 
 
-async def test_a_removed_client_gets_no_token():
-    house = House()
-    await house.clients.remove(NEW.client.id)
+async def test_a_removed_client_gets_no_token(house):
+    house.stores.clients.remove(NEW.client.id)
     assert (await house.ask_for()).status == 401
 
 
 @pytest.mark.parametrize("secret", [None, "wrong"])
-async def test_what_cannot_be_recorded_is_not_answered(secret):
-    house = House()
+async def test_what_cannot_be_recorded_is_not_answered(house, secret):
     house.log.failure = "no disk"
-    answer = await house.ask(secret=secret)
+    answer = await house.ask_with(secret=secret)
     assert answer.status == 503
     assert answer.body == {
         "error": "temporarily_unavailable",
@@ -396,32 +443,84 @@ async def test_what_cannot_be_recorded_is_not_answered(secret):
     }
 
 
-async def test_after_twenty_failures_a_minute_a_source_must_wait_even_with_the_right_secret():
-    house = House()
+async def test_what_cannot_be_read_or_written_is_not_answered(issuer, monkeypatch):
+    code, body = issuer.code(), await issuer.signed_in()
+
+    def broken(*_: object, **__: object) -> object:
+        raise IdentityUnavailable("not now", detail="database is locked")
+
+    monkeypatch.setattr(issuer.stores._database, "write", broken)
+    for status, refused in (
+        await issuer.redeem(code),
+        await issuer.refresh(body["refresh_token"]),
+        await issuer.answer(grant_type="refresh_token", refresh_token=body["refresh_token"]),
+    ):
+        assert (status, refused["error"]) == (503, "temporarily_unavailable")
+    for answer in (await issuer.begin_device(), await issuer.revoke(body["refresh_token"])):
+        assert answer.status == 503
+    assert issuer.reason == "database is locked"
+    monkeypatch.undo()
+    assert (await issuer.redeem(code))[0] == 200
+
+
+async def test_another_processs_long_transaction_is_no_500(tmp_path, issuer):
+    code = issuer.code()
+    other = sqlite3.connect(tmp_path / "identity.db", isolation_level=None)
+    issuer.stores._database._connection.execute("PRAGMA busy_timeout = 1")
+    other.execute("BEGIN IMMEDIATE")
+    assert (await issuer.redeem(code))[0] == 503
+    other.execute("ROLLBACK")
+    other.close()
+    assert (await issuer.redeem(code))[0] == 200
+
+
+async def test_the_loop_goes_on_while_a_store_is_waited_for(issuer, monkeypatch):
+    ticked = asyncio.Event()
+    loop, ask = asyncio.get_running_loop(), issuer.stores.grants.code
+
+    def slow(code_hash: str) -> object:
+        asyncio.run_coroutine_threadsafe(_set(ticked), loop).result(10)
+        return ask(code_hash)
+
+    monkeypatch.setattr(issuer.stores.grants, "code", slow)
+    assert (await issuer.redeem(issuer.code()))[0] == 200
+    assert ticked.is_set()
+
+
+async def _set(event: asyncio.Event) -> None:
+    event.set()
+
+
+async def test_after_twenty_failures_a_minute_a_source_must_wait_even_with_the_right_secret(house):
     for _ in range(20):
-        assert (await house.ask(secret="wrong")).status == 401
+        assert (await house.ask_with(secret="wrong")).status == 401
     house.clock.now = NOW + 10
-    answer = await house.ask()
+    answer = await house.ask_with()
     assert (answer.status, answer.body["error"]) == (429, "rate_limited")
     assert ("retry-after", "50") in answer.headers
     record = house.log.records[-1]
     assert (record.kind, record.fields["code"]) == (RecordKind.AUTH, "rate_limited")
-    assert (await house.ask(source_ip="192.0.2.8")).status == 200
+    assert (await house.ask_with(source_ip="192.0.2.8")).status == 200
     house.clock.now = NOW + 60
-    assert (await house.ask()).status == 200
+    assert (await house.ask_with()).status == 200
 
 
-async def test_failures_count_even_when_they_cannot_be_recorded():
-    house = House()
+async def test_the_neighbours_of_the_token_endpoint_share_its_bound_on_guessing(issuer):
+    for _ in range(10):
+        assert (await issuer.revoke("x", client_id="nobody")).status == 401
+        assert (await issuer.begin_device(client_id="nobody")).status == 401
+    assert (await issuer.ask(grant_type="refresh_token", refresh_token="x")).status == 429
+
+
+async def test_failures_count_even_when_they_cannot_be_recorded(house):
     house.log.failure = "no disk"
     for _ in range(20):
-        assert (await house.ask(secret="wrong")).status == 503
+        assert (await house.ask_with(secret="wrong")).status == 503
     house.log.failure = ""
-    assert (await house.ask()).status == 429
+    assert (await house.ask_with()).status == 429
 
 
-async def test_refusals_of_a_signed_in_client_are_no_failed_sign_ins():
-    house = House()
+async def test_refusals_of_a_signed_in_client_are_no_failed_sign_ins(house):
     for _ in range(30):
         assert (await house.ask_for(scope="admin")).status == 400
-    assert (await house.ask()).status == 200
+    assert (await house.ask_with()).status == 200

@@ -2,11 +2,11 @@
 
 import pytest
 
-from gateway.oauth.limits import FailedSignIns
+from gateway.oauth.limits import Throttle, failed_sign_ins
 
 
 def test_a_source_may_fail_so_often_and_no_more():
-    failures = FailedSignIns(allowed=3, window_s=60)
+    failures = Throttle(allowed=3, window_s=60)
     for second in range(3):
         assert failures.wait_s("192.0.2.1", second) == 0
         failures.note("192.0.2.1", second)
@@ -15,7 +15,7 @@ def test_a_source_may_fail_so_often_and_no_more():
 
 
 def test_the_oldest_failure_is_forgotten_after_the_window():
-    failures = FailedSignIns(allowed=2, window_s=60)
+    failures = Throttle(allowed=2, window_s=60)
     for second in (0, 30):
         failures.note("192.0.2.1", second)
     assert failures.wait_s("192.0.2.1", 59.5) == 1
@@ -36,13 +36,21 @@ def test_the_oldest_failure_is_forgotten_after_the_window():
     ],
 )
 def test_an_ipv6_source_is_its_network_and_an_ipv4_source_its_address(one, other, same):
-    failures = FailedSignIns(allowed=1)
+    failures = Throttle(allowed=1, window_s=60)
     failures.note(one, 0)
     assert (failures.wait_s(other, 0) > 0) is same
 
 
 def test_memory_is_bounded_and_the_quietest_source_goes_first():
-    failures = FailedSignIns(allowed=1, most_sources=2)
+    failures = Throttle(allowed=1, window_s=60, most_sources=2)
     for second, source in enumerate(["a", "b", "a", "c"]):
         failures.note(source, second)
     assert [failures.wait_s(source, 4) > 0 for source in "abc"] == [True, False, True]
+
+
+def test_twenty_sign_ins_a_minute_may_fail():
+    failures = failed_sign_ins()
+    for _ in range(20):
+        assert failures.wait_s("192.0.2.1", 0) == 0
+        failures.note("192.0.2.1", 0)
+    assert failures.wait_s("192.0.2.1", 0) == 60

@@ -1,15 +1,23 @@
-"""The OAuth routes over HTTP, and a client of the MCP SDK that finds its own way in."""
+"""The OAuth routes over HTTP, and clients of the MCP SDK that find their own way in."""
 
 import time
 from collections.abc import AsyncIterator
 from itertools import count
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import httpx2
+import orjson
 import pytest
+from mcp.client.auth import OAuthClientProvider
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
-from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthToken,
+)
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -17,23 +25,24 @@ from starlette.routing import Route
 
 from gateway.domain.identity import BearerToken
 from gateway.errors import Unauthenticated
-from gateway.oauth.gate import TokenGate
-from gateway.oauth.server import AuthorizationServer
-from gateway.storage.memory import MemoryAuditLog, MemoryClientStore
-from gateway.web.oauth import LARGEST_FORM_BYTES, oauth_routes
-from gateway.web.peers import client_address
-from tests.oauth.world import (
-    KEYS,
-    MAIL,
-    MAIL_URI,
-    PUBLIC_URL,
-    RESOURCES,
-    Hand,
-    client,
+from gateway.oauth.authorization import AuthorizationEndpoint
+from gateway.oauth.clients import with_builtin
+from gateway.oauth.documents import ClientDirectory, DocumentRules
+from gateway.oauth.metadata import Metadata, Offers
+from gateway.oauth.registration import (
+    LARGEST_METADATA_BYTES,
+    RegistrationEndpoint,
+    RegistrationRules,
 )
+from gateway.web.oauth import FROM_ANYWHERE, LARGEST_FORM_BYTES, IssuingEndpoints, oauth_routes
+from gateway.web.peers import client_address
+from tests.oauth.house import Page, Web, answer_in
+from tests.oauth.issuing import ALICE, Issuer
+from tests.oauth.world import KEYS, MAIL, MAIL_URI, PUBLIC_URL, RESOURCES, Hand, client
 
 NEW = client()
 FORM = {"content-type": "application/x-www-form-urlencoded"}
+JSON = {"content-type": "application/json"}
 BODY = urlencode(
     {
         "grant_type": "client_credentials",
@@ -41,56 +50,101 @@ BODY = urlencode(
         "client_secret": NEW.secret,
     }
 ).encode()
+CALLBACK = "http://localhost:6274/oauth/callback"
+WISH: dict[str, Any] = {"redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none"}
+OUR_OWN = {"client_id": "https://gateway.example/oauth/client-metadata.json"}
+DOCUMENT_URL = "https://app.example/oauth/client.json"
 WELL_KNOWN = [
     "/.well-known/oauth-authorization-server",
     "/.well-known/oauth-protected-resource",
     "/.well-known/oauth-protected-resource/mcp",
     "/.well-known/oauth-protected-resource/mcp/mail",
+    "/.well-known/oauth-protected-resource/api/v1",
+    "/oauth/client-metadata.json",
     "/oauth/jwks.json",
 ]
+POSTED = ["/oauth/token", "/oauth/register", "/oauth/revoke"]
 
 
 class House:
     """The OAuth routes, and an endpoint behind the gate that says who came in."""
 
-    def __init__(self) -> None:
-        self.log = MemoryAuditLog()
-        clients, clock = MemoryClientStore([NEW.client]), Hand(time.time())
-        self.server = AuthorizationServer(
-            resources=RESOURCES,
-            keys=KEYS,
+    def __init__(self, folder: Path) -> None:
+        self.issuer = Issuer(folder, NEW.client, clock=Hand(time.time()))
+        self.log, self.web = self.issuer.log, Web()
+        clients, clock = self.issuer.stores.clients, self.issuer.clock
+        new_id = map("front-{}".format, count()).__next__
+        self.authorization = AuthorizationEndpoint(
+            server=self.issuer.server,
+            directory=ClientDirectory(
+                find=with_builtin(clients),
+                clients=clients,
+                fetcher=self.web,
+                audit=self.log,
+                clock=clock,
+                new_id=new_id,
+                rules=DocumentRules(),
+            ),
+            audit=self.log,
+            clock=clock,
+        )
+        self.metadata = Metadata(RESOURCES, Offers())
+        registration = RegistrationEndpoint(
+            rules=RegistrationRules(),
             clients=clients,
             audit=self.log,
             clock=clock,
-            new_id=map(str, count()).__next__,
+            new_id=new_id,
+            random=self.issuer.server.random,
         )
-        self._gate = TokenGate(resources=RESOURCES, keys=KEYS, clients=clients, clock=clock)
+        issuing = IssuingEndpoints(
+            jwks=lambda: KEYS.jwks,
+            token=self.issuer.endpoint,
+            registration=registration,
+            revocation=self.issuer.revocation,
+            device=self.issuer.devices,
+        )
         routes = [
-            *oauth_routes(self.server, client_address(())),
+            *oauth_routes(self.metadata, issuing, lambda: OUR_OWN, client_address(())),
             Route(MAIL, self._mail, methods=["POST"]),
         ]
-        self.http = httpx2.AsyncClient(
-            transport=httpx2.ASGITransport(app=Starlette(routes=routes), client=("192.0.2.7", 1)),
-            base_url=PUBLIC_URL,
-        )
+        self.http = over(routes)
 
     async def _mail(self, request: Request) -> Response:
         scheme, _, text = request.headers.get("authorization", "").partition(" ")
         credential = BearerToken(text=text) if scheme == "Bearer" else None
+        url, scopes = self.metadata.challenge_for(MAIL)
         try:
-            principal = self._gate.authenticate(credential, MAIL)
+            principal = await self.issuer.gate.authenticate(credential, MAIL)
         except Unauthenticated:
-            url, scopes = self.server.metadata.challenge_for(MAIL)
-            challenge = f'Bearer resource_metadata="{url}", scope="{" ".join(scopes)}"'
-            return Response(status_code=401, headers={"www-authenticate": challenge})
+            return challenged(401, f'resource_metadata="{url}", scope="{" ".join(scopes)}"')
+        need = request.headers.get("x-needs")
+        if need and need not in principal.scopes:
+            held = " ".join(sorted({*principal.scopes, need}))
+            told = f'error="insufficient_scope", scope="{held}", resource_metadata="{url}"'
+            return challenged(403, told)
         return PlainTextResponse(" ".join([principal.subject, *sorted(principal.scopes)]))
 
 
+def challenged(status: int, told: str) -> Response:
+    return Response(status_code=status, headers={"www-authenticate": f"Bearer {told}"})
+
+
+def over(routes: list[Route]) -> httpx2.AsyncClient:
+    app = Starlette(routes=routes)
+    app.router.redirect_slashes = False  # as in the whole listener
+    return httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app=app, client=("192.0.2.7", 1)),
+        base_url=PUBLIC_URL,
+    )
+
+
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
-    house = House()
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    house = House(tmp_path)
     async with house.http:
         yield house
+    house.issuer.stores.close()
 
 
 @pytest.mark.parametrize("path", WELL_KNOWN)
@@ -98,15 +152,51 @@ async def test_a_public_document_may_be_read_from_anywhere(house, path):
     answer = await house.http.get(path)
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["cache-control"] == "public, max-age=300"
     assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-@pytest.mark.parametrize("path", WELL_KNOWN)
-async def test_a_browser_may_ask_first(house, path):
+@pytest.mark.parametrize(
+    ("path", "method"),
+    [*((path, "GET") for path in WELL_KNOWN), *((path, "POST") for path in POSTED)],
+)
+async def test_a_browser_may_ask_first(house, path, method):
     answer = await house.http.options(path, headers={"origin": "https://a.test"})
     assert answer.status_code == 204
-    assert answer.headers["access-control-allow-origin"] == "*"
-    assert answer.headers["access-control-allow-headers"] == "mcp-protocol-version"
+    assert {
+        name: text for name, text in answer.headers.items() if name.startswith("access-control")
+    } == {
+        "access-control-allow-origin": "*",
+        "access-control-allow-methods": f"{method}, OPTIONS",
+        "access-control-allow-headers": "authorization, content-type, mcp-protocol-version",
+        "access-control-max-age": "600",
+    }
+
+
+@pytest.mark.parametrize("path", POSTED)
+async def test_whatever_is_posted_a_page_elsewhere_may_read_the_answer(house, path):
+    for headers in ({}, FORM, JSON):
+        answer = await house.http.post(path, content=b"{", headers=headers)
+        assert answer.headers["access-control-allow-origin"] == "*"
+        assert "access-control-allow-credentials" not in answer.headers
+
+
+async def test_what_pages_elsewhere_may_use_is_named_for_the_guard():
+    assert set(POSTED) <= set(FROM_ANYWHERE)
+    own = "/oauth/client-metadata.json"
+    assert all(path.startswith(FROM_ANYWHERE) for path in WELL_KNOWN if path != own)
+    for path in ("/oauth/authorize", "/oauth/device_authorization", MAIL, "/sign-in", "/consent"):
+        assert not path.startswith(FROM_ANYWHERE)
+
+
+async def test_no_page_begins_at_the_device_endpoint(house):
+    path = "/oauth/device_authorization"
+    assert (await house.http.options(path)).status_code == 405
+    answer = await house.http.post(path, content=b"client_id=douane-cli", headers=FORM)
+    assert answer.status_code == 200
+    assert answer.json()["verification_uri"] == PUBLIC_URL + "/device"
+    assert "access-control-allow-origin" not in answer.headers
 
 
 @pytest.mark.parametrize("path", WELL_KNOWN[:-1])
@@ -120,23 +210,47 @@ async def test_no_document_repeats_the_host_of_the_request(house, path):
 
 
 async def test_each_path_gives_its_own_document(house):
-    metadata = house.server.metadata
+    metadata = house.metadata
     found = [(await house.http.get(path)).json() for path in WELL_KNOWN]
     assert found == [
         metadata.authorization_server,
         metadata.protected_resource("/mcp"),
         metadata.protected_resource("/mcp"),
         metadata.protected_resource(MAIL),
+        metadata.protected_resource("/api/v1"),
+        OUR_OWN,
         KEYS.jwks,
     ]
 
 
+async def test_the_published_keys_hold_no_private_part(house):
+    for key in (await house.http.get("/oauth/jwks.json")).json()["keys"]:
+        assert key.keys() == {"kty", "crv", "x", "y", "kid", "use", "alg"}
+
+
 @pytest.mark.parametrize(
-    "path", ["/mcp/none", "/mcp/mail/x", "/mcp/mail%2fx", "/mcp/..%2fmcp", "/other"]
+    "path", ["/mcp/none", "/mcp/mail/x", "/mcp/mail%2fx", "/mcp/..%2fmcp", "/other", "/api/v1/"]
 )
 async def test_an_unknown_server_has_no_document(house, path):
     answer = await house.http.get("/.well-known/oauth-protected-resource" + path)
     assert answer.status_code == 404
+
+
+async def test_we_are_no_openid_provider(house):
+    assert (await house.http.get("/.well-known/openid-configuration")).status_code == 404
+
+
+async def test_where_another_server_issues_the_tokens_nothing_of_ours_is_left():
+    metadata = Metadata(RESOURCES, Offers(external_issuer="https://login.example"))
+    routes = oauth_routes(metadata, None, lambda: OUR_OWN, client_address(()))
+    async with over(routes) as http:
+        for path in ("/.well-known/oauth-authorization-server", "/oauth/jwks.json"):
+            assert (await http.get(path)).status_code == 404
+        for path in (*POSTED, "/oauth/device_authorization"):
+            assert (await http.post(path, content=BODY, headers=FORM)).status_code == 404
+        mail = await http.get("/.well-known/oauth-protected-resource/mcp/mail")
+        assert mail.json()["authorization_servers"] == ["https://login.example"]
+        assert (await http.get("/oauth/client-metadata.json")).json() == OUR_OWN
 
 
 async def test_a_token_answer_is_never_stored(house):
@@ -144,7 +258,6 @@ async def test_a_token_answer_is_never_stored(house):
     assert answer.status_code == 200
     assert answer.headers["cache-control"] == "no-store"
     assert answer.headers["content-type"] == "application/json"
-    assert "access-control-allow-origin" not in answer.headers
     assert answer.json()["token_type"] == "Bearer"
     assert [record.fields["source_ip"] for record in house.log.records] == ["192.0.2.7"]
 
@@ -179,20 +292,30 @@ async def test_two_authorization_headers_are_refused(house):
     assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
 
 
+OTHER_KINDS: list[dict[str, str]] = [
+    {},
+    {"content-type": "multipart/form-data; boundary=x"},
+    {"content-type": "text/plain"},
+]
+
+
 @pytest.mark.parametrize(
-    "headers",
+    ("path", "headers"),
     [
-        {},
-        {"content-type": "application/json"},
-        {"content-type": "multipart/form-data; boundary=x"},
-        {"content-type": "text/plain"},
-        {**FORM, "content-encoding": "gzip"},
+        *((path, kind) for path in POSTED for kind in OTHER_KINDS),
+        ("/oauth/token", JSON),
+        ("/oauth/revoke", JSON),
+        ("/oauth/device_authorization", JSON),
+        ("/oauth/register", FORM),
+        ("/oauth/token", {**FORM, "content-encoding": "gzip"}),
+        ("/oauth/register", {**JSON, "content-encoding": "gzip"}),
     ],
     ids=str,
 )
-async def test_anything_but_a_plain_form_is_refused_unread(house, headers):
-    answer = await house.http.post("/oauth/token", content=BODY, headers=headers)
+async def test_what_is_of_another_kind_is_refused_unread(house, path, headers):
+    answer = await house.http.post(path, content=BODY, headers=headers)
     assert answer.status_code == 415
+    assert answer.headers["cache-control"] == "no-store"
     assert house.log.records == []
 
 
@@ -202,33 +325,52 @@ async def test_a_form_may_name_its_charset(house):
 
 
 @pytest.mark.parametrize(
-    ("size", "status"), [(LARGEST_FORM_BYTES, 200), (LARGEST_FORM_BYTES + 1, 413)]
+    ("path", "headers", "start", "size", "status"),
+    [
+        ("/oauth/token", FORM, BODY + b"&pad=", LARGEST_FORM_BYTES, 200),
+        ("/oauth/token", FORM, BODY + b"&pad=", LARGEST_FORM_BYTES + 1, 413),
+        ("/oauth/register", JSON, orjson.dumps(WISH), LARGEST_METADATA_BYTES, 201),
+        ("/oauth/register", JSON, orjson.dumps(WISH), LARGEST_METADATA_BYTES + 1, 413),
+    ],
 )
-async def test_a_form_may_be_so_large_and_no_larger(house, size, status):
+async def test_what_is_posted_may_be_so_large_and_no_larger(
+    house, *, path, headers, start, size, status
+):
     async def chunks() -> AsyncIterator[bytes]:
-        padded = (BODY + b"&pad=").ljust(size, b"x")
-        for start in range(0, size, 9000):
-            yield padded[start : start + 9000]
+        padded = start.ljust(size, b"x" if headers is FORM else b" ")
+        for begin in range(0, size, 9000):
+            yield padded[begin : begin + 9000]
 
-    answer = await house.http.post("/oauth/token", content=chunks(), headers=FORM)
+    answer = await house.http.post(path, content=chunks(), headers=headers)
     assert answer.status_code == status
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "OPTIONS"])
-async def test_the_token_endpoint_takes_post_alone(house, method):
-    assert (await house.http.request(method, "/oauth/token")).status_code == 405
+@pytest.mark.parametrize("path", [*POSTED, "/oauth/device_authorization"])
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+async def test_what_takes_a_post_takes_nothing_else(house, method, path):
+    assert (await house.http.request(method, path)).status_code == 405
 
 
-@pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_the_authorization_endpoint_supports_no_response_type_and_redirects_nobody(
-    house, method
-):
-    answer = await house.http.request(
-        method, "/oauth/authorize?response_type=code&redirect_uri=https://evil.example/"
-    )
-    assert (answer.status_code, answer.json()["error"]) == (400, "unsupported_response_type")
-    assert "location" not in answer.headers
-    assert b"evil" not in answer.content
+async def test_a_client_registers_itself(house):
+    answer = await house.http.post("/oauth/register", json=WISH)
+    assert answer.status_code == 201
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.json()["client_id"].startswith("dcr_")
+    assert [record.fields["source_ip"] for record in house.log.records] == ["192.0.2.7"]
+
+
+async def test_a_registration_that_is_refused_says_why(house):
+    answer = await house.http.post("/oauth/register", json={"redirect_uris": ["data:,x"]})
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_redirect_uri")
+
+
+async def test_a_token_is_given_back(house):
+    text = await token_of(house)
+    form = {"token": text, "client_id": NEW.client.id, "client_secret": NEW.secret}
+    answer = await house.http.post("/oauth/revoke", data=form)
+    assert answer.status_code == 200
+    headers = {"authorization": f"Bearer {text}"}
+    assert (await house.http.post(MAIL, headers=headers)).status_code == 401
 
 
 async def token_of(house: House) -> str:
@@ -253,6 +395,7 @@ class Shelf:
 
     def __init__(self) -> None:
         self.tokens: OAuthToken | None = None
+        self.client: OAuthClientInformationFull | None = None
 
     async def get_tokens(self) -> OAuthToken | None:
         return self.tokens
@@ -261,10 +404,10 @@ class Shelf:
         self.tokens = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return None
+        return self.client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        raise AssertionError(client_info)
+        self.client = client_info
 
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
@@ -284,3 +427,78 @@ async def test_a_client_of_the_mcp_sdk_finds_its_way_from_the_challenge_to_a_tok
     assert answer.text == f"{NEW.client.id} tools:call tools:list"
     assert shelf.tokens is not None
     assert shelf.tokens.scope == "tools:list tools:call"
+
+
+class Person:
+    """A browser in which Alice says yes to whatever she is asked."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self.asked: list[dict[str, str]] = []
+        self._location = ""
+
+    async def open(self, url: str) -> None:
+        assert url.startswith(PUBLIC_URL + "/oauth/authorize?")
+        self.asked.append(answer_in(url))
+        endpoint = self._house.authorization
+        begun = await endpoint.begin(urlsplit(url).query.encode(), "192.0.2.7")
+        self._location = await endpoint.approve(begun.request, ALICE, "192.0.2.7")
+
+    async def come_back(self) -> AuthorizationCodeResult:
+        answer = answer_in(self._location)
+        return AuthorizationCodeResult(
+            code=answer["code"], state=answer["state"], iss=answer["iss"]
+        )
+
+
+def signing_in(house: House, shelf: Shelf, **more: Any) -> tuple[Person, OAuthClientProvider]:
+    person = Person(house)
+    wish = OAuthClientMetadata.model_validate({"client_name": "SDK", **WISH})
+    provider = OAuthClientProvider(
+        server_url=MAIL_URI,
+        client_metadata=wish,
+        storage=shelf,
+        redirect_handler=person.open,
+        callback_handler=person.come_back,
+        **more,
+    )
+    return person, provider
+
+
+async def test_a_client_of_the_mcp_sdk_registers_signs_a_person_in_and_gets_a_refresh_token(house):
+    shelf = Shelf()
+    person, provider = signing_in(house, shelf)
+    answer = await house.http.post(MAIL, auth=provider)
+    assert answer.text == "alice prompts resources tools:call tools:list"
+    assert shelf.client is not None
+    assert str(shelf.client.client_id).startswith("dcr_")
+    assert shelf.tokens is not None
+    assert shelf.tokens.refresh_token
+    (asked,) = person.asked
+    assert asked["resource"] == MAIL_URI
+    assert "prompt" not in asked
+    assert "offline_access" not in asked["scope"]
+
+
+async def test_a_client_of_the_mcp_sdk_may_be_a_document(house):
+    document = {"client_id": DOCUMENT_URL, "client_name": "SDK", **WISH}
+    house.web.pages[DOCUMENT_URL] = Page(orjson.dumps(document))
+    shelf = Shelf()
+    _, provider = signing_in(house, shelf, client_metadata_url=DOCUMENT_URL)
+    answer = await house.http.post(MAIL, auth=provider)
+    assert answer.text.startswith("alice ")
+    assert house.web.asked == [DOCUMENT_URL]
+    assert shelf.client is not None
+    assert shelf.client.client_id == DOCUMENT_URL
+
+
+async def test_a_client_of_the_mcp_sdk_steps_up(house):
+    """Its registration named the scopes of its first day, and that is no ceiling."""
+    shelf = Shelf()
+    person, provider = signing_in(house, shelf)
+    first = await house.http.post(MAIL, auth=provider)
+    assert "tools:write" not in first.text
+    answer = await house.http.post(MAIL, auth=provider, headers={"x-needs": "tools:write"})
+    assert answer.status_code == 200
+    assert "tools:write" in answer.text
+    assert len(person.asked) == 2
