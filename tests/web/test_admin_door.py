@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import pwd
 import socket
 import stat
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -17,6 +18,7 @@ from gateway.admin.person import EVERY_ROLE, Person
 from gateway.errors import ConfigError, Denied
 from gateway.web import door
 from gateway.web.door import admin_door, person_of
+from tests.admin.world import World, principal, user
 
 
 class Desk:
@@ -62,10 +64,12 @@ class Peer:
 
 
 @asynccontextmanager
-async def visited(folder: Path, desk: Desk | None = None) -> AsyncIterator[Peer]:
+async def visited(
+    folder: Path, desk: Desk | None = None, world: World | None = None
+) -> AsyncIterator[Peer]:
     desk = desk or Desk()
     commands = Commands({"whoami": desk.whoami, "count": desk.count})
-    async with admin_door(folder, commands) as path:
+    async with admin_door(folder, commands, (world or World()).people) as path:
         peer = Peer(*await asyncio.open_unix_connection(path))
         try:
             yield peer
@@ -76,7 +80,7 @@ async def visited(folder: Path, desk: Desk | None = None) -> AsyncIterator[Peer]
 async def test_the_owner_of_the_data_has_every_role_by_the_kernels_word(tmp_path: Path) -> None:
     async with visited(tmp_path) as peer:
         answer = await peer.ask(b'{"command": "whoami"}')
-        me = person_of(os.getuid(), tmp_path)
+        me = person_of(os.getuid(), tmp_path, World().people)
         assert answer == {"ok": True, "result": {"name": me.name, "roles": sorted(EVERY_ROLE)}}
 
 
@@ -102,13 +106,57 @@ def test_roles_follow_the_data_directorys_owner(
     uid: int | None, owner: int, roles: frozenset[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owned = os.stat_result([0o700, 1, 1, 1, owner, owner, 0, 0, 0, 0])
+    people = World().people
     monkeypatch.setattr(Path, "stat", lambda _: owned)
-    assert person_of(uid, Path("/data")).roles == roles
+    assert person_of(uid, Path("/data"), people).roles == roles
 
 
 def test_a_user_without_a_name_is_recorded_by_number(tmp_path: Path) -> None:
-    assert person_of(3_000_000, tmp_path).name == "os:3000000"
-    assert person_of(None, tmp_path).name == "os:unknown"
+    people = World().people
+    assert person_of(3_000_000, tmp_path, people).name == "os:3000000"
+    assert person_of(None, tmp_path, people).name == "os:unknown"
+
+
+async def test_a_visitor_is_the_person_of_their_operating_systems_user(tmp_path: Path) -> None:
+    world = World()
+    me = pwd.getpwuid(os.getuid()).pw_name
+    world.users.add(user(os_user=me))
+    async with visited(tmp_path, world=world) as peer:
+        answer = await peer.ask(b'{"command": "whoami"}')
+        assert answer["result"] == {"name": "user:emma", "roles": ["user"]}
+        world.users.change("u_emma", groups=frozenset({"auditors"}), at=0)
+        answer = await peer.ask(b'{"command": "whoami"}')
+        assert answer["result"] == {"name": "user:emma", "roles": ["auditor"]}
+
+
+async def test_a_token_says_who_asks_whoever_is_at_the_other_end(tmp_path: Path) -> None:
+    world = World()
+    world.users.add(user(groups=frozenset({"auditors"})))
+    world.tokens.held["good"] = principal()
+    async with visited(tmp_path, world=world) as peer:
+        answer = await peer.ask(b'{"command": "whoami", "token": "good"}')
+        assert answer["result"] == {"name": "user:emma", "roles": ["auditor"]}
+
+
+@pytest.mark.parametrize(
+    ("token", "code"),
+    [
+        (b'"bad"', "unauthenticated"),
+        (b'""', "unauthenticated"),
+        (b'"narrow"', "insufficient_scope"),
+        (b"null", "bad_command"),
+        (b"1", "bad_command"),
+    ],
+)
+async def test_a_token_that_is_none_does_not_fall_back_to_the_peer(
+    tmp_path: Path, token: bytes, code: str
+) -> None:
+    world = World()
+    world.tokens.held["narrow"] = principal(scopes=frozenset())
+    async with visited(tmp_path, world=world) as peer:
+        answer = await peer.ask(b'{"command": "whoami", "token": %s}' % token)
+        assert (answer["ok"], answer["code"]) == (False, code)
+        assert (await peer.ask(b'{"command": "whoami"}'))["ok"] is True
 
 
 @contextmanager
@@ -133,7 +181,7 @@ async def test_the_socket_is_closed_to_others_from_the_moment_it_is_bound(
 
     with wide_umask():
         monkeypatch.setattr(socket, "socket", Watched)
-        async with admin_door(tmp_path, Commands({})) as path:
+        async with admin_door(tmp_path, Commands({}), World().people) as path:
             monkeypatch.undo()
             assert path == tmp_path / "douane.sock"
             assert os.umask(0) == 0
@@ -152,17 +200,17 @@ async def test_a_dead_gateways_socket_is_replaced(tmp_path: Path) -> None:
 async def test_a_file_in_the_way_is_not_removed(tmp_path: Path) -> None:
     (tmp_path / "douane.sock").write_text("precious")
     with pytest.raises(ConfigError, match="in the way"):
-        async with admin_door(tmp_path, Commands({})):
+        async with admin_door(tmp_path, Commands({}), World().people):
             pass
     assert (tmp_path / "douane.sock").read_text() == "precious"
 
 
 async def test_a_path_too_long_for_a_socket_and_a_missing_folder_are_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="too long"):
-        async with admin_door(tmp_path / ("x" * 100), Commands({})):
+        async with admin_door(tmp_path / ("x" * 100), Commands({}), World().people):
             pass
     with pytest.raises(ConfigError, match="cannot be made"):
-        async with admin_door(tmp_path / "x", Commands({})):
+        async with admin_door(tmp_path / "x", Commands({}), World().people):
             pass
 
 

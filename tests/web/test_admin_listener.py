@@ -9,6 +9,8 @@ import pytest
 from gateway.web.admin import admin_app
 from gateway.web.guard import guard_for
 from gateway.web.metrics import Metrics
+from tests.admin.world import World
+from tests.web.api_site import api_of
 from tests.web.asgi import Exchange, ask
 
 URL = "http://127.0.0.1:8081"
@@ -21,7 +23,9 @@ class Site:
         self.asked = 0
         self.metrics = Metrics()
         guard = guard_for(URL, ("127.0.0.1", 8081), [], 1024)
-        self.app = admin_app(metrics=self.metrics, checks=self._checks, guard=guard)
+        self.app = admin_app(
+            metrics=self.metrics, checks=self._checks, guard=guard, api=api_of(World(), guard)
+        )
 
     async def _checks(self) -> Mapping[str, str]:
         self.asked += 1
@@ -87,5 +91,7 @@ async def test_pages_are_only_read(method):
     assert (await Site().get("/metrics", method=method)).status == 405
 
 
-async def test_there_is_nothing_else():
-    assert (await Site().get("/api/v1/pins")).status == 404
+async def test_there_is_the_api_and_nothing_else():
+    assert (await Site().get("/api/v1/pins/list")).status == 401
+    assert (await Site().get("/api/v2/pins/list")).status == 404
+    assert (await Site().get("/")).status == 404

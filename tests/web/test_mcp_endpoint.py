@@ -9,7 +9,7 @@ import pytest
 
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.tools import Profile
-from gateway.oauth.limits import FailedSignIns
+from gateway.oauth.limits import Throttle
 from gateway.web import mcp
 from gateway.web.guard import guard_for
 from gateway.web.mcp import McpEndpoint
@@ -390,7 +390,7 @@ async def test_what_else_a_client_sends_meanwhile_is_not_its_farewell(site, monk
 
 
 async def test_an_address_that_only_gets_refusals_is_refused_unread(site: Site) -> None:
-    site.app._failures = FailedSignIns(allowed=2)
+    site.app._failures = Throttle(allowed=2, window_s=60)
     for _ in range(2):
         answer = await ask(site.app, "POST", PATH, (HOST, JSON), CALL)
         assert answer.status == 401

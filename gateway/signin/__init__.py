@@ -1,0 +1,1 @@
+"""How people sign in with a browser, and what they allow: passwords, providers, consent, devices."""

@@ -1,0 +1,188 @@
+"""One-time links with which people choose a password, the very first person included."""
+
+import asyncio
+from collections.abc import Callable
+from urllib.parse import quote
+
+from gateway.domain._value import value
+from gateway.domain.audit import RecordKind
+from gateway.domain.identity import User
+from gateway.errors import GatewayError
+from gateway.ports import Clock
+from gateway.ports.identity import UserStore
+from gateway.signin.browser import Browser, Random, digest, new_secret
+from gateway.signin.errors import Ended, Unacceptable
+from gateway.signin.journal import Event, Journal
+from gateway.signin.passwords import Passwords, require_acceptable
+from gateway.signin.people import user_name
+from gateway.signin.throttle import Attempts
+
+PATH = "/setup"
+LIFETIME_S = 24 * 3600
+
+_SPENT = "This link has expired, or was used already. Ask for another one."
+
+
+@value
+class Invitation:
+    """Whom a link is for. The first person of all has no name yet, and chooses one."""
+
+    user: User | None
+
+
+@value
+class Chosen:
+    """What a person filled in."""
+
+    name: str
+    password: str
+    repeated: str
+
+
+class SetupLinks:
+    """Makes links and redeems them. A link holds 256 random bits; only its hash is kept.
+
+    The first person's link is in this process's memory: it ends with the process, and as soon as
+    there is anybody at all.
+    """
+
+    def __init__(
+        self,
+        users: UserStore,
+        passwords: Passwords,
+        journal: Journal,
+        *,
+        public_url: str,
+        first_groups: Callable[[], frozenset[str]],
+        clock: Clock,
+        random: Random,
+        new_id: Callable[[], str],
+    ) -> None:
+        """`first_groups` tells the groups of the first person: those of every role."""
+        self._users = users
+        self._passwords = passwords
+        self._journal = journal
+        self._issuer = public_url
+        self._first_groups = first_groups
+        self._clock = clock
+        self._random = random
+        self._new_id = new_id
+        self._first: tuple[str, float] | None = None
+        self._attempts = Attempts(clock, by_address=20, by_target=20)
+
+    def first(self) -> str:
+        """Return a link for the first person, good for a day; nothing if there is anybody.
+
+        An earlier one ends.
+        """
+        if self._users.all():
+            return ""
+        secret = new_secret(self._random)
+        self._first = (digest(secret), self._clock() + LIFETIME_S)
+        return self._url(secret)
+
+    def for_new(self, user: User) -> str:
+        """Store a new person and return their link, good for a day. Waits for the disk.
+
+        Raises:
+            ValueError: The subject or the operating system's user is taken.
+
+        """
+        secret = new_secret(self._random)
+        until = self._clock() + LIFETIME_S
+        self._users.add(user, link_hash=digest(secret), link_until=until)
+        return self._url(secret)
+
+    def another(self, user_id: str) -> str:
+        """Return a new link for a person; their older ones end. Waits for the disk."""
+        secret = new_secret(self._random)
+        self._users.add_link(user_id, digest(secret), until=self._clock() + LIFETIME_S)
+        return self._url(secret)
+
+    async def invitation(self, link: str, browser: Browser) -> Invitation:
+        """Return whom `link` is for, without using it up: mail scanners look at links, too.
+
+        Raises:
+            Ended: It was used or has expired, or never was.
+            Throttled: There were too many looks from this address.
+
+        """
+        link_hash = digest(link)
+        self._attempts.begin(browser.source_ip, link_hash)
+        user = await asyncio.to_thread(self._users.link, link_hash, now=self._clock())
+        if user is None and not self._is_first(link_hash):
+            raise Ended(_SPENT)
+        self._attempts.take_back(browser.source_ip, link_hash)
+        return Invitation(user=user)
+
+    async def redeem(self, link: str, chosen: Chosen, browser: Browser) -> User:
+        """Set the password that the link's person chose, and use the link up.
+
+        Raises:
+            Ended: It was used or has expired, or never was.
+            Unacceptable: The name or the password cannot be taken; the link is still good.
+
+        """
+        invitation = await self.invitation(link, browser)
+        if chosen.password != chosen.repeated:
+            raise Unacceptable("The two passwords are not the same.")
+        name = user_name(chosen.name) if invitation.user is None else invitation.user.subject
+        require_acceptable(chosen.password, name)
+        phc = await self._passwords.hashed(chosen.password)
+        if invitation.user is None:
+            return await self._redeem_first(digest(link), name, phc, browser)
+        await self._record(invitation.user, "password_set", browser)
+        return await self._redeem(digest(link), phc)
+
+    async def _redeem_first(self, link_hash: str, name: str, phc: str, browser: Browser) -> User:
+        held = self._first
+        if not self._is_first(link_hash):
+            raise Ended(_SPENT)
+        self._first = None  # before anything waits: for one caller only
+        user = User(
+            id=self._new_id(),
+            issuer=self._issuer,
+            subject=name,
+            name=name,
+            groups=self._first_groups(),
+            created_at=self._clock(),
+            created_by="setup link",
+        )
+        try:
+            await self._record(user, "first_person", browser)
+            await asyncio.to_thread(
+                self._users.add, user, link_hash=link_hash, link_until=self._clock() + LIFETIME_S
+            )
+        except GatewayError:
+            self._first = held
+            raise
+        except ValueError:
+            raise Ended(_SPENT) from None  # somebody else came first, in another process
+        return await self._redeem(link_hash, phc)
+
+    async def _redeem(self, link_hash: str, phc: str) -> User:
+        user = await asyncio.to_thread(self._users.redeem_link, link_hash, phc, now=self._clock())
+        if user is None:
+            raise Ended(_SPENT)
+        return user
+
+    async def _record(self, user: User, code: str, browser: Browser) -> None:
+        await self._journal.write(
+            Event(
+                code=code,
+                kind=RecordKind.ADMIN,
+                method="setup",
+                source_ip=browser.source_ip,
+                user=user,
+                message=f"{user.subject}, by a one-time link",
+            )
+        )
+
+    def _is_first(self, link_hash: str) -> bool:
+        if self._first is None or self._users.all():
+            return False
+        known, until = self._first
+        return known == link_hash and self._clock() < until
+
+    def _url(self, secret: str) -> str:
+        return f"{self._issuer}{PATH}?link={quote(secret)}"

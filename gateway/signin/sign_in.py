@@ -1,0 +1,243 @@
+"""From somebody unknown to a signed-in person, and on to what they came for."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+from urllib.parse import quote
+
+from gateway.domain._value import value
+from gateway.domain.decisions import Verdict
+from gateway.domain.grants import Transaction
+from gateway.domain.identity import User
+from gateway.errors import Refusal, Unsealable
+from gateway.ports import Clock
+from gateway.ports.identity import Sealer, UserStore
+from gateway.signin.browser import Browser, CookieNames
+from gateway.signin.errors import Ended, SignInRefused
+from gateway.signin.journal import Event, Journal
+from gateway.signin.people import PasswordCheck
+from gateway.signin.providers import Federation, Identity, transaction_of
+from gateway.signin.sessions import Sessions
+from gateway.signin.transactions import Purpose, Transactions
+
+PATH = "/sign-in"
+CONSENT_PATH = "/consent"
+DEVICE_PATH = "/device"
+ACCOUNT_PATH = "/account"
+
+After = Callable[[str], str]
+"""From a purpose's detail to the path that goes on with it."""
+
+
+def _connect(detail: str) -> str:
+    """Return the page of the server that `detail` names, with what stands behind its `?`."""
+    server, mark, query = detail.partition("?")
+    return f"/connect/{quote(server, safe='')}{mark}{query}"
+
+
+AFTER: Mapping[str, After] = {
+    "account": lambda _: ACCOUNT_PATH,
+    "connect": lambda server: f"/connect/{quote(server, safe='?=&+%')}",
+    "device": lambda code: f"{DEVICE_PATH}?user_code={quote(code, safe='')}",
+}
+"""What follows a sign-in, by purpose; `authorize` goes on to consent."""
+
+_AUTHORIZE = "authorize"
+
+
+@value
+class Entered:
+    """A sign-in that is done."""
+
+    user: User
+    session: str = field(repr=False)
+    """The new session's cookie."""
+    path: str
+    """Where the browser goes on."""
+
+
+class SignIn:
+    """Who is signed in, and how they come to be."""
+
+    def __init__(
+        self,
+        *,
+        names: CookieNames,
+        sessions: Sessions,
+        transactions: Transactions,
+        passwords: PasswordCheck | None,
+        federation: Federation | None,
+        providers: Mapping[str, str],
+        users: UserStore,
+        sealer: Sealer,
+        journal: Journal,
+        clock: Clock,
+        new_id: Callable[[], str],
+        after: Mapping[str, After] = AFTER,
+    ) -> None:
+        """Name `providers` as people read them, by their names in URLs."""
+        self.names = names
+        self.providers = providers
+        self._sessions = sessions
+        self._transactions = transactions
+        self._passwords = passwords
+        self._federation = federation
+        self._users = users
+        self._sealer = sealer
+        self._journal = journal
+        self._clock = clock
+        self._new_id = new_id
+        self._after = after
+
+    @property
+    def by_password(self) -> bool:
+        """Whether people sign in with a password here."""
+        return self._passwords is not None
+
+    async def user_of(self, cookies: Mapping[str, str]) -> User | None:
+        """Return who is signed in in the browser that sent `cookies`."""
+        browser = Browser.of(self.names, cookies, source_ip="", user_agent="")
+        return await self._sessions.user_of(browser)
+
+    async def begin(self, purpose: Purpose, browser: Browser) -> Transaction:
+        """Begin a sign-in; `path_to` says where the browser goes."""
+        return await self._transactions.begin(browser, purpose)
+
+    def path_to(self, transaction: Transaction) -> str:
+        """Return where a browser goes on with `transaction`."""
+        page = CONSENT_PATH if transaction.user_id else PATH
+        return f"{page}?transaction={transaction.id}"
+
+    async def transaction(self, transaction_id: str, browser: Browser) -> Transaction:
+        """Return the sign-in of `browser` that is under way.
+
+        Raises:
+            Ended: There is none of that id.
+            WrongBrowser: Another browser began it.
+
+        """
+        return await self._transactions.of(transaction_id, browser)
+
+    async def with_password(
+        self, transaction: Transaction, name: str, password: str, browser: Browser
+    ) -> Entered:
+        """Sign a person in by name and password.
+
+        Raises:
+            WrongCredentials: They are nobody's.
+            Throttled: There were too many attempts.
+
+        """
+        if self._passwords is None:
+            raise SignInRefused("Nobody has a password here.")
+        user = await self._passwords.person(name, password, browser)
+        return await self._enter(transaction, user, browser, "password")
+
+    async def to_provider(self, transaction: Transaction, provider: str) -> str:
+        """Return the URL at which the person signs in with `provider`."""
+        federation = self._required(provider)
+        departure = await federation.begin(provider, transaction)
+        sealed = self._sealer.seal(departure.secrets, _row(transaction))
+        await self._transactions.update(replace(transaction, provider=provider, secrets=sealed))
+        return departure.url
+
+    async def from_provider(
+        self, provider: str, query: Mapping[str, str], browser: Browser
+    ) -> Entered:
+        """Sign in whom `provider` vouches for in the answer `query`, which counts once.
+
+        Raises:
+            Ended, WrongBrowser: The answer is to nothing that this browser asked.
+            Refusal: It is not a valid answer, or the person may not sign in.
+
+        """
+        federation = self._required(provider)
+        try:
+            transaction, secrets = await self._returned(provider, query, browser)
+            identity = await federation.finish(provider, transaction, secrets, query)
+            user = await self._known(identity)
+        except Refusal as refusal:
+            await self._refused(refusal, provider, browser)
+            raise
+        return await self._enter(transaction, user, browser, provider)
+
+    async def out(self, browser: Browser) -> None:
+        """Sign the browser out."""
+        user = await self._sessions.user_of(browser)
+        if user is not None:
+            await self._journal.write(
+                Event(code="signed_out", method="sign-out", source_ip=browser.source_ip, user=user)
+            )
+        await self._sessions.end(browser)
+
+    def _required(self, provider: str) -> Federation:
+        if self._federation is None or provider not in self.providers:
+            raise SignInRefused("There is no such identity provider.")
+        return self._federation
+
+    async def _returned(
+        self, provider: str, query: Mapping[str, str], browser: Browser
+    ) -> tuple[Transaction, bytes]:
+        """Return the sign-in that `query` answers, and use its secrets up."""
+        transaction = await self._transactions.of(transaction_of(query.get("state", "")), browser)
+        if transaction.provider != provider or not transaction.secrets:
+            raise Ended
+        try:
+            secrets = self._sealer.open(transaction.secrets, _row(transaction))
+        except Unsealable:
+            raise Ended from None
+        kept = replace(transaction, provider="", secrets="")
+        await self._transactions.update(kept)
+        return kept, secrets
+
+    async def _known(self, identity: Identity) -> User:
+        """Return the person of `identity`, made now if they are new."""
+        user = User(
+            id=self._new_id(),
+            issuer=identity.issuer,
+            subject=identity.subject,
+            name=identity.name,
+            groups=identity.groups,
+            created_at=self._clock(),
+            created_by=identity.issuer,
+        )
+        known = await asyncio.to_thread(self._users.signed_in, user)
+        if known.disabled:
+            raise SignInRefused("You may not sign in here.", detail=f"{known.subject} is disabled")
+        return known
+
+    async def _enter(
+        self, transaction: Transaction, user: User, browser: Browser, how: str
+    ) -> Entered:
+        if transaction.purpose == _AUTHORIZE:
+            await self._transactions.update(replace(transaction, user_id=user.id))
+            path = f"{CONSENT_PATH}?transaction={transaction.id}"
+        else:
+            await self._transactions.finish(transaction)
+            path = self._after[transaction.purpose](transaction.detail)
+        await self._journal.write(
+            Event(
+                code="signed_in",
+                method="sign-in",
+                source_ip=browser.source_ip,
+                user=user,
+                message=f"by {how}",
+            )
+        )
+        session = await self._sessions.open(user, browser)
+        return Entered(user=user, session=session, path=path)
+
+    async def _refused(self, refusal: Refusal, provider: str, browser: Browser) -> None:
+        await self._journal.write(
+            Event(
+                code=refusal.code,
+                method=f"sign-in/{provider}",
+                source_ip=browser.source_ip,
+                verdict=Verdict.DENY,
+                message=refusal.detail or refusal.public,
+            )
+        )
+
+
+def _row(transaction: Transaction) -> str:
+    return f"transactions:{transaction.id}:secrets"

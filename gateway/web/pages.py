@@ -1,0 +1,104 @@
+"""Pages for people: templates that escape everything, and headers that leave a page no power."""
+
+import unicodedata
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import Response
+
+_TEMPLATES = Path(__file__).parent / "templates"
+STYLE_PATH = "/assets/douane.css"
+
+_HEADERS = {
+    # No script, no frame, no form that leads elsewhere, nothing from anywhere but our style sheet.
+    "content-security-policy": (
+        "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none';"
+        " base-uri 'none'"
+    ),
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+}
+
+_LONGEST_SHOWN = 200
+
+
+class Pages:
+    """Every page of ours: the same look, the same headers, whatever its status."""
+
+    def __init__(self) -> None:
+        environment = Environment(
+            loader=FileSystemLoader(_TEMPLATES),
+            autoescape=True,
+            undefined=StrictUndefined,
+            auto_reload=False,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        environment.filters |= {"visible": visible, "when": when}
+        environment.globals["style"] = STYLE_PATH
+        self._templates = {
+            name: environment.get_template(name)
+            for name in environment.list_templates(extensions=["html"])
+        }
+        self._style = (_TEMPLATES / "douane.css").read_bytes()
+
+    def page(
+        self,
+        template: str,
+        status: int = 200,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **context: Any,
+    ) -> Response:
+        """Return the page that `template` makes of `context`, with every header."""
+        return Response(
+            self._templates[template].render(context),
+            status,
+            headers={**(headers or {}), **_HEADERS},
+            media_type="text/html",
+        )
+
+    def message(
+        self,
+        title: str,
+        text: str,
+        status: int = 200,
+        *,
+        link: tuple[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        """Return a page that says one thing, and maybe leads on: `link` is a path and its words."""
+        return self.page("message.html", status, headers=headers, title=title, text=text, link=link)
+
+    def redirect(self, location: str) -> Response:
+        """Return an answer that sends the browser to `location` with a GET."""
+        return Response(status_code=303, headers={**_HEADERS, "location": location})
+
+    def style(self) -> Response:
+        """Return the style sheet: the one thing of ours that may be kept."""
+        headers = {**_HEADERS, "cache-control": "public, max-age=3600"}
+        return Response(self._style, headers=headers, media_type="text/css")
+
+
+def visible(text: str) -> str:
+    """Return `text` with everything spelled out that would not be seen, or would mislead.
+
+    Control and format characters, among them those that turn the direction of writing around.
+    """
+    shown = "".join(
+        f"\N{WHITE SQUARE}{ord(c):04X}" if unicodedata.category(c) in _UNSEEN else c for c in text
+    )
+    return shown if len(shown) <= _LONGEST_SHOWN else shown[:_LONGEST_SHOWN] + "…"
+
+
+_UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
+
+
+def when(seconds: float) -> str:
+    """Return a moment for people: the gateway's time zone is nobody's, so UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%-d %b %Y, %H:%M UTC")

@@ -1,0 +1,129 @@
+"""One request of a person's browser: who it is, what it sends, and a page whatever happens."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import field
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from gateway.domain._value import value
+from gateway.errors import Fault, Refusal
+from gateway.oauth.errors import OAuthError
+from gateway.signin.browser import Browser
+from gateway.signin.errors import NotSignedIn, SignInRefused, Throttled
+from gateway.web.cookies import BrowserCookies
+from gateway.web.forms import BadForm, form_of, query_of
+from gateway.web.pages import STYLE_PATH, Pages
+
+
+@value
+class Visit:
+    """A GET of a page, or a form of ours that came back."""
+
+    request: Request
+    browser: Browser
+    form: Mapping[str, str] = field(repr=False)
+    """The fields of the form; empty for a GET."""
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The parameters behind `?`.
+
+        Raises:
+            BadForm: They cannot be read, or one is repeated.
+
+        """
+        return query_of(self.request)
+
+    def token(self, form: str, *bound: str) -> str:
+        """Return the token of a form that only this person can send from this browser."""
+        return self.browser.token(form, self.browser.session, *bound)
+
+    def require_token(self, form: str, *bound: str) -> None:
+        """Go on only if the form carries it.
+
+        Raises:
+            Forged: It does not.
+
+        """
+        self.browser.require(self.form.get("csrf", ""), form, self.browser.session, *bound)
+
+
+Handler = Callable[[Visit], Awaitable[Response]]
+
+
+class Visits:
+    """Makes routes whose every answer is a page of ours."""
+
+    def __init__(self, pages: Pages, cookies: BrowserCookies, *, origin: str) -> None:
+        """Take forms from pages of `origin` alone: scheme and authority of the public URL."""
+        self.pages = pages
+        self.cookies = cookies
+        self._origin = origin
+
+    def route(self, path: str, *, get: Handler | None = None, post: Handler | None = None) -> Route:
+        """Return the route of one page."""
+        handlers = {"GET": get, "HEAD": get, "POST": post}
+        taken = {method: handler for method, handler in handlers.items() if handler}
+        return Route(path, _Page(self, taken))
+
+    @property
+    def assets(self) -> list[Route]:
+        """The routes of what pages are made of beside themselves."""
+
+        async def style(_: Visit) -> Response:
+            return self.pages.style()
+
+        return [self.route(STYLE_PATH, get=style)]
+
+    async def answer(self, request: Request, handlers: Mapping[str, Handler]) -> Response:
+        """Return the page that answers `request`."""
+        handler = handlers.get(request.method)
+        if handler is None:
+            allow = {"allow": ", ".join(handlers)}
+            return self.pages.message(
+                "Not here", "This page takes no such request.", 405, headers=allow
+            )
+        browser = self.cookies.browser(request)
+        try:
+            if request.method == "POST":
+                form = await form_of(request, self._origin)
+                return await handler(Visit(request=request, browser=browser, form=form))
+            known = self.cookies.known(browser)
+            response = await handler(Visit(request=request, browser=known, form={}))
+            return response if known == browser else self.cookies.bind(response, known)
+        except (Refusal, Fault) as error:
+            return self.refused(error)
+
+    def refused(self, error: Refusal | Fault) -> Response:
+        """Return the page that says why not; it shows nothing of what was sent."""
+        match error:
+            case Throttled():
+                headers = {"retry-after": str(error.wait_s)}
+                return self.pages.message("Too many attempts", error.public, 429, headers=headers)
+            case NotSignedIn():
+                link = ("/sign-in", "Sign in")
+                return self.pages.message("Signed out", error.public, error.status, link=link)
+            case OAuthError():
+                return self.pages.message("This did not work", error.public, error.error.status)
+            case SignInRefused() | BadForm():
+                return self.pages.message("This did not work", error.public, error.status)
+            case Refusal():
+                return self.pages.message("This did not work", error.public, 400)
+            case _:
+                text = "This is not available at the moment. Try again later."
+                return self.pages.message("Not available", text, 503)
+
+
+class _Page:
+    """Starlette gives an object every method; a function would get a bare 405 of its own."""
+
+    def __init__(self, visits: Visits, handlers: Mapping[str, Handler]) -> None:
+        self._visits = visits
+        self._handlers = handlers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._visits.answer(Request(scope, receive), self._handlers)
+        await response(scope, receive, send)

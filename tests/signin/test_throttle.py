@@ -1,0 +1,76 @@
+"""Bounds on guessing, in bounded memory."""
+
+import pytest
+
+from gateway.domain.networks import network_of
+from gateway.signin.errors import Throttled
+from gateway.signin.throttle import Attempts, Throttle
+from tests.oauth.world import Hand
+
+
+def test_a_key_waits_until_its_oldest_attempt_has_left_the_window() -> None:
+    throttle = Throttle(allowed=2, window_s=60)
+    throttle.count("a", 0.0)
+    assert throttle.wait_s("a", 1.0) == 0
+    throttle.count("a", 10.0)
+    assert throttle.wait_s("a", 20.5) == 40
+    assert throttle.wait_s("a", 60.0) == 0
+    assert throttle.wait_s("b", 20.5) == 0
+
+
+def test_taking_counts_only_what_is_allowed() -> None:
+    throttle = Throttle(allowed=1, window_s=60)
+    throttle.take("a", 0.0)
+    with pytest.raises(Throttled) as refused:
+        throttle.take("a", 30.0)
+    assert refused.value.wait_s == 30
+    throttle.take("a", 60.0)
+
+
+def test_memory_is_bounded_and_the_quietest_key_is_forgotten_first() -> None:
+    throttle = Throttle(allowed=1, window_s=60, most_keys=2)
+    for key in ("a", "b", "a", "c"):
+        throttle.count(key, 0.0)
+    assert [throttle.wait_s(key, 0.0) for key in "abc"] == [60, 0, 60]
+
+
+def test_one_address_cannot_guess_at_many_accounts() -> None:
+    attempts = Attempts(Hand(), by_address=3, by_target=100, window_s=60)
+    for number in range(3):
+        attempts.begin("192.0.2.1", f"user{number}")
+    with pytest.raises(Throttled):
+        attempts.begin("192.0.2.1", "user9")
+    attempts.begin("192.0.2.2", "user9")
+
+
+def test_many_addresses_cannot_guess_at_one_account() -> None:
+    attempts = Attempts(Hand(), by_address=100, by_target=3, window_s=60)
+    for number in range(3):
+        attempts.begin(f"192.0.2.{number}", "alice")
+    with pytest.raises(Throttled):
+        attempts.begin("192.0.2.9", "alice")
+    attempts.begin("192.0.2.9", "bob")
+
+
+def test_an_attempt_counts_from_its_beginning_and_a_success_only_takes_itself_back() -> None:
+    attempts = Attempts(Hand(), by_address=2, by_target=2, window_s=60)
+    attempts.begin("192.0.2.1", "mallory")
+    attempts.begin("192.0.2.1", "mallory")
+    attempts.take_back("192.0.2.1", "mallory")
+    attempts.begin("192.0.2.1", "mallory")
+    with pytest.raises(Throttled):
+        attempts.begin("192.0.2.1", "mallory")
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8::ffff:1", "2001:db8::/64"),
+        ("somewhere", "somewhere"),
+    ],
+)
+def test_a_whole_ipv6_network_counts_as_one(address: str, network: str) -> None:
+    assert network_of(address) == network
