@@ -4,21 +4,29 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+from gateway.admin.access import AccessDesk
 from gateway.admin.audit import AuditDesk
 from gateway.admin.clients import ClientDesk
 from gateway.admin.commands import Commands
 from gateway.admin.operations import KeyDesk, RunDesk, ServerDesk
+from gateway.admin.people import People
 from gateway.admin.pins import PinDesk
 from gateway.admin.policy import PolicyDesk
+from gateway.admin.users import UserDesk
+
+_Table = dict[str, Callable[..., Any]]
 
 
 class Admin:
-    """All use cases, one desk a subject."""
+    """All use cases, one desk a subject, and who may come to them."""
 
     def __init__(
         self,
         *,
+        people: People,
         pins: PinDesk,
+        users: UserDesk,
+        access: AccessDesk,
         clients: ClientDesk,
         servers: ServerDesk,
         runs: RunDesk,
@@ -26,37 +34,60 @@ class Admin:
         audit: AuditDesk,
         keys: KeyDesk,
     ) -> None:
-        self._table: dict[str, Callable[..., Any]] = {
+        self.people = people
+        self._reads: _Table = {
+            "whoami": users.whoami,
             "pins.list": pins.list,
             "pins.show": pins.show,
             "pins.diff": pins.diff,
-            "pins.approve": pins.approve,
-            "pins.revoke": pins.revoke,
-            "pins.check": pins.check,
+            "pins.review": pins.review,
             "pins.export": pins.export,
-            "pins.import": pins.import_,
-            "clients.add": clients.add,
+            "users.list": users.list,
+            "sessions.list": access.sessions,
+            "consents.list": access.consents,
+            "grants.list": access.grants,
+            "connections.list": access.connections,
             "clients.list": clients.list,
-            "clients.remove": clients.remove,
+            "clients.show": clients.show,
             "servers.list": servers.list,
             "runs.list": runs.list,
             "runs.show": runs.show,
             "policy.status": policy.status,
             "policy.check": policy.check,
             "policy.test": policy.test,
-            "policy.eval": policy.eval,
             "audit.query": audit.query,
             "audit.explain": audit.explain,
             "audit.show": audit.show,
             "audit.tail": audit.tail,
             "audit.export": audit.export,
             "audit.stats": audit.stats,
+            "keys.list": keys.list,
+        }
+        # What changes something, and what asks about more than single words.
+        self._posts: _Table = {
+            "pins.approve": pins.approve,
+            "pins.revoke": pins.revoke,
+            "pins.check": pins.check,
+            "pins.import": pins.import_,
+            "users.add": users.add,
+            "users.change": users.change,
+            "users.disable": users.disable,
+            "users.enable": users.enable,
+            "users.remove": users.remove,
+            "users.link": users.link,
+            "sessions.end": access.end_sessions,
+            "consents.withdraw": access.withdraw,
+            "grants.revoke": access.revoke,
+            "connections.disconnect": access.disconnect,
+            "clients.add": clients.add,
+            "clients.remove": clients.remove,
+            "policy.eval": policy.eval,
             "audit.verify": audit.verify,
             "audit.hash": audit.hash,
-            "keys.list": keys.list,
+            "keys.rotate": keys.rotate,
         }
 
     @cached_property
     def commands(self) -> Commands:
         """Every use case by its command's name."""
-        return Commands(self._table)
+        return Commands({**self._reads, **self._posts}, reads=self._reads.keys())

@@ -2,7 +2,7 @@
 
 import inspect
 import typing
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -37,12 +37,22 @@ class Command:
         config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
         return cls(act=act, arguments=create_model(name, __config__=config, **fields))
 
+    def begin(self, person: Person, parsed: BaseModel) -> Answer:
+        """Begin the use case as `person`."""
+        return self.act(person, **{name: getattr(parsed, name) for name in parsed.model_fields_set})
+
 
 class Commands:
     """The one table of commands."""
 
-    def __init__(self, table: Mapping[str, _Act]) -> None:
+    def __init__(self, table: Mapping[str, _Act], *, reads: Iterable[str] = ()) -> None:
+        """Take the use cases; `reads` change nothing, and their arguments are single words."""
         self._table = {name: Command.of(name, act) for name, act in table.items()}
+        self._reads = frozenset(reads)
+
+    def reads(self, command: str) -> bool | None:
+        """Whether `command` only reads; `None` if there is no such command."""
+        return command in self._reads if command in self._table else None
 
     def run(self, person: Person, command: str, arguments: bytes) -> Answer:
         """Begin `command` as `person`; `arguments` is a JSON object.
@@ -53,17 +63,42 @@ class Commands:
             BadCommand: There is no such command, or it does not take these arguments.
 
         """
-        found = self._table.get(command)
-        if found is None:
-            raise BadCommand(f"no such command; there are: {', '.join(sorted(self._table))}")
+        found = self._named(command)
         try:
             parsed = found.arguments.model_validate_json(arguments)
         except ValidationError as error:
-            problems = "; ".join(
-                f"{'.'.join(map(str, details['loc']))}: {details['msg']}"
-                for details in error.errors(include_url=False, include_context=False)
-            )
-            raise BadCommand(f"{command}: {problems}") from error
-        return found.act(
-            person, **{name: getattr(parsed, name) for name in parsed.model_fields_set}
-        )
+            raise _bad(command, error) from error
+        return found.begin(person, parsed)
+
+    def run_query(self, person: Person, command: str, pairs: Iterable[tuple[str, str]]) -> Answer:
+        """Begin a command that reads, its arguments being the `pairs` of a URL's query.
+
+        Raises:
+            BadCommand: As `run`; or an argument is given twice.
+
+        """
+        found = self._named(command)
+        arguments: dict[str, str] = {}
+        for name, text in pairs:
+            if name in arguments:
+                raise BadCommand(f"{command}: an argument is given twice")
+            arguments[name] = text
+        try:
+            parsed = found.arguments.model_validate_strings(arguments)
+        except ValidationError as error:
+            raise _bad(command, error) from error
+        return found.begin(person, parsed)
+
+    def _named(self, command: str) -> Command:
+        found = self._table.get(command)
+        if found is None:
+            raise BadCommand(f"no such command; there are: {', '.join(sorted(self._table))}")
+        return found
+
+
+def _bad(command: str, error: ValidationError) -> BadCommand:
+    problems = "; ".join(
+        f"{'.'.join(map(str, details['loc']))}: {details['msg']}"
+        for details in error.errors(include_url=False, include_context=False)
+    )
+    return BadCommand(f"{command}: {problems}")

@@ -25,6 +25,8 @@ class Change:
     """What it was done to, for people: `mail/tool/send_email (modern)`."""
     fields: Mapping[str, Any]
     note: str = ""
+    evidence: tuple[tuple[str, str], ...] = ()
+    """What it rests on: codes and messages of further reasons."""
 
 
 class Journal:
@@ -49,10 +51,28 @@ class Journal:
             await self._write(person, change, verdict="deny", code=error.code)
             raise
 
+    async def refused(self, error: GatewayError, *, endpoint: str, source_ip: str) -> None:
+        """Record that somebody showed a credential that is none.
+
+        Raises:
+            AuditUnavailable: It could not be recorded.
+
+        """
+        fields = {
+            "endpoint": endpoint,
+            "method": "authenticate",
+            "source_ip": source_ip,
+            "verdict": "deny",
+            "code": error.code,
+            "reasons": [{"code": error.code, "message": error.detail or error.public}],
+        }
+        await self._append(RecordKind.AUTH, fields)
+
     async def _write(self, person: Person, change: Change, *, verdict: str, code: str) -> None:
         reasons = [{"code": code, "message": change.subject}]
         if change.note:
             reasons.append({"code": "note", "message": change.note})
+        reasons += [{"code": name, "message": told} for name, told in change.evidence]
         fields = {
             "principal": person.name,
             "roles": sorted(role.value for role in person.roles),
@@ -62,6 +82,9 @@ class Journal:
             "code": code,
             "reasons": reasons,
         }
+        await self._append(change.kind, fields)
+
+    async def _append(self, kind: RecordKind, fields: Mapping[str, Any]) -> None:
         await self._log.append(
-            AuditRecord(kind=change.kind, time=self._clock(), id=self._new_id(), fields=fields)
+            AuditRecord(kind=kind, time=self._clock(), id=self._new_id(), fields=fields)
         )

@@ -3,22 +3,28 @@
 import base64
 import binascii
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from gateway.admin.rows import rfc3339
 from gateway.audit.checkpoint import BadCheckpoint, VerifierKey
 from gateway.domain._value import value
 from gateway.domain.document import canonical
 from gateway.domain.tools import Kind, Pin, PinStatus, Profile, Target, UpstreamId
 from gateway.errors import BadCommand, Denied
+from gateway.pins.catalog import HASH
 
-VERSION = 1
+VERSION = 2
+"""Of the files that are written; those of version 1 say nothing of approvals, and are read, too."""
 _CONTEXT = b"douane pins lock v1\n"
 """Precedes what is signed, so that the key's other signatures cannot pass for one of these."""
-_MEMBERS = {"version", "pins", "signer", "signature"}
-_PIN_MEMBERS = {"server", "kind", "name", "profile", "digest"}
+_SIGNED = {"version", "pins", "signer", "signature"}
+_MEMBERS = {1: _SIGNED, VERSION: _SIGNED | {"hash"}}
+_PIN = {"server", "kind", "name", "profile", "digest"}
+_PIN_MEMBERS = {1: _PIN, VERSION: _PIN | {"approved_by", "approved_at", "expires_at"}}
 
 
 @value
@@ -28,6 +34,9 @@ class LockedPin:
     target: Target
     profile: Profile
     digest: str
+    approved_by: str = ""
+    expires_at: float | None = None
+    """When the approval ends, in seconds since the epoch; `None` for never."""
 
 
 class LockSigner:
@@ -47,12 +56,20 @@ class LockSigner:
                 "name": pin.target.name,
                 "profile": pin.profile.value,
                 "digest": str(pin.approved.digest),
+                "approved_by": pin.approved_by,
+                "approved_at": rfc3339(pin.approved_at),
+                "expires_at": rfc3339(pin.expires_at),
             }
             for pin in pins
             if pin.status is PinStatus.APPROVED and pin.approved is not None
         ]
-        rows.sort(key=lambda row: tuple(row.values()))
-        content: dict[str, Any] = {"version": VERSION, "pins": rows, "signer": self.verifier}
+        rows.sort(key=lambda row: (row["server"], row["kind"], row["name"], row["profile"]))
+        content: dict[str, Any] = {
+            "version": VERSION,
+            "hash": HASH,
+            "pins": rows,
+            "signer": self.verifier,
+        }
         signature = self._key.sign(_CONTEXT + canonical(content))
         return {**content, "signature": base64.b64encode(signature).decode()}
 
@@ -65,7 +82,8 @@ def open_lock(content: Any, trusted: str) -> tuple[LockedPin, ...]:
         BadCommand: It is no lock file, or `trusted` is no key.
 
     """
-    if not isinstance(content, dict) or content.keys() != _MEMBERS:
+    version = content.get("version") if isinstance(content, dict) else None
+    if type(version) is not int or content.keys() != _MEMBERS.get(version):
         raise BadCommand("this is not a lock file of `douane pins export`")
     try:
         verifier = VerifierKey.parse(trusted)
@@ -84,23 +102,35 @@ def open_lock(content: Any, trusted: str) -> tuple[LockedPin, ...]:
         )
     except (InvalidSignature, binascii.Error, TypeError, ValueError) as error:
         raise Denied("the lock file was changed after it was signed; export it again") from error
-    return tuple(_pin(row) for row in _rows(content))
+    if content.get("hash", HASH) != HASH:
+        raise BadCommand(f"the lock file's digests are not of the kind {HASH}; export it again")
+    if not isinstance(content["pins"], list):
+        raise BadCommand("the lock file has no list of pins")
+    return tuple(_pin(row, version) for row in content["pins"])
 
 
-def _rows(content: dict[str, Any]) -> list[Any]:
-    rows = content["pins"]
-    if content["version"] != VERSION or not isinstance(rows, list):
-        raise BadCommand(f"this is not a lock file of version {VERSION}")
-    return rows
-
-
-def _pin(row: Any) -> LockedPin:
-    if not isinstance(row, dict) or row.keys() != _PIN_MEMBERS:
+def _pin(row: Any, version: int) -> LockedPin:
+    if not isinstance(row, dict) or row.keys() != _PIN_MEMBERS[version]:
         raise BadCommand("an entry of the lock file has other members than it should")
-    if not all(isinstance(member, str) for member in row.values()):
+    expires = row.get("expires_at")
+    if not all(isinstance(row[name], str) for name in row if name != "expires_at"):
         raise BadCommand("an entry of the lock file has a member that is not text")
     try:
-        target = Target(server=UpstreamId(row["server"]), kind=Kind(row["kind"]), name=row["name"])
-        return LockedPin(target=target, profile=Profile(row["profile"]), digest=row["digest"])
-    except ValueError as error:
+        return LockedPin(
+            target=Target(
+                server=UpstreamId(row["server"]), kind=Kind(row["kind"]), name=row["name"]
+            ),
+            profile=Profile(row["profile"]),
+            digest=row["digest"],
+            approved_by=row.get("approved_by", ""),
+            expires_at=None if expires is None else _seconds(expires),
+        )
+    except (ValueError, TypeError) as error:
         raise BadCommand(f"an entry of the lock file cannot be used: {error}") from error
+
+
+def _seconds(text: str) -> float:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("a time without its zone")
+    return moment.timestamp()

@@ -1,19 +1,30 @@
 """What people do with pins: look, compare, approve, revoke, check, and carry them in a file."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from gateway.admin.journal import Change, Journal
 from gateway.admin.lock import LockedPin, LockSigner, open_lock
 from gateway.admin.person import EVERY_ROLE, Person, Role
+from gateway.admin.pin_rows import (
+    difference_row,
+    evidence_of,
+    how_bad,
+    is_changed,
+    locked_row,
+    row_of,
+    waits,
+)
 from gateway.admin.rows import Row, Rows, rfc3339
 from gateway.domain._value import value
 from gateway.domain.audit import RecordKind
 from gateway.domain.tools import Kind, Pin, PinStatus, Profile, Target, UpstreamId
-from gateway.errors import BadCommand, NotFound, PinMismatch
-from gateway.pins.diff import classify
-from gateway.ports import PinStore
+from gateway.errors import BadCommand, Forbidden, NotFound, PinMismatch
+from gateway.pins.diff import classify, pin_question
+from gateway.pins.observe import approved_pin
+from gateway.ports import Clock, PinStore, PolicyEngine
 
 
 @value
@@ -27,13 +38,38 @@ class Reviewed:
     """`sha256:...` of what was shown."""
 
 
+@value
+class _Yes:
+    """An approval that may be given: by whom, of what, and what becomes of the pin."""
+
+    pin: Pin
+    given: Mapping[str, Any]
+    """The arguments of `PinStore.approve`."""
+    change: Change
+
+
 class PinDesk:
     """Use cases over a `PinStore`. Results are plain JSON."""
 
-    def __init__(self, pins: PinStore, journal: Journal, signer: LockSigner) -> None:
+    def __init__(
+        self,
+        pins: PinStore,
+        journal: Journal,
+        signer: LockSigner,
+        *,
+        policy: PolicyEngine,
+        expire_s: Callable[[], float | None],
+        clock: Clock,
+    ) -> None:
+        """`expire_s` gives for how many seconds an approval holds at most; `None` for ever."""
         self._pins = pins
         self._journal = journal
         self._signer = signer
+        self._policy = policy
+        self._expire_s = expire_s
+        self._clock = clock
+        self._alone = asyncio.Lock()
+        """Held from counting approvals until another one is stored."""
 
     async def list(
         self, person: Person, *, server: str | None = None, status: PinStatus | None = None
@@ -87,30 +123,48 @@ class PinDesk:
 
         """
         person.need(*EVERY_ROLE)
-        return [_difference(pin) for pin in self._named(server, name, kind, profile)]
+        return [difference_row(pin) for pin in self._named(server, name, kind, profile)]
+
+    async def review(self, person: Person, *, server: str | None = None) -> Rows:
+        """Return what waits for a decision, worst first, each as `diff` returns it."""
+        person.need(*EVERY_ROLE)
+        rows = [difference_row(pin) for pin in self._all(server) if waits(pin)]
+        return sorted(rows, key=how_bad)
 
     async def approve(
-        self, person: Person, *, server: str, reviewed: Sequence[Reviewed], note: str = ""
+        self,
+        person: Person,
+        *,
+        server: str,
+        reviewed: Sequence[Reviewed],
+        note: str = "",
+        expires_s: float | None = None,
     ) -> Rows:
         """Approve exactly the definitions that the person saw, and return their rows.
 
+        Each row says beside the pin's fields how many `people` policy wants. While they are not
+        enough, the approval is `filed` and the pin stays what it is. After `expires_s` seconds,
+        or earlier if the configuration says so, the pin waits again.
+
         Raises:
-            Forbidden: The person is neither approver nor admin.
+            Forbidden: The person is neither approver nor admin, or does not count as another one.
             NotFound: One of them does not exist; nothing was approved.
             PinMismatch: One of them has changed since; nothing was approved, unless it changed in
                 the very moment of approving.
+            PolicyUnavailable: Policy does not say how many people must approve it.
 
         """
         person.need(Role.APPROVER, Role.ADMIN)
         if not reviewed:
             raise BadCommand("there is nothing to approve")
-        found = [self._one(server, item.name, item.kind, item.profile) for item in reviewed]
-        for pin, item in zip(found, reviewed, strict=True):
-            _same(pin, item.digest)
-        return [
-            row_of(await self._approve(person, pin, item.digest, note, "pins.approve"))
-            for pin, item in zip(found, reviewed, strict=True)
-        ]
+        until = self._until(expires_s)
+        async with self._alone:
+            planned = []
+            for item in reviewed:
+                pin = self._one(server, item.name, item.kind, item.profile)
+                _same(pin, item.digest)
+                planned.append(await self._plan(person, pin, note, "pins.approve", until))
+            return [await self._carry_out(person, yes) for yes in planned]
 
     async def revoke(
         self,
@@ -132,7 +186,8 @@ class PinDesk:
         person.need(Role.APPROVER, Role.ADMIN)
         rows = []
         for pin in self._named(server, name, kind, profile):
-            change = _change(pin, "pins.revoke", "revoked", note, digest=_digest_in_force(pin))
+            digest = _digest_in_force(pin)
+            change = _change(pin, "pins.revoke", "revoked", note=note, digest=digest)
             act = partial(self._pins.revoke, pin.target, pin.profile, by=person.name, note=note)
             rows.append(row_of(await self._journal.make(person, change, act)))
         return rows
@@ -149,7 +204,7 @@ class PinDesk:
         drift = [
             {**row_of(pin), "problem": _DRIFTED}
             for pin in self._all(None)
-            if pin.status is PinStatus.DRIFTED or _is_changed(pin)
+            if pin.status is PinStatus.DRIFTED or is_changed(pin)
         ]
         if lock is not None:
             drift += self._against(open_lock(lock, key or self._signer.verifier))
@@ -166,8 +221,10 @@ class PinDesk:
         """Approve what a lock file approved, where an upstream shows exactly that.
 
         The file must be signed by `key`, or else by this gateway. Returns its entries, each with a
-        `result`: `approved`, `unchanged` (it was approved before), `differs`, `unknown` (nobody
-        has shown it) or `revoked` (only a person who names it can undo that).
+        `result`: `approved`, `filed` (more people must approve it), `unchanged` (it was approved
+        before), `differs`, `unknown` (nobody has shown it), `expired` (the approval has run out),
+        `revoked` (only a person who names it can undo that) or `refused` (more people must approve
+        it, and this one does not count as another).
 
         Raises:
             Forbidden: The person is neither approver nor admin.
@@ -178,8 +235,9 @@ class PinDesk:
         trusted = key or self._signer.verifier
         rows = []
         for locked in open_lock(lock, trusted):
-            result = await self._take_over(person, locked, trusted)
-            rows.append({**_locked_row(locked), "result": result})
+            async with self._alone:
+                result = await self._take_over(person, locked, trusted)
+            rows.append({**locked_row(locked), "result": result})
         return rows
 
     async def _take_over(self, person: Person, locked: LockedPin, signer: str) -> str:
@@ -190,23 +248,61 @@ class PinDesk:
             return "revoked"
         if str(pin.observed.digest) != locked.digest:
             return "differs"
-        if pin.status is PinStatus.APPROVED and not _is_changed(pin):
+        if pin.status is PinStatus.APPROVED and not is_changed(pin):
             return "unchanged"
-        note = f"lock file signed by {signer}"
-        await self._approve(person, pin, locked.digest, note, "pins.import")
-        return "approved"
+        if locked.expires_at is not None and locked.expires_at <= self._clock():
+            return "expired"
+        until = min(filter(None, (self._until(None), locked.expires_at)), default=None)
+        by = f"approved by {locked.approved_by}; " if locked.approved_by else ""
+        try:
+            yes = await self._plan(
+                person, pin, f"{by}lock file signed by {signer}", "pins.import", until
+            )
+        except Forbidden:
+            return "refused"
+        return "filed" if (await self._carry_out(person, yes))["filed"] else "approved"
 
-    async def _approve(self, person: Person, pin: Pin, digest: str, note: str, method: str) -> Pin:
-        change = _change(pin, method, "approved", note, digest=digest)
-        act = partial(
-            self._pins.approve,
-            pin.target,
-            pin.profile,
-            expected=digest,
-            by=person.name,
-            note=note,
-        )
-        return await self._journal.make(person, change, act)
+    def _until(self, expires_s: float | None) -> float | None:
+        """Return when an approval of now ends: the earlier of what was asked and what is allowed."""
+        if expires_s is not None and not expires_s > 0:
+            raise BadCommand("an approval expires after more than no seconds")
+        spans = [span for span in (expires_s, self._expire_s()) if span is not None]
+        return self._clock() + min(spans) if spans else None
+
+    async def _plan(
+        self, person: Person, pin: Pin, note: str, method: str, until: float | None
+    ) -> _Yes:
+        """Return the person's approval of what `pin` shows; nothing has been recorded by then.
+
+        Raises:
+            Forbidden: It does not count.
+            PolicyUnavailable: Policy does not say how many are needed.
+
+        """
+        people = await self._policy.pin_approvals(pin_question(pin.approved, pin.observed))
+        given = {
+            "expected": str(pin.observed.digest),
+            "by": person.name,
+            "note": note,
+            "user_id": person.user_id,
+            "people": people,
+            "expires_at": until,
+        }
+        after = approved_pin(pin, at=self._clock(), **given)
+        evidence = evidence_of(classify(pin.approved, pin.observed))
+        if people > 1:
+            evidence += (("people", f"{len(after.filed) or people} of {people}"),)
+        if until is not None:
+            evidence += (("expires", rfc3339(until) or ""),)
+        code = "filed" if after.filed else "approved"
+        digest = str(pin.observed.digest)
+        change = _change(pin, method, code, note=note, digest=digest, evidence=evidence)
+        return _Yes(pin=pin, given=given, change=change)
+
+    async def _carry_out(self, person: Person, yes: _Yes) -> Row:
+        act = partial(self._pins.approve, yes.pin.target, yes.pin.profile, **yes.given)
+        after = await self._journal.make(person, yes.change, act)
+        return {**row_of(after), "people": yes.given["people"]}
 
     def _against(self, locked: Iterable[LockedPin]) -> Rows:
         wanted = {(item.target, item.profile): item for item in locked}
@@ -214,7 +310,7 @@ class PinDesk:
         for place, item in wanted.items():
             pin = self._pins.find(*place)
             if pin is None:
-                problems.append({**_locked_row(item), "problem": "in the lock file, not seen"})
+                problems.append({**locked_row(item), "problem": "in the lock file, not seen"})
             elif _approved_digest(pin) != item.digest:
                 problems.append({**row_of(pin), "problem": "not what the lock file approved"})
         problems += [
@@ -246,51 +342,23 @@ class PinDesk:
 _DRIFTED = "shows another definition than the approved one"
 
 
-def row_of(pin: Pin) -> Row:
-    """Return the documented fields of a pin. `digest` is the approved one, `null` without any."""
-    return {
-        "server": pin.target.server,
-        "kind": pin.target.kind.value,
-        "name": pin.target.name,
-        "profile": pin.profile.value,
-        "status": pin.status.value,
-        "digest": str(pin.approved.digest) if pin.approved else None,
-        "observed_digest": str(pin.observed.digest),
-        "approved_by": pin.approved_by or None,
-        "approved_at": rfc3339(pin.approved_at),
-        "first_seen": rfc3339(pin.first_seen),
-        "note": pin.note,
-    }
+def _same(pin: Pin, digest: str) -> None:
+    if str(pin.observed.digest) != digest:
+        raise PinMismatch(
+            f"{pin.target} has changed since it was looked at; look again, then approve",
+            detail=f"shows {pin.observed.digest}, reviewed was {digest}",
+        )
 
 
-def _locked_row(locked: LockedPin) -> Row:
-    return {
-        "server": locked.target.server,
-        "kind": locked.target.kind.value,
-        "name": locked.target.name,
-        "profile": locked.profile.value,
-        "digest": locked.digest,
-    }
-
-
-def _difference(pin: Pin) -> Row:
-    change = classify(pin.approved, pin.observed)
-    return {
-        **row_of(pin),
-        "changed": pin.approved is None or pin.approved.digest != pin.observed.digest,
-        **change.words,
-        "hints": [
-            {"code": hint.code, "path": hint.path, "excerpt": hint.excerpt}
-            for hint in change.findings
-        ],
-        "differences": [
-            {"path": each.path, "tier": each.tier.value, "old": each.old, "new": each.new}
-            for each in change.differences
-        ],
-    }
-
-
-def _change(pin: Pin, method: str, code: str, note: str, *, digest: str) -> Change:
+def _change(
+    pin: Pin,
+    method: str,
+    code: str,
+    *,
+    note: str,
+    digest: str,
+    evidence: tuple[tuple[str, str], ...] = (),
+) -> Change:
     return Change(
         kind=RecordKind.PIN,
         method=method,
@@ -302,20 +370,8 @@ def _change(pin: Pin, method: str, code: str, note: str, *, digest: str) -> Chan
             "pin_digest": digest,
         },
         note=note,
+        evidence=evidence,
     )
-
-
-def _same(pin: Pin, digest: str) -> None:
-    if str(pin.observed.digest) != digest:
-        raise PinMismatch(
-            f"{pin.target} has changed since it was looked at; look again, then approve",
-            detail=f"shows {pin.observed.digest}, reviewed was {digest}",
-        )
-
-
-def _is_changed(pin: Pin) -> bool:
-    """Whether an approval is in force that is not for what is shown."""
-    return _approved_digest(pin) not in {None, str(pin.observed.digest)}
 
 
 def _approved_digest(pin: Pin) -> str | None:

@@ -11,6 +11,8 @@ from gateway.cli.operations import keys, runs, servers, version
 from gateway.cli.pins import pins
 from gateway.cli.policy import policy
 from gateway.cli.setup import check, config, init, serve
+from gateway.cli.sign_in import login, logout, whoami
+from gateway.cli.users import users
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -34,7 +36,11 @@ for _command in (
     serve,
     check,
     config,
+    login,
+    logout,
+    whoami,
     servers,
+    users,
     clients,
     pins,
     policy,

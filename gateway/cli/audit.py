@@ -12,8 +12,9 @@ import click
 
 from gateway.admin.audit import verification_row
 from gateway.audit.record import FIELDS
-from gateway.cli.connection import NO, WRONG_USE, Failed, connect
+from gateway.cli.connection import connect
 from gateway.cli.context import Place, as_json, place
+from gateway.cli.failure import NO, WRONG_USE, Failed
 from gateway.cli.output import cell, print_fields, print_json, print_rows
 from gateway.errors import ConfigError
 

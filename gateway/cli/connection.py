@@ -9,55 +9,18 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO, Any, Protocol
 
-import click
-
 from gateway.admin.commands import Commands
 from gateway.admin.person import Person
+from gateway.cli.failure import NO, Failed
+from gateway.cli.tokens import current_token
 from gateway.config import Config
-from gateway.errors import BadCommand, ConfigError, DirectoryInUse, GatewayError
+from gateway.errors import BadCommand, DirectoryInUse, GatewayError
 from gateway.web.door import SOCKET_NAME, person_of
-
-NO = 1
-"""Exit status: it worked, and the answer is no."""
-WRONG_USE = 2
-"""Exit status: the command, its arguments or the configuration cannot be used."""
 
 _PATIENCE_S = 15.0
 _PAUSE_S = 0.2
 
 _END = object()
-
-
-class Failed(click.ClickException):
-    """A command that ends with one line on standard error."""
-
-    def __init__(self, message: str, *, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code  # type: ignore[misc]  # click reads the instance's
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        """Print the message."""
-        click.echo(f"douane: {self.message}", file=file, err=file is None)
-
-    @classmethod
-    def of(cls, error: GatewayError) -> "Failed":
-        """Say an error of ours to a person; the problems of a file are a line each."""
-        if isinstance(error, ConfigError):
-            lines = [f"{error.public}:", *error.problems] if error.problems else [error.public]
-            return cls("\n".join(lines), exit_code=WRONG_USE)
-        reasons = [message for _, message in error.reasons]
-        return cls._refused(error.code, error.public, reasons)
-
-    @classmethod
-    def from_answer(cls, answer: dict[str, Any]) -> "Failed":
-        """Say what a running gateway answered."""
-        reasons = [str(reason.get("message", "")) for reason in answer.get("reasons", [])]
-        return cls._refused(str(answer.get("code")), str(answer.get("message")), reasons)
-
-    @classmethod
-    def _refused(cls, code: str, text: str, reasons: list[str]) -> "Failed":
-        exit_code = WRONG_USE if code in {BadCommand.code, ConfigError.code} else NO
-        return cls("; ".join([text, *reasons]), exit_code=exit_code)
 
 
 class Connection(Protocol):
@@ -98,7 +61,8 @@ def _reached(config: Config, stack: ExitStack) -> Connection:
         channel = _dial(config)
         if channel is not None:
             stack.enter_context(channel)
-            return _Remote(channel, stack.enter_context(channel.makefile("rb")))
+            answers = stack.enter_context(channel.makefile("rb"))
+            return _Remote(channel, answers, current_token(config.public_url))
         try:
             return stack.enter_context(_opened(config))
         except DirectoryInUse as error:
@@ -129,9 +93,11 @@ def _dial(config: Config) -> socket.socket | None:
 
 
 class _Remote:
-    def __init__(self, channel: socket.socket, answers: IO[bytes]) -> None:
+    def __init__(self, channel: socket.socket, answers: IO[bytes], token: str | None) -> None:
         self._channel = channel
         self._lines = answers
+        # Whoever has signed in is that person, also where their system's user would be somebody.
+        self._identity = {} if token is None else {"token": token}
 
     def call(self, command: str, **arguments: Any) -> Any:
         return next(self._answers(command, arguments))["result"]
@@ -143,7 +109,7 @@ class _Remote:
             yield answer["result"]
 
     def _answers(self, command: str, arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        request = json.dumps({"command": command, "arguments": arguments})
+        request = json.dumps({"command": command, "arguments": arguments, **self._identity})
         try:
             self._channel.sendall(request.encode() + b"\n")
             while line := self._lines.readline():
@@ -169,7 +135,8 @@ def _opened(config: Config) -> Iterator["_Local"]:
         except GatewayError as error:
             raise Failed.of(error) from error
         try:
-            person = person_of(os.getuid(), config.data_dir)
+            # No token here: a sign-in is one at a running gateway.
+            person = person_of(os.getuid(), config.data_dir, admin.people)
             yield _Local(runner, admin.commands, person)
         finally:
             runner.run(opening.__aexit__(None, None, None))

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from gateway.cli.connection import WRONG_USE, Failed
+from gateway.cli.failure import WRONG_USE, Failed
 from gateway.config import Config, load
 from gateway.errors import ConfigError
 

@@ -1,4 +1,4 @@
-"""`douane servers`, `runs`, `keys` and `version`: what there is, to look at."""
+"""`douane servers`, `runs`, `keys` and `version`: what there is."""
 
 import platform
 import sqlite3
@@ -6,6 +6,7 @@ from importlib.metadata import version as installed_version
 
 import click
 
+from gateway.admin.operations import KeyUse
 from gateway.cli.connection import connect
 from gateway.cli.context import Place, as_json, place
 from gateway.cli.output import print_fields, print_rows
@@ -55,7 +56,7 @@ def show_run(place: Place, /, *, run: str, as_json: bool) -> None:
 
 @click.group()
 def keys() -> None:
-    """Look at the gateway's own keys."""
+    """Look at the gateway's own keys, and replace them."""
 
 
 @keys.command("list")
@@ -65,7 +66,22 @@ def list_keys(place: Place, /, *, as_json: bool) -> None:
     """List the public halves, by what they are for."""
     with connect(place.config) as gateway:
         rows = gateway.call("keys.list")
-    print_rows(rows, ("use", "id", "public"), as_json=as_json)
+    print_rows(rows, ("use", "id", "state", "public"), as_json=as_json)
+
+
+@keys.command("rotate")
+@click.option("--data", is_flag=True, help="The key that secrets are sealed with, instead.")
+@click.option("--kek", is_flag=True, help="The key that wraps those, instead.")
+@as_json
+@place
+def rotate(place: Place, /, *, data: bool, kek: bool, as_json: bool) -> None:
+    """Replace the key that signs access tokens. Nobody is signed out by it."""
+    if data and kek:
+        raise click.UsageError("one key at a time: --data or --kek")
+    use = KeyUse.DATA if data else KeyUse.KEK if kek else KeyUse.SIGNING
+    with connect(place.config) as gateway:
+        row = gateway.call("keys.rotate", use=use.value)
+    print_fields(row, as_json=as_json)
 
 
 @click.command()

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from gateway.cli.connection import NO, WRONG_USE, Connection, Failed, connect
+from gateway.cli.connection import Connection, connect
 from gateway.cli.context import Place, as_json, place, read_json
+from gateway.cli.failure import NO, WRONG_USE, Failed
 from gateway.cli.output import cell, print_fields, print_json, print_rows
 from gateway.domain.tools import Kind, PinStatus, Profile
 

@@ -8,8 +8,9 @@ import click
 
 from gateway.admin.policy import PolicyFiles, check_files, test_files
 from gateway.admin.rows import Row
-from gateway.cli.connection import NO, WRONG_USE, Failed, connect
+from gateway.cli.connection import connect
 from gateway.cli.context import Place, as_json, place, read_json
+from gateway.cli.failure import NO, WRONG_USE, Failed
 from gateway.cli.output import cell, print_fields, print_json
 from gateway.config import Config
 from gateway.errors import ConfigError

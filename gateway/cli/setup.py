@@ -15,8 +15,8 @@ import click
 import gateway
 from gateway.admin.policy import check_files, test_files
 from gateway.admin.rows import Row
-from gateway.cli.connection import NO, WRONG_USE, Failed
 from gateway.cli.context import Place, as_json, place
+from gateway.cli.failure import NO, WRONG_USE, Failed
 from gateway.cli.output import cell, print_json
 from gateway.cli.policy import of_files
 from gateway.config import TEMPLATE, Config, load, schema, warnings
@@ -129,14 +129,7 @@ def _of_policy(config: Config) -> Iterator[Row]:
 
 
 def _of_files(config: Config) -> Iterator[Row]:
-    secret_files = [
-        Path(ref.name)
-        for ref in (server.credential.value for server in config.servers.values())
-        if ref is not None and ref.kind == "file"
-    ]
-    if config.policy.opa is not None and config.policy.opa.token is not None:
-        token = config.policy.opa.token
-        secret_files += [Path(token.name)] if token.kind == "file" else []
+    secret_files = [Path(ref.name) for ref in config.references if ref.kind == "file"]
     if config.tls is not None:
         secret_files.append(config.tls.key)
         if not config.tls.certificate.is_file():

@@ -1,15 +1,28 @@
 """The section `auth`: who signs people in, who may register, how long what they get is good."""
 
+import re
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from gateway.config.section import Section, Word, Words, written
-from gateway.config.values import Duration, Endpoint, SecretReference
+from gateway.config.values import (
+    Duration,
+    Issuer,
+    PrivateRedirect,
+    SecretRef,
+    SecretReference,
+    TrustedEndpoint,
+)
 
 T = TypeVar("T")
 
 Algorithm = Literal["RS256", "PS256", "ES256", "EdDSA"]
+
+_LONGEST_GRACE_S = 300
+_SHORTEST_KEY_LIFE_S = 2 * 3600
+_KEK = re.compile(r"[A-Za-z0-9_-]{43}=?", re.ASCII)
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}", re.ASCII)
 
 
 class Registration(Section):
@@ -21,7 +34,7 @@ class Registration(Section):
     token: SecretReference | None = None
     documents: bool = True
     """Whether a client may name itself by the https URL of its metadata document."""
-    redirect_uris: Words = (
+    redirect_uris: tuple[PrivateRedirect, ...] = (
         "cursor://anysphere.cursor-mcp/oauth/callback",
         "vscode://vscode.github-authentication/did-authenticate",
         "vscode-insiders://vscode.github-authentication/did-authenticate",
@@ -34,19 +47,12 @@ class Registration(Section):
     @field_validator("token")
     @classmethod
     def _of_its_mode(cls, token: T, info: ValidationInfo) -> T:
-        if (info.data.get("mode") == "token") is (token is None):
-            raise ValueError("is for `mode: token`, and needed there")
+        wanted = info.data.get("mode") == "token"
+        if wanted and token is None:
+            raise ValueError("`mode: token` needs it; write `env:NAME` or `file:PATH`")
+        if not wanted and token is not None:
+            raise ValueError("is for `mode: token` only; remove it or change the mode")
         return token
-
-
-def _issuer(url: str) -> str:
-    if "?" in url:
-        raise ValueError("an issuer has no query (RFC 8414 section 2)")
-    return url
-
-
-Issuer = Annotated[Endpoint, AfterValidator(_issuer)]
-"""Compared byte for byte with what its documents and tokens say."""
 
 
 class Provider(Section):
@@ -65,6 +71,13 @@ class Provider(Section):
     """Groups of ours for whoever can sign in there."""
     name_claim: Word = "name"
     """Shown to people; never used to tell them apart."""
+
+    @field_validator("scopes")
+    @classmethod
+    def _asks_who(cls, scopes: tuple[str, ...]) -> tuple[str, ...]:
+        if "openid" not in scopes:
+            raise ValueError("without `openid` a provider says nothing about people; add it")
+        return scopes
 
 
 class External(Section):
@@ -86,12 +99,19 @@ class Enterprise(Section):
     """An identity provider whose assertions (ID-JAG) clients may trade for a token."""
 
     issuer: Issuer
-    jwks_url: Endpoint | None = None
+    jwks_url: TrustedEndpoint | None = None
     """Without it, what the issuer's metadata names."""
     algorithm: Algorithm = "RS256"
 
 
-_Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")]
+def _name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError("a provider's name is 1 to 32 of a-z, 0-9, `-`, and begins with no `-`")
+    return text
+
+
+_Name = Annotated[str, AfterValidator(_name)]
+"""Part of a path: `/sign-in/{provider}`."""
 
 
 class Auth(Section):
@@ -114,19 +134,68 @@ class Auth(Section):
     enterprise: dict[_Name, Enterprise] = written({})
     key_encryption_key: SecretReference | None = None
     """32 octets in base64url that wrap every key at rest; by default `kek.key` in `data_dir`."""
+    former_key_encryption_key: SecretReference | None = None
+    """The one before, while `key_encryption_key` takes over from it; remove it after the start."""
     key_lifetime: Duration = written("90d")
     """How long a signing key signs, before the next one takes its place."""
 
+    @field_validator("refresh_grace")
+    @classmethod
+    def _a_moment(cls, grace_s: float) -> float:
+        # Within it a stolen token works beside the one that its owner holds.
+        if grace_s > _LONGEST_GRACE_S:
+            raise ValueError("write at most `5m`; meanwhile a stolen refresh token goes unnoticed")
+        return grace_s
+
     @field_validator("providers")
     @classmethod
-    def _for_federation(cls, providers: dict[str, T], info: ValidationInfo) -> dict[str, T]:
-        if (info.data.get("mode") == "federated") is not bool(providers):
-            raise ValueError("is for `mode: federated`, and at least one is needed there")
+    def _for_federation(
+        cls, providers: dict[str, Provider], info: ValidationInfo
+    ) -> dict[str, Provider]:
+        wanted = info.data.get("mode") == "federated"
+        if wanted and not providers:
+            raise ValueError(
+                "`mode: federated` needs at least one; write `NAME: {issuer: ..., client_id: ...}`"
+            )
+        if not wanted and providers:
+            raise ValueError("is for `mode: federated` only; remove it or change the mode")
+        issuers = [provider.issuer for provider in providers.values()]
+        if len(set(issuers)) < len(issuers):
+            raise ValueError("two of them have the same `issuer`; keep one of them")
         return providers
 
     @field_validator("external")
     @classmethod
     def _for_external(cls, external: T, info: ValidationInfo) -> T:
-        if (info.data.get("mode") == "external") is (external is None):
-            raise ValueError("is for `mode: external`, and needed there")
+        wanted = info.data.get("mode") == "external"
+        if wanted and external is None:
+            raise ValueError("`mode: external` needs it; write `external: {issuer: ...}`")
+        if not wanted and external is not None:
+            raise ValueError("is for `mode: external` only; remove it or change the mode")
         return external
+
+    @field_validator("key_encryption_key", "former_key_encryption_key")
+    @classmethod
+    def _a_key(cls, ref: SecretRef | None, info: ValidationInfo) -> SecretRef | None:
+        environ = (info.context or {}).get("environ")
+        if ref is None or environ is None:
+            return ref
+        if not _KEK.fullmatch(ref.resolve(environ).reveal()):
+            raise ValueError(f"`{ref}` must be 32 octets in base64url; make a new one")
+        return ref
+
+    @field_validator("key_lifetime")
+    @classmethod
+    def _long_enough(cls, lifetime_s: float) -> float:
+        if lifetime_s < _SHORTEST_KEY_LIFE_S:
+            raise ValueError("write at least `2h`; a key is published an hour before it signs")
+        return lifetime_s
+
+    @property
+    def issuers(self) -> frozenset[str]:
+        """Everybody else whose word about people is taken."""
+        providers = {provider.issuer for provider in self.providers.values()}
+        enterprise = {provider.issuer for provider in self.enterprise.values()}
+        return frozenset(
+            providers | enterprise | ({self.external.issuer} if self.external else set())
+        )

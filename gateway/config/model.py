@@ -1,5 +1,6 @@
 """The keys of `douane.yaml`, their types and their safe defaults."""
 
+import ipaddress
 import re
 from typing import Annotated, Literal, TypeVar
 
@@ -16,6 +17,7 @@ from gateway.config.values import (
     Address,
     Duration,
     Endpoint,
+    Issuer,
     ListenAddress,
     LocalPath,
     Network,
@@ -23,6 +25,7 @@ from gateway.config.values import (
     PolicyPath,
     PublicOrigin,
     SecretReference,
+    TrustedEndpoint,
     planned,
 )
 from gateway.domain.labels import (
@@ -39,6 +42,8 @@ from gateway.upstream.headers import is_ours
 
 T = TypeVar("T")
 
+_WIDEST_NETWORK = {4: 8, 6: 7}
+"""The shortest prefixes of what is private: `10.0.0.0/8` and `fc00::/7`."""
 _SERVER_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
 
 
@@ -148,8 +153,15 @@ class Audit(Section):
 
 class Pins(Section):
     recheck: Duration = written("15m")
+    fresh: Duration = written("5m")
+    """How old a server's list may be when a call relies on it; a shorter `ttlMs` of its own counts."""
+    expire: Duration | None = None
+    """For how long an approval holds; `None`: until a person ends it."""
     exclude_meta: Words = ()
     """Members of `_meta` that upstreams change freely, left out of the digest."""
+    results: Literal["label", "refuse"] = "label"
+    """What becomes of a result that is not what its tool's approved definition promises: `label`
+    calls it untrusted, `refuse` withholds it."""
 
 
 class Limits(Section):
@@ -216,9 +228,11 @@ class Credential(Section):
     client_id: Word | None = None
     """Our registration there; without it we register ourselves."""
     client_secret: SecretReference | None = None
+    issuer: Issuer | None = None
+    """The one authorization server to accept; without it, the first that the upstream names."""
     resource: bool = True
     """Whether its authorization server takes the `resource` parameter (RFC 8707)."""
-    token_url: Endpoint | None = None
+    token_url: TrustedEndpoint | None = None
     """Where `exchange` trades a person's identity for a token (RFC 8693)."""
     audience: Word | None = None
     """The `audience` that `exchange` asks for."""
@@ -245,19 +259,50 @@ class Credential(Section):
     @field_validator("scopes", "client_id", "client_secret")
     @classmethod
     def _of_an_authorization_server(cls, given: T, info: ValidationInfo) -> T:
-        if given and info.data.get("kind") not in {"oauth", "exchange"}:
+        kind = info.data.get("kind")
+        if given and kind not in {"oauth", "exchange"}:
             raise ValueError("is for `kind: oauth` and `exchange`; remove it or change the kind")
+        if kind == "exchange" and given is None:
+            raise ValueError("`kind: exchange` needs it; register the gateway at `token_url`")
+        alone = kind == "oauth" and info.data.get("client_id", "") is None
+        if info.field_name == "client_secret" and given and alone:
+            raise ValueError("goes with `client_id`; add it, or remove this")
         return given
+
+    @field_validator("issuer")
+    @classmethod
+    def _that_knows_us(cls, issuer: str | None, info: ValidationInfo) -> str | None:
+        oauth = info.data.get("kind") == "oauth"
+        if oauth and issuer is None and info.data.get("client_id") is not None:
+            # The upstream would choose who is shown the secret.
+            raise ValueError("goes with `client_id`; write the issuer that registered it")
+        if not oauth and issuer is not None:
+            raise ValueError("is for `kind: oauth` only; remove it or change the kind")
+        return issuer
+
+    @field_validator("resource")
+    @classmethod
+    def _where_tokens_are_asked_for(cls, resource: bool, info: ValidationInfo) -> bool:
+        if not resource and info.data.get("kind") not in {"oauth", "exchange"}:
+            raise ValueError("is for `kind: oauth` and `exchange`; remove it or change the kind")
+        return resource
 
     @field_validator("token_url")
     @classmethod
     def _where_to_exchange(cls, url: str | None, info: ValidationInfo) -> str | None:
         exchanges = info.data.get("kind") == "exchange"
-        if exchanges and (url is None or not info.data.get("client_id")):
-            raise ValueError("`kind: exchange` needs `token_url`, `client_id` and `client_secret`")
+        if exchanges and url is None:
+            raise ValueError("`kind: exchange` needs it; write the URL of the token endpoint")
         if not exchanges and url is not None:
             raise ValueError("is for `kind: exchange` only; remove it or change the kind")
         return url
+
+    @field_validator("audience")
+    @classmethod
+    def _of_an_exchange(cls, audience: str | None, info: ValidationInfo) -> str | None:
+        if audience is not None and info.data.get("kind") != "exchange":
+            raise ValueError("is for `kind: exchange` only; remove it or change the kind")
+        return audience
 
 
 class Server(Section):
@@ -282,6 +327,14 @@ class Egress(Section):
     """Addresses that are not public and may be reached all the same."""
     ca: LocalPath | None = None
     """PEM file of a further authority for https."""
+
+    @field_validator("allow")
+    @classmethod
+    def _some(cls, networks: tuple[str, ...]) -> tuple[str, ...]:
+        for network in map(ipaddress.ip_network, networks):
+            if network.prefixlen < _WIDEST_NETWORK[network.version]:
+                raise ValueError(f"`{network}` is nearly everything; name the networks you need")
+        return networks
 
 
 class Tls(Section):
@@ -329,3 +382,11 @@ class Config(Section):
         if address == info.data.get("listen"):
             raise ValueError("must not be the address of `listen`; choose another port")
         return address
+
+    @field_validator("auth")
+    @classmethod
+    def _nobody_elses_word_for_ours(cls, auth: Auth, info: ValidationInfo) -> Auth:
+        # People are told apart by issuer and subject, and ours have `public_url` for an issuer.
+        if info.data.get("public_url") in auth.issuers:
+            raise ValueError("an `issuer` in it is `public_url`; name the other server instead")
+        return auth

@@ -13,6 +13,19 @@ admin_listen: 127.0.0.1:8081
 # The database and the keys. Relative paths start at this file's folder.
 data_dir: ./var
 
+# Who signs people in. `embedded`: they have a password here, and the first one
+# gets a link with `douane users add NAME --group admins`.
+auth:
+  mode: embedded
+#  mode: federated
+#  providers:
+#    company:
+#      issuer: https://login.example.com
+#      client_id: douane
+#      client_secret: "env:LOGIN_SECRET"
+#      groups: {"Gateway Admins": [admins]}
+#      everybody: [users]
+
 policy:
   path: ./policies
 
@@ -27,6 +40,7 @@ servers: {}
 #  mail:
 #    url: https://mail.example.com/mcp
 #    credential: {kind: header, name: Authorization, value: "env:MAIL_AUTHORIZATION"}
+#    # or, each person with an account of their own there: {kind: oauth}
 #    tools:
 #      send_email:
 #        effect: egress

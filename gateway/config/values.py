@@ -114,17 +114,54 @@ def _origin(text: Any) -> str:
 
 def _public_origin(text: Any) -> str:
     origin = _origin(text)
-    parts = urlsplit(origin)
-    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-        # Tokens cross this URL (RFC 9700 section 2.6).
-        raise ValueError("must be https; http is for loopback hosts only")
+    _require_tls(urlsplit(origin))
     return origin
+
+
+def _require_tls(parts: SplitResult) -> None:
+    # Tokens, secrets or keys cross this URL (RFC 9700 section 2.6).
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        raise ValueError("must be https; http is for loopback hosts only")
 
 
 def _endpoint(text: Any) -> str:
     parts = _split(text)
     if parts.fragment:
         raise ValueError("a server's URL has no fragment; remove `#` and what follows")
+    return str(text)
+
+
+def _trusted_endpoint(text: Any) -> str:
+    endpoint = _endpoint(text)
+    _require_tls(urlsplit(endpoint))
+    return endpoint
+
+
+def _issuer(text: Any) -> str:
+    parts = _split(text)
+    if "?" in text or "#" in text:
+        raise ValueError("an issuer has no query and no fragment; write it as its metadata does")
+    _require_tls(parts)
+    return str(text)
+
+
+_PRIVATE_URI = re.compile(
+    r"([a-z][a-z0-9+.-]*):(?://[a-z0-9.-]+(?::[0-9]+)?(?:/[!-~]*)?|/(?!/)[!-~]*)", re.ASCII
+)
+_ACTIVE_SCHEMES = frozenset(
+    {"http", "https", "javascript", "data", "vbscript", "file", "blob", "about", "ftp", "ws", "wss"}
+)
+
+
+def _private_redirect(text: Any) -> str:
+    wrong = "write a whole URI with a private scheme, such as `cursor://host/path`"
+    found = _PRIVATE_URI.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise ValueError(wrong)
+    if found[1] in _ACTIVE_SCHEMES:
+        raise ValueError(f"`{found[1]}` is no private scheme; {wrong}")
+    if re.search(r"[*#\\\"'<>]|/\.\.?(/|$)", text):
+        raise ValueError("is compared as it stands; write it without `*`, `#`, quotes or `..`")
     return str(text)
 
 
@@ -140,6 +177,12 @@ Origin = Annotated[str, PlainValidator(_origin), _url]
 """Scheme, host and port (RFC 6454 section 6.2), without a trailing slash."""
 PublicOrigin = Annotated[str, PlainValidator(_public_origin), _url]
 Endpoint = Annotated[str, PlainValidator(_endpoint), _url]
+TrustedEndpoint = Annotated[str, PlainValidator(_trusted_endpoint), _url]
+"""An endpoint that secrets are sent to or keys are taken from (RFC 6749 section 3.2)."""
+Issuer = Annotated[str, PlainValidator(_issuer), _url]
+"""Compared byte for byte with what its documents and tokens say (RFC 8414 section 2)."""
+PrivateRedirect = Annotated[str, PlainValidator(_private_redirect), _url]
+"""A redirect URI that an application registered with its operating system (RFC 8252 section 7.1)."""
 Network = Annotated[str, PlainValidator(_network), WithJsonSchema({"type": "string"})]
 
 

@@ -1,4 +1,4 @@
-"""The admin listener: health, readiness and metrics. It holds no rule."""
+"""The admin listener: health, readiness, metrics and the admin API. It holds no rule."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from gateway.web.api import ApiEndpoint
 from gateway.web.guard import Guard
 from gateway.web.metrics import Metrics
 
@@ -15,7 +16,7 @@ Checks = Callable[[], Awaitable[Mapping[str, str]]]
 """Returns what is wrong, by name of the check; nothing wrong is ready."""
 
 
-def admin_app(*, metrics: Metrics, checks: Checks, guard: Guard) -> Starlette:
+def admin_app(*, metrics: Metrics, checks: Checks, guard: Guard, api: ApiEndpoint) -> Starlette:
     """Return the application of the admin listener."""
 
     async def healthz(_: Request) -> Response:
@@ -44,7 +45,8 @@ def admin_app(*, metrics: Metrics, checks: Checks, guard: Guard) -> Starlette:
         return endpoint
 
     routes = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics_page}
-    return Starlette(routes=[Route(path, guarded(handler)) for path, handler in routes.items()])
+    pages = [Route(path, guarded(handler)) for path, handler in routes.items()]
+    return Starlette(routes=[*pages, api.route])
 
 
 def _json(content: Mapping[str, object], status: int) -> Response:

@@ -1,6 +1,7 @@
 """The door for people on this machine: a unix socket on which the operating system says who asks.
 
-A request is one line of JSON, `{"command", "arguments"}`; the answer is one line, `{"ok": true,
+A request is one line of JSON, `{"command", "arguments"}`, and perhaps a `token` of `douane login`,
+which then says who asks instead; the answer is one line, `{"ok": true,
 "result"}` or `{"ok": false, "code", "message", "reasons"}`. A command that streams answers with any
 number of lines that also hold `"more": true` before the last.
 """
@@ -13,13 +14,16 @@ import stat
 import struct
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from gateway.admin.commands import Commands
-from gateway.admin.person import EVERY_ROLE, Person
+from gateway.admin.people import People
+from gateway.admin.person import Person
+from gateway.domain._value import value
 from gateway.errors import BadCommand, ConfigError, GatewayError
 
 SOCKET_NAME = "douane.sock"
@@ -30,24 +34,22 @@ _LONGEST_PATH_BYTES = 100
 _ROOT = 0
 
 
-def person_of(uid: int | None, data_dir: Path) -> Person:
-    """Return who the operating system's user `uid` is here.
+def person_of(uid: int | None, data_dir: Path, people: People) -> Person:
+    """Return who the operating system's user `uid` is here; see `People.by_os_user`.
 
-    Whoever owns `data_dir`, and root, could read and write everything in it anyway: they have
-    every role. Everybody else, and a peer whose user is not known, has none.
+    A peer whose user is not known is nobody.
     """
     if uid is None:
-        return Person(name="os:unknown", roles=frozenset())
+        return people.by_os_user(None, owns_data=False)
     try:
         name = pwd.getpwuid(uid).pw_name
     except KeyError:
         name = str(uid)
-    is_owner = uid in {_ROOT, data_dir.stat().st_uid}
-    return Person(name=f"os:{name}", roles=EVERY_ROLE if is_owner else frozenset())
+    return people.by_os_user(name, owns_data=uid in {_ROOT, data_dir.stat().st_uid})
 
 
 @asynccontextmanager
-async def admin_door(data_dir: Path, commands: Commands) -> AsyncIterator[Path]:
+async def admin_door(data_dir: Path, commands: Commands, people: People) -> AsyncIterator[Path]:
     """Serve `commands` on the socket in `data_dir` while the context is open; gives its path.
 
     The caller holds the lock of `data_dir`, so a socket that is there already is a dead one's.
@@ -57,7 +59,7 @@ async def admin_door(data_dir: Path, commands: Commands) -> AsyncIterator[Path]:
 
     """
     path = data_dir / SOCKET_NAME
-    door = _Door(data_dir, commands)
+    door = _Door(data_dir, commands, people)
     server = await asyncio.start_unix_server(
         door.visit, sock=_listening(path), limit=LARGEST_REQUEST_BYTES
     )
@@ -93,9 +95,10 @@ def _listening(path: Path) -> socket.socket:
 
 
 class _Door:
-    def __init__(self, data_dir: Path, commands: Commands) -> None:
+    def __init__(self, data_dir: Path, commands: Commands, people: People) -> None:
         self._data_dir = data_dir
         self._commands = commands
+        self._people = people
         self._visits: set[asyncio.Task[None]] = set()
 
     async def visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -119,7 +122,7 @@ class _Door:
         await asyncio.gather(*visits, return_exceptions=True)
 
     async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        person = person_of(_peer_uid(writer), self._data_dir)
+        uid = _peer_uid(writer)
         while True:
             try:
                 line = await reader.readuntil(b"\n")
@@ -127,19 +130,24 @@ class _Door:
                 await _send(writer, _refusal(BadCommand("the request is too large")))
                 return
             try:
-                await self._answer(person, line, reader, writer)
+                await self._answer(uid, line, reader, writer)
             except GatewayError as error:
                 await _send(writer, _refusal(error))
 
     async def _answer(
         self,
-        person: Person,
+        uid: int | None,
         line: bytes,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        command, arguments = _request(line)
-        answer = self._commands.run(person, command, arguments)
+        request = _request(line)
+        # Asked anew for each request: a person's roles may have changed meanwhile.
+        if request.token is None:
+            person = person_of(uid, self._data_dir, self._people)
+        else:
+            person = await self._people.by_token(request.token)
+        answer = self._commands.run(person, request.command, request.arguments)
         if not isinstance(answer, AsyncGenerator):
             await _send(writer, {"ok": True, "result": await answer})
             return
@@ -178,18 +186,30 @@ async def _settle(task: "asyncio.Future[Any]") -> None:
 _END = object()
 
 
-def _request(line: bytes) -> tuple[str, bytes]:
+@value
+class _Request:
+    command: str
+    arguments: bytes
+    """A JSON object."""
+    token: str | None = field(repr=False)
+
+
+def _request(line: bytes) -> _Request:
     wrong = BadCommand('a request is one line: {"command": "...", "arguments": {...}}')
     try:
         request = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise wrong from error
-    if not isinstance(request, dict) or not request.keys() <= {"command", "arguments"}:
+    if not isinstance(request, dict) or not request.keys() <= {"command", "arguments", "token"}:
         raise wrong
     command, arguments = request.get("command"), request.get("arguments", {})
+    token = request.get("token")
     if not isinstance(command, str) or not isinstance(arguments, dict):
         raise wrong
-    return command, orjson.dumps(arguments)
+    # A token that is no text is not the same as none: that would be somebody else.
+    if "token" in request and not isinstance(token, str):
+        raise wrong
+    return _Request(command=command, arguments=orjson.dumps(arguments), token=token)
 
 
 async def _send(writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:

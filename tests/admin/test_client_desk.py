@@ -4,9 +4,19 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.grants import Grant
+from gateway.domain.identity import AuthMethod, Client, ClientKind
 from gateway.errors import AuditUnavailable, BadCommand, Forbidden, NotFound
 from gateway.oauth.clients import secret_hash
-from tests.admin.world import ADMIN, APPROVER, AUDITOR, NOW_TEXT, STRANGER, USER, World
+from tests.admin.world import ADMIN, APPROVER, AUDITOR, NOW, NOW_TEXT, STRANGER, USER, World
+
+JWK = {
+    "kty": "EC",
+    "crv": "P-256",
+    "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
+    "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0",
+    "kid": "k1",
+}
 
 
 async def add(world: World, **changes: Any) -> dict[str, Any]:
@@ -27,7 +37,10 @@ async def test_a_new_client_gets_a_secret_that_is_stored_as_a_hash_only() -> Non
     assert row == {
         "client_id": stored.id,
         "name": "agent",
+        "kind": "registered",
+        "auth_methods": ["client_secret_basic", "client_secret_post"],
         "grants": ["client_credentials"],
+        "redirect_uris": [],
         "resources": ["/mcp/mail"],
         "scopes": ["tools:call", "tools:list"],
         "groups": ["users"],
@@ -48,7 +61,7 @@ async def test_a_new_client_gets_a_secret_that_is_stored_as_a_hash_only() -> Non
             "reasons": [
                 {
                     "code": "added",
-                    "message": "client agent: resources /mcp/mail; scopes tools:call, tools:list"
+                    "message": "client agent: grants client_credentials; resources /mcp/mail; scopes tools:call, tools:list"
                     "; groups users; trusted host",
                 }
             ],
@@ -95,6 +108,17 @@ async def test_a_name_that_is_taken_in_the_same_moment_is_recorded_as_refused() 
         {"scopes": ["everything"]},
         {"grants": ["authorization_code"]},
         {"grants": []},
+        {"grants": ["password"]},
+        {"grants": ["urn:ietf:params:oauth:grant-type:device_code"]},
+        {"grants": ["refresh_token"]},
+        {"redirect_uris": ["https://app.test/cb"]},
+        {"public": True},
+        {"public": True, "auth_method": AuthMethod.BASIC},
+        {"auth_method": AuthMethod.PRIVATE_KEY_JWT},
+        {"jwks": {"keys": [JWK]}},
+        {"auth_method": AuthMethod.PRIVATE_KEY_JWT, "jwks": {}},
+        {"auth_method": AuthMethod.PRIVATE_KEY_JWT, "jwks": {"keys": [JWK | {"d": "secret"}]}},
+        {"grants": ["device"], "groups": ["admins"]},
     ],
 )
 async def test_a_client_that_cannot_be_is_refused(change: dict[str, Any]) -> None:
@@ -126,8 +150,68 @@ async def test_a_client_that_is_not_there_cannot_be_removed() -> None:
         await world.client_desk.remove(ADMIN, client="agent")
 
 
-async def _gone(client_id: str) -> None:
+def _gone(client_id: str) -> None:
     return None
+
+
+async def test_a_client_for_people_has_redirect_uris_and_no_groups_of_its_own() -> None:
+    world = World()
+    row = await add(
+        world,
+        grants=["authorization_code", "refresh_token", "device"],
+        redirect_uris=["https://app.test/cb"],
+        public=True,
+    )
+    assert (row["auth_methods"], row["grants"], row["redirect_uris"], row["groups"]) == (
+        ["none"],
+        ["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"],
+        ["https://app.test/cb"],
+        [],
+    )
+    assert "client_secret" not in row
+    (reason,) = world.written[0]["reasons"]
+    assert reason["message"].endswith("redirect URIs https://app.test/cb; public")
+
+
+async def test_a_client_that_signs_has_keys_and_no_secret() -> None:
+    world = World()
+    row = await add(world, auth_method=AuthMethod.PRIVATE_KEY_JWT, jwks={"keys": [JWK]})
+    assert row["auth_methods"] == ["private_key_jwt"]
+    assert "client_secret" not in row
+    shown = await world.client_desk.show(AUDITOR, client="agent")
+    assert shown == {**row, "homepage": None, "jwks": {"keys": [JWK]}, "fresh_until": None}
+
+
+async def test_a_client_that_registered_itself_is_named_by_its_id_alone() -> None:
+    world = World()
+    itself = Client(
+        id="c_1", name="agent", kind=ClientKind.DYNAMIC, created_at=NOW, created_by="itself"
+    )
+    world.clients.add(itself)
+    with pytest.raises(NotFound):
+        await world.client_desk.remove(ADMIN, client="agent")
+    row = await add(world)
+    listed = await world.client_desk.list(ADMIN)
+    assert sorted(each["kind"] for each in listed) == ["dynamic", "registered"]
+    assert (await world.client_desk.show(ADMIN, client="agent"))["client_id"] == row["client_id"]
+    assert (await world.client_desk.remove(ADMIN, client="c_1"))["kind"] == "dynamic"
+
+
+async def test_removing_a_client_revokes_what_it_was_granted() -> None:
+    world = World()
+    row = await add(world)
+    grant = Grant(
+        id="g_1",
+        user_id="u_emma",
+        client_id=row["client_id"],
+        endpoint="/mcp/mail",
+        scopes=frozenset({"tools:call"}),
+        created_at=NOW,
+        expires_at=NOW + 60,
+    )
+    world.identity.grants.begin_family(grant, None)
+    await world.client_desk.remove(ADMIN, client="agent")
+    assert world.identity.grants.is_revoked("g_1", "")
 
 
 @pytest.mark.parametrize("person", [USER, APPROVER, AUDITOR, STRANGER])
@@ -142,6 +226,8 @@ async def test_only_admins_register_and_remove(person: Any) -> None:
 
 
 @pytest.mark.parametrize("person", [USER, APPROVER, STRANGER])
-async def test_only_admins_and_auditors_list_clients(person: Any) -> None:
+async def test_only_admins_and_auditors_look_at_clients(person: Any) -> None:
     with pytest.raises(Forbidden):
         await World().client_desk.list(person)
+    with pytest.raises(Forbidden):
+        await World().client_desk.show(person, client="agent")

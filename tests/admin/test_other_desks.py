@@ -6,17 +6,26 @@ from typing import Any
 import pytest
 
 from gateway.admin.commands import Commands
-from gateway.admin.operations import KeyDesk, RunDesk, ServerDesk
+from gateway.admin.operations import KeyDesk, KeyUse, RunDesk, ServerDesk
 from gateway.admin.person import Person
 from gateway.admin.policy import PolicyDesk
 from gateway.domain.tools import Kind
-from gateway.errors import BadCommand, Forbidden, NotFound, PolicyUnavailable
+from gateway.errors import (
+    AuditUnavailable,
+    BadCommand,
+    Denied,
+    Forbidden,
+    NotFound,
+    PolicyUnavailable,
+)
 from tests.admin.world import (
+    ADMIN,
     AUDITOR,
     STRANGER,
     USER,
     Engine,
     Files,
+    Rotation,
     Runs,
     World,
     keys,
@@ -107,7 +116,7 @@ async def test_who_has_no_role_sees_nothing() -> None:
         RunDesk(Runs()).list(STRANGER),
         RunDesk(Runs()).show(STRANGER, run="r_new"),
         ServerDesk(status, World().pins).list(STRANGER),
-        KeyDesk(keys).list(STRANGER),
+        KeyDesk(keys, Rotation(), World().journal).list(STRANGER),
         policy.status(STRANGER),
         policy.check(STRANGER),
         policy.test(STRANGER),
@@ -115,6 +124,36 @@ async def test_who_has_no_role_sees_nothing() -> None:
     ):
         with pytest.raises(Forbidden):
             await refused
+
+
+@pytest.mark.parametrize("use", list(KeyUse))
+async def test_a_key_is_replaced_by_an_admin_and_on_record(use: KeyUse) -> None:
+    world = World()
+    desk = KeyDesk(keys, world.rotation, world.journal)
+    assert (await desk.rotate(ADMIN, use=use))["use"] == use.value
+    assert world.rotation.asked == [use.value]
+    assert [(record["method"], record["reasons"]) for record in world.written] == [
+        ("keys.rotate", [{"code": "rotated", "message": f"{use.value} key"}])
+    ]
+    with pytest.raises(Forbidden):
+        await desk.rotate(AUDITOR, use=use)
+    assert world.rotation.asked == [use.value]
+
+
+async def test_a_key_whose_successor_nobody_knows_yet_stays_and_that_is_on_record() -> None:
+    world = World()
+    world.rotation.problem = "the next key has not been published for an hour"
+    with pytest.raises(Denied, match="for an hour"):
+        await KeyDesk(keys, world.rotation, world.journal).rotate(ADMIN)
+    assert [record["verdict"] for record in world.written] == ["allow", "deny"]
+
+
+async def test_a_key_that_cannot_be_recorded_is_not_replaced() -> None:
+    world = World()
+    world.log.failure = "disk full"
+    with pytest.raises(AuditUnavailable):
+        await KeyDesk(keys, world.rotation, world.journal).rotate(ADMIN)
+    assert world.rotation.asked == []
 
 
 class Desk:
@@ -155,6 +194,36 @@ def test_arguments_that_do_not_fit_are_refused(
     assert caught.value.public.startswith(told)
 
 
+@pytest.mark.parametrize(
+    ("pairs", "told"),
+    [
+        ([("name", "x"), ("name", "y")], "greet: an argument is given twice"),
+        ([("name", "x"), ("person", "root")], "greet: person: Extra inputs are not permitted"),
+        ([("name", "x"), ("kind", "y")], "greet: kind: Input should be 'tool'"),
+        ([], "greet: name: Field required"),
+    ],
+)
+def test_a_query_that_does_not_fit_is_refused(
+    commands: Commands, pairs: list[tuple[str, str]], told: str
+) -> None:
+    with pytest.raises(BadCommand) as caught:
+        commands.run_query(USER, "greet", pairs)
+    assert caught.value.public.startswith(told)
+
+
+async def test_a_query_is_typed_like_an_object(commands: Commands) -> None:
+    pairs = [("name", "x"), ("kind", "prompt")]
+    told = await commands.run_query(USER, "greet", pairs)  # type: ignore[misc]
+    assert told == "os:uma x prompt"
+
+
+async def test_what_only_reads_is_told_apart_from_what_changes(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (admin, _):
+        found = {name: admin.commands.reads(name) for name in ("users.list", "users.add", "none")}
+    assert found == {"users.list": True, "users.add": False, "none": None}
+    assert Commands({"greet": Desk().greet}).reads("greet") is False
+
+
 async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
     async with opened(tmp_path) as (admin, _):
         with pytest.raises(BadCommand) as caught:
@@ -171,7 +240,15 @@ async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
         "clients.add",
         "clients.list",
         "clients.remove",
+        "clients.show",
+        "connections.disconnect",
+        "connections.list",
+        "consents.list",
+        "consents.withdraw",
+        "grants.list",
+        "grants.revoke",
         "keys.list",
+        "keys.rotate",
         "pins.approve",
         "pins.check",
         "pins.diff",
@@ -187,4 +264,14 @@ async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
         "runs.list",
         "runs.show",
         "servers.list",
+        "sessions.end",
+        "sessions.list",
+        "users.add",
+        "users.change",
+        "users.disable",
+        "users.enable",
+        "users.link",
+        "users.list",
+        "users.remove",
+        "whoami",
     ]

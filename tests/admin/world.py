@@ -1,6 +1,9 @@
 """All use cases over real stores in memory, or over a real data directory."""
 
 import itertools
+import shutil
+import tempfile
+import weakref
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,25 +12,29 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.admin import Admin
+from gateway.admin.access import AccessDesk
 from gateway.admin.audit import AuditDesk
 from gateway.admin.clients import ClientDesk
 from gateway.admin.journal import Journal
 from gateway.admin.lock import LockSigner
 from gateway.admin.operations import KeyDesk, RunDesk, ServerDesk
+from gateway.admin.people import People
 from gateway.admin.person import EVERY_ROLE, Person, Role
 from gateway.admin.pins import PinDesk, Reviewed
 from gateway.admin.policy import PolicyDesk
+from gateway.admin.users import UserDesk
 from gateway.audit.record import hmac_of
 from gateway.domain.decisions import Decision, Reason, Verdict
 from gateway.domain.document import Document
 from gateway.domain.flow import Run, RunId, Source
-from gateway.domain.identity import Client
+from gateway.domain.identity import BearerToken, Client, Credential, Principal, User
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT
 from gateway.domain.tools import Kind, Manifest, Profile, Sighting, Target, UpstreamId
-from gateway.errors import PolicyUnavailable
+from gateway.errors import PolicyUnavailable, Unauthenticated
 from gateway.oauth.clients import new_client
 from gateway.oauth.resources import Resources
-from gateway.storage.memory import MemoryAuditLog, MemoryClientStore, MemoryPinStore
+from gateway.storage.identity.store import IdentityStores
+from gateway.storage.memory import MemoryAuditLog, MemoryPinStore
 from gateway.storage.store import Store
 from gateway.storage.verify import verify
 
@@ -44,7 +51,9 @@ STRANGER = Person(name="os:sam", roles=frozenset())
 NUMBERS = itertools.count(1)
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 SIGNER = LockSigner("douane/here", KEY)
-RESOURCES = Resources.of(public_url="http://127.0.0.1:8080", servers=["mail"])
+URL = "http://127.0.0.1:8080"
+RESOURCES = Resources.of(public_url=URL, servers=["mail"])
+ROLES = {"users": "user", "security": "approver", "admins": "admin", "auditors": "auditor"}
 
 RUNS = [
     Run(id=RunId("r_old"), label=BOTTOM),
@@ -85,28 +94,120 @@ def digest(*args: Any, **kwargs: Any) -> str:
     return str(manifest(*args, **kwargs).digest)
 
 
-def make_client(
-    *,
-    name: str,
-    resources: frozenset[str],
-    scopes: frozenset[str],
-    groups: frozenset[str],
-    trusted_host: bool,
-    by: str,
-) -> tuple[Client, str]:
+def make_client(*, name: str, by: str, **wanted: Any) -> tuple[Client, str]:
     made = new_client(
         name=name,
-        resources=resources,
-        scopes=scopes,
+        by=by,
         known=RESOURCES,
-        groups=groups,
-        trusted_host=trusted_host,
         id_octets=name.encode().ljust(16, b"\0")[:16],
         secret_octets=bytes(range(32)),
         now=NOW,
-        by=by,
+        **wanted,
     )
     return made.client, made.secret
+
+
+def identity(owner: object) -> IdentityStores:
+    """The real stores of who somebody is, on the disk until `owner` is gone."""
+    folder = tempfile.mkdtemp()
+    stores = IdentityStores.open(Path(folder), clock=clock)
+
+    def end() -> None:
+        stores.close()
+        shutil.rmtree(folder)
+
+    weakref.finalize(owner, end)
+    return stores
+
+
+def user(subject: str = "emma", /, **changes: Any) -> User:
+    known: dict[str, Any] = {
+        "id": f"u_{subject}",
+        "issuer": URL,
+        "subject": subject,
+        "name": subject.title(),
+        "groups": frozenset({"users"}),
+        "created_at": NOW,
+        "created_by": "os:root",
+    }
+    return User(**(known | changes))
+
+
+def principal(**changes: Any) -> Principal:
+    """Who holds a token for the admin API."""
+    known: dict[str, Any] = {
+        "issuer": URL,
+        "subject": "emma",
+        "client_id": "douane-cli",
+        "client_name": "Douane command line",
+        "groups": frozenset(),
+        "scopes": frozenset({"admin"}),
+        "token_id": "t_1",
+        "expires_at": NOW + 600,
+        "user_id": "u_emma",
+    }
+    return Principal(**(known | changes))
+
+
+class Tokens:
+    """An authenticator that knows its tokens by heart."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, Principal] = {}
+
+    async def authenticate(self, credential: Credential, endpoint: str) -> Principal:
+        held = self.held.get(credential.text) if isinstance(credential, BearerToken) else None
+        if held is None or endpoint != "/api/v1":
+            raise Unauthenticated("the access token is not valid", detail="unknown token")
+        return held
+
+
+def roles_of(groups: frozenset[str]) -> frozenset[str]:
+    return frozenset(role for group, role in ROLES.items() if group in groups)
+
+
+class Links:
+    """One-time links, numbered."""
+
+    def __init__(self, stores: IdentityStores) -> None:
+        self._users = stores.users
+        self._numbers = itertools.count(1)
+
+    def for_new(self, new: User) -> str:
+        url, link_hash = self._next()
+        self._users.add(new, link_hash=link_hash, link_until=NOW + 60)
+        return url
+
+    def another(self, user_id: str) -> str:
+        url, link_hash = self._next()
+        self._users.add_link(user_id, link_hash, until=NOW + 60)
+        return url
+
+    def _next(self) -> tuple[str, str]:
+        number = next(self._numbers)
+        return f"{URL}/setup?link=secret-{number}", f"hash-{number}"
+
+
+class Rotation:
+    """Counts what was asked to be replaced."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.problem = ""
+
+    async def signing(self) -> Mapping[str, Any]:
+        if self.problem:
+            raise ValueError(self.problem)
+        self.asked.append("signing")
+        return {"id": "k_2", "state": "next"}
+
+    async def data(self) -> Mapping[str, Any]:
+        self.asked.append("data")
+        return {"id": "d_2"}
+
+    async def kek(self) -> Mapping[str, Any]:
+        self.asked.append("kek")
+        return {"id": "kek_2"}
 
 
 class Engine:
@@ -163,7 +264,9 @@ def status() -> Sequence[Mapping[str, Any]]:
 
 
 def keys() -> Sequence[Mapping[str, Any]]:
-    return [{"use": "audit", "id": "douane/here", "public": SIGNER.verifier}]
+    return [
+        {"use": "audit", "id": "douane/here", "state": "active", "public": SIGNER.verifier},
+    ]
 
 
 class World:
@@ -172,10 +275,17 @@ class World:
     def __init__(self) -> None:
         self.log = MemoryAuditLog()
         self.pins = MemoryPinStore(clock=clock)
-        self.clients = MemoryClientStore()
+        self.identity = identity(self)
+        self.clients = self.identity.clients
+        self.users = self.identity.users
+        self.tokens = Tokens()
+        self.rotation = Rotation()
         self.journal = new_journal(self.log)
+        self.people = people_of(self.identity, self.tokens, self.journal)
         self.pin_desk = PinDesk(self.pins, self.journal, SIGNER)
         self.client_desk = ClientDesk(self.clients, self.journal, make_client)
+        self.user_desk = user_desk_of(self.identity, self.people, self.journal)
+        self.access_desk = access_desk_of(self.identity, self.people, self.journal)
 
     async def show(self, *sightings: Sighting) -> None:
         await self.pins.observe(sightings)
@@ -206,20 +316,61 @@ def new_journal(log: Any) -> Journal:
     return Journal(log, clock=clock, new_id=lambda: f"a_{next(NUMBERS)}")
 
 
+def people_of(stores: IdentityStores, tokens: Tokens, journal: Journal) -> People:
+    return People(stores.users, tokens, journal, roles_of=roles_of, issuer=URL)
+
+
+def user_desk_of(
+    stores: IdentityStores, people: People, journal: Journal, *, passwords: bool = True
+) -> UserDesk:
+    return UserDesk(
+        stores.users,
+        people,
+        journal,
+        issuer=URL,
+        links=Links(stores) if passwords else None,
+        clock=clock,
+        new_id=lambda: f"u_{next(NUMBERS)}",
+    )
+
+
+def access_desk_of(stores: IdentityStores, people: People, journal: Journal) -> AccessDesk:
+    return AccessDesk(
+        users=stores.users,
+        clients=stores.clients,
+        browsers=stores.browsers,
+        grants=stores.grants,
+        connections=stores.connections,
+        people=people,
+        journal=journal,
+        issuer=URL,
+        clock=clock,
+    )
+
+
 @asynccontextmanager
 async def opened(
-    data_dir: Path, files: Files | None = None, *, seen: Sequence[Sighting] = ()
+    data_dir: Path,
+    files: Files | None = None,
+    *,
+    seen: Sequence[Sighting] = (),
+    tokens: Tokens | None = None,
 ) -> AsyncIterator[tuple[Admin, Store]]:
     """Give every use case over the files in `data_dir`."""
     store = await Store.open(data_dir, clock=clock)
     reader = store.reader()
+    stores = IdentityStores.open(data_dir, clock=clock)
     journal = new_journal(store.audit)
+    people = people_of(stores, tokens or Tokens(), journal)
     try:
         await store.pins.observe(seen)
         yield (
             Admin(
+                people=people,
                 pins=PinDesk(store.pins, journal, LockSigner(store.log_id, store.keys.audit)),
-                clients=ClientDesk(store.clients, journal, make_client),
+                users=user_desk_of(stores, people, journal),
+                access=access_desk_of(stores, people, journal),
+                clients=ClientDesk(stores.clients, journal, make_client),
                 servers=ServerDesk(status, store.pins),
                 runs=RunDesk(Runs()),
                 policy=PolicyDesk(Engine(), files or Files()),
@@ -229,10 +380,11 @@ async def opened(
                     hash_of=lambda content: hmac_of(store.keys.hmac, content),
                     clock=clock,
                 ),
-                keys=KeyDesk(keys),
+                keys=KeyDesk(keys, Rotation(), journal),
             ),
             store,
         )
     finally:
         reader.close()
+        stores.close()
         await store.close()

@@ -49,7 +49,7 @@ def test_another_user_is_nobody_on_the_files_either(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nobody = Person(name="os:nobody", roles=frozenset())
-    monkeypatch.setattr(connection, "person_of", lambda uid, data_dir: nobody)
+    monkeypatch.setattr(connection, "person_of", lambda uid, data_dir, people: nobody)
     told = site.run("audit", "tail")
     assert (told.exit_code, "os:nobody needs the role" in told.stderr) == (1, True)
 

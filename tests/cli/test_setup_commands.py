@@ -163,8 +163,8 @@ def test_secret_files_and_tls_files_are_looked_at(site: Site) -> None:
     told = findings(site, exit_code=1)
     assert [text.split(" ")[0] for level, text in told if level == "error"] == [
         "tls.certificate:",
-        "/mail.token",
         "/opa.token",
+        "/mail.token",
         "/key.pem",
     ]
 

@@ -22,7 +22,7 @@ from gateway.errors import ConfigError
 from gateway.storage.keys import audit_key
 from gateway.storage.verify import Verification, verify
 from gateway.web.door import admin_door
-from tests.admin.world import Files, opened
+from tests.admin.world import Files, Tokens, opened
 
 CONFIG = """\
 version: 1
@@ -46,6 +46,7 @@ class Site:
         self.seen: Sequence[Sighting] = ()
         self.open_upstreams: tuple[str, ...] = ()
         self.served: list[Path] = []
+        self.tokens = Tokens()
         self.log_id = ""
 
     def run(self, *arguments: str, text: str | None = None) -> Result:
@@ -82,8 +83,11 @@ class Site:
 
         async def serve() -> None:
             async with (
-                opened(self.data_dir, self.files, seen=self.seen) as (admin, _),
-                admin_door(self.data_dir, admin.commands),
+                opened(self.data_dir, self.files, seen=self.seen, tokens=self.tokens) as (
+                    admin,
+                    _,
+                ),
+                admin_door(self.data_dir, admin.commands, admin.people),
             ):
                 ready.set()
                 await asyncio.to_thread(done.wait)

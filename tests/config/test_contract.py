@@ -53,8 +53,16 @@ DEFAULTED = ("listen", "admin_listen", "data_dir", "auth", "policy", "audit", "p
 
 KEYS = {
     "": "version public_url listen admin_listen data_dir auth policy tenant roles audit pins limits "
-    "tls trusted_proxies allowed_origins servers",
-    "Auth": "mode token_lifetime",
+    "egress tls trusted_proxies allowed_origins servers",
+    "Auth": "mode token_lifetime refresh_lifetime refresh_grace grant_lifetime session_lifetime "
+    "registration providers external enterprise key_encryption_key former_key_encryption_key "
+    "key_lifetime",
+    "Registration": "mode token documents redirect_uris most_clients unused_after",
+    "Provider": "issuer client_id client_secret scopes algorithm groups_claim groups everybody "
+    "name_claim",
+    "External": "issuer profile audience algorithm groups_claim groups everybody",
+    "Enterprise": "issuer jwks_url algorithm",
+    "Egress": "allow ca",
     "Policy": "path engine mode opa bundle deadline",
     "Opa": "managed url token ca",
     "Bundle": "verification_key algorithm poll",
@@ -62,12 +70,12 @@ KEYS = {
     "Roles": "user approver admin auditor",
     "Role": "groups",
     "Audit": "durability deadline on_failure redaction",
-    "Pins": "recheck exclude_meta",
+    "Pins": "recheck exclude_meta results",
     "Limits": "request_bytes json_depth calls_per_minute result_bytes upstream_connect upstream_idle "
     "upstream_hard",
     "Tls": "certificate key",
     "Server": "url credential defaults tools",
-    "Credential": "kind name value",
+    "Credential": "kind name value scopes client_id client_secret issuer resource token_url audience",
     "LabelSection": "integrity confidentiality",
     "Tool": "effect destination payload result typed",
 }
@@ -112,7 +120,9 @@ def test_the_printed_schema_accepts_what_the_program_accepts(text: str) -> None:
     jsonschema.validate(content, schema(), cls=jsonschema.Draft202012Validator)
 
 
-@pytest.mark.parametrize("section", ["auth", "policy", "audit", "pins", "limits", "roles"])
+@pytest.mark.parametrize(
+    "section", ["auth", "policy", "audit", "pins", "limits", "roles", "egress"]
+)
 def test_the_defaults_that_the_schema_shows_are_the_ones_in_force(section: str) -> None:
     printed = schema()
     definition = printed["$defs"][printed["properties"][section]["$ref"].rpartition("/")[2]]
@@ -137,6 +147,14 @@ def test_the_commented_server_of_the_template_is_right() -> None:
     at = lines.index("servers:")
     text = "\n".join([*lines[: at + 1], *(line[1:] for line in lines[at + 1 :])])
     assert set(parse(text, file=HERE).servers) == {"mail"}
+
+
+def test_the_commented_provider_of_the_template_is_right() -> None:
+    before, federated = TEMPLATE.split("  mode: embedded\n")
+    commented, after = federated.split("\n\n", maxsplit=1)
+    lines = [line.removeprefix("#") for line in commented.splitlines()]
+    text = "\n".join([before.rstrip(), *lines, after])
+    assert set(parse(text, file=HERE).auth.providers) == {"company"}
 
 
 def test_a_configuration_is_frozen() -> None:

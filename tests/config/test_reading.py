@@ -37,7 +37,11 @@ def test_two_keys_are_enough_and_everything_else_is_safe() -> None:
         "on_failure": "refuse",
         "redaction": "hashed",
     }
-    assert found.pins.model_dump() == {"recheck": 900.0, "exclude_meta": ()}
+    assert found.pins.model_dump() == {
+        "recheck": 900.0,
+        "exclude_meta": (),
+        "results": "label",
+    }
     assert found.limits.model_dump() == {
         "request_bytes": 4194304,
         "json_depth": 64,
@@ -127,9 +131,7 @@ def test_all_problems_are_told_at_once_in_the_order_of_their_lines() -> None:
         ("pins: {recheck: 1s,\n  recheck: 2s}", "4: pins.recheck: written twice, first on line 3; remove one"),
         ("? [a]\n: 1", "3: a key must be a word, not a list or a mapping"),
         ("data_dir: 3", "3: data_dir: write a path"),
-        ("auth: {mode: federated}", "3: auth.mode: `federated` is not available in this version; use `embedded`"),
-        ("auth: {mode: external}", "3: auth.mode: `external` is not available in this version; use `embedded`"),
-        ("auth: {mode: none}", "3: auth.mode: write `embedded`"),
+        ("auth: {mode: none}", "3: auth.mode: write `embedded`, `federated` or `external`"),
         ("auth: {token_lifetime: 10}", "3: auth.token_lifetime: write a duration above zero with its unit: `250ms`, `2s`, `15m`, `1h`"),
         ("audit: {deadline: 0s}", "3: audit.deadline: write a duration above zero with its unit: `250ms`, `2s`, `15m`, `1h`"),
         ("audit: {on_failure: continue}", "3: audit.on_failure: `continue` is not available in this version; use `refuse`"),
@@ -189,8 +191,20 @@ def test_a_server_needs_a_url_that_can_be_used(entry: str, told: list[str]) -> N
 @pytest.mark.parametrize(
     ("credential", "told"),
     [
-        ("{kind: oauth}", "credential.kind: `oauth` is not available in this version; use `header` with a token, or `none`"),
-        ("{kind: exchange}", "credential.kind: `exchange` is not available in this version; use `header` with a token, or `none`"),
+        ("{kind: basic}", "credential.kind: write `none`, `header`, `oauth` or `exchange`"),
+        ("{kind: oauth, value: 'env:A'}", "credential.value: is for `kind: header` only; remove it or change the kind"),
+        ("{kind: oauth, client_secret: 'env:A'}", "credential.client_secret: goes with `client_id`; add it, or remove this"),
+        ("{kind: oauth, client_id: us}", "credential.issuer: goes with `client_id`; write the issuer that registered it"),
+        ("{issuer: 'https://a.example'}", "credential.issuer: is for `kind: oauth` only; remove it or change the kind"),
+        ("{kind: oauth, token_url: 'https://a.example/t'}", "credential.token_url: is for `kind: exchange` only; remove it or change the kind"),
+        ("{kind: oauth, audience: x}", "credential.audience: is for `kind: exchange` only; remove it or change the kind"),
+        ("{scopes: [read]}", "credential.scopes: is for `kind: oauth` and `exchange`; remove it or change the kind"),
+        ("{client_id: us}", "credential.client_id: is for `kind: oauth` and `exchange`; remove it or change the kind"),
+        ("{resource: false}", "credential.resource: is for `kind: oauth` and `exchange`; remove it or change the kind"),
+        ("{kind: exchange, client_secret: 'env:A', token_url: 'https://a.example/t'}", "credential.client_id: `kind: exchange` needs it; register the gateway at `token_url`"),
+        ("{kind: exchange, client_id: us, token_url: 'https://a.example/t'}", "credential.client_secret: `kind: exchange` needs it; register the gateway at `token_url`"),
+        ("{kind: exchange, client_id: us, client_secret: 'env:A'}", "credential.token_url: `kind: exchange` needs it; write the URL of the token endpoint"),
+        ("{kind: exchange, client_id: us, client_secret: 'env:A', token_url: 'http://a.example/t'}", "credential.token_url: must be https; http is for loopback hosts only"),
         ("{kind: header}", "credential.value: `kind: header` needs it; write `env:NAME` or `file:PATH`"),
         ("{value: 'env:A'}", "credential.value: is for `kind: header` only; remove it or change the kind"),
         ("{kind: header, value: Bearer abc}", "credential.value: secrets come by reference only: write `env:NAME` or `file:PATH`"),

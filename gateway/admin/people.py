@@ -1,0 +1,101 @@
+"""From what a door knows of a visitor to the person who acts: nobody ever types who they are."""
+
+from collections.abc import Callable
+
+from gateway.admin.journal import Journal
+from gateway.admin.person import EVERY_ROLE, How, Person, Role
+from gateway.domain.identity import BearerToken, Principal, User
+from gateway.errors import InsufficientScope, Unauthenticated
+from gateway.ports import Authenticator
+from gateway.ports.identity import UserStore
+
+ENDPOINT = "/api/v1"
+"""The admin API as a resource (RFC 8707); also where it is served."""
+SCOPE = "admin"
+
+RolesOf = Callable[[frozenset[str]], frozenset[str]]
+"""The names of the roles that a member of these groups has now."""
+
+
+class People:
+    """Names the person behind an operating system's user or an access token."""
+
+    def __init__(
+        self,
+        users: UserStore,
+        authenticator: Authenticator,
+        journal: Journal,
+        *,
+        roles_of: RolesOf,
+        issuer: str,
+    ) -> None:
+        """Take our own `issuer`: the one of people who have a password here."""
+        self._users = users
+        self._authenticator = authenticator
+        self._journal = journal
+        self._roles_of = roles_of
+        self._issuer = issuer
+
+    def by_os_user(self, name: str | None, *, owns_data: bool) -> Person:
+        """Return who the operating system's user `name` is; `None` is one nobody can name.
+
+        Who has become a person of `users` has that person's roles and no others. Without one,
+        whoever owns the data directory has every role, for they could read and write everything in
+        it anyway; everybody else has none.
+        """
+        if name is None:
+            return Person(name="os:unknown", roles=frozenset())
+        user = self._users.by_os_user(name)
+        if user is not None:
+            return self._person(user, How.SOCKET)
+        return Person(name=f"os:{name}", roles=EVERY_ROLE if owns_data else frozenset())
+
+    async def by_token(self, token: str, *, source_ip: str = "") -> Person:
+        """Return who holds an access token for the admin API. A refusal is recorded.
+
+        Raises:
+            Unauthenticated: It is no such token, or its person is disabled or gone.
+            InsufficientScope: It is not for administration.
+            IdentityUnavailable: It cannot be told now.
+            AuditUnavailable: A refusal could not be recorded.
+
+        """
+        try:
+            return await self._holder(BearerToken(text=token))
+        except (Unauthenticated, InsufficientScope) as error:
+            await self._journal.refused(error, endpoint=ENDPOINT, source_ip=source_ip)
+            raise
+
+    async def _holder(self, token: BearerToken) -> Person:
+        principal = await self._authenticator.authenticate(token, ENDPOINT)
+        if SCOPE not in principal.scopes:
+            raise InsufficientScope("this token is not for administration", scopes=[SCOPE])
+        if not principal.user_id:
+            return Person(name=_name(principal), roles=self._roles(principal.groups), how=How.TOKEN)
+        user = self._users.find(principal.user_id)
+        if user is None or user.disabled:
+            raise Unauthenticated("this person may not sign in")
+        return self._person(user, How.TOKEN)
+
+    def name_of(self, user: User) -> str:
+        """Return a user's name as the audit log shows it; never the one they gave themselves."""
+        if user.issuer == self._issuer:
+            return f"user:{user.subject}"
+        return f"user:{user.issuer}|{user.subject}"
+
+    def roles_of(self, user: User) -> frozenset[Role]:
+        """Return what they may do now; nothing while they are disabled."""
+        return frozenset() if user.disabled else self._roles(user.groups)
+
+    def _person(self, user: User, how: How) -> Person:
+        return Person(name=self.name_of(user), roles=self.roles_of(user), user_id=user.id, how=how)
+
+    def _roles(self, groups: frozenset[str]) -> frozenset[Role]:
+        return frozenset(map(Role, self._roles_of(groups)))
+
+
+def _name(principal: Principal) -> str:
+    """Return the name of a client that acts for itself, or of an unregistered person."""
+    if principal.subject == principal.client_id:
+        return f"client:{principal.client_id}"
+    return f"user:{principal.issuer}|{principal.subject}"

@@ -1,0 +1,114 @@
+"""Pins and what changed of them, as the documented JSON objects."""
+
+from typing import Any
+
+from gateway.admin.lock import LockedPin
+from gateway.admin.rows import Row, rfc3339
+from gateway.domain.tools import Pin, PinApproval, PinStatus
+from gateway.pins.catalog import HASH
+from gateway.pins.diff import Change, classify
+from gateway.pins.tiers import Tier
+
+_SEVERITY = (Tier.COSMETIC, Tier.NEW, Tier.TEXT, Tier.CONTRACT, Tier.RISK)
+"""Mildest first. Nobody has used yet what is new."""
+
+
+def row_of(pin: Pin) -> Row:
+    """Return the documented fields of a pin. `digest` is the approved one, `null` without any."""
+    return {
+        "server": pin.target.server,
+        "kind": pin.target.kind.value,
+        "name": pin.target.name,
+        "profile": pin.profile.value,
+        "status": pin.status.value,
+        "digest": str(pin.approved.digest) if pin.approved else None,
+        "observed_digest": str(pin.observed.digest),
+        "hash": HASH,
+        "approved_by": pin.approved_by or None,
+        "approved_at": rfc3339(pin.approved_at),
+        "expires_at": rfc3339(pin.expires_at),
+        "first_seen": rfc3339(pin.first_seen),
+        "note": pin.note,
+        "approvals": [_approval_row(each) for each in pin.approvals],
+        "filed": [_approval_row(each) for each in pin.filed],
+    }
+
+
+def _approval_row(approval: PinApproval) -> Row:
+    return {
+        "digest": approval.digest,
+        "by": approval.by,
+        "at": rfc3339(approval.at),
+        "note": approval.note,
+        "tier": approval.tier,
+        "findings": list(approval.findings),
+        "server_version": approval.server_version,
+        "version_changed": approval.version_changed,
+        "expires_at": rfc3339(approval.expires_at),
+    }
+
+
+def locked_row(locked: LockedPin) -> Row:
+    """Return the fields of an entry of a lock file."""
+    return {
+        "server": locked.target.server,
+        "kind": locked.target.kind.value,
+        "name": locked.target.name,
+        "profile": locked.profile.value,
+        "digest": locked.digest,
+    }
+
+
+def difference_row(pin: Pin) -> Row:
+    """Return a pin's fields with how what is shown differs from what was approved."""
+    change = classify(pin.approved, pin.observed)
+    return {
+        **row_of(pin),
+        "changed": pin.approved is None or pin.approved.digest != pin.observed.digest,
+        **change.words,
+        "hints": [
+            {"code": hint.code, "path": hint.path, "excerpt": hint.excerpt}
+            for hint in change.findings
+        ],
+        "differences": [
+            {"path": each.path, "tier": each.tier.value, "old": each.old, "new": each.new}
+            for each in change.differences
+        ],
+    }
+
+
+def how_bad(row: Row) -> tuple[Any, ...]:
+    """Return what to sort `difference_row`s by, so that the worst come first."""
+    unexplained = row["digest"] is not None and not row["version_changed"]
+    return (
+        not row["findings"],
+        -_SEVERITY.index(Tier(row["tier"])),
+        not unexplained,
+        row["server"],
+        row["kind"],
+        row["name"],
+        row["profile"],
+    )
+
+
+def waits(pin: Pin) -> bool:
+    """Whether a person has something to decide: it is new, has changed or its approval ran out."""
+    return pin.status in {PinStatus.PENDING, PinStatus.DRIFTED} or is_changed(pin)
+
+
+def is_changed(pin: Pin) -> bool:
+    """Whether it shows another definition than the one that was approved, and not revoked."""
+    baseline = None if pin.status is PinStatus.REVOKED else pin.approved
+    return baseline is not None and baseline.digest != pin.observed.digest
+
+
+def evidence_of(change: Change) -> tuple[tuple[str, str], ...]:
+    """Return what an approval rests on, as reasons of its audit record."""
+    if change.tier is Tier.NEW:
+        told = "the whole definition is new"
+    else:
+        release = "with" if change.version_changed else "without"
+        fields = ", ".join(change.fields[:20]) or "nothing"
+        told = f"{fields} changed {release} a new version of the server"
+    hints = tuple(("finding", f"{hint.code} at {hint.path}") for hint in change.findings[:20])
+    return ((f"tier_{change.tier.value}", told), *hints)

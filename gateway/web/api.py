@@ -1,0 +1,248 @@
+"""The admin API: every command over HTTP, for programs that hold an access token for it.
+
+`pins.list` is `GET /api/v1/pins/list?server=mail`; what changes something is a POST with a JSON
+object. There are no cookies here and no CORS, so a page in a browser can do nothing: it has no token,
+cannot send JSON without asking first, and is refused for its `Origin` alone.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from typing import Any
+from urllib.parse import parse_qsl
+
+import orjson
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from gateway.admin.commands import Answer, Commands
+from gateway.admin.people import ENDPOINT, SCOPE, People
+from gateway.admin.person import Person
+from gateway.errors import (
+    BadCommand,
+    ConfigError,
+    Denied,
+    Fault,
+    Forbidden,
+    GatewayError,
+    InsufficientScope,
+    LimitExceeded,
+    NotFound,
+    PinMismatch,
+    RateLimited,
+    Unauthenticated,
+)
+from gateway.oauth.limits import Throttle
+from gateway.ports import Clock
+from gateway.web.guard import Guard
+
+_BODY_S = 30.0
+_MOST_ARGUMENTS = 100
+_LONGEST_TOKEN = 16 * 1024
+
+_STATUS: tuple[tuple[type[GatewayError], int], ...] = (
+    (Unauthenticated, 401),
+    (InsufficientScope, 403),
+    (Forbidden, 403),
+    (Denied, 403),
+    (NotFound, 404),
+    (PinMismatch, 409),
+    (LimitExceeded, 413),
+    (RateLimited, 429),
+    (Fault, 503),
+    (ConfigError, 503),
+    (BadCommand, 400),
+)
+_HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+
+_END = object()
+
+
+class ApiEndpoint:
+    """Answers `/api/v1/...` on the admin listener."""
+
+    def __init__(
+        self,
+        commands: Commands,
+        people: People,
+        *,
+        guard: Guard,
+        client_address: Callable[[Scope], str],
+        clock: Clock,
+        resource_metadata: str,
+        most_failures: int = 20,
+    ) -> None:
+        """Take the URL of the API's RFC 9728 document.
+
+        `most_failures` is how many refused requests an address has in a minute.
+        """
+        self._commands = commands
+        self._people = people
+        self._guard = guard
+        self._failures = Throttle(allowed=most_failures, window_s=60.0)
+        self._client_address = client_address
+        self._clock = clock
+        self._resource_metadata = resource_metadata
+
+    @property
+    def route(self) -> Route:
+        """Where it is, for every method: it says itself which go with what."""
+        return Route(ENDPOINT + "/{command:path}", _AnyMethod(self))
+
+    async def __call__(self, request: Request) -> Response:
+        """Answer one request: JSON, or a line of JSON for each item of a stream."""
+        refused = self._guard.check(request.scope["headers"])
+        if refused is not None:
+            return _refusal(refused.status, refused.code, refused.text)
+        if "origin" in request.headers:
+            return _refusal(403, "origin", "the admin API is not for pages in a browser")
+        source_ip = self._client_address(request.scope)
+        wait_s = self._failures.wait_s(source_ip, self._clock())
+        if wait_s:
+            refusal = _refusal(429, "throttled", "too many refused credentials; try again later")
+            refusal.headers["retry-after"] = str(wait_s)
+            return refusal
+        try:
+            return await self._answer(request, source_ip)
+        except GatewayError as error:
+            if isinstance(error, Unauthenticated | InsufficientScope):
+                self._failures.note(source_ip, self._clock())
+            return self._refused(error)
+
+    async def _answer(self, request: Request, source_ip: str) -> Response:
+        person = await self._people.by_token(_token(request), source_ip=source_ip)
+        command = request.path_params["command"].replace("/", ".")
+        reads = self._commands.reads(command)
+        if reads is None:
+            raise NotFound("there is no such command")
+        allowed = "GET" if reads else "POST"
+        if request.method != allowed:
+            refusal = _refusal(405, "method_not_allowed", f"use {allowed}")
+            refusal.headers["allow"] = allowed
+            return refusal
+        return await _answered(await self._begun(request, person, command, reads=reads))
+
+    async def _begun(
+        self, request: Request, person: Person, command: str, *, reads: bool
+    ) -> Answer:
+        if reads:
+            return self._commands.run_query(person, command, _pairs(request))
+        if request.scope["query_string"]:
+            raise BadCommand("send the arguments in the body")
+        kinds = [kind.partition(";")[0].strip() for kind in request.headers.getlist("content-type")]
+        if kinds != ["application/json"]:
+            raise _UnsupportedType("send application/json")
+        body = await self._body(request)
+        try:
+            arguments = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise BadCommand("the body is not JSON") from error
+        if not isinstance(arguments, dict):
+            raise BadCommand("the body must be a JSON object")
+        return self._commands.run(person, command, orjson.dumps(arguments))
+
+    async def _body(self, request: Request) -> bytes:
+        body = bytearray()
+        try:
+            async with asyncio.timeout(_BODY_S):
+                async for chunk in request.stream():
+                    body += chunk
+                    if len(body) > self._guard.request_bytes:
+                        raise LimitExceeded("the body is too large")
+        except TimeoutError as error:
+            raise BadCommand("the body did not come in time") from error
+        except ClientDisconnect as error:
+            raise BadCommand("the body is cut short") from error
+        return bytes(body)
+
+    def _refused(self, error: GatewayError) -> Response:
+        status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
+        if isinstance(error, _UnsupportedType):
+            status = 415
+        refusal = _refusal(status, error.code, error.public, error.reasons)
+        if isinstance(error, Unauthenticated | InsufficientScope):
+            refusal.headers["www-authenticate"] = self._challenge(error)
+        return refusal
+
+    def _challenge(self, error: GatewayError) -> str:
+        """Return what RFC 6750 section 3 and RFC 9728 section 5.1 want to be said."""
+        short = 'error="insufficient_scope", ' if isinstance(error, InsufficientScope) else ""
+        return f'Bearer {short}scope="{SCOPE}", resource_metadata="{self._resource_metadata}"'
+
+
+class _UnsupportedType(BadCommand):
+    """The body is of another media type; 415."""
+
+
+class _AnyMethod:
+    """An ASGI application; to Starlette, a function would be for GET alone."""
+
+    def __init__(self, endpoint: ApiEndpoint) -> None:
+        self._endpoint = endpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._endpoint(Request(scope, receive))
+        await response(scope, receive, send)
+
+
+def _token(request: Request) -> str:
+    """Return the bearer token of the one `Authorization` header (RFC 6750 section 2.1).
+
+    Raises:
+        Unauthenticated: There is none.
+
+    """
+    lines = request.headers.getlist("authorization")
+    scheme, _, token = lines[0].partition(" ") if len(lines) == 1 else ("", "", "")
+    if scheme.lower() != "bearer" or not 0 < len(token.strip()) <= _LONGEST_TOKEN:
+        raise Unauthenticated("an access token is required")
+    return token.strip()
+
+
+def _pairs(request: Request) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(
+            request.scope["query_string"].decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=_MOST_ARGUMENTS,
+        )
+    except ValueError as error:
+        raise BadCommand("the query cannot be read") from error
+
+
+async def _answered(answer: Answer) -> Response:
+    if not isinstance(answer, AsyncGenerator):
+        return _json(await answer, 200)
+    # Begun here, so that a refusal is still a status.
+    first = await anext(answer, _END)
+    return StreamingResponse(
+        _lines(first, answer), media_type="application/x-ndjson", headers=_HEADERS
+    )
+
+
+async def _lines(first: Any, items: AsyncGenerator[Any, None]) -> AsyncIterator[bytes]:
+    """Yield a line for each item, and a last one that says whether that was all."""
+    last: Mapping[str, Any] = {"more": False}
+    async with aclosing(items):
+        item = first
+        try:
+            while item is not _END:
+                yield orjson.dumps({"more": True, "result": item}) + b"\n"
+                item = await anext(items, _END)
+        except GatewayError as error:
+            last = {"more": False, "code": error.code, "message": error.public}
+    yield orjson.dumps(last) + b"\n"
+
+
+def _refusal(
+    status: int, code: str, message: str, reasons: tuple[tuple[str, str], ...] = ()
+) -> Response:
+    told = [{"code": code, "message": message} for code, message in reasons]
+    return _json({"code": code, "message": message, "reasons": told}, status)
+
+
+def _json(content: Any, status: int) -> Response:
+    return Response(orjson.dumps(content), status, _HEADERS, media_type="application/json")
