@@ -34,6 +34,11 @@ class Running:
         """What the process has logged."""
         return (self.folder / "gateway.log").read_text(errors="replace")
 
+    @property
+    def shown(self) -> str:
+        """What the process has told whoever started it, apart from its log."""
+        return (self.folder / "gateway.out").read_text(errors="replace")
+
     def douane(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Run the command line against this gateway."""
         return subprocess.run(
@@ -105,14 +110,16 @@ def running_gateway(
 ) -> Iterator[Running]:
     """Run a gateway in front of `servers` (the contract's section) until the context ends.
 
-    `settings` are further top-level keys of the configuration. `folder` holds the configuration,
+    `settings` are further top-level keys of the configuration; with `tls` among them clients speak
+    https, with the admin listener http all the same. `folder` holds the configuration,
     the data and the log, so the next gateway in it goes on where this one ended.
     """
     folder.mkdir(parents=True, exist_ok=True)
     port, admin_port = ports or (free_port(), free_port())
+    url = f"{'https' if 'tls' in settings else 'http'}://127.0.0.1:{port}"
     content = {
         "version": 1,
-        "public_url": f"http://127.0.0.1:{port}",
+        "public_url": url,
         "listen": f"127.0.0.1:{port}",
         "admin_listen": f"127.0.0.1:{admin_port}",
         "data_dir": str(folder / "data"),
@@ -126,7 +133,7 @@ def running_gateway(
         gateway = Running(
             folder=folder,
             config=config,
-            url=f"http://127.0.0.1:{port}",
+            url=url,
             admin_url=f"http://127.0.0.1:{admin_port}",
             process=process,
         )
@@ -138,13 +145,13 @@ def running_gateway(
 def _process(
     folder: Path, config: Path, environment: Mapping[str, str]
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    with (folder / "gateway.log").open("ab") as output:
+    with (folder / "gateway.log").open("ab") as log, (folder / "gateway.out").open("ab") as output:
         process = subprocess.Popen(
             [DOUANE, "--config", str(config), "serve"],
             cwd=ROOT,
             env={**os.environ, **environment},
             stdout=output,
-            stderr=subprocess.STDOUT,
+            stderr=log,
             # Ctrl-C reaches the whole group of a terminal; here each part is ended in order.
             start_new_session=True,
         )

@@ -16,6 +16,7 @@ from gateway.upstream.exchange import Exchange
 from gateway.upstream.faults import unusable
 from gateway.upstream.headers import SESSION, Headers
 from gateway.upstream.replies import ErrorAnswer, discard, result_of
+from gateway.wire.greeting import server_item
 from gateway.wire.jsontext import WireLimits
 
 MODERN_REVISION: Final = "2026-07-28"
@@ -142,9 +143,7 @@ class Conversation:
         supported = result.get("supportedVersions")
         if not isinstance(supported, list) or MODERN_REVISION not in supported:
             raise NotSpoken(f"server/discover: it does not offer {MODERN_REVISION}")
-        meta = result.get("_meta")
-        named = meta.get(f"{_META}serverInfo") if isinstance(meta, dict) else None
-        return _server_info(named, result)
+        return _server_info(self.profile, result)
 
     async def _initialize(self) -> ServerInfo:
         result = await self.request(
@@ -163,7 +162,7 @@ class Conversation:
         await discard(answer)
         if answer.status >= HTTPStatus.BAD_REQUEST:
             raise unusable(f"{method}: status {answer.status}")
-        return _server_info(result.get("serverInfo"), result)
+        return _server_info(self.profile, result)
 
     def _next_id(self) -> str:
         # A string of our own: a server that counts cannot meet another request's id by chance.
@@ -223,13 +222,12 @@ async def converse(
         await conversation.end()
 
 
-def _server_info(named: object, result: Mapping[str, Any]) -> ServerInfo:
-    known = named if isinstance(named, dict) else {}
-    name, version = known.get("name"), known.get("version")
-    instructions, capabilities = result.get("instructions"), result.get("capabilities")
+def _server_info(profile: Profile, result: Mapping[str, Any]) -> ServerInfo:
+    item, version = server_item(profile, result)
+    capabilities = result.get("capabilities")
     return ServerInfo(
-        name=name if isinstance(name, str) else "",
-        version=version if isinstance(version, str) else "",
-        instructions=instructions if isinstance(instructions, str) else None,
+        name=item["name"],
+        version=version,
+        instructions=item["instructions"],
         capabilities=capabilities if isinstance(capabilities, dict) else {},
     )

@@ -13,7 +13,7 @@ from gateway.errors import GatewayError, UnknownTool, UpstreamFailed
 from gateway.ports import CatalogSink, Clock
 from gateway.upstream.client import Conversation, NotSpoken, ServerInfo, converse
 from gateway.upstream.exchange import Exchange
-from gateway.upstream.faults import unusable
+from gateway.upstream.faults import Challenged, unusable
 from gateway.upstream.listener import listen
 from gateway.upstream.lists import LISTS, ListLimits, read_list
 from gateway.upstream.settings import UpstreamSettings
@@ -35,6 +35,8 @@ class CrawlStatus:
     """Why the last crawl failed; empty if it did not."""
     profiles: frozenset[Profile]
     """The families of revisions it was last heard to speak."""
+    waits: bool = False
+    """Whether it shows its lists to connected people alone: theirs are compared with the pins."""
 
 
 class _Watched:
@@ -44,6 +46,7 @@ class _Watched:
         # A list needs no work to be done, so chatter ends as soon as silence does.
         timeouts = replace(settings.timeouts, hard_s=settings.timeouts.idle_s)
         self.server = settings.server
+        self.per_person = settings.per_person
         self.wire = settings.limits.wire
         self.exchange = Exchange(replace(settings, timeouts=timeouts))
         self.listening = Exchange(settings)
@@ -106,13 +109,14 @@ class Crawler:
             raise UnknownTool("There is no such server.", detail=f"server {server!r}")
         async with watched.alone:
             try:
-                await self._crawl(watched)
+                waits = await self._crawl(watched)
             except _FAILURES as error:
                 watched.failures += 1
                 watched.status = replace(watched.status, error=str(error))
                 raise
             watched.failures = 0
-            watched.status = replace(watched.status, error="", seen_at=self._clock())
+            seen_at = watched.status.seen_at if waits else self._clock()
+            watched.status = replace(watched.status, error="", seen_at=seen_at, waits=waits)
 
     async def first_pass(self, timeout_s: float) -> None:
         """Crawl every upstream once; return when all were tried or time is up. Never raises."""
@@ -161,10 +165,12 @@ class Crawler:
 
     def _pause_s(self, watched: _Watched) -> float:
         if watched.failures == 0:
-            return 0.0 if watched.status.seen_at is None else self._recheck_s
+            never = watched.status.seen_at is None and not watched.status.waits
+            return 0.0 if never else self._recheck_s
         return min(self._recheck_s, _FIRST_RETRY_S * 2.0 ** min(watched.failures - 1, 32))
 
-    async def _crawl(self, watched: _Watched) -> None:
+    async def _crawl(self, watched: _Watched) -> bool:
+        """Read everything once; say whether it is shown to connected people alone."""
         spoken: set[Profile] = set()
         problems: list[str] = []
         for profile in (Profile.MODERN, Profile.LEGACY):
@@ -174,9 +180,13 @@ class Crawler:
                     info,
                 ):
                     spoken.add(profile)
-                    problems += await self._hand_over(watched.server, conversation, info)
+                    problems += await self._hand_over(watched, conversation, info)
             except NotSpoken:
                 continue
+            except Challenged:
+                if watched.per_person:
+                    return True
+                raise
             except UpstreamFailed as error:
                 problems.append(f"{profile}: {error.detail}")
         watched.status = replace(watched.status, profiles=frozenset(spoken))
@@ -184,20 +194,28 @@ class Crawler:
             raise unusable("; ".join(problems))
         if not spoken:
             raise unusable("it speaks no revision that the gateway knows")
+        return False
 
     async def _hand_over(
-        self, server: UpstreamId, conversation: Conversation, info: ServerInfo
+        self, watched: _Watched, conversation: Conversation, info: ServerInfo
     ) -> list[str]:
-        """Give the sink what the conversation shows, and return what was refused."""
+        """Give the sink what the conversation shows, and return what was refused.
+
+        Raises:
+            Challenged: It shows its lists to connected people alone.
+
+        """
         profile = conversation.profile
         itself = {"name": info.name, "instructions": info.instructions}
-        await self._sink.seen(server, profile, Kind.SERVER, [itself], info.version)
+        await self._sink.seen(watched.server, profile, Kind.SERVER, [itself], info.version)
         problems = []
         for kind in LISTS:
             try:
                 items = await read_list(conversation, info, kind, self._limits)
             except GatewayError as error:
+                if watched.per_person and isinstance(error, Challenged):
+                    raise
                 problems.append(f"{profile}: {error.detail}")
             else:
-                await self._sink.seen(server, profile, kind, items, info.version)
+                await self._sink.seen(watched.server, profile, kind, items, info.version)
         return problems

@@ -10,8 +10,7 @@ import aiohttp
 from yarl import URL
 
 from gateway.domain.calls import RawAnswer
-from gateway.errors import CredentialRequired
-from gateway.upstream.faults import broken_answer, no_answer, too_large, unusable
+from gateway.upstream.faults import Challenged, broken_answer, no_answer, too_large, unusable
 from gateway.upstream.headers import SESSION, Headers, returned
 from gateway.upstream.settings import UpstreamSettings
 from gateway.upstream.stream import EventStream
@@ -70,7 +69,7 @@ class Exchange:
 
         Raises:
             UpstreamFailed: No answer in time, or none of MCP.
-            CredentialRequired: The upstream refused our credential, or the lack of one.
+            Challenged: The upstream refused our credential, or the lack of one.
             LimitExceeded: The answer is larger than the limits allow.
 
         """
@@ -188,13 +187,10 @@ class Exchange:
 
 def _refuse_what_is_not_ours_to_relay(response: aiohttp.ClientResponse) -> None:
     status = response.status
-    challenged = "www-authenticate" in response.headers
-    if status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.FORBIDDEN and challenged):
+    challenge = ", ".join(response.headers.getall("www-authenticate", ()))
+    if status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.FORBIDDEN and challenge):
         # Relayed, it would make the client doubt the token that it has for the gateway.
-        raise CredentialRequired(
-            "The upstream server wants a credential that the gateway does not hold.",
-            detail=f"status {status}",
-        )
+        raise Challenged(status, challenge)
     if status // 100 not in {2, 4, 5}:  # RFC 9110 section 15
         raise unusable(f"status {status}")
     for coding in response.headers.getall("content-encoding", ()):

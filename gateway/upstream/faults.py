@@ -2,13 +2,26 @@
 
 import aiohttp
 
-from gateway.errors import LimitExceeded, UpstreamFailed
+from gateway.errors import CredentialRequired, LimitExceeded, UpstreamFailed
 from gateway.upstream.settings import Timeouts
 
 PUBLIC = "The upstream server gave no usable answer."
 
 Raised = aiohttp.ClientError | TimeoutError
 """Everything that the library raises for a peer that is slow, gone or not speaking HTTP."""
+
+
+class Challenged(CredentialRequired):
+    """The upstream refused the credential that it was shown, or the lack of one."""
+
+    def __init__(self, status: int, challenge: str) -> None:
+        super().__init__(
+            "The upstream server wants a credential that the gateway does not hold.",
+            detail=f"status {status}",
+        )
+        self.status = status
+        self.challenge = challenge
+        """Its `WWW-Authenticate`; empty if it sent none."""
 
 
 def no_answer(error: Raised, timeouts: Timeouts) -> UpstreamFailed:

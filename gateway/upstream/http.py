@@ -2,13 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from gateway.domain.calls import Call, Form, Permit, RawAnswer
+from gateway.domain.identity import Principal
 from gateway.domain.tools import Profile
 from gateway.errors import GatewayError
+from gateway.ports.identity import UpstreamCredentials
 from gateway.upstream.exchange import Exchange, nothing
+from gateway.upstream.faults import Challenged
 from gateway.upstream.headers import SESSION, Headers, forwarded
 from gateway.upstream.settings import UpstreamSettings
 from gateway.upstream.stream import EventStream
@@ -28,8 +31,20 @@ _LISTENS = "subscriptions/listen"
 class HttpUpstream:
     """One upstream. Whatever a permitted message brings about, it brings about once."""
 
-    def __init__(self, settings: UpstreamSettings) -> None:
+    def __init__(
+        self, settings: UpstreamSettings, credentials: UpstreamCredentials | None = None
+    ) -> None:
+        """`credentials` are asked for each message of an upstream that is `per_person`.
+
+        Raises:
+            ValueError: They are missing there, or given where nobody would ask them.
+
+        """
+        if settings.per_person is (credentials is None):
+            raise ValueError(f"{settings.server!r}: credentials are for what is per person")
+        self._server = settings.server
         self._exchange = Exchange(settings)
+        self._credentials = credentials
         self._connect_s = settings.timeouts.connect_s
         self._cancellations: set[asyncio.Task[None]] = set()
 
@@ -41,7 +56,8 @@ class HttpUpstream:
 
         Raises:
             UpstreamFailed: No answer in time, or not one of MCP.
-            CredentialRequired: The upstream wants a credential that we do not hold.
+            CredentialRequired: The upstream wants a credential that we do not hold; `url` is where
+                the person can get it, if they can.
             LimitExceeded: The answer is larger than the limits allow.
 
         """
@@ -50,13 +66,14 @@ class HttpUpstream:
         headers = forwarded(call.headers)
         if permit.session is not None:
             headers.append((SESSION, permit.session))
-        return await self._exchange.send(
+        send = partial(
+            self._exchange.send,
             _VERBS[message.form],
-            headers,
-            message.body,
+            body=message.body,
             listens=message.form is Form.STREAM or message.method == _LISTENS,
             abandoned=self._on_abandon(permit),
         )
+        return await self._sent(permit.principal, headers, send)
 
     async def reject(self, permit: Permit, body: bytes) -> None:
         """Answer a request of the server's in the client's place, with a JSON-RPC error `body`.
@@ -96,8 +113,34 @@ class HttpUpstream:
         await asyncio.gather(*self._cancellations, return_exceptions=True)
         await self._exchange.aclose()
 
+    async def _sent(
+        self, principal: Principal, headers: Headers, send: Callable[..., Awaitable[RawAnswer]]
+    ) -> RawAnswer:
+        """Send with the principal's credential; one that was refused is exchanged once.
+
+        An upstream that refuses a credential has done nothing else with the message.
+        """
+        if self._credentials is None:
+            return await send(headers=headers)
+        server, user = self._server, principal.user_id
+        shown = await self._credentials.headers(server, user, principal.key)
+        try:
+            return await send(headers=[*headers, *shown])
+        except Challenged as refused:
+            shown = await self._credentials.rejected(
+                server, user, shown=shown, status=refused.status, challenge=refused.challenge
+            )
+        try:
+            return await send(headers=[*headers, *shown])
+        except Challenged as refused:
+            await self._credentials.rejected(
+                server, user, shown=shown, status=refused.status, challenge=refused.challenge
+            )
+            raise
+
     async def _post_beside(self, permit: Permit, body: bytes) -> None:
-        answer = await self._exchange.send("POST", _headers_beside(permit), body)
+        send = partial(self._exchange.send, "POST", body=body)
+        answer = await self._sent(permit.principal, _headers_beside(permit), send)
         if isinstance(answer.body, EventStream):
             await answer.body.aclose()
 

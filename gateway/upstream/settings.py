@@ -86,6 +86,8 @@ class UpstreamSettings:
     server: UpstreamId
     url: str
     credential: HeaderCredential | None = None
+    per_person: bool = False
+    """Whether it wants a token of the person behind each call, and so shows us alone nothing."""
     timeouts: Timeouts = Timeouts()
     limits: Limits = Limits()
 

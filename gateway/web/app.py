@@ -1,19 +1,18 @@
 """Every route of the public listener, in one list."""
 
-from collections.abc import Callable
+from collections.abc import Iterable
 
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from gateway.oauth.metadata import JWKS_PATH
-from gateway.oauth.server import AuthorizationServer
 from gateway.web.guard import Guard
 from gateway.web.mcp import PREFIX, McpEndpoint
-from gateway.web.oauth import oauth_routes
+from gateway.web.oauth import FROM_ANYWHERE
 
-_DOCUMENTS = ("/.well-known/", JWKS_PATH)
-"""What RFC 8414 and RFC 9728 mean to be public; a client in a browser starts there."""
+_FORMS = ("/sign-in", "/setup", "/consent", "/device", "/account", "/sign-out", "/connect/")
+"""Beginnings of our pages' paths. They judge the origin of a form themselves: on a page that gives
+no referrer, browsers say `Origin: null` even to us (Fetch section 3.2)."""
 
 
 class PublicApp:
@@ -23,18 +22,15 @@ class PublicApp:
         self,
         *,
         mcp: McpEndpoint,
-        oauth: AuthorizationServer,
+        sign_in: Iterable[Route],
         guard: Guard,
-        client_address: Callable[[Scope], str],
     ) -> None:
+        """Serve `sign_in`, the routes of documents, endpoints and pages, beside `mcp`."""
         self._mcp = mcp
         self._guard = guard
-        self._documents = guard.for_public_documents()
+        self._open = guard.for_any_origin()
         self._routed = Router(
-            routes=[
-                *oauth_routes(oauth, client_address),
-                Route("/mcp", _no_aggregate, methods=["POST", "GET"]),
-            ],
+            routes=[*sign_in, Route("/mcp", _no_aggregate, methods=["POST", "GET"])],
             # A redirect would be built from the Host header.
             redirect_slashes=False,
         )
@@ -47,8 +43,8 @@ class PublicApp:
         if scope["type"] == "http" and scope["path"].startswith(PREFIX):
             await self._mcp(scope, receive, send)
             return
-        public = scope["path"].startswith(_DOCUMENTS)
-        refused = (self._documents if public else self._guard).check(scope["headers"])
+        is_open = scope["path"].startswith((*FROM_ANYWHERE, *_FORMS))
+        refused = (self._open if is_open else self._guard).check(scope["headers"])
         if refused is not None:
             await PlainTextResponse(refused.text + "\n", refused.status)(scope, receive, send)
             return

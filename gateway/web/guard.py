@@ -27,7 +27,7 @@ class Guard:
     hosts: frozenset[str]
     """Exact `Host` values, lower case."""
     origins: frozenset[str] | None
-    """Exact `Origin` values, lower case; `None` only in front of public documents."""
+    """Exact `Origin` values, lower case; `None` only in front of what judges them itself."""
     request_bytes: int
 
     def check(self, headers: Iterable[tuple[bytes, bytes]]) -> Refused | None:
@@ -52,8 +52,8 @@ class Guard:
             return Refused(status=421, code="host", text="this Host is not served here")
         return None
 
-    def for_public_documents(self) -> Self:
-        """Return the same guard for what every browser page may read, such as metadata."""
+    def for_any_origin(self) -> Self:
+        """Return the same guard for what judges origins itself, or is open to every page."""
         return replace(self, origins=None)
 
     def _fits(self, content_length: bytes) -> bool:

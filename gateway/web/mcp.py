@@ -13,7 +13,7 @@ from gateway.domain.calls import Call, CallId, Form, Message, Reply
 from gateway.domain.identity import BearerToken, Credential
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import ProtocolError, Unauthenticated
-from gateway.oauth.limits import FailedSignIns
+from gateway.oauth.limits import Throttle
 from gateway.web.carrier import Carrier
 from gateway.web.guard import Guard, Refused
 from gateway.web.metrics import Metrics
@@ -65,7 +65,7 @@ class McpEndpoint:
         self._metrics = metrics
         self._client_address = client_address
         self._new_id = new_id
-        self._failures = FailedSignIns(allowed=most_failures)
+        self._failures = Throttle(allowed=most_failures, window_s=60.0)
         self._listening: set[_Watch] = set()
         self._ending = False
 

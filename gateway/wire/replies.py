@@ -9,12 +9,14 @@ from gateway.domain._value import value
 from gateway.domain.calls import Form, Message, Reply, ServerEvent
 from gateway.domain.tools import Profile
 from gateway.errors import (
+    CredentialRequired,
     GatewayError,
     InsufficientScope,
     ProtocolError,
     Unauthenticated,
 )
 from gateway.wire import jsontext
+from gateway.wire.elicitation import URL_REQUIRED, url_error, url_result
 from gateway.wire.inbound import CONTENT_TYPE
 from gateway.wire.jsonrpc import INTERNAL_ERROR
 from gateway.wire.server_message import ServerMessage
@@ -84,7 +86,8 @@ CODES: Mapping[str, Told] = MappingProxyType(
         "credential_required": Told(
             status=403,
             rpc_code=40102,
-            advice="The user has to connect their account at this server first.",
+            advice="An account at this server has to be connected first. Tell the user; do not retry "
+            "before.",
         ),
         "rate_limited": Told(
             status=429,
@@ -136,10 +139,12 @@ def refuse(
     *,
     decision_id: str | None = None,
     retry_after: int | None = None,
+    takes_urls: bool = False,
 ) -> Reply:
     """Return the whole answer to a refused request; `message` is `None` before it was parsed.
 
-    `retry_after` is in seconds, and is said only where the refusal is an HTTP 429.
+    `retry_after` is in seconds, and is said only where the refusal is an HTTP 429. `takes_urls` is
+    whether the client can be asked now to send its user to a URL.
     """
     status = _status(error, message)
     headers = [CONTENT_TYPE]
@@ -149,7 +154,7 @@ def refuse(
         headers.append(("retry-after", str(retry_after)))
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
         headers.append(("allow", "POST"))  # RFC 9110 section 15.5.6
-    body = refusal_body(error, message, profile, decision_id=decision_id)
+    body = refusal_body(error, message, profile, decision_id=decision_id, takes_urls=takes_urls)
     return Reply(status=status, headers=tuple(headers), body=body, code=error.code)
 
 
@@ -159,10 +164,11 @@ def refusal_body(
     profile: Profile,
     *,
     decision_id: str | None = None,
+    takes_urls: bool = False,
 ) -> bytes:
     """Return the JSON-RPC message that answers `message` with a no.
 
-    A refused tools/call is a tool result, for that is what reaches the model; anything else is an
+    Where `takes_urls` and a URL would help, it asks the client to send its user there. A refused tools/call is a tool result, for that is what reaches the model; anything else is an
     error. What has no id to answer (notifications, responses, GET, DELETE) gets an error without.
     """
     asked = message if message is not None and message.form is Form.REQUEST else None
@@ -171,6 +177,8 @@ def refusal_body(
         known = rpc_id if error.rpc_id is None else error.rpc_id
         return _error(known, error.rpc_code, error.public, error.data)
     refusal = _refusal(error, decision_id)
+    if asked is not None and takes_urls and isinstance(error, CredentialRequired) and error.url:
+        return _asks_for_url(rpc_id, error, refusal, profile)
     at_the_door = isinstance(error, Unauthenticated | InsufficientScope)
     if asked is not None and asked.method == _TOOLS_CALL and not at_the_door:
         return _tool_result(rpc_id, _text(error), refusal, profile)
@@ -213,12 +221,32 @@ def _told(error: GatewayError) -> Told:
 
 def _refusal(error: GatewayError, decision_id: str | None) -> dict[str, Any]:
     reasons = [{"code": code, "message": message} for code, message in error.reasons]
-    return {"code": error.code, "decision_id": decision_id, "reasons": reasons}
+    refusal = {"code": error.code, "decision_id": decision_id, "reasons": reasons}
+    if isinstance(error, CredentialRequired) and error.url:
+        refusal["url"] = error.url
+    return refusal
 
 
 def _text(error: GatewayError) -> str:
-    sentences = (error.public, *(message for _, message in error.reasons), _told(error).advice)
+    reasons = [message for _, message in error.reasons]
+    if isinstance(error, CredentialRequired) and error.url:
+        reasons.append(f"Open {error.url} in a browser.")
+    sentences = (error.public, *reasons, _told(error).advice)
     return " ".join(text if text.endswith((".", "!", "?")) else f"{text}." for text in sentences)
+
+
+def _asks_for_url(
+    rpc_id: str | int | None,
+    error: CredentialRequired,
+    refusal: Mapping[str, Any],
+    profile: Profile,
+) -> bytes:
+    if profile is Profile.LEGACY:
+        # The decision's id is nobody else's, and tells nothing.
+        data = {**refusal, **url_error(error, str(refusal["decision_id"]))}
+        return _error(rpc_id, URL_REQUIRED, error.public, data)
+    result = {**url_result(error), "_meta": {REFUSAL_KEY: refusal}}
+    return jsontext.write({"jsonrpc": "2.0", "id": rpc_id, "result": result}).encode()
 
 
 def _tool_result(

@@ -10,29 +10,35 @@ from pathlib import Path
 from typing import Any
 
 from gateway.admin import Admin
+from gateway.admin.access import AccessDesk
 from gateway.admin.audit import AuditDesk
 from gateway.admin.clients import ClientDesk
 from gateway.admin.journal import Journal
 from gateway.admin.lock import LockSigner
 from gateway.admin.operations import KeyDesk, RunDesk, ServerDesk
+from gateway.admin.people import People
 from gateway.admin.pins import PinDesk
 from gateway.admin.policy import PolicyDesk
+from gateway.admin.users import UserDesk
 from gateway.audit.checkpoint import VerifierKey
 from gateway.audit.record import hmac_of
 from gateway.config import Config
 from gateway.domain.decisions import Decision
-from gateway.domain.identity import Client
+from gateway.domain.identity import AuthMethod, Client
 from gateway.errors import ConfigError, PolicyUnavailable, UpstreamFailed
 from gateway.oauth.clients import ID_OCTETS, SECRET_OCTETS, new_client
+from gateway.oauth.redirects import registrable
 from gateway.oauth.resources import Resources
 from gateway.policy import commands as policy_commands
 from gateway.policy.sources import read_sources
 from gateway.policy.toolchain import find_opa
-from gateway.ports import PolicyEngine
-from gateway.storage.store import Store
+from gateway.ports import Authenticator, PolicyEngine
+from gateway.signin.links import SetupLinks
 from gateway.storage.verify import Verification, own_verifier, verify
 from gateway.upstream.probe import probe_unauthenticated
-from gateway.wiring.foundation import key_ring, new_id, now, open_store
+from gateway.wiring.authorization import authorization, setup_links
+from gateway.wiring.foundation import new_id, now, open_store
+from gateway.wiring.identity import Identity
 from gateway.wiring.settings import policy_data, policy_settings
 
 ServerRows = Callable[[], Sequence[Mapping[str, Any]]]
@@ -47,21 +53,72 @@ async def open_admin(config: Config) -> AsyncIterator[Admin]:
 
     """
     async with open_store(config) as store:
-        rows = partial(_not_running, config)
-        with admin_of(lambda: config, store, PolicyOnDemand(config), rows) as admin:
-            yield admin
+        identity = await Identity.open(config, store)
+        resources = Resources.of(public_url=config.public_url, servers=config.servers)
+        links = setup_links(lambda: config, identity)
+        async with authorization(config, identity, resources, _nowhere, links=links) as who:
+            with admin_of(
+                lambda: config,
+                identity,
+                who.authenticator,
+                links=links,
+                policy=PolicyOnDemand(config),
+                servers=partial(_not_running, config),
+            ) as admin:
+                yield admin
 
 
 @contextmanager
 def admin_of(
-    current: Callable[[], Config], store: Store, policy: PolicyEngine, servers: ServerRows
+    current: Callable[[], Config],
+    identity: Identity,
+    authenticator: Authenticator,
+    *,
+    links: SetupLinks,
+    policy: PolicyEngine,
+    servers: ServerRows,
 ) -> Iterator[Admin]:
-    """Open every use case over `store`; `current` gives the configuration in force."""
+    """Open every use case over what is stored; `current` gives the configuration in force."""
+    store, issuer = identity.store, current().public_url
+    stores = store.identity
     journal = Journal(store.audit, clock=now, new_id=new_id)
+
+    def roles_of(groups: frozenset[str]) -> frozenset[str]:
+        return current().roles.of(groups)
+
+    people = People(
+        stores.users,
+        authenticator,
+        journal,
+        roles_of=roles_of,
+        issuer=issuer,
+    )
+    by_password = current().auth.mode == "embedded"
     with closing(store.reader()) as reader:
         yield Admin(
+            people=people,
+            users=UserDesk(
+                stores.users,
+                people,
+                journal,
+                issuer=issuer,
+                links=links if by_password else None,
+                clock=now,
+                new_id=new_id,
+            ),
+            access=AccessDesk(
+                users=stores.users,
+                clients=stores.clients,
+                browsers=stores.browsers,
+                grants=stores.grants,
+                connections=stores.connections,
+                people=people,
+                journal=journal,
+                issuer=issuer,
+                clock=now,
+            ),
             pins=PinDesk(store.pins, journal, LockSigner("douane", store.keys.audit)),
-            clients=ClientDesk(store.clients, journal, partial(_made_client, current)),
+            clients=ClientDesk(stores.clients, journal, partial(_made_client, current)),
             servers=ServerDesk(servers, store.pins),
             runs=RunDesk(store.runs),
             policy=PolicyDesk(policy, PolicyFilesOf(current)),
@@ -71,7 +128,7 @@ def admin_of(
                 hash_of=partial(hmac_of, store.keys.hmac),
                 clock=now,
             ),
-            keys=KeyDesk(partial(_keys, store)),
+            keys=KeyDesk(partial(_keys, identity), identity, journal),
         )
 
 
@@ -171,20 +228,29 @@ def _made_client(
     current: Callable[[], Config],
     *,
     name: str,
+    grants: tuple[str, ...],
     resources: frozenset[str],
     scopes: frozenset[str],
     groups: frozenset[str],
     trusted_host: bool,
+    redirect_uris: tuple[str, ...],
+    auth_methods: frozenset[AuthMethod],
+    jwks: Mapping[str, Any] | None,
     by: str,
 ) -> tuple[Client, str]:
     config = current()
+    private = frozenset(config.auth.registration.redirect_uris)
     made = new_client(
         name=name,
+        grants=grants,
         resources=resources,
         scopes=scopes,
         known=Resources.of(public_url=config.public_url, servers=config.servers),
         groups=groups,
         trusted_host=trusted_host,
+        redirect_uris=registrable(list(redirect_uris), private) if redirect_uris else (),
+        auth_methods=auth_methods,
+        jwks=jwks,
         id_octets=os.urandom(ID_OCTETS),
         secret_octets=os.urandom(SECRET_OCTETS),
         now=now(),
@@ -193,18 +259,33 @@ def _made_client(
     return made.client, made.secret
 
 
-def _keys(store: Store) -> Sequence[Mapping[str, Any]]:
-    ring = key_ring(store)
-    audit = {"use": "audit", "id": store.verifier.name, "public": str(store.verifier)}
+def _keys(identity: Identity) -> Sequence[Mapping[str, Any]]:
+    store = identity.store
     lock = str(LockSigner("douane", store.keys.audit).verifier)
+    sealed = store.identity.signing_keys.keys()
+    published = {key["kid"]: key for key in identity.ring.jwks["keys"]}
     return [
-        audit,
-        {"use": "pins export", "id": "douane", "public": lock},
+        {
+            "use": "audit",
+            "id": store.verifier.name,
+            "state": "active",
+            "public": str(store.verifier),
+        },
+        {"use": "pins export", "id": "douane", "state": "active", "public": lock},
         *(
-            {"use": "access tokens", "id": key["kid"], "public": json.dumps(key, sort_keys=True)}
-            for key in ring.jwks["keys"]
+            {
+                "use": "access tokens",
+                "id": key.kid,
+                "state": key.state.value,
+                "public": json.dumps(published.get(key.kid), sort_keys=True),
+            }
+            for key in sealed
         ),
     ]
+
+
+def _nowhere(_: object) -> str:
+    return ""
 
 
 def _not_running(config: Config) -> Sequence[Mapping[str, Any]]:

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 
 from gateway.audit.record import Redaction
 from gateway.config import Config
-from gateway.oauth.keys import KeyRing, SigningKey
 from gateway.storage.connection import Durability
 from gateway.storage.store import Store
 
@@ -50,8 +49,3 @@ async def open_store(config: Config) -> AsyncIterator[Store]:
         yield store
     finally:
         await store.close()
-
-
-def key_ring(store: Store) -> KeyRing:
-    """Return the keys that access tokens are signed with."""
-    return KeyRing([SigningKey.of(store.keys.signing)])

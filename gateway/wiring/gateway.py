@@ -16,14 +16,16 @@ from gateway.admin.rows import rfc3339
 from gateway.config import Config, load
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.decisions import Decision
+from gateway.domain.identity import Credential, Principal
 from gateway.errors import AuditUnavailable, ConfigError
-from gateway.oauth.server import AuthorizationServer
+from gateway.oauth.metadata import PROTECTED_RESOURCE_PATH
+from gateway.oauth.resources import ADMIN_API
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.ports import PolicyEngine
-from gateway.storage.store import Store
 from gateway.web.admin import admin_app
+from gateway.web.api import ApiEndpoint
 from gateway.web.app import PublicApp
 from gateway.web.connections import BoundedConnection, Bounds, bounded_by
 from gateway.web.door import admin_door
@@ -33,7 +35,9 @@ from gateway.web.metrics import Metered, Metrics
 from gateway.web.peers import client_address
 from gateway.wire.jsontext import WireLimits
 from gateway.wiring.administration import admin_of
-from gateway.wiring.foundation import key_ring, new_id, now
+from gateway.wiring.authorization import setup_links
+from gateway.wiring.foundation import new_id, now
+from gateway.wiring.identity import Identity
 from gateway.wiring.runtime import Carried, Runtime, runtime
 
 logger = logging.getLogger(__name__)
@@ -41,6 +45,8 @@ logger = logging.getLogger(__name__)
 DRAIN_S = 25
 """How long calls under way may go on when the gateway stops, or another configuration comes."""
 
+_API_BYTES = 8 << 20
+"""A lock file of tens of thousands of pins fits."""
 _FIRST_CRAWL_S = 10.0
 _MOST_CONNECTIONS = 10_000
 
@@ -48,13 +54,14 @@ _MOST_CONNECTIONS = 10_000
 class Gateway:
     """The configuration in force, and what is around it for the life of the process."""
 
-    def __init__(self, config: Config, path: Path, store: Store) -> None:
+    def __init__(self, config: Config, path: Path, identity: Identity) -> None:
         self.draining = False
         self._config = config
         self._path = path
-        self._store = store
+        self._identity = identity
+        self._store = identity.store
         self._metrics = Metrics()
-        self._keys = key_ring(store)
+        self._links = setup_links(lambda: self._config, identity)
         self._carried = Carried(
             memory=ProvenanceMemory(),
             conversations=Conversations(),
@@ -67,13 +74,30 @@ class Gateway:
     async def running(self) -> AsyncIterator[None]:
         """Put the first configuration in force and open the door for the command line."""
         self._current = await Tenure.begin(self._config, self)
+        watching = asyncio.create_task(self._identity.watch())
         try:
             policy = PolicyInForce(lambda: self._tenure.runtime.policy)
-            with admin_of(lambda: self._config, self._store, policy, self._servers) as admin:
-                async with admin_door(self._config.data_dir, admin.commands):
+            authenticator = AuthenticatorInForce(lambda: self._tenure.runtime)
+            with admin_of(
+                lambda: self._config,
+                self._identity,
+                authenticator,
+                links=self._links,
+                policy=policy,
+                servers=self._servers,
+            ) as admin:
+                self._admin = admin
+                async with admin_door(self._config.data_dir, admin.commands, admin.people):
+                    self._greet()
                     yield
         finally:
+            await _cancelled(watching)
             await asyncio.gather(self._tenure.end(), *self._ending)
+
+    def _greet(self) -> None:
+        """Tell the operator how the first person gets in, once, where only they can read it."""
+        if self._config.auth.mode == "embedded" and (link := self._links.first()):
+            print(f"nobody can sign in yet; the first person opens {link}", flush=True)  # noqa: T201 - not into the log
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request by the configuration in force (ASGI)."""
@@ -87,7 +111,7 @@ class Gateway:
     async def build(self, config: Config, stack: AsyncExitStack) -> Runtime:
         """Build a runtime and begin to crawl for it; `stack` takes it down."""
         built = await stack.enter_async_context(
-            runtime(config, self._store, self._keys, self._metrics, self._carried)
+            runtime(config, self._identity, self._links, self._metrics, self._carried)
         )
         await built.crawler.first_pass(_FIRST_CRAWL_S)
         crawling = asyncio.create_task(built.crawler.run())
@@ -114,21 +138,12 @@ class Gateway:
 
     def app_of(self, built: Runtime) -> PublicApp:
         """Return the application of the public listener for one configuration."""
-        config, store = built.config, self._store
+        config = built.config
         guard = guard_for(
             config.public_url,
             (config.listen.host, config.listen.port),
             config.allowed_origins,
             config.limits.request_bytes,
-        )
-        oauth = AuthorizationServer(
-            resources=built.resources,
-            keys=self._keys,
-            clients=store.clients,
-            audit=store.audit,
-            clock=now,
-            new_id=new_id,
-            token_lifetime_s=int(config.auth.token_lifetime),
         )
         address = client_address(config.trusted_proxies)
         mcp = McpEndpoint(
@@ -140,7 +155,7 @@ class Gateway:
             client_address=address,
             new_id=new_id,
         )
-        return PublicApp(mcp=mcp, oauth=oauth, guard=guard, client_address=address)
+        return PublicApp(mcp=mcp, sign_in=built.authorization.routes, guard=guard)
 
     @property
     def connections(self) -> type[BoundedConnection]:
@@ -155,8 +170,16 @@ class Gateway:
     def admin_app(self) -> Starlette:
         """Return the application of the admin listener."""
         listen = self._config.admin_listen
-        guard = guard_for(f"http://{listen}", (listen.host, listen.port), (), 0)
-        return admin_app(metrics=self._metrics, checks=self._checks, guard=guard)
+        guard = guard_for(f"http://{listen}", (listen.host, listen.port), (), _API_BYTES)
+        api = ApiEndpoint(
+            self._admin.commands,
+            self._admin.people,
+            guard=guard,
+            client_address=client_address(self._config.trusted_proxies),
+            clock=now,
+            resource_metadata=f"{self._config.public_url}{PROTECTED_RESOURCE_PATH}{ADMIN_API}",
+        )
+        return admin_app(metrics=self._metrics, checks=self._checks, guard=guard, api=api)
 
     async def record(
         self, code: str, message: str, *, kind: RecordKind = RecordKind.SYSTEM
@@ -242,6 +265,16 @@ class Tenure:
         await self._stack.aclose()
 
 
+class AuthenticatorInForce:
+    """Whoever checks tokens in the configuration in force."""
+
+    def __init__(self, current: Callable[[], Runtime]) -> None:
+        self._current = current
+
+    async def authenticate(self, credential: Credential, endpoint: str) -> Principal:
+        return await self._current().authorization.authenticator.authenticate(credential, endpoint)
+
+
 class PolicyInForce:
     """The policy of whatever configuration is in force."""
 
@@ -269,7 +302,17 @@ def _require_same_process(before: Config, after: Config) -> None:
         ConfigError: One of these keys has changed.
 
     """
-    fixed = ("public_url", "listen", "admin_listen", "data_dir", "auth", "audit", "tls", "limits")
+    fixed = (
+        "public_url",
+        "listen",
+        "admin_listen",
+        "data_dir",
+        "auth",
+        "audit",
+        "tls",
+        "limits",
+        "egress",
+    )
     changed = [key for key in fixed if getattr(before, key) != getattr(after, key)]
     if changed:
         raise ConfigError(

@@ -10,9 +10,6 @@ from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.tools import UpstreamId
 from gateway.errors import AuditUnavailable
-from gateway.oauth.gate import TokenGate
-from gateway.oauth.keys import KeyRing
-from gateway.oauth.metadata import Metadata
 from gateway.oauth.resources import Resources
 from gateway.pipeline import Pipeline
 from gateway.pipeline.admission import Admission, Rules
@@ -23,18 +20,23 @@ from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.release import Release
+from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.streams import StreamRelay
 from gateway.pipeline.visibility import Visibility
 from gateway.policy.reload import PolicyHolder, load
 from gateway.policy.settings import PolicyEvent
+from gateway.signin.links import SetupLinks
 from gateway.storage.store import Store
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.directory import Directory
 from gateway.upstream.http import HttpUpstream
 from gateway.web.metrics import Metrics
+from gateway.web.peers import client_address
 from gateway.wire.jsontext import WireLimits
+from gateway.wiring.authorization import Authorization, authorization
 from gateway.wiring.foundation import new_id, now
+from gateway.wiring.identity import Identity
 from gateway.wiring.settings import policy_data, policy_settings, upstream_settings
 
 logger = logging.getLogger(__name__)
@@ -45,7 +47,7 @@ class Runtime:
     """One configuration in force."""
 
     config: Config
-    resources: Resources
+    authorization: Authorization
     policy: PolicyHolder
     crawler: Crawler
     keeper: PinKeeper
@@ -63,7 +65,7 @@ class Carried:
 
 @asynccontextmanager
 async def runtime(
-    config: Config, store: Store, keys: KeyRing, metrics: Metrics, carried: Carried
+    config: Config, identity: Identity, links: SetupLinks, metrics: Metrics, carried: Carried
 ) -> AsyncIterator[Runtime]:
     """Build a runtime for `config`, and take it down again.
 
@@ -71,6 +73,7 @@ async def runtime(
         ConfigError: The policy cannot be used.
 
     """
+    store = identity.store
     async with AsyncExitStack() as stack:
         reporter = PolicyReporter(store, metrics)
         policy = await load(
@@ -92,24 +95,31 @@ async def runtime(
         ]
         crawler = Crawler(settings, sink=keeper, clock=now, recheck_s=config.pins.recheck)
         stack.push_async_callback(crawler.aclose)
-        upstreams = {one.server: HttpUpstream(one) for one in settings}
+        resources = Resources.of(public_url=config.public_url, servers=config.servers)
+        who = await stack.enter_async_context(
+            authorization(
+                config, identity, resources, client_address(config.trusted_proxies), links=links
+            )
+        )
+        upstreams = {
+            one.server: HttpUpstream(one, who.broker if one.per_person else None)
+            for one in settings
+        }
         for upstream in upstreams.values():
             stack.push_async_callback(upstream.aclose)
         directory = Directory(upstreams, announce=crawler.announce)
-        resources = Resources.of(public_url=config.public_url, servers=config.servers)
         pipeline = _pipeline(
             config=config,
             store=store,
-            keys=keys,
+            who=who,
             policy=policy,
             keeper=keeper,
             directory=directory,
-            resources=resources,
             carried=carried,
         )
         yield Runtime(
             config=config,
-            resources=resources,
+            authorization=who,
             policy=policy,
             crawler=crawler,
             keeper=keeper,
@@ -121,14 +131,14 @@ def _pipeline(
     *,
     config: Config,
     store: Store,
-    keys: KeyRing,
+    who: Authorization,
     policy: PolicyHolder,
     keeper: PinKeeper,
     directory: Directory,
-    resources: Resources,
     carried: Carried,
 ) -> Pipeline:
     wire_limits = WireLimits(json_depth=config.limits.json_depth)
+    schemas = Schemas(refuse_results=config.pins.results == "refuse")
     rules = Rules(
         servers={UpstreamId(name): server.rule for name, server in config.servers.items()},
         tenant=config.tenant.value,
@@ -153,6 +163,7 @@ def _pipeline(
         labels=labels,
         memory=carried.memory,
         requests=requests,
+        schemas=schemas,
     )
     streams = StreamRelay(
         release=release,
@@ -164,7 +175,7 @@ def _pipeline(
         limits=wire_limits,
     )
     admission = Admission(
-        authenticator=TokenGate(resources=resources, keys=keys, clients=store.clients, clock=now),
+        authenticator=who.authenticator,
         runs=store.runs,
         pins=store.pins,
         policy=policy,
@@ -173,6 +184,7 @@ def _pipeline(
         memory=carried.memory,
         conversations=carried.conversations,
         limits=carried.limits,
+        schemas=schemas,
         seal_key=store.keys.seal,
         clock=now,
     )
@@ -184,7 +196,7 @@ def _pipeline(
         runs=store.runs,
         upstreams=directory,
         audit=store.audit,
-        challenge=Metadata(resources).challenge_for,
+        challenge=who.metadata.challenge_for,
         seal_key=store.keys.seal,
         limits=wire_limits,
         clock=now,

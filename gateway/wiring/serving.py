@@ -18,6 +18,7 @@ from gateway.errors import ConfigError
 from gateway.web.connections import BoundedConnection, Bounds, bounded_by
 from gateway.wiring.foundation import open_store
 from gateway.wiring.gateway import DRAIN_S, Gateway
+from gateway.wiring.identity import Identity
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ async def serve_until_told(config: Config, path: Path) -> None:
         public = stack.enter_context(_listening(config.listen))
         private = stack.enter_context(_listening(config.admin_listen))
         store = await stack.enter_async_context(open_store(config))
-        gateway = Gateway(config, path, store)
+        gateway = Gateway(config, path, await Identity.open(config, store))
         await stack.enter_async_context(gateway.running())
         front = _Server(_settings(gateway.serve, gateway.connections, config))
         back = _Server(_settings(gateway.admin_app(), _admin_connections(), None))

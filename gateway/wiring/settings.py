@@ -57,6 +57,7 @@ def upstream_settings(name: str, server: Server, config: Config) -> UpstreamSett
         server=UpstreamId(name),
         url=str(server.url),
         credential=header,
+        per_person=credential.kind in {"oauth", "exchange"},
         timeouts=Timeouts(
             connect_s=limits.upstream_connect,
             idle_s=limits.upstream_idle,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import UpstreamFailed
-from gateway.wire.session import not_found, seal, unseal
+from gateway.wire.session import not_found, says_url, seal, unseal
 
 KEY = b"k" * 32
 VISIBLE = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1)
@@ -74,3 +74,15 @@ def test_an_upstreams_id_is_visible_ascii(session: str):
 def test_a_bad_session_makes_the_client_begin_a_new_one():
     error = not_found(4)
     assert (error.status, error.rpc_code, error.rpc_id) == (404, -32600, 4)
+
+
+@given(VISIBLE)
+def test_what_the_handshake_declared_is_sealed_with_it(session: str):
+    plain = seal(KEY, "mail", "alice", session)
+    declared = seal(KEY, "mail", "alice", session, takes_urls=True)
+    assert (says_url(plain), says_url(declared)) == (False, True)
+    assert unseal(KEY, "mail", "alice", declared) == session
+    text, _, mac = plain.partition(".")
+    assert unseal(KEY, "mail", "alice", f"{text}~u.{mac}") is None
+    assert unseal(KEY, "mail", "alice", declared.replace("~u", "")) is None
+    assert unseal(KEY, "mail", "alice", declared.replace("~u", "~u~u")) is None

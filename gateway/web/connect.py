@@ -1,0 +1,119 @@
+"""The pages on which people connect their account at an upstream server."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from gateway.broker import (
+    CALLBACK_PATH,
+    CONNECT_PATH,
+    DOCUMENT_PATH,
+    Connecting,
+    client_metadata,
+    scopes_in,
+)
+from gateway.domain.identity import User
+from gateway.signin.browser import digest
+from gateway.signin.errors import NotSignedIn
+from gateway.signin.sign_in import ACCOUNT_PATH, SignIn
+from gateway.signin.transactions import Purpose
+from gateway.web.signin import answer_of
+from gateway.web.visits import Visit, Visits
+
+
+class ConnectPages:
+    """Asks before a browser is sent to somebody else's authorization server, and takes it back."""
+
+    def __init__(
+        self, visits: Visits, sign_in: SignIn, connecting: Connecting, *, origin: str
+    ) -> None:
+        """`origin` is the public URL."""
+        self._visits = visits
+        self._pages = visits.pages
+        self._sign_in = sign_in
+        self._connecting = connecting
+        self._document = orjson.dumps(client_metadata(origin))
+
+    @property
+    def routes(self) -> list[Route]:
+        route = self._visits.route
+        return [
+            Route(DOCUMENT_PATH, self._metadata, methods=["GET"]),
+            route(CALLBACK_PATH, get=self._returned),
+            route(f"{CONNECT_PATH}{{server}}", get=self._question, post=self._answer),
+        ]
+
+    async def _metadata(self, _: Request) -> Response:
+        headers = {"cache-control": "public, max-age=3600", "access-control-allow-origin": "*"}
+        return Response(self._document, headers=headers, media_type="application/json")
+
+    async def _question(self, visit: Visit) -> Response:
+        server = self._connecting.require(_server(visit)).server
+        scopes = scopes_in(visit.query.get("scope", "").split())
+        user = await self._sign_in.user_of(visit.request.cookies)
+        if user is None:
+            return await self._ask_to_sign_in(visit, server, scopes)
+        prospect = await self._connecting.prospect(server, user.id, scopes=scopes)
+        wider = " ".join(scopes)
+        return self._pages.page(
+            "connect.html",
+            user=user,
+            prospect=prospect,
+            wider=wider,
+            csrf=visit.token("connect", server, prospect.issuer, wider),
+        )
+
+    async def _answer(self, visit: Visit) -> Response:
+        user = await self._required(visit)
+        server, form = _server(visit), visit.form
+        issuer, wider = form.get("issuer", ""), form.get("scope", "")
+        # Bound to what was shown: nobody is sent to a server that they did not agree to.
+        visit.require_token("connect", server, issuer, wider)
+        if not answer_of(form):
+            return self._pages.message("Not connected", "Nothing was connected.")
+        location = await self._connecting.begin(
+            server,
+            user.id,
+            scopes=scopes_in(wider.split()),
+            issuer=issuer,
+            browser_hash=digest(visit.browser.secret),
+        )
+        # A page and not a redirect: `form-action` holds for every hop that follows a form.
+        return self._pages.page("leave.html", location=location)
+
+    async def _returned(self, visit: Visit) -> Response:
+        user = await self._required(visit)
+        connected = await self._connecting.finish(
+            visit.request.scope["query_string"],
+            user.id,
+            browser_hash=digest(visit.browser.secret),
+            source_ip=visit.browser.source_ip,
+        )
+        return self._pages.message(
+            "Connected",
+            f"Your account at {connected.server} is connected. Go back to your application and try "
+            "again.",
+            link=(ACCOUNT_PATH, "Your account"),
+        )
+
+    async def _required(self, visit: Visit) -> User:
+        user = await self._sign_in.user_of(visit.request.cookies)
+        if user is None:
+            raise NotSignedIn
+        return user
+
+    async def _ask_to_sign_in(self, visit: Visit, server: str, scopes: tuple[str, ...]) -> Response:
+        detail = server
+        if scopes:
+            detail += f"?{urlencode({'scope': ' '.join(scopes)})}"
+        begun = await self._sign_in.begin(Purpose(name="connect", detail=detail), visit.browser)
+        return self._pages.redirect(self._sign_in.path_to(begun))
+
+
+def _server(visit: Visit) -> str:
+    parameters: dict[str, Any] = visit.request.path_params
+    return str(parameters["server"])

@@ -1,0 +1,27 @@
+"""What a server says of itself when a conversation begins."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.domain.tools import Profile
+
+_SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
+
+
+def server_item(profile: Profile, greeting: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return what of `greeting` a person approves, and the version that the server names.
+
+    `greeting` is the result of `initialize`, or of `server/discover` in the stateless revision.
+    """
+    named: object = greeting.get("serverInfo")
+    if profile is Profile.MODERN:
+        meta = greeting.get("_meta")
+        named = meta.get(_SERVER_INFO_KEY) if isinstance(meta, dict) else None
+    known = named if isinstance(named, dict) else {}
+    name, version = known.get("name"), known.get("version")
+    instructions = greeting.get("instructions")
+    item = {
+        "name": name if isinstance(name, str) else "",
+        "instructions": instructions if isinstance(instructions, str) else None,
+    }
+    return item, version if isinstance(version, str) else ""

@@ -1,0 +1,470 @@
+"""Who signs in how, for one configuration: the authorization server, its pages, and the gate."""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+
+from starlette.routing import Route
+from starlette.types import Scope
+
+from gateway.broker import Broker, Credential, PersonalConnection, TokenExchange, client_metadata
+from gateway.config import Config, Server
+from gateway.config.auth import Auth, External, Provider
+from gateway.domain._value import value
+from gateway.errors import GatewayError
+from gateway.oauth.authorization import AuthorizationEndpoint, must_ask
+from gateway.oauth.clients import with_builtin
+from gateway.oauth.device import DeviceEndpoint
+from gateway.oauth.documents import ClientDirectory, DocumentRules
+from gateway.oauth.external import ExternalGate, ExternalIssuer
+from gateway.oauth.gate import TokenGate
+from gateway.oauth.intake import Intake
+from gateway.oauth.keys import KeyRing
+from gateway.oauth.metadata import Metadata, Offers
+from gateway.oauth.protocol import Lifetimes, ProtocolServer, Stores
+from gateway.oauth.registration import RegistrationEndpoint, RegistrationRules
+from gateway.oauth.resources import Resources
+from gateway.oauth.revocation import RevocationEndpoint
+from gateway.oauth.token_endpoint import TokenEndpoint, TrustedIssuer
+from gateway.ports import Authenticator
+from gateway.signin.account import Account
+from gateway.signin.browser import CookieNames
+from gateway.signin.code_exchange import ProviderSettings
+from gateway.signin.consent import Consents
+from gateway.signin.device import Devices
+from gateway.signin.federation import OpenIdFederation
+from gateway.signin.granting import Granting
+from gateway.signin.journal import Journal
+from gateway.signin.links import SetupLinks
+from gateway.signin.passwords import Passwords
+from gateway.signin.people import PasswordCheck
+from gateway.signin.sessions import Sessions
+from gateway.signin.sign_in import SignIn
+from gateway.signin.throttle import Attempts
+from gateway.signin.transactions import Transactions
+from gateway.web.account import AccountPages
+from gateway.web.connect import ConnectPages
+from gateway.web.cookies import BrowserCookies
+from gateway.web.oauth import IssuingEndpoints, oauth_routes
+from gateway.web.pages import Pages
+from gateway.web.signin import SignInPages
+from gateway.web.visits import Visits
+from gateway.wiring.foundation import new_id, now
+from gateway.wiring.identity import Identity
+
+logger = logging.getLogger(__name__)
+
+_TIDY_S = 600.0
+_EVERY_ROLE = ("admin", "approver", "auditor", "user")
+
+
+@value
+class Authorization:
+    """What of a configuration concerns who is who."""
+
+    authenticator: Authenticator
+    metadata: Metadata
+    broker: Broker
+    routes: tuple[Route, ...]
+    """Of the public listener: documents, endpoints and pages."""
+
+
+def setup_links(config: Callable[[], Config], identity: Identity) -> SetupLinks:
+    """Return how people get a password here; they outlive a reload, as the first person's link must.
+
+    `config` gives the configuration in force.
+    """
+
+    def first_groups() -> frozenset[str]:
+        roles = config().roles
+        return frozenset(group for name in _EVERY_ROLE for group in getattr(roles, name).groups)
+
+    return SetupLinks(
+        identity.store.identity.users,
+        Passwords(os.urandom),
+        Journal(identity.store.audit, clock=now, new_id=new_id),
+        public_url=config().public_url,
+        first_groups=first_groups,
+        clock=now,
+        random=os.urandom,
+        new_id=new_id,
+    )
+
+
+@asynccontextmanager
+async def authorization(
+    config: Config,
+    identity: Identity,
+    resources: Resources,
+    client_address: Callable[[Scope], str],
+    *,
+    links: SetupLinks,
+) -> AsyncIterator[Authorization]:
+    """Build what `config` says of sign-in, and take it down again."""
+    broker = _broker(config, identity)
+    metadata = Metadata(resources, _offers(config.auth))
+    building = _Building(config, identity, resources, client_address, broker=broker)
+    try:
+        if config.auth.external is not None:
+            yield _external(config.auth.external, building, metadata)
+            return
+        async with _own(building, metadata, links) as built:
+            yield built
+    finally:
+        await broker.aclose()
+
+
+class _Building:
+    """What the parts have in common."""
+
+    def __init__(
+        self,
+        config: Config,
+        identity: Identity,
+        resources: Resources,
+        client_address: Callable[[Scope], str],
+        *,
+        broker: Broker,
+    ) -> None:
+        stores, auth, url = identity.store.identity, config.auth, config.public_url
+        self.config, self.auth, self.identity, self.stores = config, auth, identity, stores
+        self.resources, self.client_address, self.broker = resources, client_address, broker
+        self.journal = Journal(identity.store.audit, clock=now, new_id=new_id)
+        self.names = CookieNames.of(url)
+        self.sessions = Sessions(
+            stores.browsers,
+            stores.users,
+            clock=now,
+            random=os.urandom,
+            lifetime_s=auth.session_lifetime,
+        )
+        self.transactions = Transactions(stores.browsers, clock=now, random=os.urandom)
+        self.visits = Visits(
+            Pages(),
+            BrowserCookies(
+                self.names, client_address, random=os.urandom, session_s=auth.session_lifetime
+            ),
+            origin=url,
+        )
+
+
+def _external(trusted: External, building: _Building, metadata: Metadata) -> Authorization:
+    settings = ExternalIssuer(
+        issuer=str(trusted.issuer),
+        profile=trusted.profile,
+        audience=trusted.audience,
+        algorithm=trusted.algorithm,
+        groups_claim=trusted.groups_claim,
+        groups=_groups(trusted.groups),
+        everybody=frozenset(trusted.everybody),
+    )
+    gate = ExternalGate(
+        settings,
+        resources=building.resources,
+        tokens=building.identity.foreign_tokens,
+        clock=now,
+    )
+    routes = oauth_routes(metadata, None, _own_document(building), building.client_address)
+    return Authorization(
+        authenticator=gate,
+        metadata=metadata,
+        broker=building.broker,
+        routes=tuple(routes),
+    )
+
+
+@asynccontextmanager
+async def _own(
+    building: _Building, metadata: Metadata, links: SetupLinks
+) -> AsyncIterator[Authorization]:
+    identity, stores, auth = building.identity, building.stores, building.auth
+    server = ProtocolServer(
+        resources=building.resources,
+        lifetimes=Lifetimes(
+            access_s=int(auth.token_lifetime),
+            refresh_s=auth.refresh_lifetime,
+            grace_s=auth.refresh_grace,
+            grant_s=auth.grant_lifetime,
+        ),
+        stores=Stores(users=stores.users, grants=stores.grants, sealer=identity.vault),
+        keys=identity.ring,
+        new_id=new_id,
+        random=os.urandom,
+    )
+    gate = TokenGate(
+        resources=building.resources,
+        keys=identity.ring,
+        clients=stores.clients,
+        users=stores.users,
+        grants=stores.grants,
+        clock=now,
+    )
+
+    def use(ring: KeyRing) -> None:
+        server.keys = gate.keys = ring
+
+    directory = _directory(building)
+    issuing = _issuing(building, server, directory)
+    sign_in = _sign_in(building)
+    pages = _pages(building, server, directory, sign_in=sign_in, links=links)
+    routes = oauth_routes(metadata, issuing, _own_document(building), building.client_address)
+    unused = identity.on_rotation(use)
+    tidying = asyncio.create_task(_tidy(building, issuing.registration))
+    try:
+        yield Authorization(
+            authenticator=gate,
+            metadata=metadata,
+            broker=building.broker,
+            routes=(*routes, *pages),
+        )
+    finally:
+        unused()
+        tidying.cancel()
+        with suppress(asyncio.CancelledError):
+            await tidying
+
+
+def _issuing(
+    building: _Building, server: ProtocolServer, directory: ClientDirectory
+) -> IssuingEndpoints:
+    audit, auth, identity = building.identity.store.audit, building.auth, building.identity
+    intake = Intake(directory=directory, audit=audit, clock=now, new_id=new_id)
+    registration = auth.registration
+    token = registration.token
+    rules = RegistrationRules(
+        mode=registration.mode,
+        token="" if token is None else token.resolve(os.environ).reveal(),
+        private_redirects=frozenset(registration.redirect_uris),
+        most_clients=registration.most_clients,
+        unused_after_s=registration.unused_after,
+    )
+    return IssuingEndpoints(
+        jwks=lambda: identity.ring.jwks,
+        token=TokenEndpoint(
+            server=server,
+            intake=intake,
+            trusted=[
+                TrustedIssuer(
+                    issuer=str(one.issuer),
+                    algorithm=one.algorithm,
+                    jwks_url="" if one.jwks_url is None else str(one.jwks_url),
+                )
+                for one in auth.enterprise.values()
+            ],
+            issuer_keys=identity.remote_keys,
+        ),
+        registration=RegistrationEndpoint(
+            rules=rules,
+            clients=building.stores.clients,
+            audit=audit,
+            clock=now,
+            new_id=new_id,
+            random=os.urandom,
+        ),
+        revocation=RevocationEndpoint(server=server, intake=intake),
+        device=DeviceEndpoint(server=server, intake=intake),
+    )
+
+
+def _directory(building: _Building) -> ClientDirectory:
+    registration = building.auth.registration
+    return ClientDirectory(
+        find=with_builtin(building.stores.clients),
+        clients=building.stores.clients,
+        fetcher=building.identity.documents,
+        audit=building.identity.store.audit,
+        clock=now,
+        new_id=new_id,
+        rules=DocumentRules(
+            enabled=registration.documents,
+            private_redirects=frozenset(registration.redirect_uris),
+            most_clients=registration.most_clients,
+        ),
+    )
+
+
+def _sign_in(building: _Building) -> SignIn:
+    auth, stores, identity = building.auth, building.stores, building.identity
+    url = building.config.public_url
+    passwords, federation = None, None
+    if auth.mode == "embedded":
+        passwords = PasswordCheck(
+            stores.users,
+            Passwords(os.urandom),
+            building.journal,
+            Attempts(now, by_address=20, by_target=10),
+            issuer=url,
+        )
+    else:
+        federation = OpenIdFederation(
+            {name: _provider(provider) for name, provider in auth.providers.items()},
+            public_url=url,
+            fetcher=identity.fetcher,
+            discovery=identity.metadata,
+            tokens=identity.foreign_tokens,
+            random=os.urandom,
+        )
+    return SignIn(
+        names=building.names,
+        sessions=building.sessions,
+        transactions=building.transactions,
+        passwords=passwords,
+        federation=federation,
+        providers={name: name for name in auth.providers},
+        users=stores.users,
+        sealer=identity.vault,
+        journal=building.journal,
+        clock=now,
+        new_id=new_id,
+    )
+
+
+def _pages(
+    building: _Building,
+    server: ProtocolServer,
+    directory: ClientDirectory,
+    *,
+    sign_in: SignIn,
+    links: SetupLinks,
+) -> list[Route]:
+    stores, origin, visits = building.stores, building.config.public_url, building.visits
+    find_client = with_builtin(stores.clients)
+    granting = Granting(
+        AuthorizationEndpoint(
+            server=server, directory=directory, audit=building.identity.store.audit, clock=now
+        ),
+        find_client,
+        sessions=building.sessions,
+        transactions=building.transactions,
+        consents=Consents(stores.browsers, clock=now, must_ask=must_ask),
+        journal=building.journal,
+    )
+    devices = Devices(
+        stores.grants,
+        building.journal,
+        clock=now,
+        new_id=new_id,
+        grant_lifetime_s=building.auth.grant_lifetime,
+    )
+    account = Account(
+        stores.browsers,
+        stores.grants,
+        stores.connections,
+        building.sessions,
+        building.journal,
+        clock=now,
+    )
+    pages = (
+        SignInPages(visits, sign_in, granting, origin=origin),
+        AccountPages(
+            visits,
+            sign_in,
+            links=links,
+            devices=devices,
+            account=account,
+            find_client=find_client,
+            origin=origin,
+        ),
+        ConnectPages(visits, sign_in, building.broker.connecting, origin=origin),
+    )
+    return [*visits.assets, *(route for page in pages for route in page.routes)]
+
+
+async def _tidy(building: _Building, registration: RegistrationEndpoint) -> None:
+    """Forget what is past its time, until cancelled."""
+    while True:
+        await asyncio.sleep(_TIDY_S)
+        try:
+            await registration.forget_unused()
+            await asyncio.to_thread(building.stores.grants.forget_expired, now=now())
+        except GatewayError as error:
+            logger.warning("the identity database could not be tidied: %s", error.detail)
+
+
+def _offers(auth: Auth) -> Offers:
+    return Offers(
+        registration=auth.registration.mode != "closed",
+        documents=auth.registration.documents,
+        enterprise=bool(auth.enterprise),
+        external_issuer="" if auth.external is None else str(auth.external.issuer),
+    )
+
+
+def _own_document(building: _Building) -> Callable[[], Mapping[str, object]]:
+    document = client_metadata(building.config.public_url)
+    return lambda: document
+
+
+def _provider(provider: Provider) -> ProviderSettings:
+    secret = provider.client_secret
+    return ProviderSettings(
+        issuer=str(provider.issuer),
+        client_id=provider.client_id,
+        client_secret="" if secret is None else secret.resolve(os.environ).reveal(),
+        scopes=provider.scopes,
+        algorithm=provider.algorithm,
+        groups_claim=provider.groups_claim,
+        groups=_groups(provider.groups),
+        everybody=frozenset(provider.everybody),
+        name_claim=provider.name_claim,
+    )
+
+
+def _groups(table: Mapping[str, tuple[str, ...]]) -> Mapping[str, frozenset[str]]:
+    return {theirs: frozenset(ours) for theirs, ours in table.items()}
+
+
+def _broker(config: Config, identity: Identity) -> Broker:
+    stores = identity.store.identity
+    found = {
+        name: credential
+        for name, server in config.servers.items()
+        if (credential := _credential(name, server)) is not None
+    }
+    return Broker(
+        found,
+        connections=stores.connections,
+        transactions=stores.browsers,
+        users=stores.users,
+        sealer=identity.vault,
+        fetcher=identity.fetcher,
+        signer=identity,
+        audit=identity.store.audit,
+        clock=now,
+        random=os.urandom,
+        new_id=new_id,
+        public_url=config.public_url,
+    )
+
+
+def _credential(name: str, server: Server) -> Credential | None:
+    """Return what a server wants of the person behind a call, if it does."""
+    said = server.credential
+    secret = said.client_secret
+    revealed = "" if secret is None else secret.resolve(os.environ).reveal()
+    match said.kind:
+        case "oauth":
+            return PersonalConnection(
+                server=name,
+                url=str(server.url),
+                scopes=said.scopes,
+                issuer="" if said.issuer is None else str(said.issuer),
+                client_id=said.client_id or "",
+                client_secret=revealed,
+                sends_resource=said.resource,
+            )
+        case "exchange":
+            return TokenExchange(
+                server=name,
+                url=str(server.url),
+                token_url=str(said.token_url),
+                client_id=said.client_id or "",
+                client_secret=revealed,
+                audience=said.audience or "",
+                scopes=said.scopes,
+                sends_resource=said.resource,
+            )
+        case _:
+            return None

@@ -1,0 +1,187 @@
+"""Who is known and what is kept of them, for the life of the process: secrets, keys, the way out."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import orjson
+from joserfc import jws
+
+from gateway.config import Config
+from gateway.config.values import SecretRef
+from gateway.errors import ConfigError, Fault, GatewayError
+from gateway.oauth.custodian import KeyCustodian, new_private_key
+from gateway.oauth.documents import LARGEST_DOCUMENT_BYTES
+from gateway.oauth.foreign_tokens import ForeignTokens
+from gateway.oauth.keys import ALGORITHM, KeyRing
+from gateway.oauth.remote_keys import RemoteKeys
+from gateway.oauth.remote_metadata import RemoteMetadata
+from gateway.storage.kek import KekFile, new_key
+from gateway.storage.keys import earlier_signing_key, forget_earlier_signing_key
+from gateway.storage.store import Store
+from gateway.upstream.egress import EgressPolicy, GuardedFetcher
+from gateway.vault import KeyEncryptionKey, Vault
+from gateway.wiring.foundation import now
+
+logger = logging.getLogger(__name__)
+
+_FOLLOW_S = 0.25
+"""How soon another process's revocations are seen here: well within a second."""
+_TICK_S = 60.0
+
+
+class Identity:
+    """The vault, the signing keys in step with other processes, and fetches on others' word."""
+
+    def __init__(
+        self, config: Config, store: Store, *, vault: Vault, custodian: KeyCustodian, ring: KeyRing
+    ) -> None:
+        """Take over what `open` has opened."""
+        self.store = store
+        self.vault = vault
+        self._config = config
+        self._custodian = custodian
+        self._ring = ring
+        self._listeners: list[Callable[[KeyRing], None]] = []
+        egress = EgressPolicy.of(config.egress.allow)
+        self.fetcher = GuardedFetcher(egress, ca=config.egress.ca)
+        self.documents = GuardedFetcher(
+            egress, ca=config.egress.ca, most_bytes=LARGEST_DOCUMENT_BYTES
+        )
+        self.metadata = RemoteMetadata(self.fetcher, clock=now)
+        self.remote_keys = RemoteKeys(self.fetcher, metadata=self.metadata, clock=now)
+        self.foreign_tokens = ForeignTokens(self.remote_keys, clock=now)
+
+    @classmethod
+    async def open(cls, config: Config, store: Store) -> Self:
+        """Unlock the secrets of `store`, and take its signing keys into use.
+
+        Raises:
+            ConfigError: They are locked with another key, or damaged.
+
+        """
+        try:
+            vault = await asyncio.to_thread(_unlocked, config, store)
+            custodian = KeyCustodian(
+                store.identity.signing_keys,
+                vault,
+                key_lifetime_s=config.auth.key_lifetime,
+                token_lifetime_s=config.auth.token_lifetime,
+                generate=new_private_key,
+            )
+            ring = await asyncio.to_thread(_started, custodian, store)
+        except Fault as error:
+            raise ConfigError(
+                f"the identity database in {config.data_dir} cannot be used: {error.public}",
+                problems=[error.detail] if error.detail else (),
+            ) from error
+        return cls(config, store, vault=vault, custodian=custodian, ring=ring)
+
+    @property
+    def ring(self) -> KeyRing:
+        """The keys that sign and verify our tokens now."""
+        return self._ring
+
+    def on_rotation(self, use: Callable[[KeyRing], None]) -> Callable[[], None]:
+        """Have `use` called with every ring from now on; the result ends that."""
+        self._listeners.append(use)
+        use(self._ring)
+        return lambda: self._listeners.remove(use)
+
+    async def watch(self) -> None:
+        """Follow other processes, and take the steps that are due, until cancelled."""
+        ticked = now()
+        while True:
+            await asyncio.sleep(_FOLLOW_S)
+            try:
+                changed = await asyncio.to_thread(self.store.identity.follow)
+                if changed or now() - ticked >= _TICK_S:
+                    ticked = now()
+                    self._use(await asyncio.to_thread(self._custodian.tick, now=ticked))
+            except GatewayError as error:
+                # What is in memory stays in use; whatever needs the database says no by itself.
+                logger.warning("the identity database cannot be read: %s", error.detail)
+
+    def sign(self, claims: Mapping[str, Any]) -> str:
+        """Return `claims` as a JWT that is no access token (`broker.Signer`)."""
+        key = self._ring.signing
+        header = {"alg": ALGORITHM, "typ": "JWT", "kid": key.kid}
+        return jws.serialize_compact(header, orjson.dumps(claims), key.pair, algorithms=[ALGORITHM])
+
+    async def signing(self) -> Mapping[str, Any]:
+        """Let the next key sign from now on; the active one still verifies what it has signed.
+
+        Raises:
+            ValueError: The next key has not been published for long enough.
+
+        """
+        self._use(await asyncio.to_thread(self._custodian.rotate, now=now()))
+        return {"use": "signing", "id": self._ring.signing.kid}
+
+    async def data(self) -> Mapping[str, Any]:
+        """Seal with a new data key from now on; what was sealed before stays readable."""
+        await asyncio.to_thread(self.vault.add_data_key)
+        return {"use": "data", "id": self.store.identity.data_keys.data_keys()[0].id}
+
+    async def kek(self) -> Mapping[str, Any]:
+        """Wrap every data key with another key-encryption key.
+
+        Raises:
+            ConfigError: It is the operator's, and only they can replace it.
+
+        """
+        if self._config.auth.key_encryption_key is not None:
+            raise ConfigError(
+                "auth.key_encryption_key is yours: write the new one there, the one in use now as "
+                "auth.former_key_encryption_key, and restart the gateway"
+            )
+        await asyncio.to_thread(self._rewrap)
+        return {"use": "kek", "id": self.vault.kek.id}
+
+    def _rewrap(self) -> None:
+        file = KekFile(self._config.data_dir)
+        text = new_key()
+        # Kept before it is used: cut short at any moment, one of the two opens everything.
+        file.propose(text)
+        self.vault.rewrap(KeyEncryptionKey.parse(text, named="kek.key"))
+        file.settle(text)
+
+    def _use(self, ring: KeyRing) -> None:
+        if ring is not self._ring:
+            self._ring = ring
+            for use in self._listeners:
+                use(ring)
+
+
+def _unlocked(config: Config, store: Store) -> Vault:
+    """Open the vault; the operator's key takes over from the file's or a former one's."""
+    keys = store.identity.data_keys
+    file = KekFile(config.data_dir)
+    auth = config.auth
+    if auth.key_encryption_key is None:
+        texts = file.read(make=not keys.data_keys())
+        keks = [KeyEncryptionKey.parse(text, named="kek.key") for text in texts]
+        vault = Vault.unlock(keys, keks, random=os.urandom, clock=now)
+        file.settle(vault.kek.text)
+        return vault
+    kek = _operators(auth.key_encryption_key, "auth.key_encryption_key")
+    former = [KeyEncryptionKey.parse(text, named="kek.key") for text in file.found()]
+    if auth.former_key_encryption_key is not None:
+        former.append(_operators(auth.former_key_encryption_key, "auth.former_key_encryption_key"))
+    vault = Vault.unlock(keys, [kek, *former], random=os.urandom, clock=now)
+    if vault.kek.id != kek.id:
+        vault.rewrap(kek)
+    file.forget()
+    return vault
+
+
+def _operators(reference: SecretRef, named: str) -> KeyEncryptionKey:
+    return KeyEncryptionKey.parse(reference.resolve(os.environ).reveal(), named=named)
+
+
+def _started(custodian: KeyCustodian, store: Store) -> KeyRing:
+    ring = custodian.start(now=now(), earlier=earlier_signing_key(store.data_dir))
+    forget_earlier_signing_key(store.data_dir)
+    return ring
