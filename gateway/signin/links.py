@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import field
 from urllib.parse import quote
 
 from gateway.domain._value import value
@@ -35,8 +36,8 @@ class Chosen:
     """What a person filled in."""
 
     name: str
-    password: str
-    repeated: str
+    password: str = field(repr=False)
+    repeated: str = field(repr=False)
 
 
 class SetupLinks:
