@@ -117,7 +117,14 @@ def admin_of(
                 issuer=issuer,
                 clock=now,
             ),
-            pins=PinDesk(store.pins, journal, LockSigner("douane", store.keys.audit)),
+            pins=PinDesk(
+                store.pins,
+                journal,
+                LockSigner("douane", store.keys.audit),
+                policy=policy,
+                expire_s=lambda: current().pins.expire,
+                clock=now,
+            ),
             clients=ClientDesk(stores.clients, journal, partial(_made_client, current)),
             servers=ServerDesk(servers, store.pins),
             runs=RunDesk(store.runs),
@@ -193,6 +200,18 @@ class PolicyOnDemand:
     async def judge_pin(self, question: Mapping[str, Any]) -> str:  # noqa: ARG002 - the port's
         """Hold: what changes while no gateway runs waits for a person."""
         return "hold"
+
+    async def pin_approvals(self, question: Mapping[str, Any]) -> int:
+        """Ask how many people must approve a definition.
+
+        Raises:
+            PolicyUnavailable: The policy cannot be used, or has no usable answer.
+
+        """
+        try:
+            return await policy_commands.pin_approvals(self._settings, self._data, question)
+        except ConfigError as error:
+            raise PolicyUnavailable(error.public, detail=error.detail) from error
 
 
 async def probe(config: Config) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from gateway.oauth.authorization import AuthorizationEndpoint, must_ask
 from gateway.oauth.clients import with_builtin
 from gateway.oauth.device import DeviceEndpoint
 from gateway.oauth.documents import ClientDirectory, DocumentRules
-from gateway.oauth.external import ExternalGate, ExternalIssuer
+from gateway.oauth.foreign.gate import ExternalGate, ExternalIssuer
 from gateway.oauth.gate import TokenGate
 from gateway.oauth.intake import Intake
 from gateway.oauth.keys import KeyRing

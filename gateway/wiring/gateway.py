@@ -294,6 +294,9 @@ class PolicyInForce:
     async def judge_pin(self, question: Mapping[str, Any]) -> str:
         return await self._current().judge_pin(question)
 
+    async def pin_approvals(self, question: Mapping[str, Any]) -> int:
+        return await self._current().pin_approvals(question)
+
 
 def _require_same_process(before: Config, after: Config) -> None:
     """Refuse what only a restart can change.

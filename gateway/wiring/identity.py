@@ -14,10 +14,10 @@ from gateway.config.values import SecretRef
 from gateway.errors import ConfigError, Fault, GatewayError
 from gateway.oauth.custodian import KeyCustodian, new_private_key
 from gateway.oauth.documents import LARGEST_DOCUMENT_BYTES
-from gateway.oauth.foreign_tokens import ForeignTokens
+from gateway.oauth.foreign.keys import RemoteKeys
+from gateway.oauth.foreign.metadata import RemoteMetadata
+from gateway.oauth.foreign.tokens import ForeignTokens
 from gateway.oauth.keys import ALGORITHM, KeyRing
-from gateway.oauth.remote_keys import RemoteKeys
-from gateway.oauth.remote_metadata import RemoteMetadata
 from gateway.storage.kek import KekFile, new_key
 from gateway.storage.keys import earlier_signing_key, forget_earlier_signing_key
 from gateway.storage.store import Store

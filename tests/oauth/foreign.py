@@ -11,9 +11,9 @@ from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
 from joserfc.util import urlsafe_b64encode
 
 from gateway.errors import EgressRefused, UpstreamFailed
-from gateway.oauth.foreign_tokens import ForeignTokens
-from gateway.oauth.remote_keys import RemoteKeys
-from gateway.oauth.remote_metadata import RemoteMetadata
+from gateway.oauth.foreign.keys import RemoteKeys
+from gateway.oauth.foreign.metadata import RemoteMetadata
+from gateway.oauth.foreign.tokens import ForeignTokens
 from gateway.upstream.egress import WholeAnswer
 from tests.oauth.world import NOW, Hand
 

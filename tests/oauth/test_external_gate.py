@@ -10,7 +10,7 @@ import pytest
 
 from gateway.domain.identity import BearerToken, Principal
 from gateway.errors import IdentityUnavailable, Unauthenticated
-from gateway.oauth.external import ExternalGate, ExternalIssuer, user_id
+from gateway.oauth.foreign.gate import ExternalGate, ExternalIssuer, user_id
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from tests.oauth.foreign import (
     ISSUER,

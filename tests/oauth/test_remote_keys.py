@@ -7,7 +7,7 @@ from joserfc.jwk import ECKey
 from joserfc.util import urlsafe_b64encode
 
 from gateway.errors import IdentityUnavailable, Unauthenticated
-from gateway.oauth.remote_metadata import places_of
+from gateway.oauth.foreign.metadata import places_of
 from tests.oauth.foreign import (
     EC,
     ED,

@@ -9,9 +9,8 @@ from gateway.domain._value import value
 from gateway.domain.groups import mapped
 from gateway.domain.identity import Credential, Principal
 from gateway.errors import Unauthenticated
-from gateway.oauth.foreign_tokens import LEEWAY_S, ForeignTokens
-from gateway.oauth.kept import FRESH_S
-from gateway.oauth.profiles import (
+from gateway.oauth.foreign.kept import FRESH_S
+from gateway.oauth.foreign.profiles import (
     PROFILES,
     ProfileName,
     check_audience,
@@ -20,6 +19,7 @@ from gateway.oauth.profiles import (
     printable,
     scopes_of,
 )
+from gateway.oauth.foreign.tokens import LEEWAY_S, ForeignTokens
 from gateway.oauth.resources import Resources
 from gateway.ports import Clock
 

@@ -9,7 +9,7 @@ from joserfc import jws
 
 from gateway.errors import Unauthenticated
 from gateway.oauth.assertions import read
-from gateway.oauth.remote_keys import RemoteKeys
+from gateway.oauth.foreign.keys import RemoteKeys
 from gateway.ports import Clock
 
 LEEWAY_S = 60

@@ -10,8 +10,8 @@ from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
 from joserfc.util import urlsafe_b64decode
 
 from gateway.errors import Unauthenticated, UpstreamFailed
-from gateway.oauth.kept import Kept
-from gateway.oauth.remote_metadata import RemoteMetadata
+from gateway.oauth.foreign.kept import Kept
+from gateway.oauth.foreign.metadata import RemoteMetadata
 from gateway.ports import Clock
 from gateway.ports.identity import Fetcher
 

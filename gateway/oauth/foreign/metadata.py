@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gateway.errors import EgressRefused, UpstreamFailed
-from gateway.oauth.kept import Kept
+from gateway.oauth.foreign.kept import Kept
 from gateway.ports import Clock
 from gateway.ports.identity import Fetcher
 

@@ -1,0 +1,1 @@
+"""Authorization servers of others: their metadata, their keys, and the tokens that they issue."""
