@@ -390,3 +390,19 @@ class Config(Section):
         if info.data.get("public_url") in auth.issuers:
             raise ValueError("an `issuer` in it is `public_url`; name the other server instead")
         return auth
+
+    @field_validator("servers")
+    @classmethod
+    def _for_people_who_sign_in_here(
+        cls, servers: dict[str, Server], info: ValidationInfo
+    ) -> dict[str, Server]:
+        auth = info.data.get("auth")
+        if auth is not None and auth.mode == "external":
+            # Whom another server vouches for has no account here to keep a connection in.
+            for name, server in servers.items():
+                if server.credential.kind in {"oauth", "exchange"}:
+                    raise ValueError(
+                        f"`{name}` wants a credential of each person, who `auth.mode: external` "
+                        "does not let sign in here; use `header`, or another mode"
+                    )
+        return servers

@@ -23,7 +23,13 @@ _HOST_NAME = re.compile(
 _LARGEST_PORT = 65535
 
 
-def _duration_s(text: Any) -> float:
+def duration_s(text: Any) -> float:
+    """Return the seconds of a text such as `90d`.
+
+    Raises:
+        ValueError: It is none, or is no time at all.
+
+    """
     found = _DURATION.fullmatch(text) if isinstance(text, str) else None
     if found is None or int(found[1]) == 0:
         raise ValueError("write a duration above zero with its unit: `250ms`, `2s`, `15m`, `1h`")
@@ -32,7 +38,7 @@ def _duration_s(text: Any) -> float:
 
 Duration = Annotated[
     float,
-    PlainValidator(_duration_s),
+    PlainValidator(duration_s),
     WithJsonSchema({"type": "string", "pattern": "^[0-9]+(ms|s|m|h|d)$"}),
 ]
 """Seconds, written with a unit."""

@@ -272,3 +272,20 @@ def test_every_secret_of_the_file_is_found() -> None:
         "env:C",
         "file:/etc/douane/kek",
     ]
+
+
+_EXCHANGE = (
+    "{kind: exchange, token_url: 'https://as.example/token', client_id: us, "
+    "client_secret: 'env:SECRET'}"
+)
+
+
+@pytest.mark.parametrize("credential", ["{kind: oauth}", _EXCHANGE])
+def test_nobody_who_signs_in_elsewhere_has_a_connection_here(credential: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config(
+            "auth: {mode: external, external: {issuer: 'https://as.example'}}\n"
+            f"servers:\n  a: {{url: 'https://a.example/mcp', credential: {credential}}}"
+        )
+    (problem,) = caught.value.problems
+    assert "`a` wants a credential of each person" in problem
