@@ -1,16 +1,19 @@
 """`douane pins`: what upstreams show, and what people approved of it."""
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from gateway.cli.changes import is_risky, print_difference, print_review, print_risks
 from gateway.cli.connection import Connection, connect
 from gateway.cli.context import Place, as_json, place, read_json
 from gateway.cli.failure import NO, WRONG_USE, Failed
 from gateway.cli.output import cell, print_fields, print_json, print_rows
+from gateway.config.values import duration_s
 from gateway.domain.tools import Kind, PinStatus, Profile
 
 _COLUMNS = ("server", "kind", "name", "profile", "status", "observed_digest", "approved_by")
@@ -75,32 +78,29 @@ def diff(
         if as_json:
             print_json(row)
         else:
-            _print_difference(row)
+            print_difference(row)
 
 
-def _print_difference(row: dict[str, Any]) -> None:
-    place_ = f"{row['server']}/{row['kind']}/{row['name']} ({row['profile']})"
-    click.echo(f"{cell(place_)}: {cell(row['status'])}, {_summary(row)}")
-    # The gateway has made these texts visible; doing it again would double their escapes.
-    for each in row["differences"]:
-        click.echo(f"  {each['tier']} {each['path']}")
-        if each["old"] is not None:
-            click.echo(f"    - {each['old']}")
-        if each["new"] is not None:
-            click.echo(f"    + {each['new']}")
-    for hint in row["hints"]:
-        click.echo(f"  ! {hint['code']} at {hint['path']}: {hint['excerpt']}")
-    if row["changed"]:
-        click.echo(f"  observed {row['observed_digest']}")
+@pins.command()
+@click.argument("server", required=False)
+@as_json
+@place
+def review(place: Place, /, *, server: str | None, as_json: bool) -> None:
+    """Show what waits for a decision on one screen: worst first, with the commands to decide.
 
-
-def _summary(row: dict[str, Any]) -> str:
-    if row["digest"] is None:
-        return "never approved: all of it is new"
-    if not row["changed"]:
-        return "as it was approved"
-    release = "with" if row["version_changed"] else "without"
-    return f"changed ({row['tier']}) {release} a new version of the server"
+    Exit 1 if anything waits.
+    """
+    with connect(place.config) as gateway:
+        rows = gateway.call("pins.review", server=server)
+    if as_json:
+        for row in rows:
+            print_json(row)
+    elif rows:
+        print_review(rows)
+    else:
+        click.echo("nothing waits for a decision")
+    if rows:
+        raise click.exceptions.Exit(NO)
 
 
 @pins.command()
@@ -111,6 +111,12 @@ def _summary(row: dict[str, Any]) -> str:
 @_profile
 @click.option("--digest", help="Only if it is this: the digest that you reviewed (one NAME).")
 @_note
+@click.option("--expires", help="For how long it holds: `30d`. Never longer than `pins.expire`.")
+@click.option(
+    "--accept-risks",
+    is_flag=True,
+    help="With --all or a --kind: approve also what has findings, or is T2 or T3.",
+)
 @as_json
 @place
 def approve(
@@ -123,31 +129,75 @@ def approve(
     profile: str | None,
     digest: str | None,
     note: str,
+    expires: str | None,
     everything: bool,
+    accept_risks: bool,
     as_json: bool,
 ) -> None:
     """Approve what SERVER shows now: the named targets, or --all that wait, or those of a --kind.
 
-    What changes between the moment it was fetched and its approval is refused.
+    What changes between the moment it was fetched and its approval is refused. Of what is approved
+    without a name, findings and changes of T2 and T3 are shown first, and a person is asked.
     """
     if bool(names) is (everything or (kind is not None and not names)):
         raise click.UsageError("give either one or more NAMEs, or --all, or a --kind")
     if digest is not None and len(names) != 1:
         raise click.UsageError("--digest goes with exactly one NAME")
+    expires_s = None if expires is None else _seconds(expires)
     with connect(place.config) as gateway:
         if not names:
             chosen = _waiting(gateway, server, kind, profile)
+            _require_accepted(chosen, accept_risks=accept_risks)
         else:
             chosen = _named(gateway, server, names, kind or Kind.TOOL.value, profile)
-        reviewed = [_reviewed(row, digest) for row in chosen]
-        rows = gateway.call("pins.approve", server=server, reviewed=reviewed, note=note)
+        rows = gateway.call(
+            "pins.approve",
+            server=server,
+            reviewed=[_reviewed(row, digest) for row in chosen],
+            note=note,
+            expires_s=expires_s,
+        )
     print_rows(rows, _COLUMNS, as_json=as_json)
+    for row in rows:
+        if row["filed"] and not as_json:
+            told = f"{len(row['filed'])} of {row['people']}; another person must approve it, too"
+            click.echo(f"{cell(row['name'])} ({row['profile']}): {told}")
+
+
+def _seconds(text: str) -> float:
+    try:
+        return duration_s(text)
+    except ValueError as error:
+        raise click.UsageError(f"--expires: {error}") from error
+
+
+def _require_accepted(chosen: Sequence[dict[str, Any]], *, accept_risks: bool) -> None:
+    """Show what nobody should approve unseen, and go on only with a person's yes.
+
+    Raises:
+        Failed: There is some, and nobody said yes to it.
+
+    """
+    risky = [row for row in chosen if is_risky(row)]
+    if not risky:
+        return
+    print_risks(risky)
+    if accept_risks:
+        return
+    told = f"{len(risky)} of {len(chosen)} have findings, or are T2 or T3"
+    if not sys.stdin.isatty():
+        raise Failed(
+            f"{told}; nothing was approved. Approve them by name, or all with --accept-risks",
+            exit_code=NO,
+        )
+    if not click.confirm(f"{told}. Approve all {len(chosen)}?", default=False, err=True):
+        raise Failed("nothing was approved", exit_code=NO)
 
 
 def _waiting(
     gateway: Connection, server: str, kind: str | None, profile: str | None
 ) -> list[dict[str, Any]]:
-    rows = gateway.call("pins.list", server=server)
+    rows = gateway.call("pins.review", server=server)
     waiting = [
         row
         for row in rows
@@ -241,10 +291,10 @@ def export(place: Place, /, *, file: Path) -> None:
 def _reviewable(content: dict[str, Any]) -> str:
     """Return JSON with one pin a line, so that git shows which of them changed."""
     rows = ",\n".join("    " + json.dumps(row) for row in content["pins"])
-    head = json.dumps(content["version"])
+    version, kind = json.dumps(content["version"]), json.dumps(content["hash"])
     signer, signature = json.dumps(content["signer"]), json.dumps(content["signature"])
     return (
-        f'{{\n  "version": {head},\n  "pins": [\n{rows}\n  ],\n'
+        f'{{\n  "version": {version},\n  "hash": {kind},\n  "pins": [\n{rows}\n  ],\n'
         f'  "signer": {signer},\n  "signature": {signature}\n}}\n'
     )
 
@@ -264,5 +314,5 @@ def import_(place: Place, /, *, file: Path, key: str | None, as_json: bool) -> N
         rows = gateway.call("pins.import", lock=content, key=key)
     columns = ("server", "kind", "name", "profile", "digest", "result")
     print_rows(rows, columns, as_json=as_json)
-    if any(row["result"] not in {"approved", "unchanged"} for row in rows):
+    if any(row["result"] not in {"approved", "unchanged", "filed"} for row in rows):
         raise click.exceptions.Exit(NO)

@@ -10,7 +10,7 @@ from gateway.domain.flow import FlowReview, Run, Task
 from gateway.domain.identity import Principal
 from gateway.domain.labels import ServerRule, Tenant
 from gateway.domain.tools import Kind, Pin, PinStatus, Target, UpstreamId
-from gateway.errors import Denied, InsufficientScope, PinMismatch, UnknownTool
+from gateway.errors import Denied, InsufficientScope, PinDrift, PinMismatch, UnknownTool
 from gateway.flow.review import review
 from gateway.pins.verify import verify
 from gateway.pipeline.conversations import Conversations
@@ -20,7 +20,7 @@ from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.trail import Trail
 from gateway.pipeline.visibility import Visibility
-from gateway.ports import Authenticator, Clock, PinStore, PolicyEngine, RunStore
+from gateway.ports import Authenticator, Catalogs, Clock, PinStore, PolicyEngine, RunStore
 from gateway.wire.operations import (
     LISTEN,
     Handling,
@@ -55,7 +55,7 @@ class Rules:
 
 
 class Admission:
-    """Decides whether a call may go out. Only asks and reads: nothing is sent or changed here."""
+    """Decides whether a call may go out. Nothing of the call is sent or changed here."""
 
     def __init__(
         self,
@@ -63,6 +63,7 @@ class Admission:
         authenticator: Authenticator,
         runs: RunStore,
         pins: PinStore,
+        catalogs: Catalogs,
         policy: PolicyEngine,
         visibility: Visibility,
         rules: Rules,
@@ -76,6 +77,7 @@ class Admission:
         self._authenticator = authenticator
         self._runs = runs
         self._pins = pins
+        self._catalogs = catalogs
         self._policy = policy
         self._visibility = visibility
         self._rules = rules
@@ -116,12 +118,34 @@ class Admission:
                 )
             )
         target, pin = await self._resolve(call, principal, operation, trail)
+        pin = await self._refreshed(call, pin)
         access = await self._access(call, principal, run, target, pin)
         trail.sources(access.run)
         decision = trail.decision(await self._policy.evaluate(access.asked))
         permit = permit_for(access, decision, session)
         self._meet_rate_limits(permit)
         return permit
+
+    def require_unchanged(self, permit: Permit) -> None:
+        """Return if the definition that was decided on is still the approved one.
+
+        A list that passes, or a person, may have ended it since.
+
+        Raises:
+            PinMismatch: It is not.
+
+        """
+        if permit.access is None:
+            return
+        pinned = permit.access.pinned
+        now = self._pins.find(pinned.pin.target, permit.call.profile)
+        if now is not pinned.pin and verify(pinned.pin.target, now).manifest != pinned.manifest:
+            raise PinDrift("this definition has changed since the call was decided")
+
+    async def _refreshed(self, call: Call, pin: Pin) -> Pin:
+        """Return the pin once it was compared with a list that is recent enough."""
+        await self._catalogs.refresh(call.server, call.profile, pin.target.kind)
+        return self._pins.find(pin.target, call.profile) or pin
 
     def _unsealed(self, call: Call, principal: Principal) -> str | None:
         """Return the upstream's own session id; a seal opens for its own principal only."""

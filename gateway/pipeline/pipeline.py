@@ -63,6 +63,7 @@ class Pipeline:
             permit = await self._admission.permit(call, trail)  # 2 to 7
             entry = await self._audit.append(trail.intent())  # 8
             trail.intent_index = entry.leaf_index
+            self._admission.require_unchanged(permit)
             answer = await self._upstreams.of(call.server).forward(permit)  # 9
             return await self._reply(permit, answer, trail)  # 10 to 12
         except GatewayError as error:

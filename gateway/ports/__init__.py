@@ -179,6 +179,18 @@ class CatalogSink(Protocol):
         ...
 
 
+class Catalogs(Protocol):
+    async def refresh(self, server: UpstreamId, profile: Profile, kind: Kind) -> None:
+        """Return once what `server` lists of `kind` was compared with the pins recently enough.
+
+        Raises:
+            UnknownTool: No such server.
+            UpstreamFailed: It cannot be read now.
+
+        """
+        ...
+
+
 class UpstreamDirectory(Protocol):
     def of(self, server: UpstreamId) -> Upstream:
         """Return the upstream of a configured server.

@@ -1,6 +1,7 @@
 """Looks at what every upstream shows, by itself and again and again, and hands it to a sink."""
 
 import asyncio
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -15,10 +16,14 @@ from gateway.upstream.client import Conversation, NotSpoken, ServerInfo, convers
 from gateway.upstream.exchange import Exchange
 from gateway.upstream.faults import Challenged, unusable
 from gateway.upstream.listener import listen
-from gateway.upstream.lists import LISTS, ListLimits, read_list
+from gateway.upstream.lists import LISTS, Listed, ListLimits, read_list
 from gateway.upstream.settings import UpstreamSettings
 
 _FIRST_RETRY_S: Final = 1.0
+_PATIENCE_S: Final = 10.0
+"""How long a call waits for lists to be read again."""
+_SHORTEST_LIFE_S: Final = 1.0
+"""However short a server says that its lists live: or else each call would read them all."""
 
 _FAILURES = (GatewayError, ValueError)
 """What a crawl ends with when the upstream, or whoever takes its lists, is not well."""
@@ -57,6 +62,11 @@ class _Watched:
         )
         self.failures = 0
         """In a row, up to now."""
+        self.fresh_until: dict[tuple[Profile, Kind], float] = {}
+        """Until when what a list showed may be relied on; seconds of the monotonic clock."""
+        self.refreshing = asyncio.Lock()
+        self.tried_at = float("-inf")
+        """When a call last had the lists read again, in vain or not."""
 
 
 class Crawler:
@@ -74,14 +84,21 @@ class Crawler:
         clock: Clock,
         recheck_s: float = 900.0,
         debounce_s: float = 1.0,
+        fresh_s: float = 300.0,
         limits: ListLimits | None = None,
+        monotonic: Clock = time.monotonic,
     ) -> None:
-        """`debounce_s` seconds of announcements become one crawl."""
+        """`debounce_s` seconds of announcements become one crawl.
+
+        A call may rely on a list for `fresh_s` seconds, or for its own `ttlMs` if that is shorter.
+        """
         self._watched = {settings.server: _Watched(settings) for settings in upstreams}
         self._sink = sink
         self._clock = clock
         self._recheck_s = recheck_s
         self._debounce_s = debounce_s
+        self._fresh_s = fresh_s
+        self._monotonic = monotonic
         self._limits = limits or ListLimits()
 
     def announce(self, server: UpstreamId, kind: Kind) -> None:  # noqa: ARG002 - the directory's
@@ -117,6 +134,44 @@ class Crawler:
             watched.failures = 0
             seen_at = watched.status.seen_at if waits else self._clock()
             watched.status = replace(watched.status, error="", seen_at=seen_at, waits=waits)
+
+    async def refresh(self, server: UpstreamId, profile: Profile, kind: Kind) -> None:
+        """Return if the list of `kind` was read recently enough; if not, once it is read again.
+
+        Lists that are shown to connected people alone are compared when they ask for them.
+
+        Raises:
+            UnknownTool: No such server.
+            UpstreamFailed: It cannot be read now.
+
+        """
+        watched = self._watched.get(server)
+        if watched is None:
+            raise UnknownTool("There is no such server.", detail=f"server {server!r}")
+        if self._is_fresh(watched, profile, kind):
+            return
+        async with watched.refreshing:
+            # Of many calls at once one reads it, or finds that it cannot be read.
+            tried = self._monotonic() - watched.tried_at < _FIRST_RETRY_S
+            if not tried and not self._is_fresh(watched, profile, kind):
+                await self._try_for_call(watched)
+        if not self._is_fresh(watched, profile, kind):
+            raise UpstreamFailed(
+                "the upstream server's list cannot be read, so nobody knows if it has changed",
+                detail=watched.status.error or f"{profile}: no list of {kind}",
+            )
+
+    def _is_fresh(self, watched: _Watched, profile: Profile, kind: Kind) -> bool:
+        until = watched.fresh_until.get((profile, kind))
+        return until is not None and self._monotonic() < until
+
+    async def _try_for_call(self, watched: _Watched) -> None:
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PATIENCE_S):
+                    await self._try(watched.server)
+        finally:
+            watched.tried_at = self._monotonic()
 
     async def first_pass(self, timeout_s: float) -> None:
         """Crawl every upstream once; return when all were tried or time is up. Never raises."""
@@ -185,6 +240,7 @@ class Crawler:
                 continue
             except Challenged:
                 if watched.per_person:
+                    self._note_unseen(watched)
                     return True
                 raise
             except UpstreamFailed as error:
@@ -206,16 +262,29 @@ class Crawler:
 
         """
         profile = conversation.profile
+        began = self._monotonic()
         itself = {"name": info.name, "instructions": info.instructions}
         await self._sink.seen(watched.server, profile, Kind.SERVER, [itself], info.version)
+        watched.fresh_until[profile, Kind.SERVER] = began + self._fresh_s
         problems = []
         for kind in LISTS:
             try:
-                items = await read_list(conversation, info, kind, self._limits)
+                began = self._monotonic()
+                listed = await read_list(conversation, info, kind, self._limits)
             except GatewayError as error:
                 if watched.per_person and isinstance(error, Challenged):
                     raise
                 problems.append(f"{profile}: {error.detail}")
             else:
-                await self._sink.seen(watched.server, profile, kind, items, info.version)
+                await self._sink.seen(watched.server, profile, kind, listed.items, info.version)
+                watched.fresh_until[profile, kind] = began + self._life_s(listed)
         return problems
+
+    def _life_s(self, listed: Listed) -> float:
+        if listed.ttl_s is None:
+            return self._fresh_s
+        return min(self._fresh_s, max(listed.ttl_s, _SHORTEST_LIFE_S))
+
+    def _note_unseen(self, watched: _Watched) -> None:
+        until = self._monotonic() + self._fresh_s
+        watched.fresh_until = {(profile, kind): until for profile in Profile for kind in Kind}

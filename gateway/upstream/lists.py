@@ -21,6 +21,16 @@ class ListLimits:
 
 
 @value
+class Listed:
+    """All items of a list, in order, as raw JSON."""
+
+    items: list[Any]
+    ttl_s: float | None
+    """For how long its server says that it stays so (MCP 2026-07-28, caching); the shortest of all
+    pages, `None` if it does not say."""
+
+
+@value
 class ListMethod:
     """How a list is asked for, where it stands in the result, and who offers it."""
 
@@ -41,8 +51,8 @@ LISTS: Final[Mapping[Kind, ListMethod]] = {
 
 async def read_list(
     conversation: Conversation, info: ServerInfo, kind: Kind, limits: ListLimits
-) -> list[Any]:
-    """Return all items of a list, in order, as raw JSON.
+) -> Listed:
+    """Return a whole list.
 
     A list is asked for even if the server does not declare it: what it shows to others is to be
     seen. Only then is an error the same as an empty list.
@@ -56,12 +66,13 @@ async def read_list(
         return await _all_pages(conversation, row, limits)
     except ErrorAnswer as error:
         if row.capability not in info.capabilities and error.means_unknown:
-            return []
+            return Listed(items=[], ttl_s=None)
         raise
 
 
-async def _all_pages(conversation: Conversation, row: ListMethod, limits: ListLimits) -> list[Any]:
+async def _all_pages(conversation: Conversation, row: ListMethod, limits: ListLimits) -> Listed:
     items: list[Any] = []
+    lives_s: list[float] = []
     cursor: str | None = None
     seen: set[str] = set()
     before = conversation.received_bytes
@@ -71,14 +82,20 @@ async def _all_pages(conversation: Conversation, row: ListMethod, limits: ListLi
         if not isinstance(found, list):
             raise unusable(f"{row.method}: the result has no list {row.member!r}")
         items += found
+        lives_s += _life_s(page)
         if len(items) > limits.items:
             raise unusable(f"{row.method}: more than {limits.items} items")
         if conversation.received_bytes - before > limits.list_bytes:
             raise unusable(f"{row.method}: more than {limits.list_bytes} bytes")
         cursor = page.get("nextCursor")
         if cursor is None:
-            return items
+            return Listed(items=items, ttl_s=min(lives_s, default=None))
         if not isinstance(cursor, str) or cursor in seen:
             raise unusable(f"{row.method}: the cursor is malformed or was used before")
         seen.add(cursor)
     raise unusable(f"{row.method}: more than {limits.pages} pages")
+
+
+def _life_s(page: Mapping[str, Any]) -> list[float]:
+    ttl_ms = page.get("ttlMs")
+    return [ttl_ms / 1000] if type(ttl_ms) is int and ttl_ms >= 0 else []

@@ -11,6 +11,7 @@ from gateway.domain.tools import Profile
 from gateway.errors import (
     CredentialRequired,
     GatewayError,
+    IdentityUnavailable,
     InsufficientScope,
     ProtocolError,
     Unauthenticated,
@@ -109,6 +110,11 @@ CODES: Mapping[str, Told] = MappingProxyType(
             rpc_code=50302,
             advice="The call could not be recorded. Check whether it took effect before a retry.",
         ),
+        "identity_unavailable": Told(
+            status=503,
+            rpc_code=50303,
+            advice="Nothing was called. Retry later; the user need not sign in again.",
+        ),
         "upstream_failed": Told(
             status=502,
             rpc_code=50201,
@@ -116,6 +122,9 @@ CODES: Mapping[str, Told] = MappingProxyType(
         ),
     }
 )
+_AT_THE_DOOR = (Unauthenticated, InsufficientScope, IdentityUnavailable)
+"""What is told to HTTP, whatever was asked: clients sign in anew on a 401, and wait on a 503."""
+
 _UNFORESEEN = Told(status=500, rpc_code=INTERNAL_ERROR, advice="Do not retry the same call.")
 
 
@@ -179,7 +188,7 @@ def refusal_body(
     refusal = _refusal(error, decision_id)
     if asked is not None and takes_urls and isinstance(error, CredentialRequired) and error.url:
         return _asks_for_url(rpc_id, error, refusal, profile)
-    at_the_door = isinstance(error, Unauthenticated | InsufficientScope)
+    at_the_door = isinstance(error, _AT_THE_DOOR)
     if asked is not None and asked.method == _TOOLS_CALL and not at_the_door:
         return _tool_result(rpc_id, _text(error), refusal, profile)
     return _error(rpc_id, _told(error).rpc_code, error.public, refusal)
@@ -208,7 +217,7 @@ def reject(request: ServerMessage, error: GatewayError, *, decision_id: str | No
 def _status(error: GatewayError, message: Message | None) -> int:
     if isinstance(error, ProtocolError):
         return error.status
-    if isinstance(error, Unauthenticated | InsufficientScope):
+    if isinstance(error, _AT_THE_DOOR):
         return _told(error).status
     if message is not None and message.form is Form.REQUEST:
         return HTTPStatus.OK

@@ -204,7 +204,7 @@ class Gateway:
             {
                 "server": one.server,
                 "url": urls.get(one.server, ""),
-                "status": "failing" if one.error else "ok",
+                "status": "connect" if one.waits else "failing" if one.error else "ok",
                 "profiles": sorted(profile.value for profile in one.profiles),
                 "checked_at": None if one.seen_at is None else rfc3339(one.seen_at),
                 "error": one.error,

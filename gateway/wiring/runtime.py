@@ -93,7 +93,13 @@ async def runtime(
         settings = [
             upstream_settings(name, server, config) for name, server in config.servers.items()
         ]
-        crawler = Crawler(settings, sink=keeper, clock=now, recheck_s=config.pins.recheck)
+        crawler = Crawler(
+            settings,
+            sink=keeper,
+            clock=now,
+            recheck_s=config.pins.recheck,
+            fresh_s=config.pins.fresh,
+        )
         stack.push_async_callback(crawler.aclose)
         resources = Resources.of(public_url=config.public_url, servers=config.servers)
         who = await stack.enter_async_context(
@@ -114,6 +120,7 @@ async def runtime(
             who=who,
             policy=policy,
             keeper=keeper,
+            crawler=crawler,
             directory=directory,
             carried=carried,
         )
@@ -134,6 +141,7 @@ def _pipeline(
     who: Authorization,
     policy: PolicyHolder,
     keeper: PinKeeper,
+    crawler: Crawler,
     directory: Directory,
     carried: Carried,
 ) -> Pipeline:
@@ -143,6 +151,11 @@ def _pipeline(
         servers={UpstreamId(name): server.rule for name, server in config.servers.items()},
         tenant=config.tenant.value,
         roles={name: frozenset(role.groups) for name, role in config.roles},
+        per_person=frozenset(
+            UpstreamId(name)
+            for name, server in config.servers.items()
+            if server.credential.kind in {"oauth", "exchange"}
+        ),
     )
     visibility = Visibility(policy=policy, servers=rules.servers, clock=now)
     labels = Labeller(runs=store.runs, rules=rules)
@@ -178,6 +191,7 @@ def _pipeline(
         authenticator=who.authenticator,
         runs=store.runs,
         pins=store.pins,
+        catalogs=crawler,
         policy=policy,
         visibility=visibility,
         rules=rules,

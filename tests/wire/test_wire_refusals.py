@@ -14,6 +14,7 @@ from gateway.errors import (
     CredentialRequired,
     Denied,
     GatewayError,
+    IdentityUnavailable,
     InsufficientScope,
     LimitExceeded,
     PinDrift,
@@ -64,7 +65,11 @@ def content(reply: Reply) -> Any:
 
 def test_every_code_of_the_contract_is_told():
     assert {error.code for error in REFUSED} == CONTRACT_CODES
-    assert set(CODES) == CONTRACT_CODES | {"insufficient_scope", "unauthenticated"}
+    assert set(CODES) == CONTRACT_CODES | {
+        "insufficient_scope",
+        "unauthenticated",
+        "identity_unavailable",
+    }
     assert len({told.rpc_code for told in CODES.values()}) == len(CODES)
 
 
@@ -175,6 +180,13 @@ def test_who_is_unknown_is_challenged_on_every_kind_of_request(asked: Message | 
     expected = f'Bearer error="invalid_token", scope="tools:list", resource_metadata="{URL}"'
     assert (reply.status, reply.headers) == (401, (JSON, ("www-authenticate", expected)))
     assert content(reply)["error"]["code"] == 40101
+
+
+@pytest.mark.parametrize("asked", [message(), message("tools/list"), None])
+def test_that_who_it_is_cannot_be_told_now_signs_nobody_out(asked: Message | None):
+    reply = answered(IdentityUnavailable("not available at the moment"), asked)
+    assert (reply.status, reply.headers) == (503, (JSON,))
+    assert content(reply)["error"]["code"] == 50303
 
 
 def test_without_a_token_nothing_is_called_invalid():

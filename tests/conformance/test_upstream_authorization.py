@@ -1,0 +1,53 @@
+"""The public suite finds nothing wrong with how the gateway gets its tokens for upstreams."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from benchmarks.conformance.suite import SUITE, suite_command
+from benchmarks.report import ROOT
+
+REVISIONS = ("2025-11-25", "2026-07-28")
+REQUIREMENTS = SUITE.parents[1] / "requirements"
+
+
+def required() -> list[tuple[str, str]]:
+    """Return every revision and scenario that the suite requires of a client about sign-in."""
+    if not REQUIREMENTS.exists():
+        return []
+    return [
+        (revision, scenario)
+        for revision in REVISIONS
+        for scenario in yaml.safe_load((REQUIREMENTS / f"{revision}.yaml").read_text())["client"]
+        if scenario.startswith("auth/")
+    ]
+
+
+def test_there_is_something_to_hold_the_gateway_to():
+    assert [len([1 for found, _ in required() if found == one]) for one in REVISIONS] == [14, 25]
+
+
+@pytest.mark.parametrize(("revision", "scenario"), required())
+def test_the_gateway_gets_its_tokens_as_the_suite_requires(
+    revision: str, scenario: str, tmp_path: Path
+):
+    client = f"{sys.executable} -m tests.conformance.upstream_client"
+    done = subprocess.run(
+        [
+            *suite_command(),
+            "client",
+            *("--command", client, "--scenario", scenario),
+            *("--spec-version", revision, "-o", str(tmp_path)),
+        ],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=90,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    assert ", 0 failed, 0 warnings" in done.stdout + done.stderr
