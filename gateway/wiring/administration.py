@@ -36,10 +36,11 @@ from gateway.ports import Authenticator, PolicyEngine
 from gateway.signin.links import SetupLinks
 from gateway.storage.verify import Verification, own_verifier, verify
 from gateway.upstream.probe import probe_unauthenticated
-from gateway.wiring.authorization import authorization, setup_links
+from gateway.wiring.authorization import authorization
 from gateway.wiring.foundation import new_id, now, open_store
 from gateway.wiring.identity import Identity
 from gateway.wiring.settings import policy_data, policy_settings
+from gateway.wiring.standing import standing
 
 ServerRows = Callable[[], Sequence[Mapping[str, Any]]]
 
@@ -55,13 +56,13 @@ async def open_admin(config: Config) -> AsyncIterator[Admin]:
     async with open_store(config) as store:
         identity = await Identity.open(config, store)
         resources = Resources.of(public_url=config.public_url, servers=config.servers)
-        links = setup_links(lambda: config, identity)
-        async with authorization(config, identity, resources, _nowhere, links=links) as who:
+        lasting = standing(lambda: config, identity)
+        async with authorization(config, identity, resources, _nowhere, lasting=lasting) as who:
             with admin_of(
                 lambda: config,
                 identity,
                 who.authenticator,
-                links=links,
+                links=lasting.links,
                 policy=PolicyOnDemand(config),
                 servers=partial(_not_running, config),
             ) as admin:

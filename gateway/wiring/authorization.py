@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from starlette.routing import Route
 from starlette.types import Scope
 
-from gateway.broker import Broker, Credential, PersonalConnection, TokenExchange, client_metadata
-from gateway.config import Config, Server
+from gateway.broker import Broker, client_metadata
+from gateway.config import Config
 from gateway.config.auth import Auth, External, Provider
 from gateway.domain._value import value
 from gateway.errors import GatewayError
@@ -33,17 +33,12 @@ from gateway.signin.account import Account
 from gateway.signin.browser import CookieNames
 from gateway.signin.code_exchange import ProviderSettings
 from gateway.signin.consent import Consents
-from gateway.signin.device import Devices
 from gateway.signin.federation import OpenIdFederation
 from gateway.signin.granting import Granting
 from gateway.signin.journal import Journal
-from gateway.signin.links import SetupLinks
-from gateway.signin.passwords import Passwords
 from gateway.signin.people import PasswordCheck
 from gateway.signin.sessions import Sessions
 from gateway.signin.sign_in import SignIn
-from gateway.signin.throttle import Attempts
-from gateway.signin.transactions import Transactions
 from gateway.web.account import AccountPages
 from gateway.web.connect import ConnectPages
 from gateway.web.cookies import BrowserCookies
@@ -51,13 +46,14 @@ from gateway.web.oauth import IssuingEndpoints, oauth_routes
 from gateway.web.pages import Pages
 from gateway.web.signin import SignInPages
 from gateway.web.visits import Visits
+from gateway.wiring.connections import broker_of
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
+from gateway.wiring.standing import Standing
 
 logger = logging.getLogger(__name__)
 
 _TIDY_S = 600.0
-_EVERY_ROLE = ("admin", "approver", "auditor", "user")
 
 
 @value
@@ -71,28 +67,6 @@ class Authorization:
     """Of the public listener: documents, endpoints and pages."""
 
 
-def setup_links(config: Callable[[], Config], identity: Identity) -> SetupLinks:
-    """Return how people get a password here; they outlive a reload, as the first person's link must.
-
-    `config` gives the configuration in force.
-    """
-
-    def first_groups() -> frozenset[str]:
-        roles = config().roles
-        return frozenset(group for name in _EVERY_ROLE for group in getattr(roles, name).groups)
-
-    return SetupLinks(
-        identity.store.identity.users,
-        Passwords(os.urandom),
-        Journal(identity.store.audit, clock=now, new_id=new_id),
-        public_url=config().public_url,
-        first_groups=first_groups,
-        clock=now,
-        random=os.urandom,
-        new_id=new_id,
-    )
-
-
 @asynccontextmanager
 async def authorization(
     config: Config,
@@ -100,17 +74,19 @@ async def authorization(
     resources: Resources,
     client_address: Callable[[Scope], str],
     *,
-    links: SetupLinks,
+    lasting: Standing,
 ) -> AsyncIterator[Authorization]:
     """Build what `config` says of sign-in, and take it down again."""
-    broker = _broker(config, identity)
+    broker = broker_of(config, identity)
     metadata = Metadata(resources, _offers(config.auth))
-    building = _Building(config, identity, resources, client_address, broker=broker)
+    building = _Building(
+        config, identity, resources, client_address, broker=broker, lasting=lasting
+    )
     try:
         if config.auth.external is not None:
             yield _external(config.auth.external, building, metadata)
             return
-        async with _own(building, metadata, links) as built:
+        async with _own(building, metadata) as built:
             yield built
     finally:
         await broker.aclose()
@@ -127,7 +103,9 @@ class _Building:
         client_address: Callable[[Scope], str],
         *,
         broker: Broker,
+        lasting: Standing,
     ) -> None:
+        self.lasting = lasting
         stores, auth, url = identity.store.identity, config.auth, config.public_url
         self.config, self.auth, self.identity, self.stores = config, auth, identity, stores
         self.resources, self.client_address, self.broker = resources, client_address, broker
@@ -140,7 +118,6 @@ class _Building:
             random=os.urandom,
             lifetime_s=auth.session_lifetime,
         )
-        self.transactions = Transactions(stores.browsers, clock=now, random=os.urandom)
         self.visits = Visits(
             Pages(),
             BrowserCookies(
@@ -176,9 +153,7 @@ def _external(trusted: External, building: _Building, metadata: Metadata) -> Aut
 
 
 @asynccontextmanager
-async def _own(
-    building: _Building, metadata: Metadata, links: SetupLinks
-) -> AsyncIterator[Authorization]:
+async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authorization]:
     identity, stores, auth = building.identity, building.stores, building.auth
     server = ProtocolServer(
         resources=building.resources,
@@ -208,7 +183,7 @@ async def _own(
     directory = _directory(building)
     issuing = _issuing(building, server, directory)
     sign_in = _sign_in(building)
-    pages = _pages(building, server, directory, sign_in=sign_in, links=links)
+    pages = _pages(building, server, directory, sign_in)
     routes = oauth_routes(metadata, issuing, _own_document(building), building.client_address)
     unused = identity.on_rotation(use)
     tidying = asyncio.create_task(_tidy(building, issuing.registration))
@@ -292,9 +267,9 @@ def _sign_in(building: _Building) -> SignIn:
     if auth.mode == "embedded":
         passwords = PasswordCheck(
             stores.users,
-            Passwords(os.urandom),
+            building.lasting.passwords,
             building.journal,
-            Attempts(now, by_address=20, by_target=10),
+            building.lasting.attempts,
             issuer=url,
         )
     else:
@@ -309,7 +284,7 @@ def _sign_in(building: _Building) -> SignIn:
     return SignIn(
         names=building.names,
         sessions=building.sessions,
-        transactions=building.transactions,
+        transactions=building.lasting.transactions,
         passwords=passwords,
         federation=federation,
         providers={name: name for name in auth.providers},
@@ -325,9 +300,7 @@ def _pages(
     building: _Building,
     server: ProtocolServer,
     directory: ClientDirectory,
-    *,
     sign_in: SignIn,
-    links: SetupLinks,
 ) -> list[Route]:
     stores, origin, visits = building.stores, building.config.public_url, building.visits
     find_client = with_builtin(stores.clients)
@@ -337,16 +310,9 @@ def _pages(
         ),
         find_client,
         sessions=building.sessions,
-        transactions=building.transactions,
+        transactions=building.lasting.transactions,
         consents=Consents(stores.browsers, clock=now, must_ask=must_ask),
         journal=building.journal,
-    )
-    devices = Devices(
-        stores.grants,
-        building.journal,
-        clock=now,
-        new_id=new_id,
-        grant_lifetime_s=building.auth.grant_lifetime,
     )
     account = Account(
         stores.browsers,
@@ -361,8 +327,8 @@ def _pages(
         AccountPages(
             visits,
             sign_in,
-            links=links,
-            devices=devices,
+            links=building.lasting.links,
+            devices=building.lasting.devices,
             account=account,
             find_client=find_client,
             origin=origin,
@@ -414,57 +380,3 @@ def _provider(provider: Provider) -> ProviderSettings:
 
 def _groups(table: Mapping[str, tuple[str, ...]]) -> Mapping[str, frozenset[str]]:
     return {theirs: frozenset(ours) for theirs, ours in table.items()}
-
-
-def _broker(config: Config, identity: Identity) -> Broker:
-    stores = identity.store.identity
-    found = {
-        name: credential
-        for name, server in config.servers.items()
-        if (credential := _credential(name, server)) is not None
-    }
-    return Broker(
-        found,
-        connections=stores.connections,
-        transactions=stores.browsers,
-        users=stores.users,
-        sealer=identity.vault,
-        fetcher=identity.fetcher,
-        signer=identity,
-        audit=identity.store.audit,
-        clock=now,
-        random=os.urandom,
-        new_id=new_id,
-        public_url=config.public_url,
-    )
-
-
-def _credential(name: str, server: Server) -> Credential | None:
-    """Return what a server wants of the person behind a call, if it does."""
-    said = server.credential
-    secret = said.client_secret
-    revealed = "" if secret is None else secret.resolve(os.environ).reveal()
-    match said.kind:
-        case "oauth":
-            return PersonalConnection(
-                server=name,
-                url=str(server.url),
-                scopes=said.scopes,
-                issuer="" if said.issuer is None else str(said.issuer),
-                client_id=said.client_id or "",
-                client_secret=revealed,
-                sends_resource=said.resource,
-            )
-        case "exchange":
-            return TokenExchange(
-                server=name,
-                url=str(server.url),
-                token_url=str(said.token_url),
-                client_id=said.client_id or "",
-                client_secret=revealed,
-                audience=said.audience or "",
-                scopes=said.scopes,
-                sends_resource=said.resource,
-            )
-        case _:
-            return None

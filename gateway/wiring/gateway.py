@@ -35,10 +35,10 @@ from gateway.web.metrics import Metered, Metrics
 from gateway.web.peers import client_address
 from gateway.wire.jsontext import WireLimits
 from gateway.wiring.administration import admin_of
-from gateway.wiring.authorization import setup_links
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
 from gateway.wiring.runtime import Carried, Runtime, runtime
+from gateway.wiring.standing import standing
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Gateway:
         self._identity = identity
         self._store = identity.store
         self._metrics = Metrics()
-        self._links = setup_links(lambda: self._config, identity)
+        self._lasting = standing(lambda: self._config, identity)
         self._carried = Carried(
             memory=ProvenanceMemory(),
             conversations=Conversations(),
@@ -82,7 +82,7 @@ class Gateway:
                 lambda: self._config,
                 self._identity,
                 authenticator,
-                links=self._links,
+                links=self._lasting.links,
                 policy=policy,
                 servers=self._servers,
             ) as admin:
@@ -96,7 +96,7 @@ class Gateway:
 
     def _greet(self) -> None:
         """Tell the operator how the first person gets in, once, where only they can read it."""
-        if self._config.auth.mode == "embedded" and (link := self._links.first()):
+        if self._config.auth.mode == "embedded" and (link := self._lasting.links.first()):
             print(f"nobody can sign in yet; the first person opens {link}", flush=True)  # noqa: T201 - not into the log
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,7 +111,7 @@ class Gateway:
     async def build(self, config: Config, stack: AsyncExitStack) -> Runtime:
         """Build a runtime and begin to crawl for it; `stack` takes it down."""
         built = await stack.enter_async_context(
-            runtime(config, self._identity, self._links, self._metrics, self._carried)
+            runtime(config, self._identity, self._lasting, self._metrics, self._carried)
         )
         await built.crawler.first_pass(_FIRST_CRAWL_S)
         crawling = asyncio.create_task(built.crawler.run())

@@ -26,7 +26,6 @@ from gateway.pipeline.streams import StreamRelay
 from gateway.pipeline.visibility import Visibility
 from gateway.policy.reload import PolicyHolder, load
 from gateway.policy.settings import PolicyEvent
-from gateway.signin.links import SetupLinks
 from gateway.storage.store import Store
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.directory import Directory
@@ -38,6 +37,7 @@ from gateway.wiring.authorization import Authorization, authorization
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
 from gateway.wiring.settings import policy_data, policy_settings, upstream_settings
+from gateway.wiring.standing import Standing
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Carried:
 
 @asynccontextmanager
 async def runtime(
-    config: Config, identity: Identity, links: SetupLinks, metrics: Metrics, carried: Carried
+    config: Config, identity: Identity, lasting: Standing, metrics: Metrics, carried: Carried
 ) -> AsyncIterator[Runtime]:
     """Build a runtime for `config`, and take it down again.
 
@@ -104,7 +104,7 @@ async def runtime(
         resources = Resources.of(public_url=config.public_url, servers=config.servers)
         who = await stack.enter_async_context(
             authorization(
-                config, identity, resources, client_address(config.trusted_proxies), links=links
+                config, identity, resources, client_address(config.trusted_proxies), lasting=lasting
             )
         )
         upstreams = {
