@@ -141,10 +141,10 @@ async def test_a_no_at_the_authorization_server_is_a_no(world):
         b"code=c",
         b"state=&code=c",
         b"code=c&state=%s&state=%s",
-        b"code=c&code=d&state=%s&iss=i",
-        b"state=%s&iss=a&iss=b",
+        b"code=c&code=d&state=%s&iss=%i",
+        b"code=c&state=%s&iss=%i&iss=%i",
         b"\xff=%s",
-        b"state=%s&pad=" + b"x" * 9000,
+        b"code=c&state=%s&iss=%i&pad=" + b"x" * 9000,
     ],
 )
 async def test_a_malformed_answer_is_refused(world, query):
@@ -152,7 +152,9 @@ async def test_a_malformed_answer_is_refused(world, query):
     begun = await world.begun(broker)
     with pytest.raises(Forbidden):
         await broker.connecting.finish(
-            query.replace(b"%s", begun["state"].encode()),
+            query.replace(b"%s", begun["state"].encode()).replace(
+                b"%i", world.provider.url.encode()
+            ),
             EMMA.id,
             browser_hash=BROWSER,
             source_ip=SOURCE,

@@ -118,7 +118,6 @@ def test_a_client_may_have_any_grant_that_needs_no_browser(grants):
         {"auth_methods": BY_KEY, "jwks": {"keys": [{"kty": "oct", "k": "AAAA"}]}},
         {"auth_methods": BY_KEY, "jwks": "x"},
     ],
-    ids=str,
 )
 def test_a_client_that_makes_no_sense_is_not_made(wrong):
     assert new_client(**RIGHT).client.name == "agent"

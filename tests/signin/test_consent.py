@@ -388,8 +388,20 @@ async def test_what_no_form_of_ours_can_be_is_not_read(
     house: House, headers: dict[str, str], body: bytes, status: int
 ) -> None:
     answer = await house.browser().send("POST", house.url + "/consent", body=body, headers=headers)
-    assert answer.status == status
+    assert (answer.status, "cannot be read" in answer.text) == (status, status == 400)
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+async def test_a_form_that_says_yes_and_no_says_neither(house: House) -> None:
+    house.client()
+    browser, page = await _asked(house)
+    fields = page.form("consent").fields
+    body = (
+        f"csrf={fields['csrf']}&transaction={fields['transaction']}&action=deny&action=approve"
+    ).encode()
+    answer = await browser.send("POST", house.url + "/consent", body=body, headers=FORM)
+    assert (answer.status, answer.ids["message"]) == (400, "This form cannot be read.")
+    assert house.stores.browsers.consents() == []
 
 
 async def test_nothing_is_granted_unless_the_yes_can_be_recorded(house: House) -> None:

@@ -168,6 +168,15 @@ async def test_the_code_form_gives_no_token_for_an_answer(house: House) -> None:
     assert answer.status == 403
 
 
+async def test_a_code_is_looked_up_only_for_a_form_of_ours(house: House) -> None:
+    house.device()
+    await house.person()
+    browser = await house.signed_in()
+    page = await browser.get(house.url + "/device")
+    fields = {"user_code": "BCDFGHJK", "action": "check", "csrf": "0" * 64}
+    assert (await browser.submit(page.form("device"), page, **fields)).status == 403
+
+
 async def test_nobody_who_is_not_signed_in_answers_a_device(house: House) -> None:
     house.device()
     browser, page = await _at_question(house)

@@ -201,6 +201,23 @@ async def test_what_may_lead_to_another_site_follows_no_form(house: House) -> No
     assert (answer.status, answer.refresh) == (200, "/connect/mail")
 
 
+@pytest.mark.parametrize("csrf", ["", "0" * 64])
+async def test_nobody_is_signed_in_or_out_by_a_form_that_is_not_ours(
+    house: House, csrf: str
+) -> None:
+    await house.person()
+    browser = house.browser()
+    page = await browser.get(house.url + "/sign-in")
+    form = page.form("sign-in")
+    fields = {"username": "alice", "password": PASSWORD, "csrf": csrf}
+    assert (await browser.submit(form, page, **fields)).status == 403
+    assert house.stores.browsers.sessions() == []
+    browser = await house.signed_in()
+    page = await browser.get(house.url + "/sign-out")
+    assert (await browser.submit(page.form(), page, csrf=csrf)).status == 403
+    assert len(house.stores.browsers.sessions()) == 1
+
+
 async def test_signing_out_ends_the_session_and_takes_the_cookie(house: House) -> None:
     await house.person()
     browser = await house.signed_in()

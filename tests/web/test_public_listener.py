@@ -1,34 +1,41 @@
 """The public listener: one list of routes, and the guard before each of them."""
 
-from itertools import count
-
 import pytest
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
-from gateway.oauth.server import AuthorizationServer
-from gateway.storage.memory import MemoryAuditLog, MemoryClientStore
 from gateway.web.app import PublicApp
 from gateway.web.guard import guard_for
 from gateway.web.mcp import McpEndpoint
 from gateway.web.metrics import Metrics
 from gateway.web.peers import client_address
 from gateway.wire.jsontext import WireLimits
-from tests.oauth.world import KEYS, PUBLIC_URL, RESOURCES, Hand
+from tests.oauth.world import PUBLIC_URL
 from tests.pipeline.house import House
 from tests.web.asgi import HOST, ask
+
+FROM_ANYWHERE = {
+    "/.well-known/oauth-authorization-server",
+    "/.well-known/oauth-protected-resource/mcp/mail",
+    "/oauth/jwks.json",
+    "/oauth/token",
+    "/oauth/register",
+    "/oauth/revoke",
+}
+FORMS = {"/sign-in", "/setup", "/consent", "/device", "/account", "/sign-out", "/connect/mail"}
+"""These pages judge the origin of a form themselves."""
+GUARDED = {"/oauth/authorize", "/oauth/device_authorization", "/mcp", "/mcp/mail", "/nothing"}
+
+
+async def page(request: Request) -> PlainTextResponse:
+    return PlainTextResponse(request.url.path)
 
 
 @pytest.fixture
 def app() -> PublicApp:
     house = House()
     guard = guard_for(PUBLIC_URL, ("127.0.0.1", 8080), [], 1024)
-    oauth = AuthorizationServer(
-        resources=RESOURCES,
-        keys=KEYS,
-        clients=MemoryClientStore(),
-        audit=MemoryAuditLog(),
-        clock=Hand(),
-        new_id=map(str, count()).__next__,
-    )
     address = client_address([])
     endpoint = McpEndpoint(
         carrier=house.pipeline,
@@ -39,26 +46,12 @@ def app() -> PublicApp:
         client_address=address,
         new_id=house.new_id,
     )
-    return PublicApp(mcp=endpoint, oauth=oauth, guard=guard, client_address=address)
+    served = (FROM_ANYWHERE | FORMS | GUARDED) - {"/mcp", "/mcp/mail", "/nothing"}
+    routes = [Route(path, page, methods=["GET", "POST"]) for path in served]
+    return PublicApp(mcp=endpoint, sign_in=routes, guard=guard)
 
 
-DOCUMENTS = {
-    "/.well-known/oauth-authorization-server",
-    "/.well-known/oauth-protected-resource/mcp/mail",
-    "/oauth/jwks.json",
-}
-PAGES = [
-    ("GET", "/.well-known/oauth-authorization-server"),
-    ("GET", "/.well-known/oauth-protected-resource/mcp/mail"),
-    ("GET", "/oauth/jwks.json"),
-    ("POST", "/oauth/token"),
-    ("POST", "/mcp"),
-    ("POST", "/mcp/mail"),
-    ("GET", "/nothing"),
-]
-
-
-@pytest.mark.parametrize(("method", "path"), PAGES)
+@pytest.mark.parametrize("path", sorted(FROM_ANYWHERE | FORMS | GUARDED))
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -67,11 +60,12 @@ PAGES = [
         ([HOST, (b"content-length", b"1025")], 413),
     ],
 )
-async def test_the_guard_stands_before_every_route(app, method, path, headers, status):
-    if status == 403 and path in DOCUMENTS:
-        status = 200  # every page may read what is public
-    answer = await ask(app, method, path, headers)
-    assert (answer.status, answer.received) == (status, 0)
+async def test_the_guard_stands_before_every_route(app, path, headers, status):
+    if status == 403 and path not in GUARDED:
+        status = 200
+    answer = await ask(app, "POST", path, headers)
+    assert answer.status == status
+    assert answer.received == 0
 
 
 async def test_calls_go_to_the_endpoint_of_their_server(app):
@@ -81,8 +75,9 @@ async def test_calls_go_to_the_endpoint_of_their_server(app):
     assert (await ask(app, "POST", "/mcp/other", (HOST, json), b"{}")).status == 404
 
 
-async def test_oauth_is_served_beside(app):
-    assert (await ask(app, "GET", "/oauth/jwks.json")).status == 200
+async def test_sign_in_is_served_beside(app):
+    answer = await ask(app, "GET", "/oauth/jwks.json")
+    assert (answer.status, answer.body) == (200, b"/oauth/jwks.json")
 
 
 async def test_there_is_no_endpoint_for_all_servers_and_it_says_so(app):
