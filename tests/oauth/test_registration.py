@@ -129,9 +129,7 @@ async def test_a_client_with_keys_gets_no_secret(house):
     assert stored.secret_hash == ""
 
 
-@pytest.mark.parametrize(
-    "key", [jwk(RSA), jwk(ED), jwk(EC, alg="ES256"), jwk(RSA, alg="PS256")], ids=str
-)
+@pytest.mark.parametrize("key", [jwk(RSA), jwk(ED), jwk(EC, alg="ES256"), jwk(RSA, alg="PS256")])
 async def test_every_key_that_can_be_checked_is_kept(house, key):
     _, stored = await registered(
         house,
