@@ -13,7 +13,7 @@ import socket
 import stat
 import struct
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,9 @@ LARGEST_REQUEST_BYTES = 8 << 20
 _LONGEST_PATH_BYTES = 100
 """A little less than `sun_path` holds on any system (unix(7): 108, or 104 on macOS)."""
 _ROOT = 0
+_TURNS = 5
+"""Turns of the event loop in which a connection that was just accepted becomes a visit, or one that
+was just ended is closed."""
 
 
 def person_of(uid: int | None, data_dir: Path, people: People) -> Person:
@@ -61,13 +64,16 @@ async def admin_door(data_dir: Path, commands: Commands, people: People) -> Asyn
     path = data_dir / SOCKET_NAME
     door = _Door(data_dir, commands, people)
     server = await asyncio.start_unix_server(
-        door.visit, sock=_listening(path), limit=LARGEST_REQUEST_BYTES
+        door.enter, sock=_listening(path), limit=LARGEST_REQUEST_BYTES
     )
     try:
         yield path
     finally:
-        server.close()
+        # Nobody finds the door any more; whoever stands in it goes in, before it is shut: a server
+        # that is closed meanwhile loses the connection that it has just accepted.
         path.unlink(missing_ok=True)
+        await _settle_connections()
+        server.close()
         await door.close()
         await server.wait_closed()
 
@@ -101,18 +107,18 @@ class _Door:
         self._people = people
         self._visits: set[asyncio.Task[None]] = set()
 
-    async def visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def enter(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one connection, until it ends or the door closes."""
-        task = asyncio.current_task()
-        if task is not None:
-            self._visits.add(task)
-            task.add_done_callback(self._visits.discard)
-        try:
+        visit = asyncio.create_task(self._visit(reader, writer))
+        self._visits.add(visit)
+        visit.add_done_callback(self._visits.discard)
+        # Not in the visit itself: one that is cancelled before its first step never gets there.
+        visit.add_done_callback(lambda _: writer.close())
+
+    async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # The peer goes away, or the gateway stops: there is nobody to tell.
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             await self._answer_all(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # the peer went away, or the gateway stops: there is nobody to tell
-        finally:
-            writer.close()
 
     async def close(self) -> None:
         """Break off what is still being answered: streams have no end of their own."""
@@ -120,6 +126,7 @@ class _Door:
         for task in visits:
             task.cancel()
         await asyncio.gather(*visits, return_exceptions=True)
+        await _settle_connections()
 
     async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         uid = _peer_uid(writer)
@@ -154,6 +161,11 @@ class _Door:
         async with aclosing(answer):
             await _relay(answer, reader, writer)
         await _send(writer, {"ok": True, "result": None})
+
+
+async def _settle_connections() -> None:
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
 
 
 async def _relay(
