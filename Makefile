@@ -76,6 +76,10 @@ oauth-report: setup ## Sign in with real clients, a real browser and real identi
 	@PYTHON=$(PYTHON) .ci/system chromium
 	@$(BIN)/python -m benchmarks.oauth.report
 
+.PHONY: pins-report
+pins-report: setup ## Hash vectors, every way to change a definition, false alarms and the scanner's rates (DIR=...).
+	@$(BIN)/python -m benchmarks.pins.report $(if $(DIR),--dir $(DIR))
+
 .PHONY: durability-report
 durability-report: setup ## Kill the gateway under load, and cut the power under its log.
 	@$(BIN)/python -m benchmarks.durability.report

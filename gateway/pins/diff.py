@@ -1,7 +1,7 @@
 """What changed between two definitions, classified by what it can do to a model, worst first."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from gateway.domain._value import value
@@ -53,15 +53,19 @@ class Change:
         }
 
 
-def classify(before: Manifest | None, after: Manifest) -> Change:
+def classify(
+    before: Manifest | None, after: Manifest, *, elsewhere: Collection[str] = ()
+) -> Change:
     """Compare `after` with `before`, which is `None` for what was never seen.
 
-    What carries a new hint is never cosmetic: policy may let cosmetic changes pass unseen.
+    `elsewhere` are names that only other servers' tools have. What carries a new hint is never
+    cosmetic: policy may let cosmetic changes pass unseen.
     """
-    hints = findings_of(after.definition.content)
+    hints = findings_of(after.definition.content, elsewhere=elsewhere)
     if before is None:
         return Change(tier=Tier.NEW, differences=(), findings=hints, version_changed=False)
-    known = {(hint.code, hint.excerpt) for hint in findings_of(before.definition.content)}
+    old = findings_of(before.definition.content, elsewhere=elsewhere)
+    known = {(hint.code, hint.excerpt) for hint in old}
     hints = tuple(hint for hint in hints if (hint.code, hint.excerpt) not in known)
     differences = sorted(_differences(before, after), key=_worst_first)
     tier = differences[0].tier if differences else Tier.COSMETIC
@@ -71,6 +75,15 @@ def classify(before: Manifest | None, after: Manifest) -> Change:
         findings=hints,
         version_changed=before.server_version != after.server_version,
     )
+
+
+def pin_question(before: Manifest | None, after: Manifest) -> dict[str, Any]:
+    """Build what policy is asked about `after`, beside what it is compared with."""
+    return {
+        "server": after.target.server,
+        "item": f"{after.target.kind.value}/{after.target.name}",
+        "change": classify(before, after).words,
+    }
 
 
 _SEVERITY = tuple(Tier)

@@ -6,14 +6,25 @@ found may be harmless. The control is that a person approves.
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from gateway.domain._value import value
 from gateway.domain.document import leaves
+from gateway.pins.names import folded
+from gateway.pins.phrases import BYPASS_PARAMETER, EXFIL_PARAMETER, HARD, PADDING, SOFT
 from gateway.pins.visible import visible
 
 _LONGEST_EXCERPT = 120
+_MOST_OF_A_CLASS = 20
+"""Hints of one class in one text; more tell a person nothing new."""
+
+_MOST_TEXT = 32 * 1024
+"""Characters of a definition in which phrases are looked for; twice the longest honest one."""
+
+HARD_CODES = frozenset({"hidden_characters", *HARD})
+"""Classes for which an ordinary definition has no reason; all others are soft."""
 
 
 @value
@@ -25,77 +36,72 @@ class Finding:
     excerpt: str
     """Made visible: safe to print."""
 
+    @property
+    def hard(self) -> bool:
+        """Whether ordinary definitions have no reason for it; if not, some do."""
+        return self.code in HARD_CODES
 
-def _expression(*parts: str) -> re.Pattern[str]:
-    return re.compile("|".join(parts), re.IGNORECASE)
 
-
-_USER = r"(?:the|this to the|to the|your|any)? ?(?:users?|humans?|operators?|customers?)\b"
-_IN_TEXT: dict[str, re.Pattern[str]] = {
-    "pseudo_tag": _expression(
-        r"<\s*/?\s*(?:important|system|secret|critical|instructions?|hidden|admin|override)\s*>",
-        r"<\|[a-z_]{2,20}\|>",
-        r"\[/?inst\]",
-        r"\[\s*(?:important|system|hidden|secret|override)\b[^\]\n]{0,20}\]",
-        r"<<sys>>",
-        r"^\s*#{2,}\s*(?:system|new) (?:prompt|instructions?)",
-    ),
-    "override_phrase": _expression(
-        r"\b(?:ignore|disregard|forget|override|bypass)\b[^.\n]{0,30}\b(?:previous|prior|above|earlier"
-        r"|other|system|existing|all)\b[^.\n]{0,20}\b(?:instructions?|prompts?|rules|directions"
-        r"|guidelines|polic(?:y|ies)|restrictions?)\b",
-        r"\byou are (?:now|no longer)\b[^.\n]{0,60}\b(?:mode|assistant|restrict|bound|must)",
-        r"\bbefore (?:using|calling|invoking|running) (?:this|any other|any|the) tools?\b[^.\n]{0,40}"
-        r"\b(?:must|first|read|send|call)\b",
-        r"\b(?:ignore|disregard) all other\b",
-        r"\b(?:override|system|role) directive\b",
-        r"\binstead of (?:using|calling) (?:the )?[\w-]+ tool\b",
-    ),
-    "concealment": _expression(
-        rf"\b(?:do not|don't|never|must not|without) (?:ever )?(?:tell|mention|inform|notify|reveal|show"
-        rf"|alert|disclose|telling|mentioning|informing|notifying|alerting)\b[^.\n]{{0,40}}{_USER}",
-        r"\b(?:keep|remain) (?:this|it)? ?(?:secret|hidden) from\b",
-        r"\b(?:user|human) (?:does not|doesn't|must not|should not) (?:need to )?(?:know|see|notice)\b",
-    ),
-    "sensitive_read": _expression(
-        r"~/\.(?:ssh|aws|gnupg|config|cursor|kube|docker|netrc)\b",
-        r"\bid_(?:rsa|ed25519|ecdsa)\b",
-        r"/etc/(?:passwd|shadow)\b",
-        r"\bmcp\.json\b",
-        r"\.aws/credentials\b",
-        r"\b(?:read|cat|open|include|send|get|attach)\b[^.\n]{0,40}(?:\s|/)\.env\b",
-    ),
-    "padding": re.compile(r"\s{40,}"),
-}
-_EXFIL_PARAMETER = re.compile(
-    r"(?:conversation|chat|message|tool|call)_?(?:history|log|transcript)s?|system_?prompts?"
-    r"|(?:previous|prior|all)_?(?:messages|tools|prompts)|side_?notes?|chain_?of_?thought"
-    r"|(?:full|entire)_?(?:context|conversation|prompt)",
-    re.IGNORECASE,
-)
 _HIDDEN_CATEGORIES = frozenset({"Cf", "Cc", "Co", "Cn", "Zl", "Zp"})
 _LAYOUT = frozenset("\n\r\t\u200d\ufeff")
 """Controls of ordinary text; the joiner of emoji; the mark at the start of some files."""
 
+_PHRASES: Mapping[str, re.Pattern[str]] = HARD | SOFT
+_ICON = re.compile(r"\$(?:\.serverInfo)?\.icons\[[0-9]+\]\.src")
+"""An image, long and in no language; which ones are taken at all is the catalog's to say."""
 
-def findings_of(definition: dict[str, Any]) -> tuple[Finding, ...]:
-    """Return the hints in `definition`, by path."""
-    found = [hint for path, leaf in leaves(definition) for hint in _in_leaf(path, leaf)]
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[_.-][A-Za-z0-9]+)+")
+"""A name that is no ordinary word of a text."""
+
+
+def findings_of(
+    definition: dict[str, Any], *, elsewhere: Collection[str] = ()
+) -> tuple[Finding, ...]:
+    """Return the hints in `definition`; those of its texts come first, by path.
+
+    `elsewhere` are the names of tools that other servers have, and its own server has not: what
+    speaks of one of them, or is called nearly like one, is pointed out.
+    """
+    texts = [(path, leaf) for path, leaf in leaves(definition) if isinstance(leaf, str)]
+    found = list(_in_texts(texts))
     found += _in_parameters(definition)
     found += _twin_keys(definition)
+    found += _of_other_servers(texts, definition.get("name"), elsewhere)
     return tuple(found)
 
 
-def _in_leaf(path: str, leaf: Any) -> Iterator[Finding]:
-    if not isinstance(leaf, str):
-        return
-    hidden = _hidden(leaf)
-    if hidden:
-        yield Finding(code="hidden_characters", path=path, excerpt=_excerpt(hidden))
-    for code, expression in _IN_TEXT.items():
-        found = expression.search(leaf)
-        if found:
-            yield Finding(code=code, path=path, excerpt=_excerpt(found[0]))
+def _in_texts(texts: Collection[tuple[str, str]]) -> Iterator[Finding]:
+    left = _MOST_TEXT
+    for path, text in texts:
+        if _ICON.fullmatch(path):
+            continue
+        if hidden := _hidden(text):
+            yield Finding(code="hidden_characters", path=path, excerpt=_excerpt(hidden))
+        if padding := PADDING.search(text):
+            yield Finding(code="padding", path=path, excerpt=_excerpt(padding[0]))
+        plain = _plain(text)
+        yield from _phrases_in(path, plain[: max(left, 0)])
+        if 0 <= left < len(plain):
+            # Whoever wants to keep us busy, or to hide in a crowd, is told on once.
+            yield Finding(code="long_text", path=path, excerpt=_excerpt(plain[left:]))
+        left -= len(plain)
+
+
+def _phrases_in(path: str, plain: str) -> Iterator[Finding]:
+    for code, expression in _PHRASES.items():
+        # All of them: a hint that was approved must not hide another one of its class.
+        matches = islice(expression.finditer(plain), _MOST_OF_A_CLASS)
+        for excerpt in dict.fromkeys(_excerpt(found[0]) for found in matches):
+            yield Finding(code=code, path=path, excerpt=excerpt)
+
+
+def _plain(text: str) -> str:
+    """Return `text` as a reader who is not fooled takes it: nothing hidden, one blank a gap."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+        hidden = _HIDDEN_CATEGORIES - {"Zl", "Zp"}
+        text = "".join(c for c in text if c in "\n\r\t" or unicodedata.category(c) not in hidden)
+    return " ".join(text.replace("\u2019", "'").split())
 
 
 def _hidden(text: str) -> str:
@@ -115,8 +121,10 @@ def _in_parameters(definition: dict[str, Any]) -> Iterator[Finding]:
         return
     for name, parameter in properties.items():
         path = f"$.inputSchema.properties.{visible(name)}"
-        if _EXFIL_PARAMETER.fullmatch(name):
+        if EXFIL_PARAMETER.fullmatch(name):
             yield Finding(code="exfil_parameter", path=path, excerpt=_excerpt(name))
+        if BYPASS_PARAMETER.fullmatch(name):
+            yield Finding(code="bypass_parameter", path=path, excerpt=_excerpt(name))
         if isinstance(parameter, dict) and "x-mcp-header" in parameter:
             header = str(parameter["x-mcp-header"])
             yield Finding(code="header_parameter", path=path, excerpt=_excerpt(header))
@@ -136,6 +144,26 @@ def _twin_keys(content: Any) -> Iterator[Finding]:
                     yield Finding(code="twin_key", path="$", excerpt=_excerpt(f"{twin}, {name}"))
         elif isinstance(node, list):
             waiting += node
+
+
+def _of_other_servers(
+    texts: Collection[tuple[str, str]], own: Any, elsewhere: Collection[str]
+) -> Iterator[Finding]:
+    """Find names of other servers' tools in `texts`, and the one that `own` looks like.
+
+    Two servers may have tools of the very same name: the gateway keeps them apart by server.
+    """
+    if not elsewhere:
+        return
+    others = set(elsewhere) - {own}
+    for path, text in texts:
+        for name in dict.fromkeys(_IDENTIFIER.findall(text)):
+            if name in others:
+                yield Finding(code="foreign_tool", path=path, excerpt=_excerpt(name))
+    if isinstance(own, str):
+        twins = sorted(name for name in others if folded(name) == folded(own))
+        if twins:
+            yield Finding(code="lookalike_name", path="$.name", excerpt=_excerpt(twins[0]))
 
 
 def _excerpt(text: str) -> str:

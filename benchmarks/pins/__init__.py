@@ -1,0 +1,1 @@
+"""What pins and hints find: golden pairs, mutated tools, hostile tools, real releases."""
