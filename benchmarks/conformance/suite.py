@@ -16,7 +16,7 @@ from benchmarks.report import ROOT
 MODULES = ROOT / "tests" / "node" / "node_modules"
 SUITE = MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 _ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
-_RESULT = re.compile(r"server-(.+)-\d{4}-\d{2}-\d{2}T[\d-]+Z")
+_RESULT = re.compile(r"(?:(?:authorization-)?server-)?(.+)-\d{4}-\d{2}-\d{2}T[\d-]+Z")
 
 
 class SuiteFailed(Exception):
@@ -77,7 +77,7 @@ def run_suite(url: str, arguments: Sequence[str], folder: Path) -> Score:
 
     """
     folder.mkdir(parents=True)
-    command = [_node(), str(SUITE), "server", "--url", url, *arguments, "-o", str(folder)]
+    command = [*suite_command(), "server", "--url", url, *arguments, "-o", str(folder)]
     with (folder / "output.txt").open("w+b") as output:
         done = subprocess.run(
             command,
@@ -87,10 +87,25 @@ def run_suite(url: str, arguments: Sequence[str], folder: Path) -> Score:
             check=False,
             timeout=600,
         )
-    scenarios = {name: checks for file in folder.iterdir() for name, checks in _read(file)}
+    return score_of(folder, conforms=done.returncode == 0)
+
+
+def score_of(folder: Path, *, conforms: bool) -> Score:
+    """Return what the suite wrote into `folder`; what it printed is in `output.txt` there.
+
+    Raises:
+        SuiteFailed: It wrote nothing.
+
+    """
+    scenarios = scenarios_in(folder)
     if not scenarios:
         raise SuiteFailed((folder / "output.txt").read_text(errors="replace")[-4000:])
-    return Score(scenarios=scenarios, conforms=done.returncode == 0)
+    return Score(scenarios=scenarios, conforms=conforms)
+
+
+def scenarios_in(folder: Path) -> Mapping[str, Scenario]:
+    """Return what the suite wrote into `folder`, by scenario."""
+    return {name: checks for file in folder.iterdir() for name, checks in _read(file)}
 
 
 def _count(scenarios: Iterable[Scenario], wanted: str) -> int:
@@ -114,11 +129,16 @@ def _read(folder: Path) -> Sequence[tuple[str, Scenario]]:
     return ((found[1], Counter((row["id"], row["name"], row["status"]) for row in judged)),)
 
 
-def _node() -> str:
-    """Return the Node.js to run the suite: the installed one, for many systems' is too old."""
+def suite_command() -> Sequence[str]:
+    """Return what runs the suite: with the Node.js beside it, for many systems' is too old.
+
+    Raises:
+        SuiteFailed: It is not installed.
+
+    """
     architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
     installed = MODULES / f"node-{platform.system().lower()}-{architecture}" / "bin" / "node"
     node = str(installed) if installed.exists() else shutil.which("node")
     if node is None or not SUITE.exists():
         raise SuiteFailed("the suite is not installed; `make setup` installs it")
-    return node
+    return node, str(SUITE)

@@ -20,6 +20,8 @@ DOCUMENT_PATH: Final = "/oauth/client-metadata.json"
 
 _METHODS: Final = ("client_secret_basic", "client_secret_post", "none")
 """The ways in which we prove ourselves, the preferred one first."""
+_NEVER: Final = 2**53
+"""No time that a server names is later; JSON has integers beyond a double."""
 _UNUSED_S: Final = 3600.0
 """How long a registration with which nobody has connected is relied on: many servers forget such."""
 
@@ -76,7 +78,7 @@ class Registrations:
         said = answer.json()
         until = said.get("client_secret_expires_at")
         lasts = isinstance(until, int) and until > 0 and bool(said.get("client_secret"))
-        return _registered(said, method), float(until) if lasts and until else 0.0
+        return _registered(said, method), float(min(until, _NEVER)) if lasts and until else 0.0
 
     def keep(self, server: str, issuer: str, client: OurClient, until: float) -> None:
         """Keep a registration for `server` at `issuer`. Blocks."""
@@ -119,9 +121,11 @@ def configured(settings: PersonalConnection, methods: frozenset[str]) -> OurClie
 
 
 def _metadata(public_url: str, method: str) -> dict[str, Any]:
+    # Servers refuse a home page that is not https, and one on this machine says nothing to others.
+    homepage = {"client_uri": public_url} if public_url.startswith("https:") else {}
     return {
         "client_name": "Douane",
-        "client_uri": public_url,
+        **homepage,
         "redirect_uris": [public_url + CALLBACK_PATH],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],

@@ -98,4 +98,4 @@ def _lifetime_s(said: object) -> float | None:
         said = int(said[:12])  # some servers write a string
     if isinstance(said, bool) or not isinstance(said, int | float):
         return None
-    return min(max(float(said), 0.0), _LONGEST_LIFE_S)
+    return float(min(max(said, 0), _LONGEST_LIFE_S))  # JSON has integers beyond a double

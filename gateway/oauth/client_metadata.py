@@ -21,6 +21,12 @@ _WEB_PAGE = re.compile(
     r"(?:[/?#][A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]*)?",
     re.ASCII,
 )
+_HERE = re.compile(
+    r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?"
+    r"(?:[/?#][A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]*)?",
+    re.ASCII,
+)
+"""Pages of programs under development, on their own machine: not refused, and shown to nobody."""
 _LONGEST_URL = 2000
 _MOST_WORDS = 50
 
@@ -64,7 +70,7 @@ def described(metadata: Mapping[str, Any], private_redirects: Collection[str]) -
         redirect_uris=redirects,
         grants=grants,
         jwks=_jwks(metadata, method),
-        homepage=metadata.get("client_uri") or "",
+        homepage=_homepage(metadata),
         scopes=_scopes(metadata),
         application_type=_application_type(metadata),
     )
@@ -128,7 +134,12 @@ def _check_web_page(metadata: Mapping[str, Any], name: str) -> None:
 
 
 def _is_web_page(url: str) -> bool:
-    return _WEB_PAGE.fullmatch(url) is not None
+    return _WEB_PAGE.fullmatch(url) is not None or _HERE.fullmatch(url) is not None
+
+
+def _homepage(metadata: Mapping[str, Any]) -> str:
+    url: str = metadata.get("client_uri") or ""
+    return url if url.startswith("https://") else ""
 
 
 def _scopes(metadata: Mapping[str, Any]) -> tuple[str, ...]:

@@ -3,11 +3,19 @@
 import base64
 import hashlib
 import sqlite3
+from dataclasses import replace
 
 import pytest
 
 from gateway.domain.grants import Transaction
-from gateway.errors import AuditUnavailable, CredentialRequired, Forbidden, NotFound, UpstreamFailed
+from gateway.errors import (
+    AuditUnavailable,
+    CredentialRequired,
+    Forbidden,
+    NotFound,
+    Unsealable,
+    UpstreamFailed,
+)
 from tests.broker.world import BROWSER, EMMA, FINN, PUBLIC_URL, SOURCE, refused, tokens
 from tests.storage.identity.identities import NOW
 
@@ -79,6 +87,15 @@ async def test_an_answer_counts_once(world):
     assert len(world.provider.forms) == 1
 
 
+async def test_of_two_answers_at_the_same_moment_one_counts(world, monkeypatch):
+    broker = world.broker()
+    begun = await world.begun(broker)
+    monkeypatch.setattr(world.stores.browsers, "finish", lambda *_, **__: False)
+    with pytest.raises(Forbidden):
+        await world.finished(broker, state=begun["state"])
+    assert world.provider.forms == []
+
+
 @pytest.mark.parametrize("changes", [{"browser": "x" * 64}, {"person": FINN}])
 async def test_another_browser_or_person_cannot_finish_it_and_does_not_end_it(world, changes):
     broker = world.broker()
@@ -131,6 +148,9 @@ async def test_a_no_at_the_authorization_server_is_a_no(world):
     begun = await world.begun(broker)
     with pytest.raises(UpstreamFailed):
         await world.finished(broker, state=begun["state"], error="server_error")
+    begun = await world.begun(broker)
+    with pytest.raises(UpstreamFailed):
+        await world.finished(broker, state=begun["state"], code=None)
     assert world.provider.forms == []
 
 
@@ -188,6 +208,25 @@ async def test_a_transaction_of_another_purpose_is_no_connection(world):
         await world.finished(broker, state=state)
 
 
+async def test_what_was_begun_for_a_server_that_is_gone_is_not_finished(world):
+    begun = await world.begun(world.broker())
+    with pytest.raises(Forbidden):
+        await world.finished(world.broker(world.settings("web")), state=begun["state"])
+    assert world.provider.forms == []
+
+
+async def test_what_was_sealed_for_one_transaction_does_not_open_for_another(world):
+    broker = world.broker()
+    begun = await world.begun(broker)
+    store, name = world.stores.browsers, hashlib.sha256(begun["state"].encode()).hexdigest()
+    known = store.transaction(name, now=NOW)
+    state = "s" * 43
+    store.begin(replace(known, id=hashlib.sha256(state.encode()).hexdigest()))
+    with pytest.raises(Unsealable):
+        await world.finished(broker, state=state)
+    assert world.provider.forms == []
+
+
 async def test_nobody_is_sent_to_an_issuer_that_they_did_not_see(world):
     broker = world.broker()
     with pytest.raises(Forbidden, match="another authorization server"):
@@ -231,6 +270,36 @@ async def test_a_token_endpoint_that_refuses_the_code_connects_nothing(world):
         await world.finished(broker, state=begun["state"])
     assert world.stores.connections.connections() == []
     assert world.told() == [("deny", "upstream_failed")]
+
+
+async def test_what_a_token_endpoint_writes_is_not_recorded(world):
+    broker = world.broker()
+    begun = await world.begun(broker)
+    world.provider.gives = lambda _: refused("<script>at-1")
+    with pytest.raises(UpstreamFailed):
+        await world.finished(broker, state=begun["state"])
+    assert "script" not in world.recorded()
+
+
+@pytest.mark.parametrize(
+    ("said", "lifetime_s"),
+    [
+        (3600, 3600),
+        ("3600", 3600),
+        (-5, 0),
+        (10**400, 316_224_000),
+        (1e300, 316_224_000),
+        ("soon", None),
+        (True, None),
+        ([], None),
+    ],
+    ids=lambda said: str(said)[:9],
+)
+async def test_a_lifetime_is_what_one_can_be(world, said, lifetime_s):
+    world.provider.gives = lambda _: tokens(1, expires_in=said)
+    await world.connected(world.broker())
+    (kept,) = world.stores.connections.connections()
+    assert kept.expires_at == (None if lifetime_s is None else NOW + lifetime_s)
 
 
 @pytest.mark.parametrize(
@@ -291,6 +360,14 @@ class TestScopes:
         broker = world.broker()
         await world.connected(broker)
         assert (await world.begun(broker, scope="write"))["scope"] == "read write"
+
+    async def test_what_another_issuer_gave_is_not_asked_for_here(self, world):
+        world.provider.protected = {"scopes_supported": ["read"]}
+        broker = world.broker()
+        await world.connected(broker)
+        kept = world.stores.connections.connection(EMMA.id, "mail")
+        world.stores.connections.connect(replace(kept, issuer="https://former.example"))
+        assert (await world.begun(broker, scope="write"))["scope"] == "write"
 
 
 async def test_reconnecting_takes_the_earlier_connections_place(world):

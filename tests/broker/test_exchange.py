@@ -79,6 +79,13 @@ async def test_a_token_of_unknown_length_is_not_kept_for_long(world):
     assert await world.token(broker) == "at-2"
 
 
+async def test_as_many_tokens_are_kept_as_there_is_room_for(world, monkeypatch):
+    monkeypatch.setattr("gateway.broker.exchange._MOST", 1)
+    broker = world.broker(exchange(world))
+    kept = [await world.token(broker, person=person) for person in (EMMA, FINN, FINN, EMMA)]
+    assert kept == ["at-1", "at-2", "at-2", "at-3"]
+
+
 async def test_many_callers_trade_once(world):
     broker = world.broker(exchange(world))
     shown = await asyncio.gather(*(world.token(broker) for _ in range(20)))

@@ -140,11 +140,13 @@ async def test_a_passing_fault_ends_nothing(world, status):
     broker = world.broker()
     await world.connected(broker)
     world.clock.now += 3600
-    world.provider.gives = lambda _: web.Response(status=status)
+    given = {"access_token": "at-9", "token_type": "Bearer"}
+    world.provider.gives = lambda _: web.json_response(given, status=status)
     with pytest.raises(UpstreamFailed):
         await world.token(broker)
     world.provider.gives = None
-    assert await world.token(broker) == "at-3"  # the lease was let go, too
+    async with asyncio.timeout(10):
+        assert await world.token(broker) == "at-3"  # the lease was let go, too
 
 
 async def test_another_refusal_asks_the_person_but_keeps_the_connection(world):
@@ -196,6 +198,22 @@ async def test_a_lease_that_nobody_lets_go_holds_nobody_up_for_ever(world):
     assert await caller == "at-2"
 
 
+async def test_whoever_gets_the_lease_late_uses_what_was_renewed_meanwhile(world, monkeypatch):
+    broker = world.broker()
+    await world.connected(broker)
+    world.clock.now += 3600
+    store, lease = world.stores.connections, world.stores.connections.lease
+
+    def late(*key, **more):
+        kept = store.connection(*key)
+        now = world.clock.now
+        store.connect(replace(kept, version=2, refreshed_at=now, expires_at=now + 3600))
+        return lease(*key, **more)
+
+    monkeypatch.setattr(store, "lease", late)
+    assert (await world.token(broker), world.provider.refreshes()) == ("at-1", 0)
+
+
 async def test_a_renewal_does_not_overwrite_a_new_connection(world):
     broker = world.broker()
     await world.connected(broker)
@@ -221,6 +239,18 @@ async def test_a_connection_that_was_taken_back_is_not_used(world):
         await world.token(broker)
 
 
+async def test_as_many_tokens_are_believed_as_there_is_room_for(world, monkeypatch):
+    monkeypatch.setattr("gateway.broker.held._MOST", 1)
+    broker = world.broker()
+    for person in (EMMA, FINN):
+        await world.connected(broker, person=person)
+        await world.token(broker, person=person)
+        world.stores.connections.disconnect(person.id, "mail")
+    assert await world.token(broker, person=FINN) == "at-2"
+    with pytest.raises(CredentialRequired):
+        await world.token(broker, person=EMMA)
+
+
 async def test_a_token_goes_to_the_endpoint_that_it_was_given_for(world):
     await world.connected(world.broker())
     moved = world.broker(replace(world.settings(), url="https://elsewhere.test/mcp"))
@@ -234,13 +264,14 @@ async def test_a_connection_at_an_issuer_that_the_operator_no_longer_accepts_is_
         await world.token(world.broker(world.settings(issuer="https://as.example")))
 
 
-async def test_a_connection_that_was_sealed_for_somebody_else_is_not_used(world):
+@pytest.mark.parametrize(("person", "server"), [(EMMA, "web"), (FINN, "mail")])
+async def test_a_connection_that_was_sealed_for_somebody_else_is_not_used(world, person, server):
     broker = world.broker(world.settings(), world.settings("web"))
     await world.connected(broker)
     stolen = world.stores.connections.connection(EMMA.id, "mail")
-    world.stores.connections.connect(replace(stolen, server="web"))
+    world.stores.connections.connect(replace(stolen, user_id=person.id, server=server))
     with pytest.raises(CredentialRequired, match="cannot be opened"):
-        await world.token(broker, "web")
+        await world.token(broker, server, person)
 
 
 async def test_a_client_that_acts_for_itself_has_no_account_and_nowhere_to_go(world):
@@ -289,6 +320,14 @@ class TestRefusedByTheUpstream:
         with pytest.raises(CredentialRequired) as required:
             await rejected(broker, "at-1", status=status, challenge=challenge)
         assert required.value.url == f"{CONNECT}?scope=write"
+        assert world.provider.refreshes() == 0
+
+    async def test_a_403_is_not_mended_by_a_newer_token(self, world):
+        broker = world.broker()
+        await world.connected(broker)
+        world.clock.now += 60
+        with pytest.raises(CredentialRequired):
+            await rejected(broker, "at-1", status=403)
         assert world.provider.refreshes() == 0
 
     async def test_a_scope_that_the_operator_does_not_allow_helps_nobody(self, world):

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.broker import PersonalConnection, client_metadata
 from gateway.errors import UpstreamFailed
-from tests.broker.world import FINN, PUBLIC_URL, refused
+from tests.broker.world import BROWSER, FINN, PUBLIC_URL, refused
 
 
 def basic(client, secret):
@@ -32,6 +32,7 @@ async def test_the_gateway_registers_as_what_it_is(world):
 async def test_on_loopback_it_is_a_native_client(world):
     await world.begun(world.broker(public_url="http://127.0.0.1:8080"))
     assert world.provider.registered[0]["application_type"] == "native"
+    assert "client_uri" not in world.provider.registered[0]
 
 
 async def test_two_upstreams_of_one_issuer_have_a_registration_each(world):
@@ -53,6 +54,22 @@ async def test_a_registration_of_another_upstream_does_not_open(world):
     store, issuer = world.stores.connections, world.provider.url
     store.register("web", issuer, store.registration("mail", issuer))
     assert (await world.begun(broker, "web"))["client_id"] == "client-2"
+
+
+async def test_a_registration_at_another_issuer_does_not_open(world):
+    broker = world.broker()
+    await world.connected(broker)
+    store = world.stores.connections
+    await world.begun(broker)
+    sealed = store.registration("mail", world.provider.url)
+    elsewhere = f"{world.provider.url}/t"
+    store.register("mail", elsewhere, sealed)
+    world.provider.protected = {"authorization_servers": [elsewhere]}
+    world.provider.tenant = "/t"
+    location = await broker.connecting.begin(
+        "mail", FINN.id, scopes=(), issuer=elsewhere, browser_hash=BROWSER
+    )
+    assert "client_id=client-2" in location
 
 
 async def test_a_registration_that_nobody_used_is_not_relied_on_for_long(world):
@@ -120,6 +137,19 @@ async def test_the_gateway_proves_itself_in_a_way_that_is_offered(world, offered
     (shown,) = world.provider.forms
     sent = {name: text for name, text in shown.items() if name.startswith("client")}
     assert (world.provider.proofs, sent) == ([proof], form)
+
+
+async def test_a_server_that_wants_a_proof_that_we_cannot_give_is_not_registered_at(world):
+    world.provider.metadata = {"token_endpoint_auth_methods_supported": ["private_key_jwt"]}
+    with pytest.raises(UpstreamFailed):
+        await world.begun(world.broker())
+    assert world.provider.registered == []
+
+
+async def test_a_secret_that_ends_beyond_all_time_does_not_end(world):
+    world.provider.registers = lambda given: {**given, "client_secret_expires_at": 10**400}
+    await world.connected(world.broker())
+    assert len(world.provider.registered) == 1
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,8 @@ class Provider:
     gone: set[str] = field(default_factory=set)
     """Paths that are not there."""
     paths: list[str] = field(default_factory=list)
+    tenant: str = ""
+    """The path of the issuer."""
     wait: asyncio.Event | None = None
     """Until it is set, the token endpoint says nothing."""
 
@@ -67,7 +69,7 @@ class Provider:
         handler = {
             "/mcp": self._upstream,
             "/.well-known/oauth-protected-resource/mcp": self._protected,
-            "/.well-known/oauth-authorization-server": self._server,
+            f"/.well-known/oauth-authorization-server{self.tenant}": self._server,
             "/register": self._register,
             "/token": self._token,
         }.get(request.path)
@@ -87,7 +89,7 @@ class Provider:
 
     def _metadata(self) -> dict[str, Any]:
         said = {
-            "issuer": self.url,
+            "issuer": f"{self.url}{self.tenant}",
             "authorization_endpoint": f"{self.url}/authorize",
             "token_endpoint": f"{self.url}/token",
             "registration_endpoint": f"{self.url}/register",

@@ -301,6 +301,9 @@ async def test_a_device_needs_no_redirect_uri(house):
         {"client_uri": "https://u@a.example/"},
         {"client_uri": 'https://a.example/"><script>'},
         {"client_uri": "https://"},
+        {"client_uri": "http://a.example/"},
+        {"client_uri": "http://localhost.a.example/"},
+        {"client_uri": "http://127.0.0.1@a.example/"},
         {"tos_uri": "ftp://a.example/"},
         {"policy_uri": 1},
         {"policy_uri": "https://a.example/" + "x" * 2000},
@@ -311,6 +314,17 @@ async def test_a_device_needs_no_redirect_uri(house):
 async def test_metadata_of_the_wrong_kind_is_refused(house, wrong):
     metadata = {"redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none", **wrong}
     assert await error_of(house, metadata) == "invalid_client_metadata"
+
+
+@pytest.mark.parametrize(
+    "here", ["http://localhost:3000", "http://127.0.0.1/app", "http://[::1]:8080/?x=1"]
+)
+async def test_a_page_on_the_clients_own_machine_is_neither_refused_nor_kept(house, here):
+    metadata = {"redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none"}
+    answer = await ask(house, {**metadata, "client_uri": here, "logo_uri": here})
+    assert answer.status == 201
+    (client,) = house.stores.clients.all()
+    assert client.homepage == ""
 
 
 @pytest.mark.parametrize(

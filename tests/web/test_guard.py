@@ -80,7 +80,7 @@ def test_a_second_origin_does_not_hide_behind_the_first():
     assert check(("origin", "https://app.example"), ("origin", "https://evil.example")) == ORIGIN
 
 
-@pytest.mark.parametrize("length", ["1025", "99999999999999999999", "-1", "+1", "1.0", "0x10", ""])
+@pytest.mark.parametrize("length", ["1025", "9" * 5000, "-1", "+1", "1.0", "0x10", ""])
 def test_a_body_that_is_said_to_be_too_large_or_of_no_length_is_refused(length):
     assert check(("content-length", length)) == TOO_LARGE
 

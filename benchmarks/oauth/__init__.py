@@ -1,0 +1,1 @@
+"""Sign-in proved with real clients, a real browser, real identity providers and a stopwatch."""
