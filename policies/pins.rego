@@ -13,3 +13,7 @@ pin_approved if input.target.pin.status == "approved"
 default pin := "hold"
 
 pin := "approve" if input.change.tier == "T0"
+
+# How many people must approve a change. To ask for two where policy reads what changed, say here:
+#   pin_approvals := 2 if input.change.tier == "T3"
+default pin_approvals := 1

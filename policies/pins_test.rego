@@ -27,4 +27,6 @@ test_a_change_is_held if {
 	douane.pin == "hold" with input as {}
 }
 
+test_one_person_approves if douane.pin_approvals == 1 with input as {"change": {"tier": "T3"}}
+
 test_a_cosmetic_change_is_approved if douane.pin == "approve" with input as {"change": {"tier": "T0"}}

@@ -81,7 +81,7 @@ class Running:
 
     def approve_all(self, server: str) -> None:
         """Approve everything that `server` shows, as a person does."""
-        self.rows("pins", "approve", server, "--all", "--note", "for a test")
+        self.rows("pins", "approve", server, "--all", "--accept-risks", "--note", "for a test")
 
 
 def fetch_token(url: str, server: str, client: Mapping[str, Any]) -> str:

@@ -244,14 +244,8 @@ class PinDesk:
         pin = self._pins.find(locked.target, locked.profile)
         if pin is None:
             return "unknown"
-        if pin.status is PinStatus.REVOKED:
-            return "revoked"
-        if str(pin.observed.digest) != locked.digest:
-            return "differs"
-        if pin.status is PinStatus.APPROVED and not is_changed(pin):
-            return "unchanged"
-        if locked.expires_at is not None and locked.expires_at <= self._clock():
-            return "expired"
+        if obstacle := self._obstacle(pin, locked):
+            return obstacle
         until = min(filter(None, (self._until(None), locked.expires_at)), default=None)
         by = f"approved by {locked.approved_by}; " if locked.approved_by else ""
         try:
@@ -261,6 +255,16 @@ class PinDesk:
         except Forbidden:
             return "refused"
         return "filed" if (await self._carry_out(person, yes))["filed"] else "approved"
+
+    def _obstacle(self, pin: Pin, locked: LockedPin) -> str:
+        if pin.status is PinStatus.REVOKED:
+            return "revoked"
+        if str(pin.observed.digest) != locked.digest:
+            return "differs"
+        if pin.status is PinStatus.APPROVED and not is_changed(pin):
+            return "unchanged"
+        expired = locked.expires_at is not None and locked.expires_at <= self._clock()
+        return "expired" if expired else ""
 
     def _until(self, expires_s: float | None) -> float | None:
         """Return when an approval of now ends: the earlier of what was asked and what is allowed."""
@@ -280,7 +284,7 @@ class PinDesk:
 
         """
         people = await self._policy.pin_approvals(pin_question(pin.approved, pin.observed))
-        given = {
+        given: dict[str, Any] = {
             "expected": str(pin.observed.digest),
             "by": person.name,
             "note": note,

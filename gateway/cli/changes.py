@@ -12,7 +12,6 @@ from gateway.pins.tiers import Tier
 
 SCREEN_LINES = 40
 _BLOCK_DIFFERENCES = 2
-_BLOCK_HINTS = 2
 _CONTEXT = 30
 """Characters of what did not change that stand before and after what did."""
 _LONGEST = 400
@@ -60,7 +59,8 @@ def print_risks(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _block(row: dict[str, Any]) -> list[str]:
-    return [*_head(row), *_hints(row, _BLOCK_HINTS), *_differences(row, _BLOCK_DIFFERENCES)]
+    codes = [f"  ! {', '.join(row['findings'])}"] if row["findings"] else []
+    return [*_head(row), *codes, *_differences(row, _BLOCK_DIFFERENCES)]
 
 
 def _head(row: dict[str, Any]) -> Iterator[str]:
@@ -90,15 +90,22 @@ def _hints(row: dict[str, Any], most: int) -> Iterator[str]:
 
 
 def _differences(row: dict[str, Any], most: int) -> Iterator[str]:
-    for each in row["differences"][:most]:
+    found = [each for each in row["differences"] if not _has_members(each, row["differences"])]
+    for each in found[:most]:
         yield f"  {each['tier']} {each['path']}"
         old, new = _trimmed(each["old"], each["new"])
         if old is not None:
             yield f"    - {old}"
         if new is not None:
             yield f"    + {new}"
-    if more := row["differences"][most:]:
-        yield f"  and {len(more)} more differences, none worse than {more[0]['tier']}: see --json"
+    if more := found[most:]:
+        yield f"  and {len(more)} more, none worse than {more[0]['tier']}: see --json"
+
+
+def _has_members(each: dict[str, Any], differences: Sequence[dict[str, Any]]) -> bool:
+    """Whether its members, which came or went with it, have differences of their own."""
+    inside = (f"{each['path']}.", f"{each['path']}[")
+    return any(other["path"].startswith(inside) for other in differences)
 
 
 def _trimmed(old: str | None, new: str | None) -> tuple[str | None, str | None]:

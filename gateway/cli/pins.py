@@ -185,13 +185,17 @@ def _require_accepted(chosen: Sequence[dict[str, Any]], *, accept_risks: bool) -
     if accept_risks:
         return
     told = f"{len(risky)} of {len(chosen)} have findings, or are T2 or T3"
-    if not sys.stdin.isatty():
+    if not _is_terminal():
         raise Failed(
             f"{told}; nothing was approved. Approve them by name, or all with --accept-risks",
             exit_code=NO,
         )
     if not click.confirm(f"{told}. Approve all {len(chosen)}?", default=False, err=True):
         raise Failed("nothing was approved", exit_code=NO)
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def _waiting(

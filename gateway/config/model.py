@@ -17,6 +17,7 @@ from gateway.config.values import (
     Address,
     Duration,
     Endpoint,
+    Extension,
     Issuer,
     ListenAddress,
     LocalPath,
@@ -309,6 +310,8 @@ class Server(Section):
     url: Endpoint
     credential: Credential = written({})
     defaults: LabelSection = written({})
+    extensions: tuple[Extension, ...] = ()
+    """The protocol extensions that clients and this server may declare to each other."""
     tools: dict[Word, Tool] = written({})
 
     @property
@@ -349,6 +352,8 @@ def _server_id(text: str) -> str:
         raise ValueError(
             "a server's name is 1 to 32 of a-z, 0-9, `_`, `-`, and begins with a-z or 0-9"
         )
+    if text == "callback":
+        raise ValueError("`callback` is a page of ours under `/connect/`; choose another name")
     return text
 
 

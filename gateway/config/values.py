@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import BeforeValidator, PlainValidator, ValidationInfo, WithJsonSchema
 
 from gateway.domain._value import value
+from gateway.wire.extensions import TASKS
 
 LARGEST_SECRET_BYTES = 64 * 1024
 
@@ -190,6 +191,21 @@ Issuer = Annotated[str, PlainValidator(_issuer), _url]
 PrivateRedirect = Annotated[str, PlainValidator(_private_redirect), _url]
 """A redirect URI that an application registered with its operating system (RFC 8252 section 7.1)."""
 Network = Annotated[str, PlainValidator(_network), WithJsonSchema({"type": "string"})]
+
+
+_EXTENSION = re.compile(r"[A-Za-z0-9.-]{1,128}/[A-Za-z0-9_.-]{1,128}", re.ASCII)
+
+
+def _extension(name: Any) -> str:
+    if name == TASKS:
+        raise ValueError("tasks are not offered: their results come past the decision on the call")
+    if not isinstance(name, str) or not _EXTENSION.fullmatch(name):
+        raise ValueError("write an extension's whole name, such as `io.modelcontextprotocol/ui`")
+    return name
+
+
+Extension = Annotated[str, PlainValidator(_extension), WithJsonSchema({"type": "string"})]
+"""A protocol extension (MCP 2026-07-28, extensions); case and all, as capabilities name it."""
 
 
 def _from_folder(text: Any, info: ValidationInfo) -> Path:

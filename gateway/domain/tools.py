@@ -53,6 +53,12 @@ class Manifest:
     definition: Document
     server_version: str = ""
     """`serverInfo.version` beside it; recorded, not hashed."""
+    identity: str = ""
+    """Whose definition it is: its upstream's configured URL without the query; not hashed."""
+
+    def is_same(self, other: "Manifest") -> bool:
+        """Whether `other` is this definition, of this server; of whichever release."""
+        return (self.digest, self.identity) == (other.digest, other.identity)
 
     @property
     def digest(self) -> Digest:

@@ -14,6 +14,9 @@ from gateway.pins.names import folded
 from gateway.pins.schemas import SchemaCheck, UnusableSchema
 from gateway.pins.visible import visible
 
+HASH = "rfc8785-sha256/1"
+"""Names how definitions are hashed: which members count, their canonical form, the function."""
+
 LARGEST_DEFINITION = 256 * 1024
 """Bytes of a definition's canonical form; the largest known real one is below 16 KiB."""
 
@@ -21,7 +24,7 @@ DEEPEST_DEFINITION = 64
 """Levels of objects and arrays inside each other."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}", re.ASCII)
-_TEMPLATE_NAME = re.compile(r"[!-~]{1,2048}", re.ASCII)
+_URI_NAME = re.compile(r"[!-~]{1,2048}", re.ASCII)
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _VOLATILE_OF_SERVER = ("_meta", "ttlMs", "cacheScope", "protocolVersion")
 """Members of the answer that describes a server which are about that answer."""
@@ -55,6 +58,7 @@ def read_list(
     items: Sequence[Any],
     server_version: str,
     *,
+    identity: str = "",
     exclude_meta: Collection[str] = (),
     approved: Collection[str] = (),
 ) -> CatalogReading:
@@ -86,6 +90,7 @@ def read_list(
                 profile=profile,
                 definition=document,
                 server_version=server_version,
+                identity=identity,
             )
         )
     return CatalogReading(manifests=tuple(manifests), rejected=tuple(rejected))
@@ -98,9 +103,11 @@ def _naming_member(kind: Kind) -> str | None:
             return "name"
         case Kind.TEMPLATE:
             return "uriTemplate"
+        case Kind.RESOURCE:
+            return "uri"
         case Kind.SERVER:
             return None
-        case Kind.RESOURCE | Kind.COMPLETION | Kind.SERVER_REQUEST:
+        case Kind.COMPLETION | Kind.SERVER_REQUEST:
             raise ValueError(f"a {kind} has no pin of its own")
 
 
@@ -131,7 +138,7 @@ def _collisions(names: Sequence[str], approved: Collection[str]) -> dict[str, st
 def _require_name(kind: Kind, name: str, collisions: Mapping[str, str]) -> None:
     if name in collisions:
         raise _Unfit(collisions[name])
-    allowed = _TEMPLATE_NAME if kind is Kind.TEMPLATE else _NAME
+    allowed = _URI_NAME if kind in {Kind.TEMPLATE, Kind.RESOURCE} else _NAME
     if not allowed.fullmatch(name):
         raise _Unfit("it has no name, or one that is too long or not plain ASCII")
 

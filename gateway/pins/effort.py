@@ -1,5 +1,6 @@
 """How much work a JSON Schema can cause: a small one may take years to check a small value."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
@@ -16,6 +17,9 @@ _BELOW = frozenset(
     }
 )  # fmt: skip
 """Keywords whose subschemas look at the value's members (10.3 and 11)."""
+
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
+"""RFC 6901 section 4."""
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _MAPPINGS = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
@@ -79,7 +83,7 @@ class Effort:
             name = unquote(step).replace("~1", "/").replace("~0", "~")
             if isinstance(found, dict) and name in found:
                 found = found[name]
-            elif isinstance(found, list) and name.isdigit() and int(name) < len(found):
+            elif isinstance(found, list) and _INDEX.fullmatch(name) and int(name) < len(found):
                 found = found[int(name)]
             else:
                 return self._root

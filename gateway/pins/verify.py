@@ -4,13 +4,15 @@ from gateway.domain.tools import Pin, Pinned, PinStatus, Target
 from gateway.errors import PinDrift, PinPending, PinRevoked, UnknownTool
 
 
-def verify(target: Target, pin: Pin | None) -> Pinned:
+def verify(target: Target, pin: Pin | None, *, identity: str) -> Pinned:
     """Return the definition of `target` that a person, or policy in their name, approved.
+
+    `identity` is that of the server which is about to be asked.
 
     Raises:
         UnknownTool: Nothing is pinned for `target`.
         PinPending: Nobody has approved it yet.
-        PinDrift: It has changed since it was approved.
+        PinDrift: It has changed since it was approved, or was another server's.
         PinRevoked: Its approval was withdrawn.
 
     """
@@ -20,6 +22,11 @@ def verify(target: Target, pin: Pin | None) -> Pinned:
         case PinStatus.APPROVED:
             if pin.approved is None:
                 raise PinPending("nobody has approved this definition yet", detail=str(target))
+            if pin.approved.identity != identity:
+                raise PinDrift(
+                    "the server is at another address than when this definition was approved",
+                    detail=f"{target}: {pin.approved.identity!r}, now {identity!r}",
+                )
             return Pinned(manifest=pin.approved, pin=pin)
         case PinStatus.PENDING:
             raise PinPending("nobody has approved this definition yet", detail=str(target))

@@ -1,6 +1,7 @@
 """Stages 2 to 7: from a claim to a permit."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from gateway.domain._value import value
@@ -9,7 +10,7 @@ from gateway.domain.decisions import Duty, Verdict
 from gateway.domain.flow import FlowReview, Run, Task
 from gateway.domain.identity import Principal
 from gateway.domain.labels import ServerRule, Tenant
-from gateway.domain.tools import Kind, Pin, PinStatus, Target, UpstreamId
+from gateway.domain.tools import Kind, Pin, Pinned, PinStatus, Target, UpstreamId
 from gateway.errors import Denied, InsufficientScope, PinDrift, PinMismatch, UnknownTool
 from gateway.flow.review import review
 from gateway.pins.verify import verify
@@ -21,6 +22,7 @@ from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.trail import Trail
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import Authenticator, Catalogs, Clock, PinStore, PolicyEngine, RunStore
+from gateway.wire.extensions import within
 from gateway.wire.operations import (
     LISTEN,
     Handling,
@@ -46,6 +48,10 @@ class Rules:
     tenant: Tenant
     roles: Mapping[str, frozenset[str]]
     """Role -> groups whose members have it."""
+    identities: Mapping[UpstreamId, str]
+    """Where each server is, which is what its pins must have been approved for."""
+    extensions: Mapping[UpstreamId, frozenset[str]]
+    """The protocol extensions that are approved for each server."""
     per_person: frozenset[UpstreamId] = frozenset()
     """Servers that show themselves to connected people alone."""
 
@@ -87,6 +93,15 @@ class Admission:
         self._seal_key = seal_key
         self._clock = clock
         self._schemas = schemas
+
+    def narrowed(self, call: Call) -> Call:
+        """Return `call` declaring only the extensions that are approved for its server.
+
+        It comes before everything else, so what is decided on is still what is sent.
+        """
+        approved = self._rules.extensions.get(call.server, frozenset())
+        message = within(call.message, call.profile, approved)
+        return call if message is call.message else replace(call, message=message)
 
     async def permit(self, call: Call, trail: Trail) -> Permit:
         """Carry `call` from stage 2 to stage 7.
@@ -139,7 +154,9 @@ class Admission:
             return
         pinned = permit.access.pinned
         now = self._pins.find(pinned.pin.target, permit.call.profile)
-        if now is not pinned.pin and verify(pinned.pin.target, now).manifest != pinned.manifest:
+        if now is pinned.pin:
+            return
+        if self._verified(permit.call, pinned.pin.target, now).manifest != pinned.manifest:
             raise PinDrift("this definition has changed since the call was decided")
 
     async def _refreshed(self, call: Call, pin: Pin) -> Pin:
@@ -195,7 +212,7 @@ class Admission:
     ) -> AccessRequest:
         """Verify the pin (stage 5) and review the flow (stage 6)."""
         try:
-            pinned = verify(pin.target, pin)
+            pinned = self._verified(call, pin.target, pin)
         except PinMismatch:
             await self._require_otherwise_allowed(call, principal, run, target, pin)
             raise
@@ -219,6 +236,9 @@ class Admission:
             review=flow,
             asked=self._question(call, principal, run, subject, flow),
         )
+
+    def _verified(self, call: Call, target: Target, pin: Pin | None) -> Pinned:
+        return verify(target, pin, identity=self._rules.identities[call.server])
 
     async def _require_otherwise_allowed(
         self, call: Call, principal: Principal, run: Run, target: Target, pin: Pin

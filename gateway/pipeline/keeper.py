@@ -16,8 +16,11 @@ from gateway.domain.tools import (
 )
 from gateway.errors import PolicyUnavailable
 from gateway.pins.catalog import Rejected, read_list
-from gateway.pins.diff import classify
+from gateway.pins.diff import pin_question
 from gateway.ports import AuditLog, Clock, PinStore, PolicyEngine
+
+_MOST_PINS = 10_000
+"""Of one kind, of one server: pages that never end must not fill the disk."""
 
 
 class PinKeeper:
@@ -31,13 +34,16 @@ class PinKeeper:
         audit: AuditLog,
         clock: Clock,
         new_id: Callable[[], str],
+        identities: Mapping[UpstreamId, str],
         exclude_meta: frozenset[str] = frozenset(),
     ) -> None:
+        """`identities` say of each server where it is: pins are of that server and no other."""
         self._pins = pins
         self._policy = policy
         self._audit = audit
         self._clock = clock
         self._new_id = new_id
+        self._identities = identities
         self._exclude_meta = exclude_meta
         self._versions: dict[tuple[UpstreamId, Profile], str] = {}
         self._told: set[tuple[str, str, str]] = set()
@@ -71,31 +77,35 @@ class PinKeeper:
         """
         if server_version:
             self._versions[server, profile] = server_version
+        known = self._known(server, profile, kind)
         reading = read_list(
             server,
             profile,
             kind,
             items,
             self._versions.get((server, profile), ""),
+            identity=self._identities[server],
             exclude_meta=self._exclude_meta,
-            approved=self._approved_names(server, profile, kind),
+            approved=frozenset(name for name, pin in known.items() if pin.approved is not None),
         )
-        await self._tell_rejected(server, kind, reading.rejected)
-        changed = [manifest for manifest in reading.manifests if self._is_news(manifest)]
+        shown, beyond = _that_fit(reading.manifests, known)
+        await self._tell_rejected(server, kind, (*reading.rejected, *beyond))
+        changed = [
+            manifest
+            for manifest in shown
+            if (pin := known.get(manifest.target.name)) is None
+            or not manifest.is_same(pin.observed)
+        ]
         if changed:
             await self._note(changed)
-        return [manifest.target for manifest in reading.manifests]
+        return [manifest.target for manifest in shown]
 
-    def _approved_names(self, server: UpstreamId, profile: Profile, kind: Kind) -> frozenset[str]:
-        return frozenset(
-            pin.target.name
+    def _known(self, server: UpstreamId, profile: Profile, kind: Kind) -> dict[str, Pin]:
+        return {
+            pin.target.name: pin
             for pin in self._pins.all(server)
-            if pin.approved is not None and pin.profile is profile and pin.target.kind is kind
-        )
-
-    def _is_news(self, manifest: Manifest) -> bool:
-        pin = self._pins.find(manifest.target, manifest.profile)
-        return pin is None or pin.observed.digest != manifest.digest
+            if pin.profile is profile and pin.target.kind is kind
+        }
 
     async def _note(self, manifests: Sequence[Manifest]) -> None:
         now = self._clock()
@@ -103,8 +113,10 @@ class PinKeeper:
         for manifest in manifests:
             pin = self._pins.find(manifest.target, manifest.profile)
             question = _question(pin, manifest)
-            disposition = await self._disposition(question)
-            await self._audit.append(self._record(manifest, question, disposition, now))
+            moved = _has_moved(pin, manifest)
+            # Policy judges what changed in a definition; whose it is only a person can judge.
+            disposition = Disposition.HOLD if moved else await self._disposition(question)
+            await self._audit.append(self._record(manifest, question, disposition, now, moved))
             sightings.append(Sighting(manifest=manifest, disposition=disposition, seen_at=now))
         await self._pins.observe(sightings)
 
@@ -142,6 +154,7 @@ class PinKeeper:
         question: Mapping[str, Any],
         disposition: Disposition,
         now: float,
+        moved: bool,
     ) -> AuditRecord:
         change = question["change"]
         message = f"tier {change['tier']}; {', '.join(change['fields'][:20]) or 'whole definition'}"
@@ -153,17 +166,35 @@ class PinKeeper:
             "code": "observed" if change["tier"] == "new" else "changed",
             "verdict": disposition.value,
             "policy_digest": self._policy.digest,
-            "reasons": [{"code": f"tier_{change['tier']}", "message": message}],
+            "reasons": [
+                {"code": f"tier_{change['tier']}", "message": message},
+                *([{"code": "moved", "message": "the server is at another address"}] * moved),
+            ],
         }
         return AuditRecord(kind=RecordKind.PIN, time=now, id=self._new_id(), fields=fields)
 
 
+def _that_fit(
+    manifests: Sequence[Manifest], known: Mapping[str, Pin]
+) -> tuple[list[Manifest], list[Rejected]]:
+    """Return which `manifests` are pinned; what is new beyond the bound is not."""
+    room = _MOST_PINS - len(known)
+    fit: list[Manifest] = []
+    beyond: list[Rejected] = []
+    for manifest in manifests:
+        if manifest.target.name not in known:
+            room -= 1
+            if room < 0:
+                beyond = [Rejected(name="", reason=f"more than {_MOST_PINS} of its kind")]
+                continue
+        fit.append(manifest)
+    return fit, beyond
+
+
+def _has_moved(pin: Pin | None, manifest: Manifest) -> bool:
+    return pin is not None and (pin.approved or pin.observed).identity != manifest.identity
+
+
 def _question(pin: Pin | None, manifest: Manifest) -> dict[str, Any]:
     """Build what `data.douane.pin` is asked: compared with what a person approved, if anyone did."""
-    before = None if pin is None else pin.approved or pin.observed
-    change = classify(before, manifest)
-    return {
-        "server": manifest.target.server,
-        "item": f"{manifest.target.kind.value}/{manifest.target.name}",
-        "change": change.words,
-    }
+    return pin_question(None if pin is None else pin.approved or pin.observed, manifest)

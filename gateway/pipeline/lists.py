@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gateway.domain._value import value
-from gateway.domain.calls import Permit
-from gateway.domain.tools import Kind, Pin, PinStatus, Target
+from gateway.domain.calls import Call, Permit
+from gateway.domain.tools import Kind, Pin, PinStatus, Target, UpstreamId
+from gateway.errors import PinPending, UnknownTool
+from gateway.pins.ui import interface_item, named_interfaces
+from gateway.pins.verify import verify
 from gateway.pipeline.keeper import PinKeeper
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import PinStore
@@ -21,10 +24,19 @@ class Shown:
 
 
 class ListFilter:
-    def __init__(self, *, keeper: PinKeeper, pins: PinStore, visibility: Visibility) -> None:
+    def __init__(
+        self,
+        *,
+        keeper: PinKeeper,
+        pins: PinStore,
+        visibility: Visibility,
+        identities: Mapping[UpstreamId, str],
+    ) -> None:
+        """`identities` say of each server where it is: nothing else's definitions are shown."""
         self._keeper = keeper
         self._pins = pins
         self._visibility = visibility
+        self._identities = identities
 
     async def show(self, permit: Permit, kind: Kind, items: Sequence[Any]) -> Shown:
         """Return what is served of a list that the upstream has just sent.
@@ -42,7 +54,7 @@ class ListFilter:
             return await self._resources(permit, items)
         targets = await self._keeper.compare(call.server, call.profile, kind, items)
         found = [(target, self._pins.find(target, call.profile)) for target in targets]
-        usable = [(t, pin) for t, pin in found if pin is not None and _is_served(pin)]
+        usable = [(t, pin) for t, pin in found if pin is not None and self.is_served(pin)]
         visible = await self._visibility.of(call, permit.principal, usable)
         shown = [
             pin.approved.definition.content
@@ -64,12 +76,40 @@ class ListFilter:
         itself, version = server_item(call.profile, greeting)
         await self._keeper.compare(call.server, call.profile, Kind.SERVER, [itself], version)
 
+    async def require_interface(self, permit: Permit, uri: str, result: Mapping[str, Any]) -> None:
+        """Return if what was read of the `ui://` resource `uri` is what a person approved.
+
+        The first time it is seen it is filed, to be approved, if a pinned tool names it.
+
+        Raises:
+            PinMismatch: It is not, or not any more.
+            UnknownTool: No tool names it.
+            AuditUnavailable: A change could not be recorded.
+
+        """
+        call = permit.call
+        target = Target(server=call.server, kind=Kind.RESOURCE, name=uri)
+        if self._pins.find(target, call.profile) is None and uri not in self._named(call):
+            raise UnknownTool("no tool names this interface", detail=str(target))
+        item = interface_item(uri, result)
+        if not await self._keeper.compare(call.server, call.profile, Kind.RESOURCE, [item]):
+            raise PinPending("this interface cannot be pinned", detail=str(target))
+        pin = self._pins.find(target, call.profile)
+        verify(target, pin, identity=self._identities[call.server])
+
+    def _named(self, call: Call) -> list[str]:
+        return named_interfaces(
+            pin.observed.definition.content
+            for pin in self._pins.all(call.server)
+            if pin.target.kind is Kind.TOOL and pin.profile is call.profile
+        )
+
     async def _resources(self, permit: Permit, items: Sequence[Any]) -> Shown:
         """Show single resources as they are; the server's own pin stands for each of them."""
         call = permit.call
         server = Target(server=call.server, kind=Kind.SERVER, name=call.server)
         pin = self._pins.find(server, call.profile)
-        if pin is None or not _is_served(pin):
+        if pin is None or not self.is_served(pin):
             return Shown(items=(), offered=len(items))
         named = [i for i in items if isinstance(i, dict) and isinstance(i.get("uri"), str)]
         asked = [
@@ -80,6 +120,8 @@ class ListFilter:
         shown = [item for item, seen in zip(named, visible, strict=True) if seen]
         return Shown(items=tuple(shown), offered=len(items))
 
-
-def _is_served(pin: Pin) -> bool:
-    return pin.status is PinStatus.APPROVED and pin.approved is not None
+    def is_served(self, pin: Pin) -> bool:
+        """Whether what `pin` approved may be served: it is in force, and is this server's."""
+        identity = self._identities[pin.target.server]
+        approved = pin.approved if pin.status is PinStatus.APPROVED else None
+        return approved is not None and approved.identity == identity

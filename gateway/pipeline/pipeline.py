@@ -58,6 +58,7 @@ class Pipeline:
 
     async def handle(self, call: Call) -> Reply:
         """Carry `call` to its reply. A no is a reply too: this raises nothing of ours."""
+        call = self._admission.narrowed(call)
         trail = Trail(call, clock=self._clock, new_id=self._new_id)
         try:
             permit = await self._admission.permit(call, trail)  # 2 to 7

@@ -3,28 +3,26 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.domain.calls import AccessRequest, Form, Permit
+from gateway.domain.calls import AccessRequest, Call, Form, Permit
 from gateway.domain.decisions import Decision, Duty, Obligation
 from gateway.domain.flow import FlowReview, Run, Source
-from gateway.domain.tools import Kind, PinStatus, Target
+from gateway.domain.tools import Kind, Target
 from gateway.errors import UpstreamFailed
+from gateway.pins.ui import is_ui
 from gateway.pipeline.admission import Rules
 from gateway.pipeline.decide import require_allow, result_question
 from gateway.pipeline.filter import meet
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
+from gateway.pipeline.prompts import Prompts
 from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.trail import Trail
 from gateway.ports import PinStore, PolicyEngine
+from gateway.wire.extensions import approved_only
 from gateway.wire.operations import Operation, Sender, find
-from gateway.wire.server_message import (
-    ServerMessage,
-    with_instructions,
-    with_items,
-    with_member,
-)
+from gateway.wire.server_message import ServerMessage, with_items, with_member
 
 _GREETINGS = frozenset({"initialize", "server/discover"})
 """Methods whose result says what the server itself is."""
@@ -62,6 +60,7 @@ class Release:
         memory: ProvenanceMemory,
         requests: ServerRequests,
         schemas: Schemas,
+        prompts: Prompts,
     ) -> None:
         self._policy = policy
         self._pins = pins
@@ -71,6 +70,7 @@ class Release:
         self._memory = memory
         self._requests = requests
         self._schemas = schemas
+        self._prompts = prompts
 
     async def response(
         self, permit: Permit, message: ServerMessage, data: bytes, run: Run, trail: Trail
@@ -98,8 +98,7 @@ class Release:
         if permit.call.message.method in _GREETINGS:
             if permit.call.server in self._rules.per_person:
                 await self._lists.meet(permit, result)
-            if "instructions" in result:
-                return self._greeting(permit, message)
+            return self._greeting(permit, message, data)
         return data
 
     def error(self, permit: Permit, message: ServerMessage, data: bytes) -> bytes:
@@ -123,6 +122,8 @@ class Release:
         """Judge a result (policy's phase `result`), remember it, and meet what was asked of it."""
         result = message.result or {}
         match result.get("resultType", "complete"):
+            case "complete" if _reads_interface(permit, access):
+                await self._lists.require_interface(permit, access.target.name, result)
             case "complete":
                 pass
             case "input_required":
@@ -167,13 +168,15 @@ class Release:
         run: Run,
         trail: Trail,
     ) -> Run:
-        """Return the run; raised, if a tool's result is not what its approved definition says.
+        """Return the run; raised, if a result is not what the approved definition says.
 
-        Then nobody vouches for its fields, whatever the configuration says of the tool.
+        Then nobody vouches for it, whatever the configuration says of the tool.
         """
-        if access.target.kind is not Kind.TOOL:
-            return run
-        problems = self._schemas.result_problems(access.pinned, result, size)
+        problems: tuple[str, ...] = ()
+        if access.target.kind is Kind.TOOL:
+            problems = self._schemas.result_problems(access.pinned, result, size)
+        elif access.target.kind is Kind.PROMPT:
+            problems = await self._prompts.problems(access, result)
         if not problems:
             return run
         for problem in problems:
@@ -205,19 +208,48 @@ class Release:
         items = (message.result or {}).get(member or "")
         if member is None or kind is None or not isinstance(items, list):
             raise UpstreamFailed("the upstream server's list is no list")
+        _require_progress(permit.call.message.params, message.result or {})
         shown = await self._lists.show(permit, kind, items)
         trail.reasons("shown", f"{len(shown.items)} of {shown.offered} are shown")
         return with_items(message, member, shown.items)
 
-    def _greeting(self, permit: Permit, message: ServerMessage) -> bytes:
-        """Serve the approved instructions of a handshake or a discovery, or none."""
+    def _greeting(self, permit: Permit, message: ServerMessage, data: bytes) -> bytes:
+        """Serve a handshake or a discovery with what is approved of instructions and extensions."""
         call = permit.call
+        served = dict(message.result or {})
+        if "capabilities" in served:
+            extensions = self._rules.extensions.get(call.server, frozenset())
+            served["capabilities"] = approved_only(served["capabilities"], extensions)
+        if "instructions" in served:
+            approved = self._instructions(call)
+            if approved is None:
+                del served["instructions"]
+            else:
+                served["instructions"] = approved
+        return data if served == message.result else with_member(message, "result", served)
+
+    def _instructions(self, call: Call) -> Any:
         target = Target(server=call.server, kind=Kind.SERVER, name=call.server)
         pin = self._pins.find(target, call.profile)
-        approved = None
-        if pin is not None and pin.status is PinStatus.APPROVED and pin.approved is not None:
-            approved = pin.approved.definition.content.get("instructions")
-        return with_instructions(message, approved)
+        if pin is None or pin.approved is None or not self._lists.is_served(pin):
+            return None
+        return pin.approved.definition.content.get("instructions")
+
+
+def _reads_interface(permit: Permit, access: AccessRequest) -> bool:
+    return permit.call.message.method == "resources/read" and is_ui(access.target.name)
+
+
+def _require_progress(params: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+    """Return if a list's next page is another one.
+
+    Raises:
+        UpstreamFailed: It would be this page again, and so on for ever.
+
+    """
+    cursor = result.get("nextCursor")
+    if cursor is not None and (not isinstance(cursor, str) or cursor == params.get("cursor")):
+        raise UpstreamFailed("the upstream server's list does not end", detail=str(cursor)[:100])
 
 
 def _rewritten(

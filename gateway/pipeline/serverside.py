@@ -6,8 +6,9 @@ from typing import Any
 from gateway.domain.calls import Permit
 from gateway.domain.decisions import Decision
 from gateway.domain.flow import FlowReview
-from gateway.domain.tools import Kind, PinStatus, Target
+from gateway.domain.tools import Kind, Target
 from gateway.errors import GatewayError, PinPending
+from gateway.pins.verify import verify
 from gateway.pipeline.admission import Rules
 from gateway.pipeline.decide import Subject, call_question, require_allow
 from gateway.pipeline.labels import Labeller
@@ -66,8 +67,9 @@ class ServerRequests:
         pin_of = Target(server=call.server, kind=Kind.SERVER, name=call.server)
         pin = self._pins.find(pin_of, call.profile)
         trail.target(target, pin, params)
-        if pin is None or pin.status is not PinStatus.APPROVED:
+        if pin is None:
             raise PinPending("nobody has approved this server itself yet")
+        verify(pin_of, pin, identity=self._rules.identities[call.server])
         rule = self._rules.servers[call.server].tool("")
         asked = call_question(
             call,

@@ -49,6 +49,19 @@ def read_disposition(result: Any) -> str:
     return result if type(result) is str and result in words else Disposition.HOLD.value
 
 
+def read_pin_approvals(result: Any) -> int:
+    """Read the value of `data.douane.pin_approvals`: how many people must approve.
+
+    Raises:
+        PolicyUnavailable: It is no whole number above zero.
+
+    """
+    if not _positive(result):
+        raise _unusable("pin_approvals is not a whole number above zero")
+    count: int = result
+    return count
+
+
 def _unusable(why: str) -> PolicyUnavailable:
     return PolicyUnavailable("policy gave no usable answer", detail=why)
 

@@ -19,7 +19,7 @@ from gateway.policy.opa import Opa, Ran, require
 from gateway.policy.schema import input_schema
 from gateway.policy.sources import Sources
 
-ENTRYPOINTS = ("decision", "pin")
+ENTRYPOINTS = ("decision", "pin", "pin_approvals")
 POLICY_FOLDER = "policy"
 """Where a policy lies in the folder it is laid out in; not part of the paths that are told."""
 
@@ -33,7 +33,7 @@ class Policy:
     data: Mapping[str, Any]
     """The whole of `data`: its documents, and the gateway's own at `data.douane.config`."""
     entrypoints: tuple[str, ...]
-    """Which of `decision` and `pin` it says anything about."""
+    """Which of `ENTRYPOINTS` it says anything about."""
     digest: str
 
 

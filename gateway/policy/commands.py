@@ -49,3 +49,20 @@ async def evaluate(
         return await engine.evaluate(question)
     finally:
         await engine.close()
+
+
+async def pin_approvals(
+    settings: PolicySettings, config: Mapping[str, Any], question: Mapping[str, Any]
+) -> int:
+    """Ask a policy how many people must approve a definition, without putting it in force.
+
+    Raises:
+        ConfigError: The policy cannot be used.
+        PolicyUnavailable: It has no usable answer.
+
+    """
+    engine = await build(settings, config, clock=time.time)
+    try:
+        return await engine.pin_approvals(question)
+    finally:
+        await engine.close()

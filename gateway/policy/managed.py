@@ -27,7 +27,8 @@ default allow := false
 allow if {{
 	crypto.sha256(input.identity) == "{digest}"
 	input.method == "POST"
-	input.path in [["v1", "data", "douane", "decision"], ["v1", "data", "douane", "pin"]]
+	some entrypoint in ["decision", "pin", "pin_approvals"]
+	input.path == ["v1", "data", "douane", entrypoint]
 }}
 """
 
@@ -35,7 +36,7 @@ allow if {{
 class ManagedEngine(RestEngine):
     """Answers from an OPA process that lives and ends with it, and is started again if it dies.
 
-    The socket lies in a folder that only our own user can enter; besides, the server answers two
+    The socket lies in a folder that only our own user can enter; besides, the server answers three
     questions and nothing else, and only to the bearer of a token that never leaves this process.
     """
 

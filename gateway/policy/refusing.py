@@ -5,6 +5,7 @@ from typing import Any
 
 from gateway.domain.decisions import Decision, Reason, Verdict
 from gateway.domain.tools import Disposition
+from gateway.errors import PolicyUnavailable
 from gateway.policy.ids import new_decision_id
 
 _NO_POLICY = Reason(code="no_policy", message="no policy is in force that could allow this")
@@ -40,6 +41,11 @@ class RefusingEngine:
         """Have it wait for a person."""
         del question
         return Disposition.HOLD.value
+
+    async def pin_approvals(self, question: Mapping[str, Any]) -> int:
+        """Have nothing approved before there is a policy to say by how many."""
+        del question
+        raise PolicyUnavailable("no policy is in force that could say who must approve")
 
     async def close(self) -> None:
         """Nothing is held that would have to be given back."""

@@ -98,6 +98,11 @@ class PolicyHolder:
         with self._tenure as engine:
             return await engine.judge_pin(question)
 
+    async def pin_approvals(self, question: Mapping[str, Any]) -> int:
+        """Ask the policy in force how many people must approve a definition."""
+        with self._tenure as engine:
+            return await engine.pin_approvals(question)
+
     async def begin(self) -> None:
         """Put the first policy in force and begin to watch for the next."""
         self._tenure = _Tenure(await self._build())

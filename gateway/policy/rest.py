@@ -14,7 +14,7 @@ from opa_client.opa_async import AsyncOpaClient  # type: ignore[import-untyped]
 
 from gateway.domain.decisions import Decision
 from gateway.errors import PolicyUnavailable
-from gateway.policy.answer import read_decision, read_disposition
+from gateway.policy.answer import read_decision, read_disposition, read_pin_approvals
 from gateway.policy.ids import new_decision_id
 from gateway.policy.settings import OpaServer
 
@@ -141,6 +141,15 @@ class RestEngine:
     async def judge_pin(self, question: Mapping[str, Any]) -> str:
         """Ask what is to become of a changed manifest."""
         return read_disposition((await self._ask("pin", question)).get("result"))
+
+    async def pin_approvals(self, question: Mapping[str, Any]) -> int:
+        """Ask how many people must approve a definition; one, if the policy does not say.
+
+        Raises:
+            PolicyUnavailable: No answer in time, or not one of the agreed shape.
+
+        """
+        return read_pin_approvals((await self._ask("pin_approvals", question)).get("result", 1))
 
     async def refresh(self) -> str:
         """Look again which policy the server has, and return its name; empty if it cannot say."""

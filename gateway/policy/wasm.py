@@ -15,7 +15,7 @@ import wasmtime
 
 from gateway.domain.decisions import Decision
 from gateway.errors import ConfigError, PolicyUnavailable
-from gateway.policy.answer import read_decision, read_disposition
+from gateway.policy.answer import read_decision, read_disposition, read_pin_approvals
 from gateway.policy.builtins import BUILTINS, Unsupported
 from gateway.policy.host import Aborted, Guest, Host
 from gateway.policy.ids import new_decision_id
@@ -23,6 +23,7 @@ from gateway.policy.reads import Reads
 
 DECISION = "douane/decision"
 PIN = "douane/pin"
+PIN_APPROVALS = "douane/pin_approvals"
 
 FUEL = 200_000_000
 """Instructions of one evaluation, some tens of milliseconds; a shipped decision takes a thousandth.
@@ -156,6 +157,17 @@ class WasmEngine:
             return read_disposition(None)
         return read_disposition(self._run(PIN, question))
 
+    async def pin_approvals(self, question: Mapping[str, Any]) -> int:
+        """Ask how many people must approve a definition; one, if the policy does not say.
+
+        Raises:
+            PolicyUnavailable: The answer is malformed, or took too much.
+
+        """
+        if PIN_APPROVALS not in self._instance.entrypoints:
+            return 1
+        return read_pin_approvals(self._run(PIN_APPROVALS, question, undefined=1))
+
     async def close(self) -> None:
         """Nothing is held that would have to be given back."""
 
@@ -182,7 +194,7 @@ class WasmEngine:
         answer = self._run(DECISION, question)
         return read_decision(answer, id_=self._new_id(), policy_digest=self._digest)
 
-    def _run(self, entrypoint: str, question: Mapping[str, Any]) -> Any:
+    def _run(self, entrypoint: str, question: Mapping[str, Any], *, undefined: Any = None) -> Any:
         finished = False
         try:
             asked = orjson.dumps(question)
@@ -194,7 +206,7 @@ class WasmEngine:
             if not finished:
                 # Whatever stopped it half-way left the instance's memory in an unknown state.
                 self._instance = self._fresh()
-        return found[0]["result"] if found else None
+        return found[0]["result"] if found else undefined
 
 
 class _Instance:

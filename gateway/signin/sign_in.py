@@ -180,7 +180,7 @@ class SignIn:
     ) -> tuple[Transaction, bytes]:
         """Return the sign-in that `query` answers, and use its secrets up."""
         transaction = await self._transactions.of(transaction_of(query.get("state", "")), browser)
-        if transaction.provider != provider or not transaction.secrets:
+        if transaction.provider != provider:
             raise Ended
         try:
             secrets = self._sealer.open(transaction.secrets, _row(transaction))

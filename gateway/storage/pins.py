@@ -28,11 +28,11 @@ PinKey = tuple[Target, Profile]
 _COLUMNS = (
     "server, kind, name, profile, status, observed, observed_version, approved,"
     " approved_version, approved_by, approved_at, first_seen, note, approvals, filed, expires_at,"
-    " body_digest"
+    " body_digest, observed_identity, approved_identity"
 )
 _ALL = f"SELECT {_COLUMNS} FROM pins"  # noqa: S608 - fixed text
 _ONE = f"{_ALL} WHERE server = ? AND kind = ? AND name = ? AND profile = ?"
-_STORE = f"INSERT OR REPLACE INTO pins ({_COLUMNS}) VALUES ({', '.join('?' * 17)})"  # noqa: S608
+_STORE = f"INSERT OR REPLACE INTO pins ({_COLUMNS}) VALUES ({', '.join('?' * 19)})"  # noqa: S608
 
 
 class SqlitePinStore:
@@ -182,6 +182,8 @@ def _write(connection: sqlite3.Connection, pin: Pin) -> Pin:
             json.dumps([asdict(each) for each in pin.filed]),
             pin.expires_at,
             pin.body_digest,
+            pin.observed.identity,
+            None if approved is None else approved.identity,
         ),
     )
     return pin
@@ -190,23 +192,27 @@ def _write(connection: sqlite3.Connection, pin: Pin) -> Pin:
 def _pin(row: tuple[Any, ...]) -> Pin:
     server, kind, name, profile, status, shown, shown_version = row[:7]
     approved, approved_version, approved_by, approved_at, first_seen, note = row[7:13]
-    approvals, filed, expires_at, body_digest = row[13:]
+    approvals, filed, expires_at, body_digest = row[13:17]
+    shown_identity, approved_identity = row[17:]
     target = Target(server=UpstreamId(server), kind=Kind(kind), name=name)
 
-    def manifest(text: str, version: str) -> Manifest:
+    def manifest(text: str, version: str, identity: str) -> Manifest:
         return Manifest(
             target=target,
             profile=Profile(profile),
             definition=Document(text),
             server_version=version,
+            identity=identity,
         )
 
     return Pin(
         target=target,
         profile=Profile(profile),
         status=PinStatus(status),
-        observed=manifest(shown, shown_version),
-        approved=None if approved is None else manifest(approved, approved_version),
+        observed=manifest(shown, shown_version, shown_identity),
+        approved=None
+        if approved is None
+        else manifest(approved, approved_version, approved_identity),
         approved_by=approved_by,
         approved_at=approved_at,
         first_seen=first_seen,

@@ -131,11 +131,25 @@ def m003_what_approvals_rest_on(database: Database) -> None:
     run_script(database, _APPROVALS)
 
 
+_IDENTITIES = """
+ALTER TABLE pins ADD COLUMN observed_identity TEXT NOT NULL DEFAULT '';
+ALTER TABLE pins ADD COLUMN approved_identity TEXT;
+UPDATE pins SET approved_identity = '' WHERE approved IS NOT NULL;
+"""
+
+
+@migrations()
+def m004_whose_definitions_pins_are(database: Database) -> None:
+    """Keep with a pin at which address its server was; of earlier ones nobody knows."""
+    run_script(database, _IDENTITIES)
+
+
 _KNOWN = frozenset(
     {
         m001_audit_and_state.__name__,
         m002_clients_have_moved.__name__,
         m003_what_approvals_rest_on.__name__,
+        m004_whose_definitions_pins_are.__name__,
     }
 )
 

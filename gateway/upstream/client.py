@@ -1,7 +1,7 @@
 """The gateway's own MCP client, for both families of revisions: raw JSON in, raw JSON out."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Final
@@ -16,6 +16,7 @@ from gateway.upstream.exchange import Exchange
 from gateway.upstream.faults import unusable
 from gateway.upstream.headers import SESSION, Headers
 from gateway.upstream.replies import ErrorAnswer, discard, result_of
+from gateway.wire.extensions import UI
 from gateway.wire.greeting import server_item
 from gateway.wire.jsontext import WireLimits
 
@@ -31,6 +32,9 @@ _ALL_CAPABILITIES: Final[Mapping[str, Any]] = {
     "sampling": {"context": {}, "tools": {}},
 }
 """What a server shows only to clients that can do something is to be seen too."""
+
+_SETTINGS: Final[Mapping[str, Any]] = {UI: {"mimeTypes": ["text/html;profile=mcp-app"]}}
+"""What a server wants to read beside an extension's name to take it for declared."""
 
 _META: Final = "io.modelcontextprotocol/"
 
@@ -55,8 +59,9 @@ class ServerInfo:
 
     name: str
     version: str
-    instructions: str | None
     capabilities: Mapping[str, Any]
+    item: Mapping[str, Any]
+    """What of it a person approves."""
 
 
 class Conversation:
@@ -200,6 +205,14 @@ class Conversation:
         return headers
 
 
+def all_capabilities(extensions: Collection[str]) -> Mapping[str, Any]:
+    """Return what a client declares that can do everything, with `extensions`."""
+    if not extensions:
+        return _ALL_CAPABILITIES
+    named = {name: _SETTINGS.get(name, {}) for name in sorted(extensions)}
+    return {**_ALL_CAPABILITIES, "extensions": named}
+
+
 @asynccontextmanager
 async def converse(
     exchange: Exchange,
@@ -224,10 +237,9 @@ async def converse(
 
 def _server_info(profile: Profile, result: Mapping[str, Any]) -> ServerInfo:
     item, version = server_item(profile, result)
-    capabilities = result.get("capabilities")
     return ServerInfo(
         name=item["name"],
         version=version,
-        instructions=item["instructions"],
-        capabilities=capabilities if isinstance(capabilities, dict) else {},
+        capabilities=item["capabilities"],
+        item=item,
     )

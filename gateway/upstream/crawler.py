@@ -12,17 +12,25 @@ from gateway.domain._value import value
 from gateway.domain.tools import Kind, Profile, UpstreamId
 from gateway.errors import GatewayError, UnknownTool, UpstreamFailed
 from gateway.ports import CatalogSink, Clock
-from gateway.upstream.client import Conversation, NotSpoken, ServerInfo, converse
+from gateway.upstream.client import (
+    Conversation,
+    NotSpoken,
+    ServerInfo,
+    all_capabilities,
+    converse,
+)
 from gateway.upstream.exchange import Exchange
 from gateway.upstream.faults import Challenged, unusable
+from gateway.upstream.interfaces import read_interfaces
 from gateway.upstream.listener import listen
 from gateway.upstream.lists import LISTS, Listed, ListLimits, read_list
 from gateway.upstream.settings import UpstreamSettings
+from gateway.wire.extensions import UI
 
 _FIRST_RETRY_S: Final = 1.0
 _PATIENCE_S: Final = 10.0
 """How long a call waits for lists to be read again."""
-_SHORTEST_LIFE_S: Final = 1.0
+_SHORTEST_LIFE_S: Final = 10.0
 """However short a server says that its lists live: or else each call would read them all."""
 
 _FAILURES = (GatewayError, ValueError)
@@ -52,6 +60,8 @@ class _Watched:
         timeouts = replace(settings.timeouts, hard_s=settings.timeouts.idle_s)
         self.server = settings.server
         self.per_person = settings.per_person
+        self.reads_interfaces = UI in settings.extensions
+        self.capabilities = all_capabilities(settings.extensions)
         self.wire = settings.limits.wire
         self.exchange = Exchange(replace(settings, timeouts=timeouts))
         self.listening = Exchange(settings)
@@ -67,6 +77,8 @@ class _Watched:
         self.refreshing = asyncio.Lock()
         self.tried_at = float("-inf")
         """When a call last had the lists read again, in vain or not."""
+        self.problem = ""
+        """Why it was in vain."""
 
 
 class Crawler:
@@ -154,22 +166,29 @@ class Crawler:
             # Of many calls at once one reads it, or finds that it cannot be read.
             tried = self._monotonic() - watched.tried_at < _FIRST_RETRY_S
             if not tried and not self._is_fresh(watched, profile, kind):
-                await self._try_for_call(watched)
+                await self._read_again(watched, profile)
         if not self._is_fresh(watched, profile, kind):
             raise UpstreamFailed(
                 "the upstream server's list cannot be read, so nobody knows if it has changed",
-                detail=watched.status.error or f"{profile}: no list of {kind}",
+                detail=f"{profile}, list of {kind}: {watched.problem}",
             )
 
     def _is_fresh(self, watched: _Watched, profile: Profile, kind: Kind) -> bool:
         until = watched.fresh_until.get((profile, kind))
         return until is not None and self._monotonic() < until
 
-    async def _try_for_call(self, watched: _Watched) -> None:
+    async def _read_again(self, watched: _Watched, profile: Profile) -> None:
+        """Read what the server shows in one family of revisions, for a call that waits for it."""
+        watched.problem = ""
         try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_PATIENCE_S):
-                    await self._try(watched.server)
+            async with asyncio.timeout(_PATIENCE_S), watched.alone:
+                watched.problem = "; ".join(await self._read(watched, profile))
+        except Challenged as error:
+            if watched.per_person:
+                self._note_unseen(watched)
+            watched.problem = str(error)
+        except (NotSpoken, TimeoutError, *_FAILURES) as error:
+            watched.problem = str(error) or type(error).__name__
         finally:
             watched.tried_at = self._monotonic()
 
@@ -230,12 +249,8 @@ class Crawler:
         problems: list[str] = []
         for profile in (Profile.MODERN, Profile.LEGACY):
             try:
-                async with converse(watched.exchange, profile, watched.wire) as (
-                    conversation,
-                    info,
-                ):
-                    spoken.add(profile)
-                    problems += await self._hand_over(watched, conversation, info)
+                problems += await self._read(watched, profile)
+                spoken.add(profile)
             except NotSpoken:
                 continue
             except Challenged:
@@ -252,6 +267,12 @@ class Crawler:
             raise unusable("it speaks no revision that the gateway knows")
         return False
 
+    async def _read(self, watched: _Watched, profile: Profile) -> list[str]:
+        async with converse(
+            watched.exchange, profile, watched.wire, capabilities=watched.capabilities
+        ) as (conversation, info):
+            return await self._hand_over(watched, conversation, info)
+
     async def _hand_over(
         self, watched: _Watched, conversation: Conversation, info: ServerInfo
     ) -> list[str]:
@@ -263,8 +284,7 @@ class Crawler:
         """
         profile = conversation.profile
         began = self._monotonic()
-        itself = {"name": info.name, "instructions": info.instructions}
-        await self._sink.seen(watched.server, profile, Kind.SERVER, [itself], info.version)
+        await self._sink.seen(watched.server, profile, Kind.SERVER, [info.item], info.version)
         watched.fresh_until[profile, Kind.SERVER] = began + self._fresh_s
         problems = []
         for kind in LISTS:
@@ -277,11 +297,17 @@ class Crawler:
                 problems.append(f"{profile}: {error.detail}")
             else:
                 await self._sink.seen(watched.server, profile, kind, listed.items, info.version)
-                watched.fresh_until[profile, kind] = began + self._life_s(listed)
+                watched.fresh_until[profile, kind] = began + self._life_s(profile, listed)
+                if kind is Kind.TOOL and watched.reads_interfaces:
+                    shown, unread = await read_interfaces(conversation, listed.items)
+                    problems += (f"{profile}: {problem}" for problem in unread)
+                    await self._sink.seen(
+                        watched.server, profile, Kind.RESOURCE, shown, info.version
+                    )
         return problems
 
-    def _life_s(self, listed: Listed) -> float:
-        if listed.ttl_s is None:
+    def _life_s(self, profile: Profile, listed: Listed) -> float:
+        if listed.ttl_s is None or profile is not Profile.MODERN:
             return self._fresh_s
         return min(self._fresh_s, max(listed.ttl_s, _SHORTEST_LIFE_S))
 

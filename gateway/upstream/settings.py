@@ -88,6 +88,8 @@ class UpstreamSettings:
     credential: HeaderCredential | None = None
     per_person: bool = False
     """Whether it wants a token of the person behind each call, and so shows us alone nothing."""
+    extensions: frozenset[str] = frozenset()
+    """The protocol extensions that are approved for it (MCP 2026-07-28, extensions)."""
     timeouts: Timeouts = Timeouts()
     limits: Limits = Limits()
 
@@ -97,3 +99,15 @@ class UpstreamSettings:
             raise ValueError(f"the URL of {self.server!r} is not an absolute http(s) URL")
         if parts.username is not None or parts.fragment:
             raise ValueError(f"the URL of {self.server!r} holds user info or a fragment")
+
+    @property
+    def identity(self) -> str:
+        """Which server this is, for its pins: the URL without the query, which may hold a secret.
+
+        The certificate's key is no part of it: it changes whenever a certificate is renewed.
+        """
+        parts = urlsplit(self.url)
+        default = {"http": 80, "https": 443}[parts.scheme]
+        port = default if parts.port is None else parts.port
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        return f"{parts.scheme}://{host}:{port}{parts.path or '/'}"

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from gateway.domain._value import value
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+_MOST_DIGITS = 18
 
 
 @value
@@ -57,7 +58,9 @@ class Guard:
         return replace(self, origins=None)
 
     def _fits(self, content_length: bytes) -> bool:
-        return content_length.isdigit() and int(content_length) <= self.request_bytes
+        if not content_length.isdigit() or len(content_length) > _MOST_DIGITS:
+            return False
+        return int(content_length) <= self.request_bytes
 
 
 def guard_for(

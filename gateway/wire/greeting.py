@@ -12,6 +12,7 @@ def server_item(profile: Profile, greeting: Mapping[str, Any]) -> tuple[dict[str
     """Return what of `greeting` a person approves, and the version that the server names.
 
     `greeting` is the result of `initialize`, or of `server/discover` in the stateless revision.
+    Its capabilities are the server's own words: also those that are left out for clients.
     """
     named: object = greeting.get("serverInfo")
     if profile is Profile.MODERN:
@@ -19,9 +20,11 @@ def server_item(profile: Profile, greeting: Mapping[str, Any]) -> tuple[dict[str
         named = meta.get(_SERVER_INFO_KEY) if isinstance(meta, dict) else None
     known = named if isinstance(named, dict) else {}
     name, version = known.get("name"), known.get("version")
-    instructions = greeting.get("instructions")
+    instructions, capabilities = greeting.get("instructions"), greeting.get("capabilities")
     item = {
         "name": name if isinstance(name, str) else "",
         "instructions": instructions if isinstance(instructions, str) else None,
+        "capabilities": capabilities if isinstance(capabilities, dict) else {},
+        "serverInfo": known,
     }
     return item, version if isinstance(version, str) else ""

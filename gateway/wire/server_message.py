@@ -10,8 +10,6 @@ from gateway.wire import jsontext
 from gateway.wire.jsonrpc import is_id
 from gateway.wire.jsontext import WireLimits
 
-_INSTRUCTIONS = "instructions"
-
 
 @value
 class ServerMessage:
@@ -89,21 +87,6 @@ def with_items(
         texts["cacheScope"] = '"private"'
     texts[member] = "[" + ",".join(map(_item_text, items)) + "]"
     return _with(message, "result", _object_text({name: texts[name] for name in result}))
-
-
-def with_instructions(message: ServerMessage, text: str | None) -> bytes:
-    """Return the initialize or server/discover result with `text` as its instructions, or none.
-
-    Raises:
-        UpstreamFailed: `message` is no result.
-
-    """
-    result = dict(_result(message))
-    if text is None:
-        result.pop(_INSTRUCTIONS, None)
-    else:
-        result[_INSTRUCTIONS] = text
-    return _with(message, "result", jsontext.write(result))
 
 
 def with_member(message: ServerMessage, member: str, content: Mapping[str, Any]) -> bytes:

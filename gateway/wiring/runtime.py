@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from gateway.config import Config
@@ -19,6 +19,7 @@ from gateway.pipeline.labels import Labeller
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
+from gateway.pipeline.prompts import Prompts
 from gateway.pipeline.release import Release
 from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.serverside import ServerRequests
@@ -30,6 +31,7 @@ from gateway.storage.store import Store
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.directory import Directory
 from gateway.upstream.http import HttpUpstream
+from gateway.upstream.settings import UpstreamSettings
 from gateway.web.metrics import Metrics
 from gateway.web.peers import client_address
 from gateway.wire.jsontext import WireLimits
@@ -82,17 +84,18 @@ async def runtime(
         stack.push_async_callback(policy.close)
         stack.push_async_callback(reporter.settle)
         await reporter.settle()
+        settings = [
+            upstream_settings(name, server, config) for name, server in config.servers.items()
+        ]
         keeper = PinKeeper(
             pins=store.pins,
             policy=policy,
             audit=store.audit,
             clock=now,
             new_id=new_id,
+            identities={one.server: one.identity for one in settings},
             exclude_meta=frozenset(config.pins.exclude_meta),
         )
-        settings = [
-            upstream_settings(name, server, config) for name, server in config.servers.items()
-        ]
         crawler = Crawler(
             settings,
             sink=keeper,
@@ -116,6 +119,7 @@ async def runtime(
         directory = Directory(upstreams, announce=crawler.announce)
         pipeline = _pipeline(
             config=config,
+            settings=settings,
             store=store,
             who=who,
             policy=policy,
@@ -137,6 +141,7 @@ async def runtime(
 def _pipeline(
     *,
     config: Config,
+    settings: Sequence[UpstreamSettings],
     store: Store,
     who: Authorization,
     policy: PolicyHolder,
@@ -151,11 +156,9 @@ def _pipeline(
         servers={UpstreamId(name): server.rule for name, server in config.servers.items()},
         tenant=config.tenant.value,
         roles={name: frozenset(role.groups) for name, role in config.roles},
-        per_person=frozenset(
-            UpstreamId(name)
-            for name, server in config.servers.items()
-            if server.credential.kind in {"oauth", "exchange"}
-        ),
+        identities={one.server: one.identity for one in settings},
+        extensions={one.server: one.extensions for one in settings},
+        per_person=frozenset(one.server for one in settings if one.per_person),
     )
     visibility = Visibility(policy=policy, servers=rules.servers, clock=now)
     labels = Labeller(runs=store.runs, rules=rules)
@@ -172,11 +175,14 @@ def _pipeline(
         policy=policy,
         pins=store.pins,
         rules=rules,
-        lists=ListFilter(keeper=keeper, pins=store.pins, visibility=visibility),
+        lists=ListFilter(
+            keeper=keeper, pins=store.pins, visibility=visibility, identities=rules.identities
+        ),
         labels=labels,
         memory=carried.memory,
         requests=requests,
         schemas=schemas,
+        prompts=Prompts(pins=store.pins, refuse_results=config.pins.results == "refuse"),
     )
     streams = StreamRelay(
         release=release,

@@ -58,6 +58,7 @@ def upstream_settings(name: str, server: Server, config: Config) -> UpstreamSett
         url=str(server.url),
         credential=header,
         per_person=credential.kind in {"oauth", "exchange"},
+        extensions=frozenset(server.extensions),
         timeouts=Timeouts(
             connect_s=limits.upstream_connect,
             idle_s=limits.upstream_idle,

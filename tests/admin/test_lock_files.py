@@ -8,19 +8,18 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.admin.lock import LockSigner
-from gateway.admin.pins import PinDesk
 from gateway.domain.document import canonical
 from gateway.errors import BadCommand, Denied
 from tests.admin.world import (
     APPROVER,
     EMMA,
     KEY,
+    NOW_TEXT,
     SIGNER,
     USER,
     World,
     approved,
     digest,
-    new_journal,
     reviewed,
     sighting,
 )
@@ -52,7 +51,7 @@ async def test_a_lock_file_approves_elsewhere_exactly_what_it_names() -> None:
     assert (record["method"], record["target"]) == ("pins.import", "send")
     assert record["reasons"][1] == {
         "code": "note",
-        "message": f"lock file signed by {SIGNER.verifier}",
+        "message": f"approved by os:emma; lock file signed by {SIGNER.verifier}",
     }
 
 
@@ -68,9 +67,13 @@ async def test_only_approved_pins_are_exported() -> None:
             "name": "send",
             "profile": "modern",
             "digest": digest(),
+            "approved_by": "os:emma",
+            "approved_at": NOW_TEXT,
+            "expires_at": None,
         }
     ]
-    assert (lock["version"], lock["signer"]) == (1, SIGNER.verifier)
+    assert (lock["version"], lock["hash"]) == (2, "rfc8785-sha256/1")
+    assert lock["signer"] == SIGNER.verifier
 
 
 async def test_a_lock_file_that_was_changed_after_it_was_signed_is_refused() -> None:
@@ -85,7 +88,7 @@ async def test_a_lock_file_that_was_changed_after_it_was_signed_is_refused() -> 
 async def test_a_lock_file_of_another_signer_needs_that_signers_key() -> None:
     here, there = World(), World()
     other = LockSigner("douane/there", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\1"))
-    desk = PinDesk(there.pins, new_journal(there.log), other)
+    desk = there.new_pin_desk(signer=other)
     await here.show(sighting())
     await there.show(sighting())
     await desk.approve(EMMA, server="mail", reviewed=[reviewed()])
@@ -110,7 +113,10 @@ async def test_a_signature_made_for_something_else_does_not_fit_a_lock_file() ->
     "change",
     [
         {"more": 1},
-        {"version": 2},
+        {"version": 3},
+        {"version": True},
+        {"version": [1]},
+        {"hash": "rfc8785-sha256/1"},
         {"pins": {}},
         {"pins": [1]},
         {"pins": [{"server": "mail"}]},
@@ -128,6 +134,35 @@ def signed(change: dict[str, Any]) -> dict[str, Any]:
     content = {"version": 1, "pins": [], "signer": SIGNER.verifier} | change
     signature = KEY.sign(b"douane pins lock v1\n" + canonical(content))
     return {**content, "signature": base64.b64encode(signature).decode()}
+
+
+OLD = {"server": "mail", "kind": "tool", "name": "send", "profile": "modern", "digest": digest()}
+
+
+async def test_a_lock_file_of_the_first_version_is_read_too() -> None:
+    world = World()
+    await world.show(sighting())
+    (row,) = await world.pin_desk.import_(EMMA, lock=signed({"pins": [OLD]}))
+    assert row["result"] == "approved"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hash": "md5"},
+        {"pins": [OLD]},
+        {"pins": [{**OLD, "approved_by": "", "approved_at": NOW_TEXT, "expires_at": "soon"}]},
+        {"pins": [{**OLD, "approved_by": "", "approved_at": NOW_TEXT, "expires_at": 5}]},
+        {"pins": [{**OLD, "approved_by": "", "approved_at": "", "expires_at": "2027-01-15T08:00"}]},
+        {"pins": [{**OLD, "approved_by": None, "approved_at": "", "expires_at": None}]},
+    ],
+)
+async def test_what_is_no_lock_file_of_the_second_version_is_refused(change: Any) -> None:
+    world = World()
+    with pytest.raises(BadCommand):
+        await world.pin_desk.import_(
+            EMMA, lock=signed({"version": 2, "hash": "rfc8785-sha256/1"} | change)
+        )
 
 
 async def test_a_signature_that_is_no_text_and_a_key_that_is_no_key_are_refused() -> None:

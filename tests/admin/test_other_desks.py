@@ -255,6 +255,7 @@ async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
         "pins.export",
         "pins.import",
         "pins.list",
+        "pins.review",
         "pins.revoke",
         "pins.show",
         "policy.check",

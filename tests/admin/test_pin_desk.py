@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from gateway.admin.pins import PinDesk
 from gateway.domain.tools import Disposition, Pin, PinStatus, Profile, Sighting
 from gateway.errors import (
     AuditUnavailable,
@@ -20,7 +19,6 @@ from tests.admin.world import (
     EMMA,
     NOW,
     NOW_TEXT,
-    SIGNER,
     STRANGER,
     USER,
     World,
@@ -44,10 +42,14 @@ async def test_what_was_seen_waits_and_is_listed_with_its_digest() -> None:
             "status": "pending",
             "digest": None,
             "observed_digest": digest("send"),
+            "hash": "rfc8785-sha256/1",
             "approved_by": None,
             "approved_at": None,
+            "expires_at": None,
             "first_seen": NOW_TEXT,
             "note": "",
+            "approvals": [],
+            "filed": [],
         }
     ]
     names = [row["name"] for row in await world.pin_desk.list(USER, status=PinStatus.PENDING)]
@@ -70,10 +72,27 @@ async def test_an_approval_names_the_person_in_the_pin_and_in_the_log() -> None:
             "status": "approved",
             "digest": digest(),
             "observed_digest": digest(),
+            "hash": "rfc8785-sha256/1",
             "approved_by": "os:ada",
             "approved_at": NOW_TEXT,
+            "expires_at": None,
             "first_seen": NOW_TEXT,
             "note": "read it",
+            "approvals": [
+                {
+                    "digest": digest(),
+                    "by": "os:ada",
+                    "at": NOW_TEXT,
+                    "note": "read it",
+                    "tier": "new",
+                    "findings": [],
+                    "server_version": "1.0",
+                    "version_changed": False,
+                    "expires_at": None,
+                }
+            ],
+            "filed": [],
+            "people": 1,
         }
     ]
     assert world.written == [
@@ -90,6 +109,7 @@ async def test_an_approval_names_the_person_in_the_pin_and_in_the_log() -> None:
             "reasons": [
                 {"code": "approved", "message": "mail/tool/send (modern)"},
                 {"code": "note", "message": "read it"},
+                {"code": "tier_new", "message": "the whole definition is new"},
             ],
         }
     ]
@@ -133,7 +153,7 @@ class ChangesMeanwhile:
 async def test_an_approval_that_the_store_refuses_is_recorded_as_refused() -> None:
     world = World()
     await world.show(sighting())
-    desk = PinDesk(ChangesMeanwhile(world), world.journal, SIGNER)
+    desk = world.new_pin_desk(ChangesMeanwhile(world))
     with pytest.raises(PinMismatch):
         await desk.approve(EMMA, server="mail", reviewed=[reviewed()])
     assert [(r["verdict"], r["code"]) for r in world.written] == [

@@ -232,6 +232,24 @@ class Engine:
     async def judge_pin(self, question: Mapping[str, Any]) -> str:
         return "hold"
 
+    async def pin_approvals(self, question: Mapping[str, Any]) -> int:
+        return 1
+
+
+class PinPolicy(Engine):
+    """A policy that wants so many people for a change of a tier, one of most."""
+
+    def __init__(self) -> None:
+        self.people: dict[str, int] = {}
+        self.asked: list[Mapping[str, Any]] = []
+        self.problem = ""
+
+    async def pin_approvals(self, question: Mapping[str, Any]) -> int:
+        if self.problem:
+            raise PolicyUnavailable(self.problem)
+        self.asked.append(question)
+        return self.people.get(question["change"]["tier"], 1)
+
 
 class Files:
     """Policy files with these problems and test results."""
@@ -274,7 +292,7 @@ class World:
 
     def __init__(self) -> None:
         self.log = MemoryAuditLog()
-        self.pins = MemoryPinStore(clock=clock)
+        self.pins = MemoryPinStore(clock=self.clock)
         self.identity = identity(self)
         self.clients = self.identity.clients
         self.users = self.identity.users
@@ -282,10 +300,26 @@ class World:
         self.rotation = Rotation()
         self.journal = new_journal(self.log)
         self.people = people_of(self.identity, self.tokens, self.journal)
-        self.pin_desk = PinDesk(self.pins, self.journal, SIGNER)
+        self.policy = PinPolicy()
+        self.expire_s: float | None = None
+        self.now = NOW
+        self.pin_desk = self.new_pin_desk()
         self.client_desk = ClientDesk(self.clients, self.journal, make_client)
         self.user_desk = user_desk_of(self.identity, self.people, self.journal)
         self.access_desk = access_desk_of(self.identity, self.people, self.journal)
+
+    def new_pin_desk(self, pins: Any = None, signer: LockSigner = SIGNER) -> PinDesk:
+        return PinDesk(
+            pins or self.pins,
+            self.journal,
+            signer,
+            policy=self.policy,
+            expire_s=lambda: self.expire_s,
+            clock=self.clock,
+        )
+
+    def clock(self) -> float:
+        return self.now
 
     async def show(self, *sightings: Sighting) -> None:
         await self.pins.observe(sightings)
@@ -367,7 +401,14 @@ async def opened(
         yield (
             Admin(
                 people=people,
-                pins=PinDesk(store.pins, journal, LockSigner(store.log_id, store.keys.audit)),
+                pins=PinDesk(
+                    store.pins,
+                    journal,
+                    LockSigner(store.log_id, store.keys.audit),
+                    policy=Engine(),
+                    expire_s=lambda: None,
+                    clock=clock,
+                ),
                 users=user_desk_of(stores, people, journal),
                 access=access_desk_of(stores, people, journal),
                 clients=ClientDesk(stores.clients, journal, make_client),

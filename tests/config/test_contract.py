@@ -70,11 +70,11 @@ KEYS = {
     "Roles": "user approver admin auditor",
     "Role": "groups",
     "Audit": "durability deadline on_failure redaction",
-    "Pins": "recheck exclude_meta results",
+    "Pins": "recheck fresh expire exclude_meta results",
     "Limits": "request_bytes json_depth calls_per_minute result_bytes upstream_connect upstream_idle "
     "upstream_hard",
     "Tls": "certificate key",
-    "Server": "url credential defaults tools",
+    "Server": "url credential defaults extensions tools",
     "Credential": "kind name value scopes client_id client_secret issuer resource token_url audience",
     "LabelSection": "integrity confidentiality",
     "Tool": "effect destination payload result typed",

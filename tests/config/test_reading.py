@@ -39,6 +39,8 @@ def test_two_keys_are_enough_and_everything_else_is_safe() -> None:
     }
     assert found.pins.model_dump() == {
         "recheck": 900.0,
+        "fresh": 300.0,
+        "expire": None,
         "exclude_meta": (),
         "results": "label",
     }
@@ -344,3 +346,27 @@ def test_a_secret_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     assert problems(HEAD + SECRET % f"file:{tmp_path}/token", {}) == [
         f"6: servers.a.credential.value: `file:{tmp_path}/token` is not UTF-8 text"
     ]
+
+
+EXTENSIONS = "servers:\n  a:\n    url: http://a.example/mcp\n    extensions: [%s]\n"
+
+
+def test_no_extension_is_approved_by_itself() -> None:
+    assert config(EXTENSIONS % "").servers["a"].extensions == ()
+    found = config(EXTENSIONS % "io.modelcontextprotocol/ui, x.example/y-1")
+    assert found.servers["a"].extensions == ("io.modelcontextprotocol/ui", "x.example/y-1")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (
+            "io.modelcontextprotocol/tasks",
+            "tasks are not offered: their results come past the decision on the call",
+        ),
+        ("ui", "write an extension's whole name, such as `io.modelcontextprotocol/ui`"),
+        ("a/b/c", "write an extension's whole name, such as `io.modelcontextprotocol/ui`"),
+    ],
+)
+def test_an_extension_that_cannot_be_approved_is_told_with_its_line(name: str, told: str) -> None:
+    assert problems(HEAD + EXTENSIONS % name) == [f"6: servers.a.extensions[0]: {told}"]

@@ -13,7 +13,10 @@ from tests.docs.pages import ROOT, rows
 
 PAGE = ROOT / "docs" / "configuration.md"
 TABLE = {row["key"].strip("`"): row for row in rows(PAGE, "key")}
-FIXED = ("public_url", "listen", "admin_listen", "data_dir", "auth", "audit", "tls", "limits")
+FIXED = (
+    *("public_url", "listen", "admin_listen", "data_dir", "auth", "audit", "tls", "limits"),
+    "egress",
+)
 
 
 def _keys(section: type[BaseModel], before: str = "") -> Iterator[tuple[str, object]]:

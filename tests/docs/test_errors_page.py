@@ -5,6 +5,8 @@ import re
 import gateway.errors
 from gateway.errors import GatewayError
 from gateway.oauth.errors import ErrorCode, OAuthError
+from gateway.signin.errors import SignInRefused
+from gateway.web.forms import BadForm
 from gateway.wire import jsonrpc
 from gateway.wire.replies import CODES
 from tests.docs.pages import ROOT, prose, rows
@@ -59,6 +61,13 @@ def test_every_error_of_the_token_endpoint_has_its_row() -> None:
     told = {row["error"].strip("`"): int(row["status"]) for row in rows(PAGE, "error")}
     assert told == {code.value: code.status for code in ErrorCode}
     assert OAuthError.code not in TOLD  # it never leaves under its own name
+
+
+def test_every_refusal_of_a_page_has_its_row() -> None:
+    told = {row["page"].strip("`"): row["status"].split(",")[0] for row in rows(PAGE, "page")}
+    pages: list[type[SignInRefused]] = [SignInRefused, *SignInRefused.__subclasses__()]
+    expected = {page.code: str(page.status) for page in pages}
+    assert told == {**expected, BadForm.code: str(BadForm("").status)}
 
 
 def test_every_json_rpc_code_of_the_protocol_has_its_row() -> None:

@@ -156,5 +156,5 @@ def test_what_runs_as_written_is_marked_and_calls_the_demo() -> None:
     """Blocks marked `sh` in the README can be run by a program; all other blocks are to read."""
     first, *others = blocks(ROOT / "README.md", "sh")
     assert first == "make run\n"
-    assert len(others) >= 6
-    assert all("var/demo" in block or "tests.demo.client" in block for block in others)
+    assert len(others) >= 7
+    assert all("var/demo" in block or "tests.demo." in block for block in others)

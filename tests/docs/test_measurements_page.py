@@ -4,6 +4,8 @@ from benchmarks.durability import kills, report
 from benchmarks.latency.figures import BUSIEST, PROMISES
 from benchmarks.latency.report import Plan
 from benchmarks.latency.targets import VARIANTS
+from benchmarks.oauth import checklist
+from benchmarks.oauth import report as oauth
 from tests.conformance.test_conformance import TOTALS
 from tests.docs.pages import ROOT, prose, rows
 
@@ -54,3 +56,15 @@ def test_the_crashes_are_as_many_as_the_program_makes() -> None:
     assert f"a random moment between {first} and {last} seconds" in WORDS
     assert f"on the same data directory: {report.KILLS} times" in WORDS
     assert f"at {report.CUTS:,} moments" in WORDS
+
+
+def test_the_promises_of_sign_in_are_the_programs() -> None:
+    told = {row["promise"]: row["bound"] for row in rows(PAGE, "promise")}
+    assert told["each client signs in, refreshes and steps up"] == f"{len(oauth.CLIENTS)} of 7"
+    assert [name for name in oauth.CLIENTS if f"`{name}`" not in WORDS] == []
+    points = len(checklist.points())
+    held = told["points of the checklist that are held, each with named tests"]
+    assert held == f"{points} of {points}"
+    assert f"in each of {oauth.ROUNDS} rounds of two processes" in WORDS
+    check = told["the check of a token that was seen before"]
+    assert check.startswith(f"below {oauth.WARM_US:g} us, and below {oauth.WARM_RATIO:g} of")

@@ -3,18 +3,19 @@
 import re
 from inspect import signature
 
+from gateway.admin.people import ENDPOINT
 from gateway.cli import connection
 from gateway.flow.provenance import Provenance
-from gateway.oauth.limits import FailedSignIns
-from gateway.oauth.metadata import (
-    AUTHORIZATION_SERVER_PATH,
-    JWKS_PATH,
-    PROTECTED_RESOURCE_PATH,
-    TOKEN_PATH,
-)
+from gateway.oauth import metadata
+from gateway.oauth.device import BEGUN_A_MINUTE
+from gateway.oauth.documents import DocumentRules
+from gateway.oauth.limits import FAILED_SIGN_INS_A_MINUTE
+from gateway.oauth.registration import RegistrationRules
 from gateway.pipeline.memory import _MOST_RUNS
+from gateway.signin import transactions
 from gateway.storage import keys
 from gateway.upstream.settings import MEBIBYTE, Limits
+from gateway.web.api import ApiEndpoint
 from gateway.web.connections import Bounds
 from gateway.web.door import SOCKET_NAME
 from gateway.web.mcp import _BODY_S, McpEndpoint
@@ -40,20 +41,30 @@ def test_every_series_is_told_with_its_labels() -> None:
 
 
 def test_every_path_is_told() -> None:
-    for path in (AUTHORIZATION_SERVER_PATH, PROTECTED_RESOURCE_PATH, TOKEN_PATH, JWKS_PATH):
-        assert f"`{path}`" in TEXT
+    paths = [text for name, text in vars(metadata).items() if name.endswith("_PATH")]
+    assert len(paths) >= 9
+    assert [path for path in paths if f"`{path}`" not in TEXT] == []
+    routed = set[str]()
+    for name in ("signin.py", "account.py", "connect.py", "pages.py"):
+        web = (ROOT / "gateway" / "web" / name).read_text()
+        routed |= set(re.findall(r'(?m)^[A-Z_]*PATH = "(/[^"]+)"', web))
+    assert routed
+    assert [path for path in routed if f"`{path}`" not in TEXT] == []
     admin = (ROOT / "gateway" / "web" / "admin.py").read_text()
     told = next(row for row in rows(PAGE, "listener") if row["listener"] == "`admin_listen`")
-    assert sorted(spans(told["paths"])) == sorted(set(re.findall(r'"(/\w+)"', admin)))
+    there = {*re.findall(r'"(/\w+)"', admin), f"{ENDPOINT}/"}
+    assert sorted(spans(told["paths"])) == sorted(there)
 
 
 def test_every_file_of_the_data_directory_is_told() -> None:
     told = {
         name for row in rows(PAGE, "file") if "if it is lost" in row for name in spans(row["file"])
     }
-    named = set(re.findall(r'"(\w+\.key)"', (ROOT / "gateway/storage/keys.py").read_text()))
+    rooms = [(ROOT / "gateway/storage" / name).read_text() for name in ("keys.py", "kek.py")]
+    # The key file of earlier versions is taken over and deleted.
+    named = set(re.findall(r'"(\w+\.key)"', "".join(rooms))) - {keys.SIGNING_KEY}
     assert named == {name for name in told if name.endswith(".key")}
-    assert {SOCKET_NAME, "douane.db", "checkpoint"} <= told
+    assert {SOCKET_NAME, "douane.db", "identity.db", "checkpoint"} <= told
     assert keys.Keys.__doc__
 
 
@@ -77,11 +88,39 @@ def test_the_fixed_limits_are_the_codes() -> None:
 def test_the_bounds_by_address_are_the_codes() -> None:
     told = {row["what"]: row["limit"] for row in rows(PAGE, "what")}
     refused = signature(McpEndpoint).parameters["most_failures"].default
-    failed = signature(FailedSignIns).parameters["allowed"].default
     unread = told["unreadable or unauthenticated requests of one address to MCP endpoints"]
     assert unread.startswith(f"{refused} a minute,")
     signing_in = told["failed sign-ins of one address at the token endpoint"]
-    assert signing_in.startswith(f"{failed} a minute,")
+    assert signing_in.startswith(f"{FAILED_SIGN_INS_A_MINUTE} a minute,")
+    administering = told["requests of one address to the admin API without a token for it"]
+    most = signature(ApiEndpoint).parameters["most_failures"].default
+    assert administering.startswith(f"{most} a minute,")
+
+
+def test_the_bounds_of_sign_in_are_the_codes() -> None:
+    told = {row["what"]: row["limit"] for row in rows(PAGE, "what")}
+    rules, documents = RegistrationRules(), DocumentRules()
+    assert told["clients that one address may register"] == f"{rules.per_source} an hour, then 429"
+    most = told["clients that registered themselves or have a document"]
+    assert most == f"{rules.most_clients:,}, then 503"
+    devices = told["device codes that one address may begin"]
+    assert devices == f"{BEGUN_A_MINUTE} a minute, then 429"
+    assert told["documents of clients that are fetched"].startswith(
+        f"{documents.fetches_per_source} a minute on one address's word, {documents.fetches}"
+    )
+    begun = told["sign-ins that one address may begin"]
+    assert begun.startswith(f"{transactions._MOST_BEGUN} in five minutes,")
+    assert transactions._BEGUN_WINDOW_S == 300
+    wiring = (ROOT / "gateway" / "wiring" / "standing.py").read_text()
+    devices_room = (ROOT / "gateway" / "signin" / "device.py").read_text()
+    bound = "by_address=20, by_target=10"
+    assert bound in wiring
+    assert bound in devices_room
+    for what in (
+        "wrong passwords for one account; of one address",
+        "wrong device codes of one person; of one address",
+    ):
+        assert told[what].startswith("10; 20 in five minutes")
 
 
 def test_the_bounds_of_a_connection_are_the_codes() -> None:

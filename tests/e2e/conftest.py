@@ -58,7 +58,7 @@ def gateway(
         {name: {"url": urls[name], **SERVERS[name]} for name in urls},
         policies=policies_in(folder),
         limits={"calls_per_minute": 100_000},
-        pins={"recheck": "1h"},
+        pins={"recheck": "1h", "fresh": "1h"},
     ) as running:
         for name in urls:
             running.approve_all(name)

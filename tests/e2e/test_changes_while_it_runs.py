@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +188,34 @@ def test_sighup_adds_a_server_and_takes_it_away(own: Corridor, upstream: Raw) ->
         edit(own, lambda c: c["servers"].pop("later"))
         own.running.process.send_signal(signal.SIGHUP)
     until(lambda: later.call("allowed").status == 404)
+    assert poster.call("allowed").refusal is None
+
+
+def test_x02_a_server_that_moves_is_looked_at_anew(own: Corridor, upstream: Raw) -> None:
+    poster = Poster(own, "raw")
+    good = own.running.config.read_text()
+    approved = ("pins", "list", "--server", "raw", "--status", "approved")
+
+    def reload(change: Callable[[dict[str, Any]], object]) -> None:
+        reloads = len(own.running.rows("audit", "query", "--code", "reloaded"))
+        edit(own, change)
+        own.running.process.send_signal(signal.SIGHUP)
+        until(lambda: len(own.running.rows("audit", "query", "--code", "reloaded")) > reloads)
+
+    try:
+        reload(lambda c: c["servers"]["raw"].update(url=upstream.url + "?key=secret"))
+        assert poster.call("allowed").refusal is None
+        upstream.forget()
+        reload(lambda c: c["servers"]["raw"].update(url=upstream.url + "/elsewhere"))
+        assert poster.call("allowed").refusal == "pin_drift"
+        assert "tools/call" not in [seen.json["method"] for seen in upstream.seen if seen.body]
+        until(lambda: not own.running.rows(*approved))
+        own.running.approve_all("raw")
+        assert poster.call("allowed").refusal is None
+    finally:
+        reload(lambda c: c.update(json.loads(good)))
+        until(lambda: not own.running.rows(*approved))
+        own.running.approve_all("raw")
     assert poster.call("allowed").refusal is None
 
 

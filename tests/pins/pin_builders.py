@@ -15,6 +15,8 @@ from gateway.domain.tools import (
     UpstreamId,
 )
 
+HERE = "https://weather.example:443/mcp"
+"""Where the server is."""
 WEATHER = Target(server=UpstreamId("weather"), kind=Kind.TOOL, name="get_weather")
 
 
@@ -33,13 +35,18 @@ def definition(**changed: Any) -> dict[str, Any]:
 
 
 def manifest(
-    content: dict[str, Any] | None = None, *, version: str = "1", target: Target = WEATHER
+    content: dict[str, Any] | None = None,
+    *,
+    version: str = "1",
+    target: Target = WEATHER,
+    identity: str = HERE,
 ) -> Manifest:
     return Manifest(
         target=target,
         profile=Profile.MODERN,
         definition=Document.of(definition() if content is None else content),
         server_version=version,
+        identity=identity,
     )
 
 

@@ -9,7 +9,7 @@ from gateway.domain.tools import Kind, Manifest, PinStatus, Profile, Target, Ups
 from gateway.pins.catalog import CatalogReading, Rejected, read_list
 from gateway.pins.names import folded
 from gateway.pins.observe import observed
-from tests.pins.pin_builders import WEATHER, definition, manifest, pin, sighting
+from tests.pins.pin_builders import HERE, WEATHER, definition, manifest, pin, sighting
 
 SERVER = UpstreamId("weather")
 ALIKE = "its name looks like another one's"
@@ -18,7 +18,7 @@ NAMELESS = "it has no name, or one that is too long or not plain ASCII"
 
 
 def read(*items: Any, kind: Kind = Kind.TOOL, **more: Any) -> CatalogReading:
-    return read_list(SERVER, Profile.MODERN, kind, items, "1", **more)
+    return read_list(SERVER, Profile.MODERN, kind, items, "1", identity=HERE, **more)
 
 
 def taken(reading: CatalogReading) -> list[str]:
@@ -180,7 +180,7 @@ def test_exclusion_reaches_nothing_but_meta() -> None:
     assert read(item, exclude_meta=excluded).manifests == (manifest(),)
 
 
-@pytest.mark.parametrize("kind", [Kind.RESOURCE, Kind.COMPLETION, Kind.SERVER_REQUEST])
+@pytest.mark.parametrize("kind", [Kind.COMPLETION, Kind.SERVER_REQUEST])
 def test_what_has_no_pin_of_its_own_cannot_be_read(kind: Kind) -> None:
     with pytest.raises(ValueError, match="no pin of its own"):
         read({"name": "x"}, kind=kind)

@@ -90,6 +90,12 @@ def test_a_chain_of_thousands_of_references_is_unusable():
         SchemaCheck({"$defs": definitions, "$ref": "#/$defs/a4999"})
 
 
+@pytest.mark.parametrize("index", ["²", "9" * 5000, "-1", "01", "7"])
+def test_a_pointer_to_no_item_of_a_list_is_unusable(index):
+    with pytest.raises(UnusableSchema):
+        SchemaCheck({"$defs": {"a": {"allOf": [{}]}}, "$ref": f"#/$defs/a/allOf/{index}"})
+
+
 TREE = {
     "type": "object",
     "properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}, "name": {"type": "string"}},

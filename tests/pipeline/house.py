@@ -6,7 +6,7 @@ engine that answers as it is told and remembers what it was asked.
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,7 @@ from gateway.pipeline.labels import Labeller
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
+from gateway.pipeline.prompts import Prompts
 from gateway.pipeline.release import Release
 from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.serverside import ServerRequests
@@ -180,6 +181,22 @@ class Rule:
     async def judge_pin(self, question: Mapping[str, Any]) -> str:
         return self.pin
 
+    async def pin_approvals(self, question: Mapping[str, Any]) -> int:
+        return 1
+
+
+class Fresh:
+    """Catalogs that are recent enough, unless a test says what is to be done first."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[UpstreamId, Profile, Kind]] = []
+        self.first: Callable[[], Awaitable[None]] | None = None
+
+    async def refresh(self, server: UpstreamId, profile: Profile, kind: Kind) -> None:
+        self.asked.append((server, profile, kind))
+        if self.first is not None:
+            await self.first()
+
 
 @dataclass
 class Gate:
@@ -204,7 +221,10 @@ class House:
         tenant: Tenant | None = None,
         runs: RunStore | None = None,
         refuse_results: bool = False,
+        extensions: frozenset[str] = frozenset(),
     ) -> None:
+        self.identities = {MAIL: "https://mail.example:443/mcp"}
+        self.refuse_results = refuse_results
         self.schemas = Schemas(refuse_results=refuse_results)
         self.now = 1_800_000_000.0
         self.server = Server()
@@ -216,10 +236,13 @@ class House:
         self.memory = ProvenanceMemory()
         self.conversations = Conversations()
         self.limits = CallLimits(calls_per_minute=1000, clock=self.clock)
+        self.catalogs = Fresh()
         self.rules = Rules(
             servers={MAIL: ServerRule(default=default, tools=dict(tools or {}))},
             tenant=tenant or Tenant(),
             roles={"user": frozenset({"users"})},
+            identities=self.identities,
+            extensions={MAIL: extensions},
         )
         self._ids = itertools.count()
         self.pipeline = self._wired()
@@ -232,7 +255,13 @@ class House:
 
     def _wired(self) -> Pipeline:
         shared: dict[str, Any] = {"clock": self.clock, "new_id": self.new_id}
-        self.keeper = PinKeeper(pins=self.pins, policy=self.rule, audit=self.audit, **shared)
+        self.keeper = PinKeeper(
+            pins=self.pins,
+            policy=self.rule,
+            audit=self.audit,
+            identities=self.identities,
+            **shared,
+        )
         visibility = Visibility(policy=self.rule, servers=self.rules.servers, clock=self.clock)
         labels = Labeller(runs=self.runs, rules=self.rules)
         requests = ServerRequests(
@@ -247,11 +276,17 @@ class House:
             policy=self.rule,
             pins=self.pins,
             rules=self.rules,
-            lists=ListFilter(keeper=self.keeper, pins=self.pins, visibility=visibility),
+            lists=ListFilter(
+                keeper=self.keeper,
+                pins=self.pins,
+                visibility=visibility,
+                identities=self.identities,
+            ),
             labels=labels,
             memory=self.memory,
             requests=requests,
             schemas=self.schemas,
+            prompts=Prompts(pins=self.pins, refuse_results=self.refuse_results),
         )
         streams = StreamRelay(
             release=release,
@@ -266,6 +301,7 @@ class House:
             authenticator=self.gate,
             runs=self.runs,
             pins=self.pins,
+            catalogs=self.catalogs,
             policy=self.rule,
             visibility=visibility,
             rules=self.rules,

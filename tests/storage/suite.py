@@ -20,13 +20,14 @@ from gateway.domain.tools import (
     Kind,
     Manifest,
     Pin,
+    PinApproval,
     PinStatus,
     Profile,
     Sighting,
     Target,
     UpstreamId,
 )
-from gateway.errors import AuditUnavailable, PinMismatch
+from gateway.errors import AuditUnavailable, Forbidden, PinMismatch
 from gateway.storage.runs import MOST_SOURCES
 
 NOW = 1_763_744_000.5
@@ -72,6 +73,7 @@ def manifest(what, text="Sends mail.", profile=Profile.LEGACY):
         profile=profile,
         definition=Document.of({"name": what.name, "description": text}),
         server_version="1.0",
+        identity="https://mail.example:443/mcp",
     )
 
 
@@ -196,8 +198,65 @@ class PinStoreSuite:
             approved_by="emma",
             approved_at=NOW,
             note="read it",
+            approvals=(
+                PinApproval(
+                    digest=digest,
+                    by="emma",
+                    at=NOW,
+                    note="read it",
+                    tier="new",
+                    server_version=manifest(target()).server_version,
+                ),
+            ),
         )
         assert stores.pins.find(target(), Profile.LEGACY) == pin
+
+    async def test_the_second_of_two_people_puts_it_in_force_until_the_earlier_end(self, stores):
+        await stores.pins.observe([sighting(target())])
+        digest = str(manifest(target()).digest)
+
+        async def approve(person, expires_at):
+            return await stores.pins.approve(
+                target(),
+                Profile.LEGACY,
+                expected=digest,
+                by=person,
+                note="",
+                user_id=f"u_{person}",
+                people=2,
+                expires_at=expires_at,
+            )
+
+        first = await approve("ada", NOW + 1)
+        assert (first.status, [each.by for each in first.filed]) == (PinStatus.PENDING, ["ada"])
+        with pytest.raises(Forbidden):
+            await approve("ada", None)
+        assert stores.pins.find(target(), Profile.LEGACY) == first
+        second = await approve("bob", None)
+        assert (second.status, second.filed, second.expires_at) == (
+            PinStatus.APPROVED,
+            (),
+            NOW + 1,
+        )
+        assert [each.user_id for each in second.approvals] == ["u_ada", "u_bob"]
+
+    async def test_an_approval_that_has_run_out_is_not_found_in_force(self, stores):
+        await stores.pins.observe([sighting(target())])
+        digest = str(manifest(target()).digest)
+        given = {"expected": digest, "by": "emma", "note": ""}
+        await stores.pins.approve(target(), Profile.LEGACY, **given, expires_at=NOW)
+        found = stores.pins.find(target(), Profile.LEGACY)
+        assert (found.status, found.approved) == (PinStatus.PENDING, manifest(target()))
+        assert [pin.status for pin in stores.pins.all()] == [PinStatus.PENDING]
+        (drifted,) = await stores.pins.observe([sighting(target(), "two")])
+        assert (drifted.status, drifted.approved) == (PinStatus.DRIFTED, manifest(target()))
+
+    async def test_of_what_a_prompt_said_the_first_is_kept(self, stores):
+        await stores.pins.observe([sighting(target())])
+        await stores.pins.keep_body(target(), Profile.LEGACY, "sha256:1")
+        kept = await stores.pins.keep_body(target(), Profile.LEGACY, "sha256:2")
+        assert kept.body_digest == "sha256:1"
+        assert stores.pins.find(target(), Profile.LEGACY) == kept
 
     async def test_what_changed_since_a_person_looked_is_not_approved(self, stores):
         await stores.pins.observe([sighting(target(), "one")])
@@ -262,6 +321,16 @@ class PinStoreSuite:
         shown = Manifest(target=target(), profile=Profile.LEGACY, definition=Document(text))
         await stores.pins.observe([Sighting(manifest=shown, seen_at=NOW)])
         assert stores.pins.find(target(), Profile.LEGACY).observed.definition.text == text
+
+    async def test_whose_a_definition_is_is_kept_with_it(self, stores):
+        here = manifest(target())
+        there = replace(here, identity="https://other.example:443/mcp")
+        await stores.pins.observe([Sighting(manifest=here, seen_at=NOW)])
+        expected = str(here.digest)
+        await stores.pins.approve(target(), Profile.LEGACY, expected=expected, by="e", note="")
+        await stores.pins.observe([Sighting(manifest=there, seen_at=NOW)])
+        found = stores.pins.find(target(), Profile.LEGACY)
+        assert (found.status, found.observed, found.approved) == (PinStatus.DRIFTED, there, here)
 
 
 class RunStoreSuite:

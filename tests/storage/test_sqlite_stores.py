@@ -70,8 +70,13 @@ class TestSqlitePinStore(PinStoreSuite):
     async def test_a_restart_remembers_pins(self, stores, reopened):
         await stores.pins.observe([sighting(target()), sighting(target("other"))])
         digest = str(manifest(target()).digest)
-        await stores.pins.approve(target(), Profile.LEGACY, expected=digest, by="emma", note="n")
+        given = {"expected": digest, "by": "emma", "note": "n", "user_id": "u_emma"}
+        await stores.pins.approve(target(), Profile.LEGACY, **given, expires_at=NOW + 1)
+        await stores.pins.keep_body(target(), Profile.LEGACY, "sha256:1")
+        other = {**given, "expected": str(manifest(target("other")).digest)}
+        await stores.pins.approve(target("other"), Profile.LEGACY, **other, people=2)
         before = stores.pins.all()
+        assert [(len(pin.approvals), len(pin.filed)) for pin in before] == [(0, 1), (1, 0)]
         again = await reopened()
         assert again.pins.all() == before
         await again.close()

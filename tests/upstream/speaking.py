@@ -15,7 +15,12 @@ from tests.upstream.sinks import Catalog
 
 RAW = UpstreamId("raw")
 NOW = 1_800_000_000.0
-SERVER = {"name": "raw", "instructions": "be kind"}
+SERVER = {
+    "name": "raw",
+    "instructions": "be kind",
+    "capabilities": {"tools": {}},
+    "serverInfo": {"name": "raw", "version": "7"},
+}
 NOTHING: dict[str, list[Any]] = {"tools": [], "prompts": [], "resourceTemplates": []}
 
 Respond = Callable[[str, dict[str, Any]], Any]

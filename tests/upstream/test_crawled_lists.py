@@ -9,9 +9,11 @@ from aiohttp import web
 
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import CredentialRequired, UpstreamFailed
+from gateway.upstream import interfaces
 from gateway.upstream.crawler import CrawlStatus
 from gateway.upstream.lists import ListLimits
 from gateway.upstream.settings import Limits, Timeouts
+from gateway.wire.extensions import UI
 from tests.servers.raw import answers, hangs, streams
 from tests.upstream.speaking import (
     MODERN_RESULT,
@@ -63,7 +65,10 @@ async def test_a_legacy_server_is_read_in_a_session_that_is_ended():
 async def test_a_modern_server_is_asked_as_its_revision_wants_it():
     async with crawling(modern(MODERN_RESULT)) as (crawler, catalog, server):
         await crawler.crawl(RAW)
-    assert catalog.lists[RAW, Profile.MODERN, Kind.SERVER] == [SERVER]
+    capabilities = MODERN_RESULT["capabilities"]
+    assert catalog.lists[RAW, Profile.MODERN, Kind.SERVER] == [
+        {**SERVER, "capabilities": capabilities}
+    ]
     assert catalog.lists[RAW, Profile.MODERN, Kind.TOOL] == [tool("a")]
     assert crawler.status()[0].profiles == {Profile.MODERN}
     for seen in server.seen[:4]:
@@ -296,3 +301,44 @@ async def test_json_that_nests_too_deep_is_a_fault():
     async with crawling(answers(deep), settings=settings) as (crawler, _, _server):
         with pytest.raises(UpstreamFailed, match="nested deeper than 9 levels"):
             await crawler.crawl(RAW)
+
+
+INTERFACE = "ui://raw/inbox"
+WITH_INTERFACE = {**tool("a"), "_meta": {"ui": {"resourceUri": INTERFACE}}}
+MORE = {**tool("b"), "_meta": {"ui/resourceUri": "ui://raw/gone"}}
+
+
+def with_interfaces(method: str, params: dict[str, Any]) -> Any:
+    if method == "resources/read":
+        page = {"contents": [{"uri": params["uri"], "text": "<b>"}]}
+        return page if params["uri"] == INTERFACE else -32002
+    return {**NOTHING, "tools": [WITH_INTERFACE, MORE]}
+
+
+async def test_interfaces_that_tools_name_are_read_where_that_extension_is_approved():
+    apps = {"extensions": frozenset({UI})}
+    async with crawling(legacy(with_interfaces), settings=apps) as (crawler, catalog, server):
+        with pytest.raises(UpstreamFailed, match="resources/read: status 200, error -32002"):
+            await crawler.crawl(RAW)
+    (shown,) = catalog.lists[RAW, Profile.LEGACY, Kind.RESOURCE]
+    assert shown["uri"] == INTERFACE
+    assert shown["contents"][0]["text"]["bytes"] == len("<b>")
+    declared = server.seen[1].json["params"]["capabilities"]["extensions"]
+    assert declared == {UI: {"mimeTypes": ["text/html;profile=mcp-app"]}}
+    assert [item["name"] for item in catalog.lists[RAW, Profile.LEGACY, Kind.TOOL]] == ["a", "b"]
+
+
+async def test_interfaces_are_not_read_where_nobody_may_show_them():
+    async with crawling(legacy(with_interfaces)) as (crawler, catalog, server):
+        await crawler.crawl(RAW)
+    assert not any(b"resources/read" in seen.body for seen in server.seen)
+    assert (RAW, Profile.LEGACY, Kind.RESOURCE) not in catalog.lists
+
+
+async def test_of_many_interfaces_only_so_many_are_read(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(interfaces, "_MOST", 1)
+    apps = {"extensions": frozenset({UI})}
+    async with crawling(legacy(with_interfaces), settings=apps) as (crawler, _, server):
+        with pytest.raises(UpstreamFailed, match="more than 1 interfaces"):
+            await crawler.crawl(RAW)
+    assert sum(b"resources/read" in seen.body for seen in server.seen) == 1

@@ -84,3 +84,20 @@ def test_no_limit_can_be_switched_off(name: str):
     about: dict[str, Any] = {name: 0}
     with pytest.raises(ValueError, match="positive"):
         Limits(**about)
+
+
+@pytest.mark.parametrize(
+    ("url", "identity"),
+    [
+        ("https://mail.example.com/mcp", "https://mail.example.com:443/mcp"),
+        ("HTTPS://Mail.Example.com:443/mcp", "https://mail.example.com:443/mcp"),
+        ("https://mail.example.com/mcp?key=secret", "https://mail.example.com:443/mcp"),
+        ("https://mail.example.com/MCP", "https://mail.example.com:443/MCP"),
+        ("https://mail.example.com", "https://mail.example.com:443/"),
+        ("http://mail.example.com/mcp", "http://mail.example.com:80/mcp"),
+        ("http://mail.example.com:443/mcp", "http://mail.example.com:443/mcp"),
+        ("http://[::1]:9001/mcp", "http://[::1]:9001/mcp"),
+    ],
+)
+def test_a_server_is_known_by_where_it_is_and_not_by_what_opens_it(url: str, identity: str):
+    assert UpstreamSettings(server=UpstreamId("mail"), url=url).identity == identity

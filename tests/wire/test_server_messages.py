@@ -13,7 +13,6 @@ from gateway.wire.jsontext import WireLimits
 from gateway.wire.server_message import (
     ServerMessage,
     read_server_message,
-    with_instructions,
     with_items,
     with_member,
 )
@@ -129,20 +128,6 @@ def test_an_empty_list_is_a_list_and_of_nobody_else(scope: str | None):
 def test_only_a_list_can_be_filtered(text: str):
     with pytest.raises(UpstreamFailed):
         with_items(read(text), "tools", [])
-
-
-def test_instructions_are_replaced_or_left_out():
-    found = read('{"jsonrpc":"2.0","id":1,"result":{"a":1,"instructions":"evil","b":2}}')
-    assert with_instructions(found, "good") == (
-        b'{"jsonrpc":"2.0","id":1,"result":{"a":1,"instructions":"good","b":2}}'
-    )
-    assert with_instructions(found, None) == b'{"jsonrpc":"2.0","id":1,"result":{"a":1,"b":2}}'
-    assert found.result == {"a": 1, "instructions": "evil", "b": 2}
-
-
-def test_instructions_need_a_result():
-    with pytest.raises(UpstreamFailed):
-        with_instructions(read('{"jsonrpc":"2.0","method":"x"}'), None)
 
 
 def test_a_result_is_replaced_whole():

@@ -1,0 +1,84 @@
+"""What client and server declare beyond the protocol's core: nothing passes that is not approved.
+
+Extensions are negotiated by capabilities (MCP 2026-07-28, extensions), so one that neither side
+hears of stays off. Experimental capabilities are older extensions under another member.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from gateway.domain.calls import Message
+from gateway.domain.tools import Profile
+from gateway.wire import jsontext
+from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
+
+TASKS: Final = "io.modelcontextprotocol/tasks"
+"""Never approved: a task's result comes later and elsewhere, past the decision on its call."""
+UI: Final = "io.modelcontextprotocol/ui"
+
+_DECLARING: Final = frozenset({"extensions", "experimental"})
+"""Members of capabilities that hold settings by an extension's name."""
+_REFUSED: Final = frozenset({"tasks"})
+_META: Final = "_meta"
+
+
+def within(message: Message, profile: Profile, approved: frozenset[str]) -> Message:
+    """Return `message` declaring only extensions that are `approved`; itself, if it does already.
+
+    What is returned instead has other bytes, of the same content but for what is left out.
+    """
+    if profile is Profile.LEGACY:
+        if message.method != "initialize":
+            return message
+        kept = _kept_in(message.params, "capabilities", approved)
+    else:
+        meta = message.params.get(_META)
+        if not isinstance(meta, dict):
+            return message
+        kept = _kept_in(meta, MODERN_CAPABILITIES_KEY, approved)
+        kept = kept if kept is None else {**message.params, _META: kept}
+    return message if kept is None else _with_params(message, kept)
+
+
+def approved_only(capabilities: Any, approved: frozenset[str]) -> Any:
+    """Return `capabilities` without extensions that are not `approved`; as they are, if none is.
+
+    A reader that matches names loosely would take `Tasks` for `tasks`, so neither passes; and
+    capabilities that are no object declare nothing that anybody could judge.
+    """
+    if not isinstance(capabilities, dict):
+        return {}
+    kept = {
+        name: _approved(settings, approved) if name in _DECLARING else settings
+        for name, settings in capabilities.items()
+        if name in _DECLARING or name.casefold() not in _DECLARING | _REFUSED
+    }
+    return capabilities if kept == capabilities else kept
+
+
+def _approved(settings: Any, approved: frozenset[str]) -> dict[str, Any]:
+    named = settings if isinstance(settings, dict) else {}
+    return {name: named[name] for name in named if name in approved - {TASKS}}
+
+
+def _kept_in(
+    holder: Mapping[str, Any], member: str, approved: frozenset[str]
+) -> dict[str, Any] | None:
+    """Return `holder` with the capabilities in `member` narrowed; `None` if they are narrow."""
+    folded = member.casefold()
+    alike = [name for name in holder if name.casefold() == folded]
+    if not alike or (
+        alike == [member] and approved_only(holder[member], approved) is holder[member]
+    ):
+        return None
+    # A loose reader would take another spelling for the member itself.
+    kept = {name: holder[name] for name in holder if name not in alike}
+    return kept | {name: approved_only(holder[name], approved) for name in alike if name == member}
+
+
+def _with_params(message: Message, params: Mapping[str, Any]) -> Message:
+    content: dict[str, Any] = {"jsonrpc": "2.0", "method": message.method, "params": params}
+    if message.id is not None:
+        content["id"] = message.id
+    return replace(message, params=params, body=jsontext.write(content).encode())

@@ -1,0 +1,158 @@
+"""A call relies on lists that were read recently; older ones are read again before it goes on."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from gateway.domain.tools import Kind, Profile, UpstreamId
+from gateway.errors import UnknownTool, UpstreamFailed
+from tests.servers.raw import answers, hangs
+from tests.upstream.speaking import (
+    MODERN_RESULT,
+    RAW,
+    crawling,
+    legacy,
+    lists_read,
+    modern,
+    rpc_error,
+    shows,
+)
+
+
+class Monotonic:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Monotonic:
+    return Monotonic()
+
+
+async def test_a_list_is_read_again_once_it_is_too_old(clock):
+    async with crawling(legacy(shows("a")), monotonic=clock, fresh_s=60) as (crawler, seen, server):
+        await crawler.crawl(RAW)
+        clock.now += 59.9
+        await crawler.refresh(RAW, Profile.LEGACY, Kind.TOOL)
+        assert lists_read(server) == 1
+        server.script = legacy(shows("a", "evil"))
+        clock.now += 0.1
+        await crawler.refresh(RAW, Profile.LEGACY, Kind.TOOL)
+        assert lists_read(server) == 2
+        assert seen.digests(Profile.LEGACY).keys() == {"a", "evil"}
+
+
+async def test_what_was_never_read_is_read_first(clock):
+    async with crawling(modern(MODERN_RESULT), monotonic=clock) as (crawler, seen, server):
+        for kind in (Kind.TOOL, Kind.PROMPT, Kind.TEMPLATE, Kind.SERVER):
+            await crawler.refresh(RAW, Profile.MODERN, kind)
+        assert lists_read(server) == 1
+        assert seen.digests(Profile.MODERN).keys() == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("ttl", "lasts_s"),
+    [(20_000, 20), (0, 10), (9_999_999, 60), (-1, 60), (True, 60), ("5", 60), (None, 60)],
+)
+async def test_a_shorter_life_that_a_list_says_itself_counts(clock, ttl: Any, lasts_s: float):
+    script = modern({**MODERN_RESULT, "ttlMs": ttl})
+    async with crawling(script, monotonic=clock, fresh_s=60) as (crawler, _, server):
+        await crawler.crawl(RAW)
+        clock.now += lasts_s - 0.1
+        await crawler.refresh(RAW, Profile.MODERN, Kind.TOOL)
+        assert lists_read(server) == 1
+        clock.now += 0.2
+        await crawler.refresh(RAW, Profile.MODERN, Kind.TOOL)
+        assert lists_read(server) == 2
+
+
+async def test_of_several_pages_the_shortest_life_counts(clock):
+    async def script(request: web.Request) -> web.StreamResponse:
+        message = json.loads(await request.read())
+        if message["method"] == "initialize":
+            return rpc_error(message["id"], -32601, status=404)
+        page = {**MODERN_RESULT, "ttlMs": 50_000}
+        if message["method"] == "tools/list":
+            second = "cursor" in message.get("params", {})
+            page |= {"ttlMs": 30_000} if second else {"nextCursor": "2"}
+        return web.json_response({"jsonrpc": "2.0", "id": message["id"], "result": page})
+
+    async with crawling(script, monotonic=clock, fresh_s=60) as (crawler, _, server):
+        await crawler.crawl(RAW)
+        clock.now += 31
+        await crawler.refresh(RAW, Profile.MODERN, Kind.PROMPT)
+        assert lists_read(server) == 2
+        await crawler.refresh(RAW, Profile.MODERN, Kind.TOOL)
+        assert lists_read(server) == 4
+
+
+async def test_a_list_that_cannot_be_read_again_is_nothing_to_rely_on(clock):
+    async with crawling(legacy(shows("a")), monotonic=clock, fresh_s=60) as (crawler, _, server):
+        await crawler.crawl(RAW)
+        clock.now += 60
+        server.script = answers("<html>", status=502, media="text/html")
+        with pytest.raises(UpstreamFailed, match="list cannot be read"):
+            await crawler.refresh(RAW, Profile.LEGACY, Kind.TOOL)
+        before = len(server.seen)
+        with pytest.raises(UpstreamFailed):
+            await crawler.refresh(RAW, Profile.LEGACY, Kind.TOOL)
+        assert len(server.seen) == before, "one attempt a second is enough"
+        server.script = legacy(shows("a"))
+        clock.now += 1
+        await crawler.refresh(RAW, Profile.LEGACY, Kind.TOOL)
+
+
+async def test_one_list_that_fails_ends_no_call_that_relies_on_another(clock):
+    script = legacy(lambda method, params: {"tools": []})
+    async with crawling(script, monotonic=clock) as (crawler, _, _server):
+        await crawler.refresh(RAW, Profile.LEGACY, Kind.TOOL)
+        with pytest.raises(UpstreamFailed) as told:
+            await crawler.refresh(RAW, Profile.LEGACY, Kind.PROMPT)
+        assert "legacy, list of prompt" in told.value.detail
+
+
+async def test_many_calls_at_once_read_the_list_once(clock):
+    async with crawling(legacy(shows("a")), monotonic=clock) as (crawler, _, server):
+        waiting = [crawler.refresh(RAW, Profile.LEGACY, Kind.TOOL) for _ in range(20)]
+        await asyncio.gather(*waiting)
+        assert lists_read(server) == 1
+
+
+async def test_a_family_that_is_not_spoken_has_no_list_to_rely_on(clock):
+    async with crawling(legacy(shows("a")), monotonic=clock) as (crawler, _, _server):
+        with pytest.raises(UpstreamFailed):
+            await crawler.refresh(RAW, Profile.MODERN, Kind.TOOL)
+
+
+async def test_a_call_waits_only_so_long(clock, monkeypatch):
+    monkeypatch.setattr("gateway.upstream.crawler._PATIENCE_S", 0.05)
+    async with crawling(hangs, monotonic=clock) as (crawler, _, _server):
+        with pytest.raises(UpstreamFailed):
+            await crawler.refresh(RAW, Profile.LEGACY, Kind.TOOL)
+
+
+async def test_what_is_shown_to_connected_people_alone_is_not_asked_for_at_each_call(clock):
+    script = answers("{}", status=401)
+    async with crawling(script, settings={"per_person": True}, monotonic=clock) as found:
+        crawler, _, server = found
+        await crawler.refresh(RAW, Profile.MODERN, Kind.TOOL)
+        before = len(server.seen)
+        await crawler.refresh(RAW, Profile.LEGACY, Kind.PROMPT)
+        assert len(server.seen) == before
+    async with crawling(script, monotonic=clock) as (crawler, _, _server):
+        with pytest.raises(UpstreamFailed):
+            await crawler.refresh(RAW, Profile.MODERN, Kind.TOOL)
+
+
+async def test_a_server_that_is_not_configured_has_no_list():
+    async with crawling(hangs) as (crawler, _, _server):
+        with pytest.raises(UnknownTool):
+            await crawler.refresh(UpstreamId("other"), Profile.MODERN, Kind.TOOL)
