@@ -106,9 +106,16 @@ class Connecting:
         return prospect
 
     async def begin(
-        self, server: str, user_id: str, *, scopes: tuple[str, ...], issuer: str, browser_hash: str
+        self,
+        server: str,
+        user_id: str,
+        *,
+        scopes: tuple[str, ...],
+        issuer: str,
+        browser_hash: str,
+        source_ip: str,
     ) -> str:
-        """Return the URL to which the person's browser goes next.
+        """Return the URL to which the person's browser goes next; a failure is recorded.
 
         `issuer` is the one that the person was shown and agreed to.
 
@@ -117,6 +124,15 @@ class Connecting:
             NotFound, UpstreamFailed, EgressRefused: As `prospect`, and for our registration.
 
         """
+        try:
+            return await self._begun(server, user_id, scopes, issuer, browser_hash)
+        except GatewayError as error:
+            await self._records.refused(server, user_id, error, source_ip=source_ip)
+            raise
+
+    async def _begun(
+        self, server: str, user_id: str, scopes: tuple[str, ...], issuer: str, browser_hash: str
+    ) -> str:
         prospect, found = await self._found(server, user_id, scopes)
         if prospect.issuer != issuer:
             raise Forbidden(

@@ -81,6 +81,7 @@ class ConnectPages:
             scopes=scopes_in(wider.split()),
             issuer=issuer,
             browser_hash=digest(visit.browser.secret),
+            source_ip=visit.browser.source_ip,
         )
         # A page and not a redirect: `form-action` holds for every hop that follows a form.
         return self._pages.page("leave.html", location=location)

@@ -1,5 +1,6 @@
 """One request of a person's browser: who it is, what it sends, and a page whatever happens."""
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 
@@ -16,6 +17,8 @@ from gateway.signin.errors import NotSignedIn, SignInRefused, Throttled
 from gateway.web.cookies import BrowserCookies
 from gateway.web.forms import BadForm, form_of, query_of
 from gateway.web.pages import STYLE_PATH, Pages
+
+logger = logging.getLogger(__name__)
 
 
 @value
@@ -113,6 +116,8 @@ class Visits:
             case Refusal():
                 return self.pages.message("This did not work", error.public, 400)
             case _:
+                # Those who could mend it learn why; whoever sees the page does not.
+                logger.warning("a page is not available: %s", error)
                 text = "This is not available at the moment. Try again later."
                 return self.pages.message("Not available", text, 503)
 

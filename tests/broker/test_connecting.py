@@ -231,9 +231,16 @@ async def test_nobody_is_sent_to_an_issuer_that_they_did_not_see(world):
     broker = world.broker()
     with pytest.raises(Forbidden, match="another authorization server"):
         await broker.connecting.begin(
-            "mail", EMMA.id, scopes=(), issuer="https://as.example", browser_hash=BROWSER
+            "mail",
+            EMMA.id,
+            scopes=(),
+            issuer="https://as.example",
+            browser_hash=BROWSER,
+            source_ip=SOURCE,
         )
     assert world.provider.registered == []
+    told = world.audit.records[-1].fields
+    assert (told["code"], told["principal"], told["source_ip"]) == ("forbidden", EMMA.id, SOURCE)
 
 
 async def test_nobody_connects_to_a_server_that_is_not_there(world):

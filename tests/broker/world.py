@@ -198,6 +198,7 @@ class World:
             scopes=tuple(scope.split()),
             issuer=self.provider.url,
             browser_hash=BROWSER,
+            source_ip=SOURCE,
         )
         assert location.startswith(f"{self.provider.url}/authorize?")
         return {name: text for name, (text,) in parse_qs(urlsplit(location).query).items()}

@@ -134,7 +134,12 @@ class Person:
         connecting = self._broker.connecting
         prospect = await connecting.prospect(SERVER, EMMA.id, scopes=scopes)
         location = await connecting.begin(
-            SERVER, EMMA.id, scopes=scopes, issuer=prospect.issuer, browser_hash=BROWSER
+            SERVER,
+            EMMA.id,
+            scopes=scopes,
+            issuer=prospect.issuer,
+            browser_hash=BROWSER,
+            source_ip="127.0.0.1",
         )
         query = await _consent(location)
         await connecting.finish(query, EMMA.id, browser_hash=BROWSER, source_ip="127.0.0.1")
