@@ -1,10 +1,12 @@
 """Resources of the extension MCP Apps: what a host shows to a person, pinned by what it holds."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 _SCHEME: Final = "ui:"
+_PLAIN: Final = re.compile(r"[!-~]{1,2048}", re.ASCII)
 _BODIES: Final = frozenset({"text", "blob"})
 
 
@@ -17,7 +19,8 @@ def is_ui(uri: str) -> bool:
 def named_interfaces(tools: Iterable[Any]) -> list[str]:
     """Return the `ui://` URIs that the definitions `tools` name, each once.
 
-    As `_meta.ui.resourceUri` or, as it was first spelt, `_meta["ui/resourceUri"]`.
+    As `_meta.ui.resourceUri` or, as it was first spelt, `_meta["ui/resourceUri"]`. What is no
+    plain URI is left out: it could not be pinned.
     """
     found: dict[str, None] = {}
     for tool in tools:
@@ -27,7 +30,7 @@ def named_interfaces(tools: Iterable[Any]) -> list[str]:
         ui = meta.get("ui")
         nested = ui.get("resourceUri") if isinstance(ui, dict) else None
         uris = (uri for uri in (nested, meta.get("ui/resourceUri")) if isinstance(uri, str))
-        found |= dict.fromkeys(uri for uri in uris if is_ui(uri))
+        found |= dict.fromkeys(uri for uri in uris if is_ui(uri) and _PLAIN.fullmatch(uri))
     return list(found)
 
 

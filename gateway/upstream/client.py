@@ -190,6 +190,8 @@ class Conversation:
         headers = self._headers()
         if self.profile is Profile.MODERN:
             headers.append(("mcp-method", method))
+            if (name := members.get("params", {}).get("uri")) is not None:
+                headers.append(("mcp-name", name))  # a resource's; the gateway reads nothing else
         body = orjson.dumps({"jsonrpc": "2.0", "method": method, **members})
         return await self._exchange.send("POST", headers, body, listens=listens)
 

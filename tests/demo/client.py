@@ -1,4 +1,8 @@
-"""An ordinary MCP client for `make run`: `python -m tests.demo.client SERVER TOOL ARGUMENTS`."""
+"""An ordinary MCP client for `make run`: `python -m tests.demo.client SERVER TOOL ARGUMENTS`.
+
+It is registered and acts for itself; with `--sign-in` before SERVER nobody has registered it, and it
+asks you to sign in with a browser.
+"""
 
 import asyncio
 import json
@@ -12,6 +16,7 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.demo.run import FOLDER, PORTS
+from tests.demo.sign_in import call_after_sign_in
 from tests.running import fetch_token
 
 
@@ -36,15 +41,23 @@ async def call(
 
 def main() -> int:
     """Print the result; return 1 if it is an error."""
-    if len(sys.argv) not in (3, 4):
+    words = sys.argv[1:]
+    asks = words[:1] == ["--sign-in"]
+    if len(words) - asks not in (2, 3):
         print(__doc__, file=sys.stderr)
         return 2
-    server, tool = sys.argv[1:3]
-    arguments = json.loads(sys.argv[3]) if len(sys.argv) == 4 else {}
+    server, tool, *given = words[asks:]
+    arguments = json.loads(given[0]) if given else {}
     url = f"http://127.0.0.1:{PORTS[0]}"
+    if asks:
+        return shown(asyncio.run(call_after_sign_in(f"{url}/mcp/{server}", tool, arguments)))
     client = json.loads((FOLDER / f"agent-{server}.json").read_text())
     token = fetch_token(url, server, client)
-    result = asyncio.run(call(f"{url}/mcp/{server}", token, tool, arguments))
+    return shown(asyncio.run(call(f"{url}/mcp/{server}", token, tool, arguments)))
+
+
+def shown(result: Any) -> int:
+    """Print a tool's result and return the exit status: 1 if it is an error."""
     for block in result.content:
         print(getattr(block, "text", block))
     return 1 if result.is_error else 0

@@ -1,6 +1,7 @@
 """`make run`: start everything, say what to do next, and stay until Ctrl-C."""
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -30,7 +31,11 @@ Nothing is approved yet, so every call is refused. Try this in another terminal:
        .venv/bin/python -m tests.demo.client notes read_note '{{"name": "welcome"}}'
        {douane} pins approve notes --all --note "read them"
        .venv/bin/python -m tests.demo.client notes read_note '{{"name": "welcome"}}'
-  3. ask who called what, and prove that nothing was altered
+  3. sign in: {first}
+     then let a program that nobody registered act for you
+       .venv/bin/python -m tests.demo.client --sign-in notes read_note '{{"name": "welcome"}}'
+     what you let it do, and how to take it back: {url}/account
+  4. ask who called what, and prove that nothing was altered
        {douane} audit query --server notes
        {douane} audit verify
 
@@ -84,11 +89,29 @@ def take_terminal() -> Callable[[], None]:
     return lambda: os.tcsetpgrp(terminal, before)
 
 
+def first_link(gateway: Running) -> str:
+    """Return the link that the gateway has printed for its first person."""
+    *_, link = re.findall(r"http\S+/setup\?link=[\w-]+", gateway.shown)
+    return str(link)
+
+
 def _say(gateway: Running) -> None:
     folder = FOLDER.relative_to(ROOT)
     douane = f".venv/bin/douane --config {folder}/douane.yaml"
+    known = [row["user"] for row in gateway.rows("users", "list")]
+    first = (
+        f"as {', '.join(known)}; for a new password: {douane} users link {known[0]}"
+        if known
+        else f"be the first person, once, with this link\n       {first_link(gateway)}"
+    )
     print(
-        NEXT.format(url=gateway.url, admin_url=gateway.admin_url, douane=douane, folder=folder),
+        NEXT.format(
+            url=gateway.url,
+            admin_url=gateway.admin_url,
+            douane=douane,
+            folder=folder,
+            first=first,
+        ),
         flush=True,
     )
 

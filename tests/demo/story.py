@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import secrets
 import shutil
 import sys
 import tempfile
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.demo.client import call, connected
+from tests.demo.run import first_link
+from tests.demo.sign_in import Person, call_as
 from tests.demo.stage import Stage, stage
 from tests.running import Running
 from tests.servers.process import ROOT
@@ -26,6 +29,9 @@ deny contains {"code": "closed_today", "message": "the notes are closed today"} 
 	input.phase == "call"
 }
 """
+
+SIGN_IN = {"admin", "auth", "token"}
+"""Kinds of records that say who came in, and how."""
 
 
 class Failed(Exception):
@@ -86,6 +92,8 @@ def play(built: Stage, policies: Path) -> None:
         text, code = agent.call("read_note", mode, name="welcome")
         expect(f"a call is answered ({mode})", code is None and "first note" in text)
 
+    person_signs_in(gateway)
+
     print("One rule changes, without a restart")
     before = gateway.rows("policy", "status")[0]["digest"]
     (policies / "closed.rego").write_text(RULE)
@@ -118,6 +126,34 @@ def play(built: Stage, policies: Path) -> None:
     print("Nothing was altered")
     verified = gateway.douane("audit", "verify")
     expect(f"audit verify: {verified.stdout.strip().splitlines()[-1:]}", verified.returncode == 0)
+
+
+def person_signs_in(gateway: Running) -> None:
+    """Let the first person in, and a program that nobody registered act for them."""
+    print("A person signs in, for a program that nobody registered")
+    emma = Person(gateway=gateway.url, name="emma", password=secrets.token_urlsafe(16))
+    expect(
+        "the link that was printed lets the first person choose a password",
+        asyncio.run(emma.choose_password(first_link(gateway))),
+    )
+    url = f"{gateway.url}/mcp/notes"
+    result = asyncio.run(call_as(emma, url, "read_note", {"name": "welcome"}))
+    asked = [page.text for page in emma.consented]
+    expect("she was asked what it may do", len(asked) == 1 and "Use tools Read prompts" in asked[0])
+    expect("its call is answered", not result.is_error and "first note" in str(result.content))
+    result = asyncio.run(call_as(emma, url, "write_note", {"name": "signed", "text": "by Emma"}))
+    expect(
+        "to write, it asks her for more",
+        not result.is_error and "Use tools that change" in emma.consented[-1].text,
+    )
+    rows = gateway.rows("audit", "query", "--principal", "emma")
+    told = [row["reasons"][0]["code"] for row in reversed(rows) if row["kind"] in SIGN_IN]
+    expect(
+        f"the log has it all: {', '.join(told)}",
+        told[:5] == ["first_person", "signed_in", "consent_given", "code_issued", "issued"],
+    )
+    spent = asyncio.run(emma.choose_password(first_link(gateway)))
+    expect("the link works once", not spent)
 
 
 def rug_pull(built: Stage) -> None:

@@ -25,7 +25,7 @@ def test_every_state_tier_and_profile_is_told() -> None:
     assert first_cells("tier") == [tier.value for tier in Tier]
     assert {profile.value for profile in Profile} <= set(spans(prose(PAGE)))
     assert first_cells("kind") == [
-        kind.value for kind in (Kind.TOOL, Kind.PROMPT, Kind.TEMPLATE, Kind.SERVER)
+        kind.value for kind in (Kind.TOOL, Kind.PROMPT, Kind.TEMPLATE, Kind.SERVER, Kind.RESOURCE)
     ]
 
 

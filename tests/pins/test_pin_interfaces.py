@@ -26,6 +26,7 @@ def test_tools_name_interfaces_in_either_spelling_each_once() -> None:
         {"_meta": {"ui/resourceUri": "ui://mail/other"}},
         {"_meta": {"ui": {"resourceUri": URI}, "ui/resourceUri": URI}},
         {"_meta": {"ui": {"resourceUri": "https://evil.example/"}}},
+        {"_meta": {"ui": {"resourceUri": "ui://mail/\u00e9"}, "ui/resourceUri": "ui://a b"}},
         {"_meta": {"ui": URI}},
         {"_meta": {"ui": {"resourceUri": 5}}},
         {"_meta": []},

@@ -342,3 +342,16 @@ async def test_of_many_interfaces_only_so_many_are_read(monkeypatch: pytest.Monk
         with pytest.raises(UpstreamFailed, match="more than 1 interfaces"):
             await crawler.crawl(RAW)
     assert sum(b"resources/read" in seen.body for seen in server.seen) == 1
+
+
+async def test_a_modern_server_is_asked_for_an_interface_as_its_revision_wants_it():
+    page = {"contents": [{"uri": INTERFACE, "text": "<b>"}]}
+    script = modern({**MODERN_RESULT, **page, "tools": [WITH_INTERFACE]})
+    apps = {"extensions": frozenset({UI})}
+    async with crawling(script, settings=apps) as (crawler, catalog, server):
+        await crawler.crawl(RAW)
+    assert len(catalog.lists[RAW, Profile.MODERN, Kind.RESOURCE]) == 1
+    (asked,) = (seen for seen in server.seen if b"resources/read" in seen.body)
+    assert (asked.headers["mcp-method"], asked.headers["mcp-name"]) == ("resources/read", INTERFACE)
+    meta = asked.json["params"]["_meta"]
+    assert UI in meta["io.modelcontextprotocol/clientCapabilities"]["extensions"]
