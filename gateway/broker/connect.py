@@ -309,7 +309,6 @@ class Connecting:
         scopes: tuple[str, ...],
     ) -> None:
         now = self._clock()
-        old = self._connections.connection(user_id, server)
         secrets = Secrets(
             access_token=tokens.access_token,
             refresh_token=tokens.refresh_token,
@@ -326,7 +325,7 @@ class Connecting:
                 sealed=secrets.sealed(self._sealer, user_id, server),
                 scopes=scopes,
                 expires_at=None if tokens.lifetime_s is None else now + tokens.lifetime_s,
-                version=1 if old is None else old.version + 1,
+                version=1,  # of an earlier one in its place, the store counts on
                 connected_at=now,
             )
         )

@@ -6,13 +6,17 @@ from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.decisions import Verdict
 from gateway.errors import GatewayError
 from gateway.ports import AuditLog, Clock
+from gateway.ports.identity import UserStore
 
 
 class Records:
     """Writes names only: no token, code, secret or state ever comes here."""
 
-    def __init__(self, audit: AuditLog, *, clock: Clock, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, audit: AuditLog, users: UserStore, *, clock: Clock, new_id: Callable[[], str]
+    ) -> None:
         self._audit = audit
+        self._users = users
         self._clock = clock
         self._new_id = new_id
 
@@ -42,10 +46,12 @@ class Records:
     async def _append(  # noqa: PLR0917 - the columns of one record
         self, server: str, user_id: str, verdict: Verdict, code: str, message: str, source_ip: str
     ) -> None:
+        user = self._users.find(user_id)
         fields = {
             "method": "connect",
             "server": server,
-            "principal": user_id,
+            # As their calls are recorded; somebody who is gone has no name but this.
+            "principal": user_id if user is None else user.subject,
             "verdict": verdict.value,
             "code": code,
             "reasons": [{"code": code, "message": message}],

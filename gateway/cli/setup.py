@@ -111,6 +111,7 @@ def _findings(place: Place, *, offline: bool) -> Iterator[Row]:
         yield _warning(f"SQLite is {sqlite3.sqlite_version}; use {sound} or later")
     if not offline:
         yield from _of_upstreams(config)
+        yield from _of_issuers(config)
 
 
 def _of_policy(config: Config) -> Iterator[Row]:
@@ -162,6 +163,19 @@ def _of_upstreams(config: Config) -> Iterator[Row]:
             f"servers.{server}: it answers without credentials, so whoever reaches it gets around "
             "the gateway; close it to everybody else"
         )
+
+
+def _of_issuers(config: Config) -> Iterator[Row]:
+    from gateway.wiring import probe_issuers  # noqa: PLC0415 - it brings every adapter with it
+
+    try:
+        wrong = asyncio.run(probe_issuers(config))
+    except GatewayError as error:
+        yield _error(error.public)
+        return
+    for issuer, why in wrong.items():
+        # It may only be down, and nobody is kept from what needs no sign-in.
+        yield _warning(f"auth: the metadata of {issuer} cannot be used: {why}")
 
 
 def _error(text: str) -> Row:

@@ -16,7 +16,6 @@ class ErrorCode(StrEnum):
     UNSUPPORTED_RESPONSE_TYPE = "unsupported_response_type"
     INVALID_SCOPE = "invalid_scope"
     ACCESS_DENIED = "access_denied"
-    SERVER_ERROR = "server_error"
     INVALID_TARGET = "invalid_target"
     """RFC 8707: the resource is missing, unknown or not the client's."""
     INVALID_REDIRECT_URI = "invalid_redirect_uri"

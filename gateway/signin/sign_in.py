@@ -9,7 +9,7 @@ from gateway.domain._value import value
 from gateway.domain.decisions import Verdict
 from gateway.domain.grants import Transaction
 from gateway.domain.identity import User
-from gateway.errors import Refusal, Unsealable
+from gateway.errors import Fault, Refusal, Unsealable
 from gateway.ports import Clock
 from gateway.ports.identity import Sealer, UserStore
 from gateway.signin.browser import Browser, CookieNames
@@ -133,10 +133,19 @@ class SignIn:
         user = await self._passwords.person(name, password, browser)
         return await self._enter(transaction, user, browser, "password")
 
-    async def to_provider(self, transaction: Transaction, provider: str) -> str:
-        """Return the URL at which the person signs in with `provider`."""
+    async def to_provider(self, transaction: Transaction, provider: str, browser: Browser) -> str:
+        """Return the URL at which the person signs in with `provider`.
+
+        Raises:
+            Refusal, Fault: There is none, or the provider cannot be used now; that is recorded.
+
+        """
         federation = self._required(provider)
-        departure = await federation.begin(provider, transaction)
+        try:
+            departure = await federation.begin(provider, transaction)
+        except (Refusal, Fault) as error:
+            await self._refused(error, provider, browser)
+            raise
         sealed = self._sealer.seal(departure.secrets, _row(transaction))
         await self._transactions.update(replace(transaction, provider=provider, secrets=sealed))
         return departure.url
@@ -149,6 +158,7 @@ class SignIn:
         Raises:
             Ended, WrongBrowser: The answer is to nothing that this browser asked.
             Refusal: It is not a valid answer, or the person may not sign in.
+            Fault: The provider cannot be used now.
 
         """
         federation = self._required(provider)
@@ -156,8 +166,8 @@ class SignIn:
             transaction, secrets = await self._returned(provider, query, browser)
             identity = await federation.finish(provider, transaction, secrets, query)
             user = await self._known(identity)
-        except Refusal as refusal:
-            await self._refused(refusal, provider, browser)
+        except (Refusal, Fault) as error:
+            await self._refused(error, provider, browser)
             raise
         return await self._enter(transaction, user, browser, provider)
 
@@ -227,14 +237,14 @@ class SignIn:
         session = await self._sessions.open(user, browser)
         return Entered(user=user, session=session, path=path)
 
-    async def _refused(self, refusal: Refusal, provider: str, browser: Browser) -> None:
+    async def _refused(self, error: Refusal | Fault, provider: str, browser: Browser) -> None:
         await self._journal.write(
             Event(
-                code=refusal.code,
+                code=error.code,
                 method=f"sign-in/{provider}",
                 source_ip=browser.source_ip,
                 verdict=Verdict.DENY,
-                message=refusal.detail or refusal.public,
+                message=error.detail or error.public,
             )
         )
 

@@ -80,7 +80,9 @@ class SignInPages:
         providers = self._sign_in.providers
         if len(providers) == 1 and not self._sign_in.by_password and "choose" not in visit.query:
             (only,) = providers
-            return self._pages.redirect(await self._sign_in.to_provider(transaction, only))
+            return self._pages.redirect(
+                await self._sign_in.to_provider(transaction, only, visit.browser)
+            )
         return self._form(transaction, visit)
 
     async def _with_password(self, visit: Visit) -> Response:
@@ -101,8 +103,9 @@ class SignInPages:
         transaction = await self._sign_in.transaction(
             visit.query.get("transaction", ""), visit.browser
         )
+        provider = visit.request.path_params["provider"]
         return self._pages.redirect(
-            await self._sign_in.to_provider(transaction, visit.request.path_params["provider"])
+            await self._sign_in.to_provider(transaction, provider, visit.browser)
         )
 
     async def _from_provider(self, visit: Visit) -> Response:

@@ -7,7 +7,13 @@ from pathlib import Path
 import uvloop
 
 from gateway.config import Config
-from gateway.wiring.administration import open_admin, policy_files, probe, verify_log
+from gateway.wiring.administration import (
+    open_admin,
+    policy_files,
+    probe,
+    probe_issuers,
+    verify_log,
+)
 from gateway.wiring.logs import set_up_logs
 from gateway.wiring.serving import serve_until_told
 
@@ -17,7 +23,7 @@ _SWITCH_S = 0.0001
 With the default of 5 ms every commit of a busy gateway waits some milliseconds for nothing.
 """
 
-__all__ = ["open_admin", "policy_files", "probe", "serve", "verify_log"]
+__all__ = ["open_admin", "policy_files", "probe", "probe_issuers", "serve", "verify_log"]
 
 
 def serve(config: Config, path: Path) -> int:

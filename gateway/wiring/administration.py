@@ -25,8 +25,9 @@ from gateway.audit.record import hmac_of
 from gateway.config import Config
 from gateway.domain.decisions import Decision
 from gateway.domain.identity import AuthMethod, Client
-from gateway.errors import ConfigError, PolicyUnavailable, UpstreamFailed
+from gateway.errors import ConfigError, IdentityUnavailable, PolicyUnavailable, UpstreamFailed
 from gateway.oauth.clients import ID_OCTETS, SECRET_OCTETS, new_client
+from gateway.oauth.foreign.metadata import RemoteMetadata
 from gateway.oauth.redirects import registrable
 from gateway.oauth.resources import Resources
 from gateway.policy import commands as policy_commands
@@ -35,6 +36,7 @@ from gateway.policy.toolchain import find_opa
 from gateway.ports import Authenticator, PolicyEngine
 from gateway.signin.links import SetupLinks
 from gateway.storage.verify import Verification, own_verifier, verify
+from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.upstream.probe import probe_unauthenticated
 from gateway.wiring.authorization import authorization
 from gateway.wiring.foundation import new_id, now, open_store
@@ -225,6 +227,20 @@ async def probe(config: Config) -> tuple[str, ...]:
         except UpstreamFailed:
             continue
     return tuple(found)
+
+
+async def probe_issuers(config: Config) -> Mapping[str, str]:
+    """Return the configured issuers whose metadata cannot be used, and why, from this machine."""
+    auth = config.auth
+    fetcher = GuardedFetcher(EgressPolicy.of(config.egress.allow), ca=config.egress.ca)
+    metadata = RemoteMetadata(fetcher, clock=now)
+    wrong = {}
+    for issuer in sorted(auth.issuers):
+        try:
+            await metadata.of(issuer)
+        except IdentityUnavailable as error:
+            wrong[issuer] = error.detail or error.public
+    return wrong
 
 
 def verify_log(config: Config, checkpoints: Sequence[tuple[str, str]]) -> Verification:

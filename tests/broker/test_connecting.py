@@ -56,7 +56,7 @@ async def test_what_the_authorization_server_gives_is_shown_to_the_upstream(worl
         world.audit.records[0].fields["principal"],
         world.audit.records[0].fields["source_ip"],
     ) == (
-        EMMA.id,
+        EMMA.subject,
         SOURCE,
     )
 
@@ -240,7 +240,11 @@ async def test_nobody_is_sent_to_an_issuer_that_they_did_not_see(world):
         )
     assert world.provider.registered == []
     told = world.audit.records[-1].fields
-    assert (told["code"], told["principal"], told["source_ip"]) == ("forbidden", EMMA.id, SOURCE)
+    assert (told["code"], told["principal"], told["source_ip"]) == (
+        "forbidden",
+        EMMA.subject,
+        SOURCE,
+    )
 
 
 async def test_nobody_connects_to_a_server_that_is_not_there(world):

@@ -43,7 +43,7 @@ async def test_two_processes_renew_it_once(world, tmp_path):
     world.clock.now += 3600
     world.provider.wait = asyncio.Event()
     waiting = asyncio.gather(*(world.token(one) for one in brokers for _ in range(10)))
-    await until(lambda: world.provider.refreshes() == 1)
+    await until(lambda: world.provider.refreshes() >= 1)
     await asyncio.sleep(0.2)  # the other process has had its chance
     world.provider.wait.set()
     assert (set(await waiting), world.provider.refreshes()) == ({"at-2"}, 1)
@@ -224,6 +224,7 @@ async def test_a_renewal_does_not_overwrite_a_new_connection(world):
     await until(lambda: world.provider.refreshes() == 1)
     world.provider.wait, hold = None, world.provider.wait
     await world.connected(world.broker())  # another process
+    world.provider.gives = lambda _: tokens(9)
     hold.set()
     assert await caller == "at-3"
     world.clock.now += 1

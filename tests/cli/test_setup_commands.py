@@ -139,6 +139,13 @@ def test_an_upstream_that_answers_anybody_is_warned_of_unless_offline(site: Site
     assert findings(site, "--offline") == []
 
 
+def test_an_issuer_that_cannot_be_used_is_warned_of_unless_offline(site: Site) -> None:
+    site.wrong_issuers = {"https://id.example": "it names another issuer"}
+    told = "auth: the metadata of https://id.example cannot be used: it names another issuer"
+    assert findings(site) == [("warning", told)]
+    assert findings(site, "--offline") == []
+
+
 def test_a_key_that_others_can_read_is_an_error(site: Site) -> None:
     site.data_dir.mkdir()
     key = site.data_dir / "audit.key"

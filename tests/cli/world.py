@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -45,6 +45,7 @@ class Site:
         self.files = Files()
         self.seen: Sequence[Sighting] = ()
         self.open_upstreams: tuple[str, ...] = ()
+        self.wrong_issuers: dict[str, str] = {}
         self.served: list[Path] = []
         self.tokens = Tokens()
         self.log_id = ""
@@ -71,6 +72,9 @@ class Site:
 
     async def probe(self, config: Config) -> Sequence[str]:
         return [server for server in config.servers if server in self.open_upstreams]
+
+    async def probe_issuers(self, config: Config) -> Mapping[str, str]:
+        return self.wrong_issuers
 
     def verify_log(self, config: Config, notes: Sequence[tuple[str, str]]) -> Verification:
         verifier = VerifierKey.of(self.log_id, audit_key(config.data_dir))
@@ -108,6 +112,7 @@ def wire(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     wiring.open_admin = site.open_admin
     wiring.serve = site.serve
     wiring.probe = site.probe
+    wiring.probe_issuers = site.probe_issuers
     wiring.verify_log = site.verify_log
     wiring.policy_files = lambda config: site.files
     monkeypatch.setitem(sys.modules, "gateway.wiring", wiring)

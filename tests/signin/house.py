@@ -10,7 +10,7 @@ from starlette.routing import Router
 
 from gateway.domain.grants import DeviceRequest, Transaction
 from gateway.domain.identity import AuthMethod, Client, ClientKind, User
-from gateway.errors import Unsealable
+from gateway.errors import IdentityUnavailable, Unsealable
 from gateway.oauth.authorization import AuthorizationEndpoint, must_ask
 from gateway.oauth.clients import with_builtin
 from gateway.oauth.documents import ClientDirectory, DocumentRules
@@ -79,8 +79,10 @@ class Provider:
     """A `Federation` whose provider vouches for `identity` to whoever brings the state back."""
 
     identity: Vouched = field(default_factory=Vouched)
+    outage: str = ""
 
     async def begin(self, provider: str, transaction: Transaction) -> Departure:
+        self._require_up()
         state = f"{transaction.id}.{provider}-state"
         url = f"https://idp.example/{provider}?{urlencode({'state': state})}"
         return Departure(url=url, secrets=state.encode())
@@ -88,9 +90,14 @@ class Provider:
     async def finish(
         self, provider: str, transaction: Transaction, secrets: bytes, query: Mapping[str, str]
     ) -> Vouched:
+        self._require_up()
         if query["state"].encode() != secrets:
             raise SignInRefused("The answer of the identity provider is not valid.")
         return self.identity
+
+    def _require_up(self) -> None:
+        if self.outage:
+            raise IdentityUnavailable("not available at the moment", detail=self.outage)
 
 
 class House:

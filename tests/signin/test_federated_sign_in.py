@@ -53,6 +53,22 @@ async def test_a_person_is_known_again_by_issuer_and_subject(house: House) -> No
     assert bob.name == "Robert"
 
 
+@pytest.mark.parametrize("comes_back", [False, True])
+async def test_that_a_provider_cannot_be_used_is_on_record_and_not_on_the_page(
+    house: House, comes_back: bool
+) -> None:
+    browser = house.browser()
+    state = await _at_provider(house, browser) if comes_back else ""
+    house.sign_in._federation.outage = "status 500"  # type: ignore[union-attr]
+    url = _back(house, state) if comes_back else f"{house.url}/sign-in"
+    page = await browser.get(url)
+    assert (page.status, "status 500" in page.text) == (503, False)
+    assert [record.fields["reasons"] for record in house.log.records] == [
+        [{"code": "identity_unavailable", "message": "status 500"}]
+    ]
+    assert house.stores.users.all() == []
+
+
 async def test_what_is_kept_for_the_way_back_is_sealed_for_its_row(house: House) -> None:
     browser = house.browser()
     state = await _at_provider(house, browser)
