@@ -1,5 +1,6 @@
 """Pins and what changed of them, as the documented JSON objects."""
 
+from collections.abc import Collection
 from typing import Any
 
 from gateway.admin.lock import LockedPin
@@ -59,11 +60,17 @@ def locked_row(locked: LockedPin) -> Row:
     }
 
 
-def difference_row(pin: Pin) -> Row:
-    """Return a pin's fields with how what is shown differs from what was approved."""
-    change = classify(pin.approved, pin.observed)
+def difference_row(pin: Pin, elsewhere: Collection[str]) -> Row:
+    """Return a pin's fields with how what is shown differs from what was approved.
+
+    `elsewhere` are the names of tools that only other servers have.
+    """
+    change = classify(pin.approved, pin.observed, elsewhere=elsewhere)
+    moved = pin.approved is not None and pin.approved.identity != pin.observed.identity
     return {
         **row_of(pin),
+        "moved_from": pin.approved.identity if pin.approved and moved else None,
+        "moved_to": pin.observed.identity if moved else None,
         "changed": pin.approved is None or pin.approved.digest != pin.observed.digest,
         **change.words,
         "hints": [

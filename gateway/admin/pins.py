@@ -23,6 +23,7 @@ from gateway.domain.audit import RecordKind
 from gateway.domain.tools import Kind, Pin, PinStatus, Profile, Target, UpstreamId
 from gateway.errors import BadCommand, Forbidden, NotFound, PinMismatch
 from gateway.pins.diff import classify, pin_question
+from gateway.pins.names import tools_elsewhere
 from gateway.pins.observe import approved_pin
 from gateway.ports import Clock, PinStore, PolicyEngine
 
@@ -123,12 +124,17 @@ class PinDesk:
 
         """
         person.need(*EVERY_ROLE)
-        return [difference_row(pin) for pin in self._named(server, name, kind, profile)]
+        return [
+            difference_row(pin, self._elsewhere(pin))
+            for pin in self._named(server, name, kind, profile)
+        ]
 
     async def review(self, person: Person, *, server: str | None = None) -> Rows:
         """Return what waits for a decision, worst first, each as `diff` returns it."""
         person.need(*EVERY_ROLE)
-        rows = [difference_row(pin) for pin in self._all(server) if waits(pin)]
+        rows = [
+            difference_row(pin, self._elsewhere(pin)) for pin in self._all(server) if waits(pin)
+        ]
         return sorted(rows, key=how_bad)
 
     async def approve(
@@ -273,6 +279,9 @@ class PinDesk:
         spans = [span for span in (expires_s, self._expire_s()) if span is not None]
         return self._clock() + min(spans) if spans else None
 
+    def _elsewhere(self, pin: Pin) -> frozenset[str]:
+        return tools_elsewhere(self._pins.all(), pin.target.server)
+
     async def _plan(
         self, person: Person, pin: Pin, note: str, method: str, until: float | None
     ) -> _Yes:
@@ -283,7 +292,10 @@ class PinDesk:
             PolicyUnavailable: Policy does not say how many are needed.
 
         """
-        people = await self._policy.pin_approvals(pin_question(pin.approved, pin.observed))
+        elsewhere = self._elsewhere(pin)
+        people = await self._policy.pin_approvals(
+            pin_question(pin.approved, pin.observed, elsewhere=elsewhere)
+        )
         given: dict[str, Any] = {
             "expected": str(pin.observed.digest),
             "by": person.name,
@@ -293,7 +305,7 @@ class PinDesk:
             "expires_at": until,
         }
         after = approved_pin(pin, at=self._clock(), **given)
-        evidence = evidence_of(classify(pin.approved, pin.observed))
+        evidence = evidence_of(classify(pin.approved, pin.observed, elsewhere=elsewhere))
         if people > 1:
             evidence += (("people", f"{len(after.filed) or people} of {people}"),)
         if until is not None:

@@ -66,6 +66,10 @@ def _block(row: dict[str, Any]) -> list[str]:
 def _head(row: dict[str, Any]) -> Iterator[str]:
     where = f"{row['server']}/{row['kind']}/{row['name']} ({row['profile']})"
     yield f"{cell(where)}: {cell(row['status'])}, {_summary(row)}"
+    if row["moved_to"]:
+        # Without an address: approved before addresses were part of a pin.
+        before = cell(row["moved_from"] or "no address on file")
+        yield f"  the server is at {cell(row['moved_to'])}, and was approved at {before}"
     for filed in row["filed"]:
         yield f"  approved by {cell(filed['by'])}; another person must, too"
 

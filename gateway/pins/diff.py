@@ -77,12 +77,14 @@ def classify(
     )
 
 
-def pin_question(before: Manifest | None, after: Manifest) -> dict[str, Any]:
-    """Build what policy is asked about `after`, beside what it is compared with."""
+def pin_question(
+    before: Manifest | None, after: Manifest, *, elsewhere: Collection[str] = ()
+) -> dict[str, Any]:
+    """Build what policy is asked about `after`, beside what it is compared with; see `classify`."""
     return {
         "server": after.target.server,
         "item": f"{after.target.kind.value}/{after.target.name}",
-        "change": classify(before, after).words,
+        "change": classify(before, after, elsewhere=elsewhere).words,
     }
 
 

@@ -3,11 +3,12 @@
 Nothing is trusted for being seen first, and nothing but a person ends a drift or a revocation.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from gateway.domain.tools import Disposition, Manifest, Pin, PinApproval, PinStatus, Sighting
 from gateway.errors import Forbidden, PinMismatch
-from gateway.pins.diff import classify
+from gateway.pins.diff import Change, classify
 
 BY_POLICY = "policy"
 """`approved_by` of what no person looked at."""
@@ -88,7 +89,12 @@ def _after_approval(pin: Pin, sighting: Sighting) -> Pin:
 def _by_policy(pin: Pin, sighting: Sighting) -> PinApproval:
     # It speaks for the people before it, for no longer than they did.
     return _approval(
-        pin, by=BY_POLICY, at=sighting.seen_at, note=pin.note, expires_at=pin.expires_at
+        pin,
+        classify(pin.approved, pin.observed),
+        by=BY_POLICY,
+        at=sighting.seen_at,
+        note=pin.note,
+        expires_at=pin.expires_at,
     )
 
 
@@ -102,11 +108,13 @@ def approved_pin(
     user_id: str = "",
     people: int = 1,
     expires_at: float | None = None,
+    elsewhere: Collection[str] = (),
 ) -> Pin:
     """Return `pin` after the person `by` approved, at `at` (seconds since the epoch), what it shows.
 
     `expected` is the digest of what the person looked at, as `sha256:...`. Where `people` have to
     approve it, the first ones' approvals are filed, and the last one's puts it in force.
+    `elsewhere` are names that only other servers' tools have: findings on file speak of them.
 
     Raises:
         PinMismatch: The upstream has shown something else since.
@@ -122,7 +130,8 @@ def approved_pin(
     if people > 1:
         _require_another_person(pin, user_id, by, people)
     earlier = tuple(each for each in pin.filed if each.user_id != user_id)
-    mine = _approval(pin, by=by, user_id=user_id, at=at, note=note, expires_at=expires_at)
+    change = classify(pin.approved, pin.observed, elsewhere=elsewhere)
+    mine = _approval(pin, change, by=by, user_id=user_id, at=at, note=note, expires_at=expires_at)
     filed = (*earlier, mine)
     return _approved(pin, filed) if len(filed) >= people else replace(pin, filed=filed)
 
@@ -151,10 +160,16 @@ def with_body(pin: Pin, digest: str) -> Pin:
 
 
 def _approval(
-    pin: Pin, *, by: str, at: float, note: str, expires_at: float | None, user_id: str = ""
+    pin: Pin,
+    change: Change,
+    *,
+    by: str,
+    at: float,
+    note: str,
+    expires_at: float | None,
+    user_id: str = "",
 ) -> PinApproval:
-    """Return a yes to what `pin` shows, beside what was approved before it."""
-    change = classify(pin.approved, pin.observed)
+    """Return a yes to what `pin` shows, which is `change` from what was approved before it."""
     return PinApproval(
         digest=str(pin.observed.digest),
         by=by,

@@ -17,7 +17,11 @@ from gateway.domain.tools import (
 from gateway.errors import PolicyUnavailable
 from gateway.pins.catalog import Rejected, read_list
 from gateway.pins.diff import pin_question
+from gateway.pins.names import tools_elsewhere
 from gateway.ports import AuditLog, Clock, PinStore, PolicyEngine
+
+_MOST_TOLD = 10_000
+"""Items that cannot be pinned, of all servers, that are remembered as recorded."""
 
 _MOST_PINS = 10_000
 """Of one kind, of one server: pages that never end must not fill the disk."""
@@ -109,10 +113,16 @@ class PinKeeper:
 
     async def _note(self, manifests: Sequence[Manifest]) -> None:
         now = self._clock()
+        pins = self._pins.all()
+        elsewhere = {s: tools_elsewhere(pins, s) for s in {m.target.server for m in manifests}}
         sightings = []
         for manifest in manifests:
             pin = self._pins.find(manifest.target, manifest.profile)
-            question = _question(pin, manifest)
+            question = pin_question(
+                None if pin is None else pin.approved or pin.observed,
+                manifest,
+                elsewhere=elsewhere[manifest.target.server],
+            )
             moved = _has_moved(pin, manifest)
             # Policy judges what changed in a definition; whose it is only a person can judge.
             disposition = Disposition.HOLD if moved else await self._disposition(question)
@@ -146,6 +156,9 @@ class PinKeeper:
                         kind=RecordKind.PIN, time=self._clock(), id=self._new_id(), fields=fields
                     )
                 )
+                if len(self._told) >= _MOST_TOLD:
+                    # A server that makes up names without end is told of again, and fills nothing.
+                    self._told.clear()
                 self._told.add(key)
 
     def _record(
@@ -193,8 +206,3 @@ def _that_fit(
 
 def _has_moved(pin: Pin | None, manifest: Manifest) -> bool:
     return pin is not None and (pin.approved or pin.observed).identity != manifest.identity
-
-
-def _question(pin: Pin | None, manifest: Manifest) -> dict[str, Any]:
-    """Build what `data.douane.pin` is asked: compared with what a person approved, if anyone did."""
-    return pin_question(None if pin is None else pin.approved or pin.observed, manifest)

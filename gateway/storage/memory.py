@@ -10,6 +10,7 @@ from gateway.domain.identity import Client, ClientKind, Principal
 from gateway.domain.labels import Label
 from gateway.domain.tools import Pin, Profile, Sighting, Target, UpstreamId
 from gateway.errors import AuditUnavailable
+from gateway.pins.names import tools_elsewhere
 from gateway.pins.observe import approved_pin, observed, pin_at, revoked_pin, with_body
 from gateway.ports import Clock
 from gateway.storage.identity.clients import already_taken
@@ -93,6 +94,7 @@ class MemoryPinStore:
             user_id=user_id,
             people=people,
             expires_at=expires_at,
+            elsewhere=tools_elsewhere(self.all(), target.server),
         )
         self._pins[pin_key(pin)] = approved
         return approved

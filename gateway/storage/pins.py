@@ -19,6 +19,7 @@ from gateway.domain.tools import (
     UpstreamId,
 )
 from gateway.errors import PinMismatch
+from gateway.pins.names import tools_elsewhere
 from gateway.pins.observe import approved_pin, observed, pin_at, revoked_pin, with_body
 from gateway.ports import Clock
 from gateway.storage.writer import Writer
@@ -85,6 +86,7 @@ class SqlitePinStore:
     ) -> Pin:
         """Approve what was last observed, durable on return; see `PinStore`."""
         now = self._clock()
+        elsewhere = tools_elsewhere(self.all(), target.server)
 
         def job(connection: sqlite3.Connection) -> list[Pin]:
             pin = approved_pin(
@@ -96,6 +98,7 @@ class SqlitePinStore:
                 user_id=user_id,
                 people=people,
                 expires_at=expires_at,
+                elsewhere=elsewhere,
             )
             return [_write(connection, pin)]
 

@@ -93,6 +93,12 @@ async def test_a_browser_without_a_secret_begins_nothing(house: House) -> None:
         await house.transactions.begin(Browser(source_ip="192.0.2.7"), ACCOUNT)
 
 
+@pytest.mark.parametrize("id_", ["", "x" * 32, "a" * 33, "\ud800"])
+async def test_what_is_no_id_of_ours_is_no_transactions(house: House, id_: str) -> None:
+    with pytest.raises(Ended):
+        await house.transactions.of(id_, MINE)
+
+
 async def test_a_transaction_ends_after_ten_minutes(house: House) -> None:
     begun = await house.transactions.begin(MINE, ACCOUNT)
     house.clock.now += 600

@@ -111,6 +111,7 @@ async def test_a_remembered_yes_is_not_asked_for_again(house: House) -> None:
     page = await other.get(house.authorize())
     page = await house.enter(other, page)
     assert (page.status, "code" in answer_in(page.leaves_for)) == (200, True)
+    assert (await other.get(page.url)).status == 400
     assert "consent_given" not in [code for _, _, code, _ in house.told[3:]]
 
 
