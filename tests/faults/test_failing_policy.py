@@ -79,10 +79,11 @@ def test_an_opa_server_that_hangs_or_dies_is_a_refusal_until_it_is_back(tmp_path
 
 
 def decides(decision: Any) -> Script:
-    """Answer as OPA does; pins are held."""
+    """Answer as OPA does; pins are held, and one person approves them."""
 
     async def script(request: web.Request) -> web.StreamResponse:
-        result = "hold" if request.path.endswith("/pin") else decision
+        asked = request.path.rpartition("/")[2]
+        result = {"pin": "hold", "pin_approvals": 1}.get(asked, decision)
         body = {"result": result, "provenance": {"bundles": {"ours": {"revision": "r1"}}}}
         return web.json_response(body if result is not None else {})
 
