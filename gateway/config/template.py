@@ -13,8 +13,8 @@ admin_listen: 127.0.0.1:8081
 # The database and the keys. Relative paths start at this file's folder.
 data_dir: ./var
 
-# Who signs people in. `embedded`: they have a password here, and the first one
-# gets a link with `douane users add NAME --group admins`.
+# Who signs people in. `embedded`: they have a password here. The first one opens the
+# link that `douane serve` prints; for everybody else, `douane users add NAME` makes one.
 auth:
   mode: embedded
 #  mode: federated
