@@ -1,4 +1,4 @@
-"""The list of mutants cannot rot: every edit fits, every test exists, everything is covered."""
+"""The lists of mutants cannot rot: every edit fits, every test exists, everything is covered."""
 
 import ast
 import re
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants import COPIED, ROOT, Mutant, load, misfits
+from tests.mutants.listed import ROOT, Mutant, load, misfits, room_of, rooms
+from tests.mutants.runs import COPIED
 
 MUTANTS = load()
 PIPELINE = ROOT / "gateway" / "pipeline"
@@ -19,16 +20,20 @@ _TEST = re.compile(r"tests/[a-z0-9_/]+\.py(::[A-Za-z]\w*)?::test_\w+")
 def names_of_tests(path: Path) -> set[str]:
     """Return the names of the tests in a file: `test_a`, or `TestB::test_a` with the inherited."""
     tree = ast.parse(path.read_text())
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    own = classes = classes_of(tree)
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
-            module = ast.parse((ROOT / f"{node.module}.py".replace(".", "/", 2)).read_text())
-            classes |= {n.name: n for n in module.body if isinstance(n, ast.ClassDef)}
+            module = (ROOT / str(node.module).replace(".", "/")).with_suffix(".py")
+            classes = classes_of(ast.parse(module.read_text())) | classes
     found = functions_of(tree)
-    for name, node in classes.items():
+    for name, node in own.items():
         bases = [classes[b.id] for b in node.bases if isinstance(b, ast.Name) and b.id in classes]
         found |= {f"{name}::{test}" for part in (node, *bases) for test in functions_of(part)}
     return found
+
+
+def classes_of(module: ast.Module) -> dict[str, ast.ClassDef]:
+    return {node.name: node for node in module.body if isinstance(node, ast.ClassDef)}
 
 
 def functions_of(node: ast.Module | ast.ClassDef) -> set[str]:
@@ -38,6 +43,11 @@ def functions_of(node: ast.Module | ast.ClassDef) -> set[str]:
 
 def test_every_edit_fits_the_code() -> None:
     assert misfits(MUTANTS) == []
+
+
+def test_every_guard_stands_in_the_list_of_its_folder() -> None:
+    listed = [(room, one) for room, mutants in rooms().items() for one in mutants]
+    assert [one.guard for room, one in listed if room != room_of(one.file)] == []
 
 
 def test_every_edit_changes_something_that_is_copied() -> None:
@@ -84,6 +94,12 @@ def name(test: str) -> str:
 @pytest.mark.parametrize("invariant", range(1, 7))
 def test_every_invariant_has_its_mutants(invariant: int) -> None:
     assert len([one for one in MUTANTS if one.invariant == invariant]) >= 3
+
+
+def test_every_folder_has_its_mutants() -> None:
+    folders = {room_of(str(path.relative_to(ROOT))) for path in ROOT.glob("gateway/**/*.py")}
+    # Names alone, without a guard.
+    assert folders - rooms().keys() == {"ports"}
 
 
 def test_every_part_of_the_pipeline_has_its_mutants() -> None:

@@ -128,6 +128,17 @@ async def test_an_issuer_signs_by_the_pinned_algorithm_also_where_its_key_could_
     issuer.stores.close()
 
 
+async def test_nobodys_keys_are_asked_for_but_a_trusted_issuers(tmp_path):
+    published = Published()
+    issuer = issuer_of(tmp_path, keys=published)
+    for stranger in ("https://other.example", IDP + "/"):
+        await issuer.answer(**form_of(id_jag(iss=stranger)))
+    assert published.asked == []
+    await issuer.answer(**form_of(id_jag()))
+    assert published.asked == [(IDP, "k1", "ES256", IDP + "/keys")]
+    issuer.stores.close()
+
+
 async def test_an_assertion_counts_once(trusting):
     assert (await trusting.answer(**form_of(id_jag())))[0] == 200
     status, body = await trusting.answer(**form_of(id_jag()))

@@ -103,6 +103,8 @@ async def test_every_call_counts_everywhere(house, profile, origin):
 async def test_an_approval_is_for_the_revisions_in_which_it_was_given():
     house = House()
     await house.approve_all(Profile.MODERN)
+    assert (await house.handle(house.call(profile=Profile.LEGACY))).code == "unknown_tool"
+    assert [asked for asked in house.rule.asked if asked["phase"] == "call"] == []
     await house.show(*TOOLS.values(), profile=Profile.LEGACY)
     assert (await house.handle(house.call(profile=Profile.LEGACY))).code == "pin_pending"
     assert (await house.handle(house.call(profile=Profile.MODERN))).code is None

@@ -133,9 +133,19 @@ async def test_looking_at_a_link_does_not_use_it_up_and_redeeming_it_does(house:
     assert (await house.check.person("carol", PASSWORD, MINE)).id == CAROL.id
 
 
+async def test_of_two_who_redeem_a_link_at_the_same_moment_one_does(house: House) -> None:
+    link = _secret(house.links.for_new(CAROL))
+    both = (house.links.redeem(link, CHOSEN, MINE) for _ in range(2))
+    done = await asyncio.gather(*both, return_exceptions=True)
+    assert sorted(type(one).__name__ for one in done) == ["Ended", "User"]
+
+
 async def test_whoever_has_a_link_cannot_choose_whose_it_is(house: House) -> None:
     browser = house.browser()
-    await _set(browser, await browser.get(house.links.for_new(CAROL)), "root")
+    page = await browser.get(house.links.for_new(CAROL))
+    hers = dict.fromkeys(("password", "repeated"), "carolcarolcarol")
+    assert (await _set(browser, page, "root", **hers)).status == 400
+    await _set(browser, page, "root")
     assert [user.subject for user in house.stores.users.all()] == ["carol"]
 
 

@@ -124,7 +124,7 @@ def test_what_a_template_is_given_cannot_become_markup() -> None:
 
 def test_a_template_that_lacks_something_fails_rather_than_shows_less() -> None:
     with pytest.raises(Exception, match="is undefined"):
-        Pages().page("consent.html")
+        Pages().page("message.html", title="Not all", link=None)
 
 
 @pytest.mark.parametrize(
