@@ -80,6 +80,12 @@ oauth-report: setup ## Sign in with real clients, a real browser and real identi
 pins-report: setup ## Hash vectors, every way to change a definition, false alarms and the scanner's rates (DIR=...).
 	@$(BIN)/python -m benchmarks.pins.report $(if $(DIR),--dir $(DIR))
 
+DECLARED ?= 0
+
+.PHONY: flow-report
+flow-report: setup ## Replay recorded tasks and attacks through the shipped policy (DIR=..., DECLARED=0|1).
+	@$(BIN)/python -m benchmarks.flow.report $(if $(DIR),--dir $(DIR)) --declared $(DECLARED)
+
 .PHONY: durability-report
 durability-report: setup ## Kill the gateway under load, and cut the power under its log.
 	@$(BIN)/python -m benchmarks.durability.report
