@@ -42,9 +42,9 @@ class DocumentRules:
     most_clients: int = 10_000
     """Clients that no administrator registered, however they came."""
     fetches_per_source: int = 20
-    """In a minute, on the word of one address."""
+    """In a minute, on the word of one address; or again of one client that is known."""
     fetches: int = 120
-    """In a minute, altogether."""
+    """In a minute, altogether, of clients that are not known."""
 
 
 class ClientDirectory:
@@ -74,6 +74,7 @@ class ClientDirectory:
         self._rules = rules
         self._by_source = Throttle(allowed=rules.fetches_per_source, window_s=60.0)
         self._altogether = Throttle(allowed=rules.fetches, window_s=60.0)
+        self._again = Throttle(allowed=rules.fetches_per_source, window_s=60.0)
         self._flights: dict[str, asyncio.Task[Client | None]] = {}
 
     async def resolve(self, client_id: str, source_ip: str = "") -> Client | None:
@@ -93,7 +94,7 @@ class ClientDirectory:
             return known
         flight = self._flights.get(client_id)
         if flight is None:
-            if not self._may_fetch(source_ip):
+            if not (self._may_fetch(source_ip) if known is None else self._may_renew(client_id)):
                 return None
             flight = asyncio.create_task(self._read(client_id, known, source_ip))
             self._flights[client_id] = flight
@@ -108,6 +109,17 @@ class ClientDirectory:
             return False
         self._by_source.note(source_ip, now)
         self._altogether.note("", now)
+        return True
+
+    def _may_renew(self, client_id: str) -> bool:
+        """Whether a known client's document may be fetched again, and count it.
+
+        By client, so that nobody else's requests make one unknown that people have let in.
+        """
+        now = self._clock()
+        if self._again.wait_s(client_id, now):
+            return False
+        self._again.note(client_id, now)
         return True
 
     async def _read(self, url: str, known: Client | None, source_ip: str) -> Client | None:

@@ -9,11 +9,15 @@ from gateway.errors import Unauthenticated
 from gateway.oauth.client_authentication import EVERY_METHOD
 from gateway.oauth.errors import ErrorCode, OAuthError
 from gateway.oauth.intake import Intake
+from gateway.oauth.limits import Throttle
 from gateway.oauth.protocol import ProtocolClient, ProtocolRequest, ProtocolServer, token_hash
 from gateway.oauth.records import Granted, TokenAnswer, TokenRequest
 from gateway.oauth.tokens import verify_any
 
 METHOD = "oauth/revoke"
+
+ASKED_A_MINUTE = 300
+"""From one address: a public client proves nothing, and what is no token is a record all the same."""
 
 
 @value
@@ -72,11 +76,12 @@ class RevocationEndpoint:
     def __init__(self, *, server: ProtocolServer, intake: Intake) -> None:
         self._server = server
         self._intake = intake
+        self._asked = Throttle(allowed=ASKED_A_MINUTE, window_s=60.0)
         server.register_endpoint(_Revocation)
 
     async def answer(self, request: TokenRequest) -> TokenAnswer:
         """Return the answer once its record is durable, else a 503: 200 also for what is no token."""
-        return await self._intake.answer(request, METHOD, self._judge)
+        return await self._intake.answer(request, METHOD, self._judge, bound=self._asked)
 
     def _judge(self, request: ProtocolRequest) -> Granted:
         body: dict[str, Any] = self._server.create_endpoint_response("revocation", request)

@@ -52,6 +52,8 @@ class Consents:
             and request.scopes <= consent.scopes
             # A yes that is older than what the client's document says now was given to another.
             and client.created_at <= consent.given_at
+            # Nor is one from before the clock went back: which came first cannot be told.
+            and consent.given_at <= self._clock()
             for consent in await asyncio.to_thread(self._store.consents, user.id)
         )
 

@@ -3,7 +3,9 @@
 import asyncio
 import re
 from contextlib import suppress
+from dataclasses import field
 
+from gateway.domain._value import value
 from gateway.domain.decisions import Verdict
 from gateway.domain.identity import User
 from gateway.ports.identity import UserStore
@@ -13,6 +15,8 @@ from gateway.signin.journal import Event, Journal
 from gateway.signin.passwords import Passwords, outgrown
 from gateway.signin.throttle import Attempts
 
+_LONGEST_TYPED = 65
+"""One more than a user name has: what is longer is nobody's, and is not kept to count attempts."""
 _USER_NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}", re.ASCII)
 
 
@@ -29,6 +33,14 @@ def user_name(text: str) -> str:
             "A user name is 1 to 64 of a-z, 0-9 and . _ @ -, and begins with a letter or a digit."
         )
     return name
+
+
+@value
+class Proven:
+    """A person, and the hash of the password that they proved it by."""
+
+    user: User
+    phc: str = field(repr=False)
 
 
 class PasswordCheck:
@@ -50,7 +62,7 @@ class PasswordCheck:
         self._attempts = attempts
         self._issuer = issuer
 
-    async def person(self, name: str, password: str, browser: Browser) -> User:
+    async def person(self, name: str, password: str, browser: Browser) -> Proven:
         """Return whose name and password these are.
 
         Raises:
@@ -59,7 +71,8 @@ class PasswordCheck:
 
         """
         try:
-            return await self._checked(name.strip().lower(), password, browser.source_ip)
+            typed = name.strip().lower()[:_LONGEST_TYPED]
+            return await self._checked(typed, password, browser.source_ip)
         except (WrongCredentials, Throttled) as refusal:
             # Without the name: people type their password into the wrong field.
             await self._journal.write(
@@ -73,7 +86,12 @@ class PasswordCheck:
             )
             raise
 
-    async def _checked(self, name: str, password: str, source_ip: str) -> User:
+    async def holds(self, proven: Proven) -> bool:
+        """Whether that password is still the person's: it may have been replaced meanwhile."""
+        phc = await asyncio.to_thread(self._users.password_of, proven.user.id)
+        return bool(phc) and phc == proven.phc
+
+    async def _checked(self, name: str, password: str, source_ip: str) -> Proven:
         # Before the password is looked at: a right guess must not stand out.
         self._attempts.begin(source_ip, name)
         user = self._users.by_subject(self._issuer, name)
@@ -89,8 +107,9 @@ class PasswordCheck:
         if outgrown(phc):
             with suppress(Throttled):  # there will be a next time
                 costlier = await self._passwords.hashed(password)
-                await asyncio.to_thread(self._users.rehash, user.id, phc, costlier)
-        return user
+                if await asyncio.to_thread(self._users.rehash, user.id, phc, costlier):
+                    phc = costlier
+        return Proven(user=user, phc=phc)
 
 
 def _why(user: User | None, phc: str) -> str:

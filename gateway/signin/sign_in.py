@@ -13,7 +13,7 @@ from gateway.errors import Fault, Refusal, Unsealable
 from gateway.ports import Clock
 from gateway.ports.identity import Sealer, UserStore
 from gateway.signin.browser import Browser, CookieNames
-from gateway.signin.errors import Ended, SignInRefused
+from gateway.signin.errors import Ended, SignInRefused, WrongCredentials
 from gateway.signin.journal import Event, Journal
 from gateway.signin.people import PasswordCheck
 from gateway.signin.providers import Federation, Identity, transaction_of
@@ -130,8 +130,15 @@ class SignIn:
         """
         if self._passwords is None:
             raise SignInRefused("Nobody has a password here.")
-        user = await self._passwords.person(name, password, browser)
-        return await self._enter(transaction, user, browser, "password")
+        proven = await self._passwords.person(name, password, browser)
+        entered = await self._enter(transaction, proven.user, browser, "password")
+        if await self._passwords.holds(proven):
+            return entered
+        # Choosing a new password ends every session; this one would have come just after.
+        await self._sessions.end(replace(browser, session=entered.session))
+        refusal = WrongCredentials(detail="the password was replaced meanwhile")
+        await self._refused(refusal, "", browser)
+        raise refusal
 
     async def to_provider(self, transaction: Transaction, provider: str, browser: Browser) -> str:
         """Return the URL at which the person signs in with `provider`.
@@ -241,7 +248,7 @@ class SignIn:
         await self._journal.write(
             Event(
                 code=error.code,
-                method=f"sign-in/{provider}",
+                method=f"sign-in/{provider}" if provider else "sign-in",
                 source_ip=browser.source_ip,
                 verdict=Verdict.DENY,
                 message=error.detail or error.public,

@@ -1,18 +1,26 @@
 """Every route of the public listener, in one list."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
 
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route, Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
-from gateway.web.guard import Guard
+from gateway.oauth.limits import Throttle
+from gateway.web.guard import Guard, Refused, throttled
 from gateway.web.mcp import PREFIX, McpEndpoint
+from gateway.web.metrics import Metrics
 from gateway.web.oauth import FROM_ANYWHERE
 
 _FORMS = ("/sign-in", "/setup", "/consent", "/device", "/account", "/sign-out", "/connect/")
 """Beginnings of our pages' paths. They judge the origin of a form themselves: on a page that gives
 no referrer, browsers say `Origin: null` even to us (Fetch section 3.2)."""
+
+_CLIENT_ERRORS = range(400, 500)
+_NOWHERE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
+"""Clients look for much that is not here, and none of it is recorded."""
 
 
 class PublicApp:
@@ -24,11 +32,21 @@ class PublicApp:
         mcp: McpEndpoint,
         sign_in: Iterable[Route],
         guard: Guard,
+        metrics: Metrics,
+        client_address: Callable[[Scope], str],
+        most_failures: int = 300,
     ) -> None:
-        """Serve `sign_in`, the routes of documents, endpoints and pages, beside `mcp`."""
+        """Serve `sign_in`, the routes of documents, endpoints and pages, beside `mcp`.
+
+        `most_failures` is how many refused requests one address has there in a minute: most are a
+        record each, and nobody who makes them has to be anybody.
+        """
         self._mcp = mcp
         self._guard = guard
         self._open = guard.for_any_origin()
+        self._metrics = metrics
+        self._client_address = client_address
+        self._failures = Throttle(allowed=most_failures, window_s=60.0)
         self._routed = Router(
             routes=[*sign_in, Route("/mcp", _no_aggregate, methods=["POST", "GET"])],
             # A redirect would be built from the Host header.
@@ -44,11 +62,31 @@ class PublicApp:
             await self._mcp(scope, receive, send)
             return
         is_open = scope["path"].startswith((*FROM_ANYWHERE, *_FORMS))
-        refused = (self._open if is_open else self._guard).check(scope["headers"])
+        address = self._client_address(scope)
+        refused = (self._open if is_open else self._guard).check(scope["headers"]) or throttled(
+            self._failures, address
+        )
         if refused is not None:
-            await PlainTextResponse(refused.text + "\n", refused.status)(scope, receive, send)
+            self._metrics.refusals.labels(refused.code).inc()
+            await _plain(refused)(scope, receive, send)
             return
-        await self._routed(scope, receive, send)
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start" and _is_refusal(message["status"]):
+                self._failures.note(address, asyncio.get_running_loop().time())
+            await send(message)
+
+        await self._routed(scope, receive, counted)
+
+
+def _is_refusal(status: int) -> bool:
+    return status in _CLIENT_ERRORS and status not in _NOWHERE
+
+
+def _plain(refused: Refused) -> PlainTextResponse:
+    wait_s = refused.retry_after_s
+    headers = {"retry-after": str(wait_s)} if wait_s else {}
+    return PlainTextResponse(refused.text + "\n", refused.status, headers)
 
 
 async def _no_aggregate(_: object) -> PlainTextResponse:

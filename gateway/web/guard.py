@@ -1,11 +1,13 @@
-"""What is checked before a body is parsed: Host, Origin and size."""
+"""What is checked before a body is parsed: Host, Origin, size, and who only got refusals."""
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Self
 from urllib.parse import urlsplit
 
 from gateway.domain._value import value
+from gateway.oauth.limits import Throttle
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _MOST_DIGITS = 18
@@ -61,6 +63,15 @@ class Guard:
         if not content_length.isdigit() or len(content_length) > _MOST_DIGITS:
             return False
         return int(content_length) <= self.request_bytes
+
+
+def throttled(failures: Throttle, address: str) -> Refused | None:
+    """Return why a request of `address` is refused unread, if too many of its were refused."""
+    wait_s = failures.wait_s(address, asyncio.get_running_loop().time())
+    if not wait_s:
+        return None
+    text = f"too many refused requests from this address; wait {wait_s} seconds"
+    return Refused(status=429, code="throttled", text=text, retry_after_s=wait_s)
 
 
 def guard_for(

@@ -15,7 +15,7 @@ from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import ProtocolError, Unauthenticated
 from gateway.oauth.limits import Throttle
 from gateway.web.carrier import Carrier
-from gateway.web.guard import Guard, Refused
+from gateway.web.guard import Guard, Refused, throttled
 from gateway.web.metrics import Metrics
 from gateway.wire.inbound import Inbound
 from gateway.wire.jsontext import WireLimits
@@ -108,11 +108,7 @@ class McpEndpoint:
         return None
 
     def _throttled(self, address: str) -> Refused | None:
-        wait_s = self._failures.wait_s(address, asyncio.get_running_loop().time())
-        if not wait_s:
-            return None
-        text = f"too many refused requests from this address; wait {wait_s} seconds"
-        return Refused(status=429, code="throttled", text=text, retry_after_s=wait_s)
+        return throttled(self._failures, address)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | Refused:
         if scope["method"] != "POST":

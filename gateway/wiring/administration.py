@@ -90,7 +90,7 @@ def admin_of(
         return current().roles.of(groups)
 
     people = People(
-        stores.users,
+        identity.users,
         authenticator,
         journal,
         roles_of=roles_of,

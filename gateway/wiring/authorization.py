@@ -113,7 +113,7 @@ class _Building:
         self.names = CookieNames.of(url)
         self.sessions = Sessions(
             stores.browsers,
-            stores.users,
+            identity.users,
             clock=now,
             random=os.urandom,
             lifetime_s=auth.session_lifetime,
@@ -163,7 +163,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
             grace_s=auth.refresh_grace,
             grant_s=auth.grant_lifetime,
         ),
-        stores=Stores(users=stores.users, grants=stores.grants, sealer=identity.vault),
+        stores=Stores(users=identity.users, grants=stores.grants, sealer=identity.vault),
         keys=identity.ring,
         new_id=new_id,
         random=os.urandom,
@@ -172,7 +172,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
         resources=building.resources,
         keys=identity.ring,
         clients=stores.clients,
-        users=stores.users,
+        users=identity.users,
         grants=stores.grants,
         clock=now,
     )
@@ -261,12 +261,11 @@ def _directory(building: _Building) -> ClientDirectory:
 
 
 def _sign_in(building: _Building) -> SignIn:
-    auth, stores, identity = building.auth, building.stores, building.identity
-    url = building.config.public_url
+    auth, identity, url = building.auth, building.identity, building.config.public_url
     passwords, federation = None, None
     if auth.mode == "embedded":
         passwords = PasswordCheck(
-            stores.users,
+            identity.users,
             building.lasting.passwords,
             building.journal,
             building.lasting.attempts,
@@ -288,7 +287,7 @@ def _sign_in(building: _Building) -> SignIn:
         passwords=passwords,
         federation=federation,
         providers={name: name for name in auth.providers},
-        users=stores.users,
+        users=identity.users,
         sealer=identity.vault,
         journal=building.journal,
         clock=now,

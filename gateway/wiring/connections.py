@@ -20,7 +20,7 @@ def broker_of(config: Config, identity: Identity) -> Broker:
         found,
         connections=stores.connections,
         transactions=stores.browsers,
-        users=stores.users,
+        users=identity.users,
         sealer=identity.vault,
         fetcher=identity.fetcher,
         signer=identity,

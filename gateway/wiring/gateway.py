@@ -155,7 +155,13 @@ class Gateway:
             client_address=address,
             new_id=new_id,
         )
-        return PublicApp(mcp=mcp, sign_in=built.authorization.routes, guard=guard)
+        return PublicApp(
+            mcp=mcp,
+            sign_in=built.authorization.routes,
+            guard=guard,
+            metrics=self._metrics,
+            client_address=address,
+        )
 
     @property
     def connections(self) -> type[BoundedConnection]:

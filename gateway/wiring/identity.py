@@ -18,6 +18,8 @@ from gateway.oauth.foreign.keys import RemoteKeys
 from gateway.oauth.foreign.metadata import RemoteMetadata
 from gateway.oauth.foreign.tokens import ForeignTokens
 from gateway.oauth.keys import ALGORITHM, KeyRing
+from gateway.ports.identity import UserStore
+from gateway.storage.identity.vouched import VouchedUsers
 from gateway.storage.kek import KekFile, new_key
 from gateway.storage.keys import earlier_signing_key, forget_earlier_signing_key
 from gateway.storage.store import Store
@@ -40,6 +42,8 @@ class Identity:
     ) -> None:
         """Take over what `open` has opened."""
         self.store = store
+        self.users: UserStore = VouchedUsers(store.identity.users, _vouching(config))
+        """People whom the configuration lets sign in; those of a former mode are not found."""
         self.vault = vault
         self._config = config
         self._custodian = custodian
@@ -153,6 +157,12 @@ class Identity:
             self._ring = ring
             for use in self._listeners:
                 use(ring)
+
+
+def _vouching(config: Config) -> frozenset[str]:
+    """Return whose word about people is taken: ours only while they have a password here."""
+    ours = {config.public_url} if config.auth.mode == "embedded" else set()
+    return frozenset(config.auth.issuers | ours)
 
 
 def _unlocked(config: Config, store: Store) -> Vault:

@@ -11,11 +11,13 @@ from gateway.oauth.device import BEGUN_A_MINUTE
 from gateway.oauth.documents import DocumentRules
 from gateway.oauth.limits import FAILED_SIGN_INS_A_MINUTE
 from gateway.oauth.registration import RegistrationRules
+from gateway.oauth.revocation import ASKED_A_MINUTE
 from gateway.pipeline.memory import _MOST_RUNS
 from gateway.signin import transactions
 from gateway.storage import keys
 from gateway.upstream.settings import MEBIBYTE, Limits
 from gateway.web.api import ApiEndpoint
+from gateway.web.app import PublicApp
 from gateway.web.connections import Bounds
 from gateway.web.door import SOCKET_NAME
 from gateway.web.mcp import _BODY_S, McpEndpoint
@@ -90,6 +92,9 @@ def test_the_bounds_by_address_are_the_codes() -> None:
     refused = signature(McpEndpoint).parameters["most_failures"].default
     unread = told["unreadable or unauthenticated requests of one address to MCP endpoints"]
     assert unread.startswith(f"{refused} a minute,")
+    routed = signature(PublicApp).parameters["most_failures"].default
+    pages = told["refused requests of one address to the pages and `/oauth`"]
+    assert pages.startswith(f"{routed} a minute,")
     signing_in = told["failed sign-ins of one address at the token endpoint"]
     assert signing_in.startswith(f"{FAILED_SIGN_INS_A_MINUTE} a minute,")
     administering = told["requests of one address to the admin API without a token for it"]
@@ -105,9 +110,13 @@ def test_the_bounds_of_sign_in_are_the_codes() -> None:
     assert most == f"{rules.most_clients:,}, then 503"
     devices = told["device codes that one address may begin"]
     assert devices == f"{BEGUN_A_MINUTE} a minute, then 429"
-    assert told["documents of clients that are fetched"].startswith(
+    assert told["documents of new clients that are fetched"].startswith(
         f"{documents.fetches_per_source} a minute on one address's word, {documents.fetches}"
     )
+    again = told["attempts to fetch a known client's document again"]
+    assert again == f"{documents.fetches_per_source} a minute for each client"
+    revoked = told["requests of one address to `/oauth/revoke`"]
+    assert revoked == f"{ASKED_A_MINUTE} a minute, then 429"
     begun = told["sign-ins that one address may begin"]
     assert begun.startswith(f"{transactions._MOST_BEGUN} in five minutes,")
     assert transactions._BEGUN_WINDOW_S == 300

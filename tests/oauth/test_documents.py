@@ -290,6 +290,29 @@ async def test_altogether_so_much_is_fetched_and_no_more(small):
     assert len(small.web.asked) == 4
 
 
+async def test_what_strangers_have_fetched_makes_no_known_client_unknown(small):
+    known = "https://app.example/0"
+    await resolve(small, known)
+    small.clock.now += 3600
+    for number in range(1, 5):
+        await resolve(small, f"https://app.example/{number}", f"192.0.2.{number}")
+    assert await resolve(small, known, "192.0.2.1") == replace(
+        small.stores.clients.find(known), fresh_until=small.clock.now + 3600
+    )
+    assert small.web.asked[-1:] == [known]
+
+
+async def test_a_known_document_that_cannot_be_read_is_asked_for_so_often_and_no_more(small):
+    known = "https://app.example/0"
+    await resolve(small, known)
+    small.web.pages[known] = UpstreamFailed("no answer")
+    del small.web.asked[:]
+    small.clock.now += 3600
+    for number in range(3):
+        assert await resolve(small, known, f"192.0.2.{number}") is None
+    assert len(small.web.asked) == 2
+
+
 async def test_so_many_documents_are_stored_and_no_more(small):
     for number in range(3):
         client = await resolve(small, f"https://app.example/{number}", f"192.0.2.{number}")

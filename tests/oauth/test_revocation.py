@@ -6,6 +6,7 @@ from gateway.domain.audit import RecordKind
 from gateway.errors import Unauthenticated
 from gateway.oauth.keys import KeyRing
 from gateway.oauth.records import TokenRequest
+from gateway.oauth.revocation import ASKED_A_MINUTE
 from gateway.oauth.tokens import mint
 from tests.oauth.issuing import APP, Issuer, form
 from tests.oauth.world import KEYS, NOW, access_token, client, new_key
@@ -126,3 +127,10 @@ async def test_what_cannot_be_recorded_is_not_answered(issuer):
     body = await issuer.signed_in()
     issuer.log.failure = "no disk"
     assert (await issuer.revoke(body["access_token"])).status == 503
+
+
+async def test_one_address_asks_so_often_and_no_more(issuer):
+    for _ in range(ASKED_A_MINUTE):
+        assert (await issuer.revoke("no token")).status == 200
+    answer = await issuer.revoke("no token")
+    assert (answer.status, answer.body["error"]) == (429, "rate_limited")

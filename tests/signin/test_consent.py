@@ -150,6 +150,15 @@ async def test_a_yes_that_is_older_than_what_the_client_is_now_is_no_yes(house: 
     await _asked(house, browser)
 
 
+async def test_a_yes_from_before_the_clock_went_back_is_no_yes(house: House) -> None:
+    await house.person()
+    house.clock.now = NOW + 3000
+    browser, page = await _asked(house, client_id=house.client(created_at=NOW + 1).id)
+    await _answer(browser, page)
+    house.clock.now = NOW + 2
+    await _asked(house, browser)
+
+
 async def test_a_client_that_wants_to_ask_gets_to_ask_after_a_sign_in_too(house: House) -> None:
     house.client()
     browser, page = await _asked(house)

@@ -27,7 +27,27 @@ async def test_a_person_signs_in_and_sees_their_account(house: House) -> None:
 
 async def test_case_and_spaces_around_a_user_name_do_not_matter(house: House) -> None:
     await house.person()
-    assert await house.check.person(" Alice ", PASSWORD, MINE) == house.stores.users.all()[0]
+    proven = await house.check.person(" Alice ", PASSWORD, MINE)
+    assert proven.user == house.stores.users.all()[0]
+
+
+async def test_a_session_of_the_old_password_does_not_outlive_a_new_one(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice = await house.person()
+    users, opens = house.stores.users, house.sign_in._sessions.open
+
+    async def opened_after_a_reset(*given):
+        users.add_link(alice.id, "link", until=NOW + 60)
+        assert users.redeem_link("link", "$argon2id$another", now=NOW) is not None
+        return await opens(*given)
+
+    monkeypatch.setattr(house.sign_in._sessions, "open", opened_after_a_reset)
+    browser = house.browser()
+    page = await browser.get(house.url + "/sign-in")
+    page = await house.enter(browser, page, "alice", PASSWORD)
+    assert (page.status, house.stores.browsers.sessions()) == (403, [])
+    assert house.log.records[-1].fields["code"] == "wrong_credentials"
 
 
 @pytest.mark.parametrize(
@@ -93,7 +113,7 @@ async def test_guessing_at_one_account_is_slowed_down_from_everywhere(house: Hou
         await house.check.person("alice", PASSWORD, THEIRS)
     assert house.told[-1] == ("auth", "deny", "rate_limited", "")
     house.clock.now += 300
-    assert (await house.check.person("alice", PASSWORD, THEIRS)).subject == "alice"
+    assert (await house.check.person("alice", PASSWORD, THEIRS)).user.subject == "alice"
 
 
 async def test_guessing_from_one_address_is_slowed_down_for_every_account(house: House) -> None:
@@ -115,12 +135,18 @@ async def test_guesses_at_the_same_moment_do_not_all_pass(house: House) -> None:
     assert [type(one) for one in done].count(Throttled) == 3
 
 
+async def test_of_a_name_that_is_too_long_for_anybody_little_is_kept(house: House) -> None:
+    with pytest.raises(WrongCredentials):
+        await house.check.person("a" * 10_000, PASSWORD, MINE)
+    assert [len(name) for name in house.attempts._by_target._times] == [65]
+
+
 async def test_a_password_kept_too_cheaply_is_kept_anew_at_the_next_sign_in(house: House) -> None:
     alice = await house.person()
     users = house.stores.users
     assert users.rehash(alice.id, users.password_of(alice.id), CHEAP)
     session = await house.sessions.open(alice, MINE)
-    assert await house.check.person("alice", GOOD, MINE) == alice
+    assert (await house.check.person("alice", GOOD, MINE)).user == alice
     assert users.password_of(alice.id).startswith("$argon2id$v=19$m=19456,t=2,p=1$")
     assert len(house.stores.browsers.sessions(alice.id)) == 1, session
     assert not users.rehash(alice.id, CHEAP, "something older")

@@ -130,7 +130,7 @@ async def test_looking_at_a_link_does_not_use_it_up_and_redeeming_it_does(house:
     assert (await browser.get(url)).status == 400
     assert (await _set(browser, page, "")).status == 400
     assert house.told == [("admin", "allow", "password_set", "carol")]
-    assert (await house.check.person("carol", PASSWORD, MINE)).id == CAROL.id
+    assert (await house.check.person("carol", PASSWORD, MINE)).user.id == CAROL.id
 
 
 async def test_of_two_who_redeem_a_link_at_the_same_moment_one_does(house: House) -> None:

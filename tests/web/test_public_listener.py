@@ -32,23 +32,34 @@ async def page(request: Request) -> PlainTextResponse:
     return PlainTextResponse(request.url.path)
 
 
+async def refused(request: Request) -> PlainTextResponse:
+    return PlainTextResponse("no", request.path_params["status"])
+
+
 @pytest.fixture
 def app() -> PublicApp:
     house = House()
     guard = guard_for(PUBLIC_URL, ("127.0.0.1", 8080), [], 1024)
-    address = client_address([])
+    address, metrics = client_address([]), Metrics()
     endpoint = McpEndpoint(
         carrier=house.pipeline,
         servers={"mail"},
         guard=guard,
         limits=WireLimits(),
-        metrics=Metrics(),
+        metrics=metrics,
         client_address=address,
         new_id=house.new_id,
     )
     served = (FROM_ANYWHERE | FORMS | GUARDED) - {"/mcp", "/mcp/mail", "/nothing"}
     routes = [Route(path, page, methods=["GET", "POST"]) for path in served]
-    return PublicApp(mcp=endpoint, sign_in=routes, guard=guard)
+    return PublicApp(
+        mcp=endpoint,
+        sign_in=[*routes, Route("/refused/{status:int}", refused, methods=["GET", "POST"])],
+        guard=guard,
+        metrics=metrics,
+        client_address=address,
+        most_failures=2,
+    )
 
 
 @pytest.mark.parametrize("path", sorted(FROM_ANYWHERE | FORMS | GUARDED))
@@ -91,3 +102,19 @@ async def test_nobody_is_ever_redirected(app, path):
     answer = await ask(app, "GET", path)
     assert answer.status == 404
     assert "location" not in answer.headers
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 429])
+async def test_an_address_that_only_gets_refusals_is_refused_unread(app, status):
+    for _ in range(2):
+        assert (await ask(app, "POST", f"/refused/{status}", body=b"x")).body == b"no"
+    answer = await ask(app, "POST", "/oauth/token", body=b"x")
+    assert (answer.status, answer.headers["retry-after"], answer.received) == (429, "60", 0)
+    assert b'douane_refusals_total{code="throttled"} 1.0' in app._metrics.page()
+
+
+@pytest.mark.parametrize("status", [200, 404, 405, 503])
+async def test_what_is_not_there_or_not_now_is_no_refusal(app, status):
+    for _ in range(3):
+        await ask(app, "GET", f"/refused/{status}")
+    assert (await ask(app, "GET", "/oauth/jwks.json")).status == 200
