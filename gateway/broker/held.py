@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
+from functools import partial
 from typing import Final
 
 from gateway.broker.records import Records
@@ -219,6 +220,12 @@ class HeldTokens:
         stored = held.stored
         await self._records.ended(stored.server, stored.user_id, error.detail)
         self._seen.pop((stored.user_id, stored.server), None)
-        await asyncio.to_thread(self._connections.disconnect, stored.user_id, stored.server)
+        ended = await asyncio.to_thread(
+            partial(
+                self._connections.disconnect, stored.user_id, stored.server, version=stored.version
+            )
+        )
+        if not ended:
+            return  # the person has connected anew meanwhile: that one is another
         if error.error != "invalid_grant":
             await asyncio.to_thread(self._registrations.forget, stored.server, stored.issuer)

@@ -62,13 +62,32 @@ def _is_plain(content: Any, levels: int) -> bool:
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}", re.ASCII)
 
+_LONGEST_PATH = 512
+_LONGEST_NAME = 256
+_CUT = "\u2026"
+"""Paths do not grow on: each of many leaves has one, and names can be as long as the document."""
+
 
 def member_path(path: str, name: str) -> str:
-    """Return the path of member `name` of what is at `path`: `$.a`, or `$['a b']`."""
+    """Return the path of member `name` of what is at `path`: `$.a`, or `$['a b']`.
+
+    Long names are cut, and so are paths: the ellipsis stands for all that follows.
+    """
+    if len(path) > _LONGEST_PATH:
+        return path if path.endswith(_CUT) else path + _CUT
     if _PLAIN_NAME.fullmatch(name):
         return f"{path}.{name}"
+    if len(name) > _LONGEST_NAME:
+        name = name[:_LONGEST_NAME] + _CUT
     quoted = name.replace("\\", "\\\\").replace("'", "\\'")
     return f"{path}['{quoted}']"
+
+
+def item_path(path: str, index: int) -> str:
+    """Return the path of an item of the array at `path`: `$[0]`. Cut like `member_path`."""
+    if len(path) > _LONGEST_PATH:
+        return path if path.endswith(_CUT) else path + _CUT
+    return f"{path}[{index}]"
 
 
 def leaves(content: Any, path: str = "$") -> Iterator[tuple[str, Any]]:
@@ -92,7 +111,7 @@ def leaves(content: Any, path: str = "$") -> Iterator[tuple[str, Any]]:
 def _members_of(path: str, node: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
     if isinstance(node, list):
         for i, item in enumerate(node):
-            yield f"{path}[{i}]", item
+            yield item_path(path, i), item
         return
     for name, member in node.items():
         at = member_path(path, name)

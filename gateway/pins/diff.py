@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from gateway.domain._value import value
-from gateway.domain.document import member_path
+from gateway.domain.document import item_path, member_path
 from gateway.domain.tools import Manifest
 from gateway.pins.findings import Finding, findings_of
 from gateway.pins.tiers import ABSENT, Steps, Tier, icons_tier, tier_of
@@ -140,7 +140,7 @@ def _same_scalar(old: Any, new: Any) -> bool:
 def _path(at: Steps) -> str:
     path = "$"
     for step in at:
-        path = f"{path}[{step}]" if isinstance(step, int) else member_path(path, step)
+        path = item_path(path, step) if isinstance(step, int) else member_path(path, step)
     return visible(path)
 
 

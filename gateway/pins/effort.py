@@ -21,6 +21,9 @@ _BELOW = frozenset(
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 """RFC 6901 section 4."""
 
+ENDLESS = 2**64
+"""The count of what does not end."""
+
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _MAPPINGS = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
 
@@ -37,11 +40,10 @@ class Effort:
         self._known: dict[tuple[int, int], int] = {}
         self._open: set[tuple[int, int]] = set()
         self._anchors = dict(_anchors(schema))
-        self.recursive = False
-        """Whether deeper values meet more schemas: known once something was counted."""
 
     def of(self, depth: int) -> int:
         """Return the count for a value of `depth` levels of objects and arrays."""
+        self._open.clear()  # a count before may have been broken off
         return self._count(self._root, depth)
 
     def _count(self, schema: Any, depth: int) -> int:
@@ -51,10 +53,11 @@ class Effort:
         if key in self._known:
             return self._known[key]
         if key in self._open:
-            # It refers to itself for the same value: the validator notices that, too.
-            return 1
+            # It refers to itself for the same value, which means nothing (JSON Schema 2020-12, core
+            # 9.4.1). A validator that notices still goes round by every way there is.
+            return ENDLESS
         self._open.add(key)
-        count = 1
+        count = 1 + _compared(schema)
         for inner, below in self._inner(schema):
             count += self._count(inner, depth - below)
         self._open.discard(key)
@@ -67,7 +70,6 @@ class Effort:
                 for inner in _subschemas(word, content):
                     yield inner, int(word in _BELOW)
             elif word in _REFERENCES and isinstance(content, str):
-                self.recursive = True
                 yield self._target(content), 0
 
     def _target(self, reference: str) -> Any:
@@ -99,14 +101,37 @@ def _subschemas(word: str, content: Any) -> Iterator[Any]:
         yield content
 
 
+def _compared(schema: Mapping[str, Any]) -> int:
+    """Return how much a value is compared with that is no schema: one by one, so it counts as much."""
+    options, dependent = schema.get("enum"), schema.get("dependentRequired")
+    compared = len(dependent) if isinstance(dependent, dict) else 0
+    if isinstance(options, list):
+        compared += sum(isinstance(option, dict | list) for option in options)
+    return compared
+
+
+def names_itself_inside(schema: Any) -> bool:
+    """Whether a part of `schema` is a document of its own, within which references lead elsewhere."""
+    # Until draft 4 its name is `id`, which elsewhere is any example's.
+    old = any("draft-04" in str(node.get("$schema")) for node in _objects(schema))
+    words = ("$id", "id") if old else ("$id",)
+    inner = (node for node in _objects(schema) if node is not schema)
+    return any(isinstance(node.get(word), str) for node in inner for word in words)
+
+
 def _anchors(schema: Any) -> Iterator[tuple[str, Any]]:
+    for node in _objects(schema):
+        for word in ("$anchor", "$dynamicAnchor"):
+            if isinstance(node.get(word), str):
+                yield node[word], node
+
+
+def _objects(schema: Any) -> Iterator[Mapping[str, Any]]:
     waiting = [schema]
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
-            for word in ("$anchor", "$dynamicAnchor"):
-                if isinstance(node.get(word), str):
-                    yield node[word], node
+            yield node
             waiting += node.values()
         elif isinstance(node, list):
             waiting += node

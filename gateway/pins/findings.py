@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway.domain._value import value
 from gateway.domain.document import leaves
-from gateway.pins.names import folded
+from gateway.pins.names import compatible, folded
 from gateway.pins.phrases import BYPASS_PARAMETER, EXFIL_PARAMETER, HARD, PADDING, SOFT
 from gateway.pins.visible import visible
 
@@ -50,8 +50,8 @@ _PHRASES: Mapping[str, re.Pattern[str]] = HARD | SOFT
 _ICON = re.compile(r"\$(?:\.serverInfo)?\.icons\[[0-9]+\]\.src")
 """An image, long and in no language; which ones are taken at all is the catalog's to say."""
 
-_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[_.-][A-Za-z0-9]+)+")
-"""A name that is no ordinary word of a text."""
+_IDENTIFIER = re.compile(r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9]*(?:[_.-][A-Za-z0-9]+)+")
+"""A name that is no ordinary word of a text. Tried where a word begins: linear in the text."""
 
 
 def findings_of(
@@ -98,7 +98,7 @@ def _phrases_in(path: str, plain: str) -> Iterator[Finding]:
 def _plain(text: str) -> str:
     """Return `text` as a reader who is not fooled takes it: nothing hidden, one blank a gap."""
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
+        text = compatible(text)
         hidden = _HIDDEN_CATEGORIES - {"Zl", "Zp"}
         text = "".join(c for c in text if c in "\n\r\t" or unicodedata.category(c) not in hidden)
     return " ".join(text.replace("\u2019", "'").split())
@@ -139,7 +139,7 @@ def _twin_keys(content: Any) -> Iterator[Finding]:
             waiting += node.values()
             seen: dict[str, str] = {}
             for name in node:
-                twin = seen.setdefault(unicodedata.normalize("NFKC", name).casefold(), name)
+                twin = seen.setdefault(compatible(name).casefold(), name)
                 if twin != name:
                     yield Finding(code="twin_key", path="$", excerpt=_excerpt(f"{twin}, {name}"))
         elif isinstance(node, list):

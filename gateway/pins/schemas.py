@@ -1,13 +1,15 @@
 """Arguments and results against the JSON Schemas that a person approved, in bounded time."""
 
+import json
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, NoReturn
 
 import jsonschema_rs
 
 from gateway.domain._value import value
 from gateway.domain.document import member_path
-from gateway.pins.effort import Effort
+from gateway.pins.effort import ENDLESS, Effort, names_itself_inside
 from gateway.pins.visible import visible
 
 MOST_EFFORT = 20_000
@@ -16,7 +18,14 @@ MOST_EFFORT = 20_000
 MOST_WORK = 5_000_000
 """Schemas that all of a message's values may meet: some tenths of a second at the very worst."""
 
+_MOST_TOLD_OF = 5_000_000
+"""Bytes of schema times bytes of message: the library finds all mismatches, and quotes the schema
+in each of them, before it tells the first one."""
+
 _SHALLOW = 4
+_DEEP = 128
+"""Levels that no message has."""
+
 _MOST_PROBLEMS = 5
 _LONGEST_NAME = 128
 _LINEAR = jsonschema_rs.RegexOptions()
@@ -55,8 +64,11 @@ class SchemaCheck:
         """
         if not isinstance(schema, dict):
             raise UnusableSchema("it is no object")
+        if names_itself_inside(schema):
+            raise UnusableSchema("a part of it is a document of its own")
         self._effort = Effort(schema)
-        if _count(self._effort) > MOST_EFFORT:
+        self._octets = len(json.dumps(schema))
+        if _count(self._effort, _SHALLOW) > MOST_EFFORT:
             raise UnusableSchema("checking a value by it could take too long")
         try:
             self._validator = jsonschema_rs.validator_for(
@@ -74,25 +86,39 @@ class SchemaCheck:
             return (Problem(path="$", keyword="size", expected="too much to check"),)
         if self._validator.is_valid(content):
             return ()
+        if self._octets * size > _MOST_TOLD_OF:
+            return (self._first(content),)
         found = self._validator.iter_errors(content)
         return tuple(
             _problem(error) for error, _ in zip(found, range(_MOST_PROBLEMS), strict=False)
         )
 
+    @cached_property
+    def _most(self) -> int:
+        # Not before it is asked for: of what nobody has approved, nothing is checked.
+        return _count(self._effort, _DEEP)
+
+    def _first(self, content: Any) -> Problem:
+        try:
+            self._validator.validate(content)
+        except jsonschema_rs.ValidationError as error:
+            return _problem(error)
+        return Problem(path="$", keyword="the schema", expected="")
+
     def _takes_too_long(self, content: Any, size: int) -> bool:
         # Every value is at least two bytes of text, so most messages need no counting.
-        if not self._effort.recursive and self._effort.of(_SHALLOW) * size < MOST_WORK:
+        if self._most * size < MOST_WORK:
             return False
         depth, count = _measure(content)
-        return self._effort.of(depth) * count > MOST_WORK
+        return _count(self._effort, depth) * count > MOST_WORK
 
 
-def _count(effort: Effort) -> int:
+def _count(effort: Effort, depth: int) -> int:
     try:
-        return effort.of(_SHALLOW)
+        return effort.of(depth)
     except RecursionError:
         # Hundreds of references that lead to one another: no tool has a reason for them.
-        return MOST_EFFORT + 1
+        return ENDLESS
 
 
 def _fetch_nothing(_: str) -> NoReturn:

@@ -23,6 +23,9 @@ from gateway.ports import AuditLog, Clock, PinStore, PolicyEngine
 _MOST_TOLD = 10_000
 """Items that cannot be pinned, of all servers, that are remembered as recorded."""
 
+_MOST_TOLD_AT_ONCE = 100
+"""Of one list: names that are made up anew for each must not fill the log."""
+
 _MOST_PINS = 10_000
 """Of one kind, of one server: pages that never end must not fill the disk."""
 
@@ -93,7 +96,7 @@ class PinKeeper:
             approved=frozenset(name for name, pin in known.items() if pin.approved is not None),
         )
         shown, beyond = _that_fit(reading.manifests, known)
-        await self._tell_rejected(server, kind, (*reading.rejected, *beyond))
+        await self._tell_rejected(server, kind, _that_are_told((*beyond, *reading.rejected)))
         changed = [
             manifest
             for manifest in shown
@@ -202,6 +205,13 @@ def _that_fit(
                 continue
         fit.append(manifest)
     return fit, beyond
+
+
+def _that_are_told(rejected: Sequence[Rejected]) -> Sequence[Rejected]:
+    if len(rejected) <= _MOST_TOLD_AT_ONCE:
+        return rejected
+    more = Rejected(name="", reason=f"more than {_MOST_TOLD_AT_ONCE} of one list cannot be pinned")
+    return (*rejected[:_MOST_TOLD_AT_ONCE], more)
 
 
 def _has_moved(pin: Pin | None, manifest: Manifest) -> bool:

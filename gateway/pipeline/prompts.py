@@ -11,6 +11,8 @@ from gateway.ports import PinStore
 
 _ABOUT_THE_ANSWER = ("_meta", "ttlMs", "cacheScope", "resultType")
 """Members of a result that are no part of what the prompt says."""
+_MOST_TOLD = 20
+"""Hints that are recorded of one text; a server could make a record of any length."""
 
 
 class Prompts:
@@ -36,7 +38,7 @@ class Prompts:
         known = {hint.code for hint in findings_of(access.pinned.manifest.definition.content)}
         hints = [hint for hint in findings_of(said) if hint.hard and hint.code not in known]
         changed = await self._has_changed(access, said)
-        problems = [f"{hint.code} at {hint.path}" for hint in hints]
+        problems = [f"{hint.code} at {hint.path}" for hint in hints[:_MOST_TOLD]]
         if changed:
             problems.append("$: is not what it was when it was first used")
         if changed and hints:

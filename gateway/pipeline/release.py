@@ -26,6 +26,8 @@ from gateway.wire.server_message import ServerMessage, with_items, with_member
 
 _GREETINGS = frozenset({"initialize", "server/discover"})
 """Methods whose result says what the server itself is."""
+_MOST_ITEMS = 10_000
+"""Of one page of a list: as many as one server can have pins of a kind."""
 _REWRITES = frozenset({Duty.REDACT, Duty.TRUNCATE, Duty.DROP_STRUCTURED})
 
 
@@ -208,6 +210,8 @@ class Release:
         items = (message.result or {}).get(member or "")
         if member is None or kind is None or not isinstance(items, list):
             raise UpstreamFailed("the upstream server's list is no list")
+        if len(items) > _MOST_ITEMS:
+            raise UpstreamFailed("the upstream server's list is too long", detail=str(len(items)))
         _require_progress(permit.call.message.params, message.result or {})
         shown = await self._lists.show(permit, kind, items)
         trail.reasons("shown", f"{len(shown.items)} of {shown.offered} are shown")

@@ -377,7 +377,9 @@ class ConnectionStore(Protocol):
         """
         ...
 
-    def disconnect(self, user_id: str, server: str) -> bool: ...
+    def disconnect(self, user_id: str, server: str, *, version: int | None = None) -> bool:
+        """Forget a connection; with `version`, only if it is still that one. False: there was none."""
+        ...
 
     def lease(self, user_id: str, server: str, *, by: str, now: float, until: float) -> bool:
         """Take the right to refresh: true for one process at a time, until it lets go or expires."""

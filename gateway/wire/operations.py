@@ -205,7 +205,8 @@ def judge(message: Message, profile: Profile) -> Operation:
 
     Raises:
         ProtocolError: The method is unknown, refused or not of this family of revisions; it comes
-            in the wrong form; the target's name is missing; or it asks for a task.
+            in the wrong form; the target's name is missing; its arguments are no object; or it asks
+            for a task.
 
     """
     row = _BY_METHOD.get((Sender.CLIENT, message.method))
@@ -216,6 +217,8 @@ def judge(message: Message, profile: Profile) -> Operation:
         raise ProtocolError(f"{message.method} must have {expected}", rpc_id=message.id)
     if row.name_at is not None:
         target_name(row, message.params, rpc_id=message.id)
+    if not isinstance(message.params.get("arguments"), dict | None):
+        raise _bad_params(f"{row.method} needs arguments that are an object", message.id)
     if row.method == LISTEN:
         subscribed(message.params, rpc_id=message.id)
     if profile is Profile.LEGACY and "task" in message.params:

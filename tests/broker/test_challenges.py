@@ -60,3 +60,9 @@ def test_scopes_are_what_can_be_one():
 )
 def test_a_resource_stands_for_what_is_below_it(resource, url, covered):
     assert covers(resource, url) is covered
+
+
+def test_a_long_challenge_is_read_in_no_time():
+    assert read_challenge('Bearer scope="a", ' + ("x" * 8000 + '"') * 200) == Challenge(
+        scopes=("a",)
+    )

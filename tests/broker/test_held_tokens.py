@@ -124,6 +124,23 @@ async def test_a_connection_that_has_ended_is_forgotten_and_asked_for_anew(world
     assert len(world.provider.registered) == (1 if error == "invalid_grant" else 2)
 
 
+async def test_the_end_of_an_old_connection_does_not_take_the_new_one(world):
+    broker = world.broker()
+    await world.connected(broker)
+    store = world.stores.connections
+    world.clock.now += 3600
+
+    def refused_after_she_connected_anew(_: object) -> web.Response:
+        (before,) = store.connections()
+        store.connect(before)
+        return refused("invalid_grant")
+
+    world.provider.gives = refused_after_she_connected_anew
+    with pytest.raises(CredentialRequired):
+        await world.token(broker)
+    assert [one.user_id for one in store.connections()] == [EMMA.id]
+
+
 async def test_an_end_that_cannot_be_recorded_is_no_end_yet(world):
     broker = world.broker()
     await world.connected(broker)

@@ -177,3 +177,13 @@ def test_leaves_of_something_deep_or_wide_cost_only_what_is_asked_for() -> None:
     for _ in range(50_000):
         deep = [deep]
     assert next(leaves([["first"], [0] * 10, deep])) == ("$[0][0]", "first")
+
+
+def test_a_path_does_not_grow_with_what_it_leads_through() -> None:
+    content: Any = ["x"] * 3
+    for _ in range(60):
+        content = {"n" * 5000: content}
+    paths = [path for path, leaf in leaves(content) if leaf == "x"]
+    assert len(paths) == 3
+    assert all(len(path) < 1000 and path.endswith("\u2026") for path in paths)
+    assert member_path("$", "x" * 300) == "$['" + "x" * 256 + "\u2026']"

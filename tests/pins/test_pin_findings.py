@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.pins.findings import Finding, findings_of
+from gateway.pins.names import folded
 from gateway.pins.visible import visible
 from tests.pins.pin_builders import definition
 
@@ -128,6 +129,24 @@ def test_names_of_other_servers_tools_are_pointed_out() -> None:
         Finding(code="lookalike_name", path="$.name", excerpt="get_weather"),
     )
     assert findings_of(speaks) == ()
+
+
+def test_one_endless_word_is_searched_for_names_in_no_time() -> None:
+    endless = definition(description="a" * 240_000 + " web_fetch")
+    assert [
+        f.excerpt for f in findings_of(endless, elsewhere={"web_fetch"}) if f.code == "foreign_tool"
+    ] == ["web_fetch"]
+
+
+def test_a_letter_under_a_hundred_thousand_marks_is_read_in_no_time() -> None:
+    assert len(folded("e" * 127 + "\u0301")) == 127
+    assert len(folded("e" * 128 + "\u0301")) == 129
+    marks = "x" + "\u0315\u0300" * 300_000
+    assert len(folded(marks)) == len(marks)
+    assert {f.code for f in findings_of({"x": marks, marks: "\u200b"})} == {
+        "hidden_characters",
+        "long_text",
+    }
 
 
 def test_the_very_same_name_on_another_server_is_no_lookalike() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.pins.effort import Effort
-from gateway.pins.schemas import MOST_EFFORT, SchemaCheck, UnusableSchema
+from gateway.pins.schemas import SchemaCheck, UnusableSchema
 
 MAIL = {
     "type": "object",
@@ -132,4 +132,77 @@ def test_anchors_pointers_and_drafts_are_followed_inside_of_the_definition():
     assert problems(schema, {"x": 1}) == ["$.x: does not satisfy type (string)"]
     anchored = {"$defs": {"t": {"$anchor": "t", "type": "string"}}, "items": {"$ref": "#t"}}
     assert Effort(anchored).of(1) == 3
-    assert Effort({"$ref": "#"}).of(3) < MOST_EFFORT
+
+
+def turning(rounds: int) -> dict[str, Any]:
+    """Return a schema of which a part looks small while the parts around it are being counted."""
+    ways: dict[str, Any] = {
+        "a0": {"allOf": [{"$ref": f"#/$defs/b{i}"} for i in range(1, rounds)]},
+    }
+    for i in range(1, rounds):
+        ways[f"a{i}"] = {"allOf": [{"$ref": f"#/$defs/a{i - 1}"}, {"$ref": f"#/$defs/b{i}"}]}
+        ways[f"b{i}"] = {"allOf": [{"$ref": f"#/$defs/a{i - 1}"}, {}]}
+    return {"$defs": ways, "$ref": f"#/$defs/a{rounds - 1}"}
+
+
+@pytest.mark.parametrize("schema", [{"$ref": "#"}, {"anyOf": [{"$ref": "#"}]}, turning(60)])
+def test_a_schema_that_refers_to_itself_for_the_same_value_is_unusable(schema):
+    with pytest.raises(UnusableSchema, match="too long"):
+        SchemaCheck(schema)
+
+
+def test_work_that_waits_further_down_is_counted_before_a_value_gets_there():
+    heavy, value = doubling(27), dict[str, Any]()
+    schema, definitions = {"$ref": heavy["$ref"]}, heavy["$defs"]
+    for _ in range(6):
+        schema, value = {"properties": {"a": schema}}, {"a": value}
+    below = SchemaCheck({**schema, "$defs": definitions})
+    assert [str(p) for p in below.problems(value, 100)] == [
+        "$: does not satisfy size (too much to check)"
+    ]
+    assert below.problems({"a": {}}, 100) == ()
+
+
+def test_work_far_below_counts_without_a_reference_too():
+    schema: dict[str, Any] = {"items": {"allOf": [{"type": "integer"}] * 500}}
+    value: Any = [1] * 100_000
+    for _ in range(8):
+        schema, value = {"properties": {"a": schema}}, {"a": value}
+    assert problems(schema, value) == ["$: does not satisfy size (too much to check)"]
+
+
+@pytest.mark.parametrize(
+    ("within", "named"),
+    [({}, {"$id": "urn:x"}), ({"$schema": "http://json-schema.org/draft-04/schema#"}, {"id": "x"})],
+)
+def test_a_part_that_is_a_document_of_its_own_is_unusable(within, named):
+    """Its `#/$defs/a1` is not the outer one."""
+    heavy = doubling(60)
+    light: dict[str, Any] = {name: {} for name in heavy["$defs"]}
+    inner = {**named, "$defs": heavy["$defs"]}
+    schema = {**within, "$defs": {**light, "e": inner}, "$ref": "#/$defs/e/$defs/a59"}
+    with pytest.raises(UnusableSchema, match="document of its own"):
+        SchemaCheck(schema)
+
+
+def test_a_schema_and_its_examples_may_have_an_id():
+    schema = {"$id": "urn:x", "properties": {"id": {"type": "string"}}, "examples": [{"id": "a"}]}
+    assert problems(schema, {"id": 1}) == ["$.id: does not satisfy type (string)"]
+
+
+@pytest.mark.parametrize(
+    ("compared", "content"),
+    [
+        ({"enum": [{"a": i} for i in range(1000)]}, {"a": -1}),
+        ({"dependentRequired": {f"p{i}": ["a"] for i in range(1000)}}, {}),
+    ],
+)
+def test_what_each_of_many_values_is_compared_with_counts(compared, content):
+    told = problems({"items": compared}, [content] * 20_000)
+    assert told == ["$: does not satisfy size (too much to check)"]
+
+
+def test_of_a_long_message_one_mismatch_is_looked_for_and_not_all():
+    """Each is written out with what the schema has, before the first one is told."""
+    schema = {"items": {"required": [f"p{i}" for i in range(100)]}}
+    assert problems(schema, [{}] * 2_000) == ["$[0]: does not satisfy required (p0)"]

@@ -66,6 +66,13 @@ async def test_a_page_that_leads_on_is_passed_on(house: House, cursor: Any):
     assert seen.json["result"] == answer
 
 
+async def test_a_page_of_more_items_than_can_be_pinned_is_not_looked_at(house: House):
+    house.server.answer = lambda permit: result(permit, {"tools": [0] * 10_001})
+    seen = await house.handle(house.request("tools/list"))
+    assert seen.code == "upstream_failed"
+    assert "unpinnable" not in {record.fields.get("code") for record in house.audit.records}
+
+
 async def test_pages_without_end_fill_no_disk(house: House, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(keeper, "_MOST_PINS", 4)
     for number in range(5):

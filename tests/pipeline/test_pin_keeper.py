@@ -7,6 +7,7 @@ import pytest
 
 from gateway.domain.tools import Kind, Pin, PinStatus, Profile, Target, UpstreamId
 from gateway.errors import AuditUnavailable, PolicyUnavailable
+from gateway.pipeline import keeper
 from tests.pipeline.house import MAIL, TOOLS, House
 
 SEARCH = Target(server=MAIL, kind=Kind.TOOL, name="search")
@@ -108,7 +109,18 @@ async def test_policy_hears_of_a_word_about_another_servers_tool(house):
     assert asked[0]["findings"] == ["foreign_tool"]
 
 
-async def test_items_that_cannot_be_pinned_fill_no_memory(house):
+async def test_names_that_are_made_up_for_each_list_fill_no_log(house):
+    names = [f"not plain {number}" for number in range(500)]
+    await house.keeper.compare(MAIL, Profile.MODERN, Kind.TOOL, [{"name": n} for n in names])
+    told = [record.fields["target"] for record in house.audit.records]
+    assert told == [*names[:100], ""]
+    assert house.audit.records[-1].fields["reasons"][0]["message"] == (
+        "more than 100 of one list cannot be pinned"
+    )
+
+
+async def test_items_that_cannot_be_pinned_fill_no_memory(house, monkeypatch):
+    monkeypatch.setattr(keeper, "_MOST_TOLD_AT_ONCE", 3_000)
     for start in range(0, 12_000, 3_000):
         names = [f"not plain {number}" for number in range(start, start + 3_000)]
         await house.show(*({"name": name} for name in names))

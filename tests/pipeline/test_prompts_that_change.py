@@ -121,3 +121,10 @@ async def test_the_first_text_is_durable_before_it_is_given_out():
     pin = house.pins.find(GREETING, Profile.LEGACY)
     assert pin is not None
     assert pin.body_digest.startswith("sha256:")
+
+
+async def test_a_text_full_of_hints_fills_no_log():
+    house = await house_of()
+    message = says("Hello.\u200b")["messages"][0]
+    await get(house, {"messages": [message] * 500, "resultType": "complete"})
+    assert len(told(house)) == 20

@@ -231,6 +231,12 @@ def test_a_target_is_named_and_a_task_is_not_offered(name: str, params: dict[str
     assert refused(message(name, params)) == (400, -32602)
 
 
+@pytest.mark.parametrize("name", ["tools/call", "prompts/get"])
+@pytest.mark.parametrize("arguments", [[], "", 0, False, ["a"], "a"])
+def test_arguments_are_an_object_or_absent(name: str, arguments: Any):
+    assert refused(message(name, {"name": "a", "arguments": arguments})) == (400, -32602)
+
+
 def test_the_stateless_revision_has_no_member_that_asks_for_a_task():
     asked = message("tools/call", {"name": "send", "task": {"ttl": 1}})
     assert judge(asked, Profile.MODERN) == row("tools/call")

@@ -82,10 +82,13 @@ class SqliteConnectionStore:
 
         self._database.write(job)
 
-    def disconnect(self, user_id: str, server: str) -> bool:
-        """Forget a connection; false if there is none."""
+    def disconnect(self, user_id: str, server: str, *, version: int | None = None) -> bool:
+        """Forget a connection, with `version` only that one; false if there is none."""
         forgotten = self._change(
-            "DELETE FROM connections WHERE user_id = ? AND server = ?", user_id, server
+            "DELETE FROM connections WHERE user_id = ? AND server = ? AND version = ifnull(?, version)",
+            user_id,
+            server,
+            version,
         )
         return forgotten == 1
 
