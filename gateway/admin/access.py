@@ -16,13 +16,8 @@ from gateway.domain.identity import User
 from gateway.domain.secrets import StoredConnection
 from gateway.errors import BadCommand, NotFound
 from gateway.ports import Clock
-from gateway.ports.identity import (
-    BrowserStore,
-    ClientStore,
-    ConnectionStore,
-    GrantStore,
-    UserStore,
-)
+from gateway.ports.identity import BrowserStore, ClientStore, GrantStore, UserStore
+from gateway.ports.secrets import ConnectionStore
 
 
 class AccessDesk:

@@ -15,13 +15,9 @@ from gateway.broker.registration import Registrations
 from gateway.broker.settings import Credential, PersonalConnection, TokenExchange
 from gateway.errors import CredentialRequired
 from gateway.ports import AuditLog, Clock
-from gateway.ports.identity import (
-    BrowserStore,
-    ConnectionStore,
-    Fetcher,
-    Sealer,
-    UserStore,
-)
+from gateway.ports.egress import Fetcher
+from gateway.ports.identity import BrowserStore, UserStore
+from gateway.ports.secrets import ConnectionStore, Sealer
 
 CONNECT_PATH: Final = "/connect/"
 
@@ -32,7 +28,7 @@ _Fields = Sequence[tuple[str, str]]
 
 
 class Broker:
-    """Implements `ports.identity.UpstreamCredentials` for the servers that want a person's token."""
+    """Implements `ports.secrets.UpstreamCredentials` for the servers that want a person's token."""
 
     def __init__(
         self,

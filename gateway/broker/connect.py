@@ -24,7 +24,9 @@ from gateway.domain.grants import Transaction
 from gateway.domain.secrets import StoredConnection
 from gateway.errors import Forbidden, GatewayError, NotFound, UpstreamFailed
 from gateway.ports import Clock
-from gateway.ports.identity import BrowserStore, ConnectionStore, Fetcher, Sealer
+from gateway.ports.egress import Fetcher
+from gateway.ports.identity import BrowserStore
+from gateway.ports.secrets import ConnectionStore, Sealer
 
 PURPOSE: Final = "connect"
 

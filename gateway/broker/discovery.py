@@ -10,7 +10,7 @@ from gateway.broker.settings import PersonalConnection
 from gateway.broker.urls import covers, origin, usable, usable_issuer
 from gateway.domain._value import value
 from gateway.errors import UpstreamFailed
-from gateway.ports.identity import Fetcher
+from gateway.ports.egress import Fetcher
 
 _REVISION: Final = "2026-07-28"
 _META: Final = "io.modelcontextprotocol/"

@@ -17,7 +17,8 @@ from gateway.broker.token_request import TokenRefused, request_tokens
 from gateway.domain._value import value
 from gateway.errors import CredentialRequired
 from gateway.ports import Clock
-from gateway.ports.identity import Fetcher, UserStore
+from gateway.ports.egress import Fetcher
+from gateway.ports.identity import UserStore
 
 _GRANT: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 _JWT: Final = "urn:ietf:params:oauth:token-type:jwt"

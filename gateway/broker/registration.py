@@ -13,7 +13,8 @@ from gateway.broker.sealing import OurClient, seal, unseal
 from gateway.broker.settings import PersonalConnection
 from gateway.errors import Unsealable, UpstreamFailed
 from gateway.ports import Clock
-from gateway.ports.identity import ConnectionStore, Fetcher, Sealer
+from gateway.ports.egress import Fetcher
+from gateway.ports.secrets import ConnectionStore, Sealer
 
 CALLBACK_PATH: Final = "/connect/callback"
 DOCUMENT_PATH: Final = "/oauth/client-metadata.json"

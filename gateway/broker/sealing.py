@@ -8,7 +8,7 @@ import orjson
 
 from gateway.domain._value import value
 from gateway.errors import Unsealable
-from gateway.ports.identity import Sealer
+from gateway.ports.secrets import Sealer
 
 
 @value

@@ -12,7 +12,7 @@ from gateway.broker.challenge import scopes_in
 from gateway.broker.sealing import OurClient
 from gateway.domain._value import value
 from gateway.errors import EgressRefused, UpstreamFailed
-from gateway.ports.identity import Fetcher
+from gateway.ports.egress import Fetcher
 
 _PUBLIC: Final = "The upstream's authorization server gave no usable answer."
 _BEARER: Final = re.compile(r"[A-Za-z0-9\-._~+/]{1,16384}=*")

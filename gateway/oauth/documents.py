@@ -18,7 +18,8 @@ from gateway.oauth.errors import ErrorCode, OAuthError
 from gateway.oauth.limits import Throttle
 from gateway.oauth.redirects import is_plain_https
 from gateway.ports import AuditLog, Clock
-from gateway.ports.identity import ClientStore, Fetched, Fetcher
+from gateway.ports.egress import Fetched, Fetcher
+from gateway.ports.identity import ClientStore
 from gateway.wire.jsontext import read_exact
 
 LARGEST_DOCUMENT_BYTES = 5 * 1024

@@ -28,7 +28,8 @@ from gateway.oauth.errors import ErrorCode, OAuthError
 from gateway.oauth.keys import KeyRing
 from gateway.oauth.resources import SCOPES, Resources
 from gateway.oauth.tokens import LONGEST_LIFETIME_S
-from gateway.ports.identity import GrantStore, Sealer, UserStore
+from gateway.ports.identity import GrantStore, UserStore
+from gateway.ports.secrets import Sealer
 
 MOST_PARAMETERS = 32
 

@@ -1,12 +1,12 @@
-"""The seams of everything that knows who somebody is: people, clients, grants, keys, secrets.
+"""The seams of everything that knows who somebody is: people, clients, what they grant.
 
 These ports are synchronous. What reads from memory says so and never waits; everything else waits
 for the disk and is called from a worker thread. Every method is one transaction, durable on return
 and seen by other processes on the same database within a second.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 from gateway.domain.grants import (
     AuthorizationCode,
@@ -19,7 +19,6 @@ from gateway.domain.grants import (
     Transaction,
 )
 from gateway.domain.identity import Client, User
-from gateway.domain.secrets import DataKey, SealedKey, StoredConnection
 
 
 class ClientStore(Protocol):
@@ -295,202 +294,4 @@ class GrantStore(Protocol):
 
     def forget_expired(self, *, now: float) -> int:
         """Delete what is past its time and no longer needed as evidence."""
-        ...
-
-
-class SigningKeyStore(Protocol):
-    """The key pairs that sign access tokens, private halves sealed."""
-
-    def keys(self) -> Sequence[SealedKey]:
-        """Return every key that is not forgotten, newest first."""
-        ...
-
-    def add_key(self, key: SealedKey) -> bool:
-        """Store a new key; false if another process has just stored one of that state."""
-        ...
-
-    def activate_key(self, kid: str, *, at: float) -> bool:
-        """Make the next key the active one and retire the active one; true for one caller."""
-        ...
-
-    def forget_keys(self, *, retired_before: float) -> int: ...
-
-
-class DataKeyStore(Protocol):
-    """The keys that secrets at rest are sealed with, each wrapped by the key-encryption key."""
-
-    def data_keys(self) -> Sequence[DataKey]:
-        """Return every data key, newest first."""
-        ...
-
-    def add_data_key(self, key: DataKey) -> None:
-        """Store a new key.
-
-        Raises:
-            LookupError: The keys there are wrapped by another key-encryption key.
-
-        """
-        ...
-
-    def rewrap(self, keys: Sequence[DataKey]) -> None:
-        """Replace the wrapping of these keys, all or none.
-
-        Raises:
-            LookupError: They are not all the keys there are.
-
-        """
-        ...
-
-
-class Sealer(Protocol):
-    """Secrets at rest: authenticated, and bound to the row they stand in."""
-
-    def seal(self, plain: bytes, row: str) -> str:
-        """Return `plain` sealed for `row` (`table:key:column`), as ASCII text."""
-        ...
-
-    def open(self, sealed: str, row: str) -> bytes:
-        """Return what `seal` was given.
-
-        Raises:
-            Unsealable: It was sealed for another row, by another key, or is damaged.
-
-        """
-        ...
-
-
-class ConnectionStore(Protocol):
-    """People's tokens for upstream servers, sealed, and our registrations there."""
-
-    def connection(self, user_id: str, server: str) -> StoredConnection | None: ...
-
-    def connections(self, user_id: str | None = None) -> Sequence[StoredConnection]: ...
-
-    def connect(self, connection: StoredConnection) -> None:
-        """Store a new connection in place of an earlier one of the same person and server.
-
-        It gets a version that the earlier one never had, and nobody's lease.
-
-        Raises:
-            LookupError: There is no such person.
-
-        """
-        ...
-
-    def disconnect(self, user_id: str, server: str, *, version: int | None = None) -> bool:
-        """Forget a connection; with `version`, only if it is still that one. False: there was none."""
-        ...
-
-    def lease(self, user_id: str, server: str, *, by: str, now: float, until: float) -> bool:
-        """Take the right to refresh: true for one process at a time, until it lets go or expires."""
-        ...
-
-    def replace(self, connection: StoredConnection, *, by: str) -> bool:
-        """Store refreshed tokens over `connection.version - 1` and let the lease go.
-
-        False, and nothing is stored, if the lease or the version is another's by now.
-        """
-        ...
-
-    def release(self, user_id: str, server: str, *, by: str) -> None: ...
-
-    def registration(self, server: str, issuer: str) -> str:
-        """Return the sealed client registration that `issuer` gave us for `server`; or nothing."""
-        ...
-
-    def register(self, server: str, issuer: str, sealed: str) -> None: ...
-
-
-class Fetched(Protocol):
-    """An answer to something that we fetched on somebody's word."""
-
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Lower-case names."""
-        ...
-
-    @property
-    def body(self) -> bytes: ...
-
-    def json(self) -> Mapping[str, Any]:
-        """Return the body as a JSON object, read strictly.
-
-        Raises:
-            UpstreamFailed: It is not one.
-
-        """
-        ...
-
-
-class Fetcher(Protocol):
-    """The one way out for URLs that somebody else names: metadata, keys, token endpoints.
-
-    Connects to public addresses only, unless the operator allows others, and only to the address
-    that was checked; follows no redirect; bounded in size and time.
-    """
-
-    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Fetched:
-        """Return the answer, whatever its status.
-
-        Raises:
-            EgressRefused: The URL or an address it resolves to is not allowed.
-            UpstreamFailed: No whole answer in time.
-
-        """
-        ...
-
-    async def post(
-        self,
-        url: str,
-        *,
-        form: Mapping[str, str] | None = None,
-        json: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Fetched:
-        """Send a form or a JSON document once, and return the answer, whatever its status.
-
-        Raises:
-            EgressRefused: The URL or an address it resolves to is not allowed.
-            UpstreamFailed: No whole answer in time.
-
-        """
-        ...
-
-
-class UpstreamCredentials(Protocol):
-    """What the gateway shows to upstream servers in a person's name: never the client's token."""
-
-    async def headers(
-        self, server: str, user_id: str, principal_key: str
-    ) -> Sequence[tuple[str, str]]:
-        """Return the header fields to send to `server` for this person; empty where none is wanted.
-
-        Raises:
-            CredentialRequired: The person has to connect first; `url` is where.
-            UpstreamFailed: Their authorization server gave no usable answer.
-
-        """
-        ...
-
-    async def rejected(
-        self,
-        server: str,
-        user_id: str,
-        *,
-        shown: Sequence[tuple[str, str]],
-        status: int,
-        challenge: str,
-    ) -> Sequence[tuple[str, str]]:
-        """Return other header fields than `shown`, to try once, after the upstream refused those.
-
-        `status` is 401 or 403, `challenge` its `WWW-Authenticate`.
-
-        Raises:
-            CredentialRequired: There are none; `url` is where the person can get better ones.
-            UpstreamFailed: Their authorization server gave no usable answer.
-
-        """
         ...

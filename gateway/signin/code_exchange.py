@@ -9,7 +9,7 @@ from urllib.parse import quote_plus
 
 from gateway.domain._value import value
 from gateway.errors import EgressRefused, IdentityUnavailable, UpstreamFailed
-from gateway.ports.identity import Fetched, Fetcher
+from gateway.ports.egress import Fetched, Fetcher
 from gateway.signin.errors import SignInRefused
 
 _BASIC, _POST = "client_secret_basic", "client_secret_post"

@@ -14,7 +14,7 @@ from gateway.domain._value import value
 from gateway.domain.grants import Transaction
 from gateway.domain.groups import mapped
 from gateway.errors import Unauthenticated
-from gateway.ports.identity import Fetcher
+from gateway.ports.egress import Fetcher
 from gateway.signin.browser import Random, new_secret
 from gateway.signin.code_exchange import ProviderSettings, exchange_code, unavailable
 from gateway.signin.errors import SignInRefused

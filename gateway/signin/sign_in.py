@@ -11,7 +11,8 @@ from gateway.domain.grants import Transaction
 from gateway.domain.identity import User
 from gateway.errors import Fault, Refusal, Unsealable
 from gateway.ports import Clock
-from gateway.ports.identity import Sealer, UserStore
+from gateway.ports.identity import UserStore
+from gateway.ports.secrets import Sealer
 from gateway.signin.browser import Browser, CookieNames
 from gateway.signin.errors import Ended, SignInRefused, WrongCredentials
 from gateway.signin.journal import Event, Journal

@@ -105,7 +105,7 @@ class WholeAnswer:
 
 
 class GuardedFetcher:
-    """`ports.identity.Fetcher`: a name is looked up once, and what was judged is what is dialled.
+    """`ports.egress.Fetcher`: a name is looked up once, and what was judged is what is dialled.
 
     Every fetch has a connection of its own. Redirects, cookies, proxies from the environment and
     compressed answers are followed, kept, used and accepted by nobody here.

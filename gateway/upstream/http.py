@@ -9,7 +9,7 @@ from gateway.domain.calls import Call, Form, Permit, RawAnswer
 from gateway.domain.identity import Principal
 from gateway.domain.tools import Profile
 from gateway.errors import GatewayError
-from gateway.ports.identity import UpstreamCredentials
+from gateway.ports.secrets import UpstreamCredentials
 from gateway.upstream.exchange import Exchange, nothing
 from gateway.upstream.faults import Challenged
 from gateway.upstream.headers import SESSION, Headers, forwarded

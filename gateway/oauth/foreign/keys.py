@@ -13,7 +13,7 @@ from gateway.errors import Unauthenticated, UpstreamFailed
 from gateway.oauth.foreign.kept import Kept
 from gateway.oauth.foreign.metadata import RemoteMetadata
 from gateway.ports import Clock
-from gateway.ports.identity import Fetcher
+from gateway.ports.egress import Fetcher
 
 MOST_KEYS = 100
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from gateway.errors import EgressRefused, UpstreamFailed
 from gateway.oauth.foreign.kept import Kept
 from gateway.ports import Clock
-from gateway.ports.identity import Fetcher
+from gateway.ports.egress import Fetcher
 
 _OAUTH = "/.well-known/oauth-authorization-server"
 _OPENID = "/.well-known/openid-configuration"

@@ -5,15 +5,8 @@ from typing import Self
 
 from gateway.errors import ConfigError, IdentityUnavailable
 from gateway.ports import Clock
-from gateway.ports.identity import (
-    BrowserStore,
-    ClientStore,
-    ConnectionStore,
-    DataKeyStore,
-    GrantStore,
-    SigningKeyStore,
-    UserStore,
-)
+from gateway.ports.identity import BrowserStore, ClientStore, GrantStore, UserStore
+from gateway.ports.secrets import ConnectionStore, DataKeyStore, SigningKeyStore
 from gateway.storage.identity.browsers import SqliteBrowserStore
 from gateway.storage.identity.clients import SqliteClientStore
 from gateway.storage.identity.connections import SqliteConnectionStore

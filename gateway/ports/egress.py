@@ -1,0 +1,63 @@
+"""The one way out for URLs that somebody else names."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+
+class Fetched(Protocol):
+    """An answer to something that we fetched on somebody's word."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Lower-case names."""
+        ...
+
+    @property
+    def body(self) -> bytes: ...
+
+    def json(self) -> Mapping[str, Any]:
+        """Return the body as a JSON object, read strictly.
+
+        Raises:
+            UpstreamFailed: It is not one.
+
+        """
+        ...
+
+
+class Fetcher(Protocol):
+    """The one way out for URLs that somebody else names: metadata, keys, token endpoints.
+
+    Connects to public addresses only, unless the operator allows others, and only to the address
+    that was checked; follows no redirect; bounded in size and time.
+    """
+
+    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Fetched:
+        """Return the answer, whatever its status.
+
+        Raises:
+            EgressRefused: The URL or an address it resolves to is not allowed.
+            UpstreamFailed: No whole answer in time.
+
+        """
+        ...
+
+    async def post(
+        self,
+        url: str,
+        *,
+        form: Mapping[str, str] | None = None,
+        json: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Fetched:
+        """Send a form or a JSON document once, and return the answer, whatever its status.
+
+        Raises:
+            EgressRefused: The URL or an address it resolves to is not allowed.
+            UpstreamFailed: No whole answer in time.
+
+        """
+        ...
