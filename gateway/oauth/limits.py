@@ -36,10 +36,6 @@ class Throttle:
             self._times.popitem(last=False)
 
 
-FailedSignIns = Throttle
-"""Attempts that failed: 20 a minute and address, unless told otherwise."""
-
-
 def failed_sign_ins() -> Throttle:
     """Return the bound on guessing secrets at the authorization server."""
     return Throttle(allowed=FAILED_SIGN_INS_A_MINUTE, window_s=60.0)
