@@ -1,9 +1,9 @@
 """A bound on guessing and flooding: how many attempts one address has left."""
 
-import ipaddress
 import math
 from collections import OrderedDict, deque
-from functools import lru_cache
+
+from gateway.domain.networks import network_of
 
 FAILED_SIGN_INS_A_MINUTE = 20
 """From one address."""
@@ -22,14 +22,14 @@ class Throttle:
 
     def wait_s(self, source_ip: str, now: float) -> int:
         """Return for how many whole seconds the source must wait; 0 if it may try."""
-        times = self._times.get(_network(source_ip))
+        times = self._times.get(network_of(source_ip))
         if times is None or len(times) < self._allowed:
             return 0
         return max(0, math.ceil(times[0] + self._window_s - now))
 
     def note(self, source_ip: str, now: float) -> None:
         """Count one attempt; the source that has been quiet for longest is forgotten first."""
-        source = _network(source_ip)
+        source = network_of(source_ip)
         self._times.setdefault(source, deque(maxlen=self._allowed)).append(now)
         self._times.move_to_end(source)
         if len(self._times) > self._most_sources:
@@ -39,17 +39,3 @@ class Throttle:
 def failed_sign_ins() -> Throttle:
     """Return the bound on guessing secrets at the authorization server."""
     return Throttle(allowed=FAILED_SIGN_INS_A_MINUTE, window_s=60.0)
-
-
-@lru_cache(maxsize=4096)
-def _network(source_ip: str) -> str:
-    # Whoever has one IPv6 address has its whole /64; mapped IPv4 is the IPv4 address.
-    try:
-        address = ipaddress.ip_address(source_ip)
-    except ValueError:
-        return source_ip
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.IPv6Network((int(address), 64), strict=False))

@@ -3,17 +3,13 @@
 from typing import Any
 from urllib.parse import urlencode
 
-import orjson
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from gateway.broker import (
     CALLBACK_PATH,
     CONNECT_PATH,
-    DOCUMENT_PATH,
     Connecting,
-    client_metadata,
     scopes_in,
 )
 from gateway.domain.identity import User
@@ -28,28 +24,19 @@ from gateway.web.visits import Visit, Visits
 class ConnectPages:
     """Asks before a browser is sent to somebody else's authorization server, and takes it back."""
 
-    def __init__(
-        self, visits: Visits, sign_in: SignIn, connecting: Connecting, *, origin: str
-    ) -> None:
-        """`origin` is the public URL."""
+    def __init__(self, visits: Visits, sign_in: SignIn, connecting: Connecting) -> None:
         self._visits = visits
         self._pages = visits.pages
         self._sign_in = sign_in
         self._connecting = connecting
-        self._document = orjson.dumps(client_metadata(origin))
 
     @property
     def routes(self) -> list[Route]:
         route = self._visits.route
         return [
-            Route(DOCUMENT_PATH, self._metadata, methods=["GET"]),
             route(CALLBACK_PATH, get=self._returned),
             route(f"{CONNECT_PATH}{{server}}", get=self._question, post=self._answer),
         ]
-
-    async def _metadata(self, _: Request) -> Response:
-        headers = {"cache-control": "public, max-age=3600", "access-control-allow-origin": "*"}
-        return Response(self._document, headers=headers, media_type="application/json")
 
     async def _question(self, visit: Visit) -> Response:
         server = self._connecting.require(_server(visit)).server

@@ -332,7 +332,7 @@ def _pages(
             find_client=find_client,
             origin=origin,
         ),
-        ConnectPages(visits, sign_in, building.broker.connecting, origin=origin),
+        ConnectPages(visits, sign_in, building.broker.connecting),
     )
     return [*visits.assets, *(route for page in pages for route in page.routes)]
 

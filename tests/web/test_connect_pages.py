@@ -2,11 +2,11 @@
 
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-import orjson
 import pytest
 from starlette.routing import Router
 
 from gateway.broker import Broker, PersonalConnection, client_metadata
+from gateway.oauth.metadata import CLIENT_METADATA_PATH
 from gateway.web.connect import ConnectPages
 from gateway.web.cookies import BrowserCookies
 from gateway.web.pages import Pages
@@ -45,7 +45,7 @@ async def house(tmp_path, other):
         house.names, lambda scope: scope["client"][0], random=house.random, session_s=3600
     )
     visits = Visits(Pages(), cookies, origin=HTTPS)
-    pages = ConnectPages(visits, house.sign_in, broker.connecting, origin=HTTPS)
+    pages = ConnectPages(visits, house.sign_in, broker.connecting)
     house.app = Router([*house.app.routes, *pages.routes], redirect_slashes=False)
     await house.person()
     await house.person("bob")
@@ -163,7 +163,5 @@ async def test_what_an_authorization_server_is_called_is_shown_harmlessly(house,
     assert "<b>" not in page.body
 
 
-async def test_the_document_that_describes_us_is_public(house):
-    page = await house.browser().send("GET", f"{HTTPS}/oauth/client-metadata.json")
-    assert page.headers["content-type"] == "application/json"
-    assert orjson.loads(page.body) == client_metadata(HTTPS)
+def test_the_document_that_describes_us_names_itself_by_where_it_is_served():
+    assert client_metadata(HTTPS)["client_id"] == f"{HTTPS}{CLIENT_METADATA_PATH}"
