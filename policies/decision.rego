@@ -15,9 +15,11 @@ decision := {"verdict": "deny", "reasons": reasons, "obligations": step_up} if {
 } else := {"verdict": "ask", "reasons": reasons, "obligations": duties} if {
 	permitted
 	count(ask) > 0
+	not approved
 	reasons := sort(ask)
-} else := {"verdict": "allow", "reasons": [], "obligations": duties} if {
+} else := {"verdict": "allow", "reasons": reasons, "obligations": duties} if {
 	permitted
+	reasons := sort(observed)
 }
 
 duties := sort(duty)

@@ -25,7 +25,10 @@ read := {
 			{"server": "safe", "tool": "key", "record": 3, "label": label("trusted", "secret")},
 		],
 		"destinations": [],
+		"names_where": false,
 		"payload": [],
+		"links": [],
+		"asked_for": null,
 		"violations": [],
 	},
 	"result": null,
@@ -46,9 +49,34 @@ listed(changes) := json.patch(
 	[{"op": "remove", "path": "/arguments"}, {"op": "remove", "path": "/flow"}],
 )
 
-to(proof) := [{"path": "$.to", "value": "x@y.example", "proof": proof, "integrity": "trusted"}]
+# A destination by why it is good: the words of the tables, or none.
+to(word) := [object.union(
+	{"path": "$.to", "value": "x@y.example", "form": "email", "integrity": "trusted", "from": null},
+	object.get(oddities, word, {"proof": word}),
+)]
 
-carrying(record) := [{"path": "$.body", "matches": [{"record": record, "kind": "exact", "bytes": 9}]}]
+oddities := {
+	"none": {"proof": "none", "integrity": "untrusted"},
+	"seen": {"proof": "none", "integrity": "untrusted", "from": {"server": "web"}},
+	"name": {"proof": "none", "integrity": "untrusted", "form": "name", "value": "plan.txt"},
+	"pointed": {"proof": "task", "integrity": "untrusted", "from": {"server": "wiki"}},
+	"own_id": {
+		"proof": "typed",
+		"integrity": "untrusted",
+		"form": "name",
+		"value": "file-7",
+		"from": {"server": "mail", "minted": true},
+	},
+	"others_id": {"proof": "typed", "integrity": "untrusted", "form": "name", "from": {"server": "wiki", "minted": true}},
+	"field": {"proof": "typed", "integrity": "untrusted", "form": "name", "from": {"server": "mail", "minted": false}},
+}
+
+carrying(confidentiality) := [{"path": "$.body", "matches": [{
+	"record": 1,
+	"kind": "exact",
+	"bytes": 9,
+	"confidentiality": confidentiality,
+}]}]
 
 # What was decided, in short: the verdict and the codes of its reasons.
 outcome(decision) := [decision.verdict, [reason.code | some reason in decision.reasons]]

@@ -12,7 +12,8 @@ allow if {
 allow if {
 	from_gateway
 	input.method == "POST"
-	input.path in [["v1", "data", "douane", "decision"], ["v1", "data", "douane", "pin"]]
+	some entrypoint in ["decision", "pin", "pin_approvals", "self_approval"]
+	input.path == ["v1", "data", "douane", entrypoint]
 }
 
 # Without bundles the gateway names the policy in force by its text.

@@ -12,6 +12,12 @@ test_the_gateway_may_ask_for_a_decision if {
 	authz.allow with input as asked("POST", decision, "secret") with opa.runtime as runtime
 }
 
+test_the_gateway_may_ask_what_is_said_of_people if {
+	every entrypoint in ["pin", "pin_approvals", "self_approval"] {
+		authz.allow with input as asked("POST", ["v1", "data", "douane", entrypoint], "secret") with opa.runtime as runtime
+	}
+}
+
 test_the_gateway_may_read_the_policies if {
 	authz.allow with input as asked("GET", ["v1", "policies"], "secret") with opa.runtime as runtime
 }

@@ -6,12 +6,15 @@ from typing import Any, NewType
 
 from gateway.domain._value import value
 from gateway.domain.decisions import Decision, Verdict
-from gateway.domain.flow import FlowReview, Run
+from gateway.domain.flow import FlowReview, Run, Task
 from gateway.domain.identity import Credential, Principal
 from gateway.domain.labels import Effect
-from gateway.domain.tools import Pinned, Profile, Target, UpstreamId
+from gateway.domain.tools import OWN, Pinned, Profile, Target, UpstreamId
 
 CallId = NewType("CallId", str)
+
+AGGREGATE = "/mcp"
+"""The endpoint in front of every server."""
 
 
 class OriginKind(StrEnum):
@@ -51,6 +54,16 @@ class Message:
 
 
 @value
+class Answered:
+    """What came back with a call to a question of ours about it: a claim, as all of the call is."""
+
+    yes: bool | None
+    """`None`: the person did not say, there; they were sent to a page, or closed the form."""
+    state: str
+    """What we gave along with the question, or what pretends to be that."""
+
+
+@value
 class Call:
     """One attempt to use an upstream: a claim, in which nothing is verified yet."""
 
@@ -69,8 +82,19 @@ class Call:
     """The sealed `Mcp-Session-Id`, as the client sent it."""
     source_ip: str
     trace_id: str = ""
+    run_hint: str | None = None
+    """`_meta["douane/run"]`, as the client sent it."""
     origin: OriginKind = OriginKind.DIRECT
     parent: CallId | None = None
+    answered: Answered | None = None
+    """Taken out of the message, so that no upstream sees what was meant for us."""
+    declared: Task | None = None
+    """The task that its host declares, taken out likewise; it counts only from a trusted host."""
+
+    @property
+    def session_of(self) -> UpstreamId:
+        """Whose session id `session` seals: the server's, or in front of all servers our own."""
+        return OWN if self.endpoint == AGGREGATE else self.server
 
 
 @value

@@ -1,9 +1,10 @@
 """Where data of a call comes from and where it would go. Reports; decides nothing.
 
 A `Run` is the span over which labels accumulate. It is never chosen by the caller: a hint that
-is not known joins the run of the whole grant, and is read as untrusted and private besides; and a
-new session begins with all that the grant has seen. So neither leaving the hint out nor inventing a
-fresh one sheds a label.
+is not known joins the run of the whole grant, and is read as untrusted and private besides. A
+session is one with one server, and a conversation goes on over many: it is in the run of the grant
+too. So neither leaving the hint out nor opening another session sheds a label. A run of its own is
+begun by a host that an administrator trusts to keep its conversations apart.
 """
 
 from collections.abc import Mapping
@@ -11,9 +12,12 @@ from enum import StrEnum
 from typing import Any, NewType
 
 from gateway.domain._value import value
-from gateway.domain.labels import Integrity, Label
+from gateway.domain.labels import Confidentiality, Integrity, Label
 
 RunId = NewType("RunId", str)
+RunHandle = NewType("RunHandle", str)
+"""What a host sends in `_meta["douane/run"]` to join a run that it began. Worth nothing to anybody
+but the principal who began it."""
 
 
 @value
@@ -28,12 +32,38 @@ class Source:
 
 
 @value
+class RunHint:
+    """What a call says of the run it belongs to. It can name one; it can shed nothing."""
+
+    session: bool = False
+    """Whether it came in a session that we opened for this principal."""
+    handle: str | None = None
+    """`_meta["douane/run"]`, as the client sent it."""
+    endpoint: str = ""
+    """Where it came in: `/mcp/mail`. A second grant for one endpoint is the person letting the
+    client in again; one for another endpoint is not."""
+
+
+@value
 class Run:
     id: RunId
     label: Label
     sources: tuple[Source, ...] = ()
     part_of: RunId | None = None
     """The run of the whole grant, which sees all that this one sees; `None` for that one itself."""
+    task: "Task | None" = None
+    """What a trusted host declared when it began the run."""
+
+
+@value
+class RunState:
+    """A run as people see it."""
+
+    run: Run
+    live: bool
+    """Whether the next call can still be in it."""
+    idle_s: float
+    """Seconds since it was last used, or since the process began."""
 
 
 @value
@@ -43,6 +73,15 @@ class Task:
     prompt: str | None = None
     tools: tuple[str, ...] | None = None
     """Names of the tools that the task needs; `None`: nothing was declared."""
+
+
+class Form(StrEnum):
+    """What a destination is by its form. The others reach somebody anywhere, `NAME` may not."""
+
+    EMAIL = "email"
+    URL = "url"
+    ACCOUNT = "account"
+    NAME = "name"
 
 
 class Proof(StrEnum):
@@ -57,7 +96,7 @@ class Proof(StrEnum):
 
 @value
 class Destination:
-    """One leaf of a destination argument."""
+    """One leaf of a destination argument, or a link in a payload."""
 
     path: str
     """`$.recipients[0]`."""
@@ -66,7 +105,10 @@ class Destination:
     integrity: Integrity
     """Of what proves it: a proof may itself come from where an outsider can write."""
     origin: Mapping[str, Any] | None = None
-    """Which source the proof comes from: `{"server", "tool", "record"}`."""
+    """Which source the proof comes from, or, without a proof, where the value was seen:
+    `{"server", "tool", "record", "minted"}`; `minted` says that the server itself gives out such
+    values, because the field is named as an identifier."""
+    form: Form = Form.NAME
 
 
 @value
@@ -77,8 +119,11 @@ class Match:
     kind: str
     """`exact`, `fragment` or `link`."""
     bytes: int
-
-    """How many bytes of the payload it covers, in UTF-8."""
+    """How many bytes of the payload it covers, in UTF-8; of the decoded text, if it hid there."""
+    decoded: str = ""
+    """How the payload or the result hid it: `base64`, `percent+hex`, `unicode`, `spaced`, `reversed`."""
+    confidentiality: Confidentiality = Confidentiality.PRIVATE
+    """Of the result that it was found in."""
 
 
 @value
@@ -104,5 +149,11 @@ class FlowReview:
     label: Label
     sources: tuple[Source, ...] = ()
     destinations: tuple[Destination, ...] = ()
+    names_where: bool = False
+    """Whether the tool has destination arguments, be they given in this call or not."""
     payload: tuple[Payload, ...] = ()
+    links: tuple[Destination, ...] = ()
+    """URLs in payload arguments: where they go, whoever follows them goes."""
+    asked_for: bool | None = None
+    """Whether the user's declared words ask for what the tool does; `None` if none are declared."""
     violations: tuple[Violation, ...] = ()

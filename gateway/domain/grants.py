@@ -24,6 +24,10 @@ class AuthorizationRequest:
     """S256 (RFC 7636 section 4.2)."""
 
 
+ASSERTED = "asserted-"
+"""Begins the id of a grant that an identity provider's assertion made, without the person."""
+
+
 @value
 class Grant:
     """What one person granted one client: the root of a family of tokens (RFC 9700 section 4.14).

@@ -40,6 +40,14 @@ class Principal:
     """The person's `User.id`; empty where no person stands behind the client."""
     trusted_host: bool = False
     """Whether an administrator lets this client declare its user's task."""
+    grant_id: str = ""
+    """The `Grant.id` that the token was issued from: a new one each time the person lets the client
+    in again, at one endpoint. Empty where no person is asked each time: for a client that acts for
+    itself, one that an identity provider vouches for, and tokens of another server."""
+
+    program: str = ""
+    """What the client calls itself, if it registered itself for a person: hosts do that once for
+    each endpoint, and are one program all the same. Empty for any other."""
 
     @property
     def key(self) -> str:

@@ -10,6 +10,10 @@ from gateway.domain.document import Digest, Document
 UpstreamId = NewType("UpstreamId", str)
 """The name under `servers` in the configuration."""
 
+OWN = UpstreamId("")
+"""The gateway itself, where it answers at the endpoint in front of all servers. No server can be
+called so."""
+
 
 class Kind(StrEnum):
     """What a target is; the words are the policy contract's, and `SERVER` is the pins'."""

@@ -3,49 +3,87 @@
 Remembering costs next to nothing; a result is read when a later call first asks.
 """
 
-import re
 from collections import deque
-from collections.abc import Mapping
-from itertools import islice
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from gateway.domain._value import value
 from gateway.domain.flow import Match, Proof, Source
-from gateway.domain.labels import Integrity
-from gateway.flow.fragments import LONGEST_SCANNED, SHORTEST_FRAGMENT, Fragments
-from gateway.flow.results import documents, identifiers, texts_of
+from gateway.domain.labels import Effect, Integrity
+from gateway.flow.carried import Carried
+from gateway.flow.forms import addresses_in
+from gateway.flow.payloads import SHORTEST_VALUE, Payloads
+from gateway.flow.results import Record, documents, identifiers, named_ids, records, texts_of
 
-SHORTEST_VALUE = 4
-"""Characters. Shorter ones are equal by chance; only a field declared to hold ids proves them."""
+_MOST_SAID = 4096
+"""Texts of arguments that are kept."""
 
-_LINK = re.compile(r"(?:https?://|www\.)[^\s<>\"'\\]{2,2048}", re.IGNORECASE)
-_AFTER_LINK = ".,;:!?)]}*"
-_MOST_LINKS = 16
+_MOST_ASKED = 64 * 1024
+"""Bytes of letters of one call's arguments; what more was asked with proves nothing."""
+
+_MOST_WRITTEN = 256 * 1024
+"""Bytes of letters that are kept of what was written."""
 
 
 @value
-class _Result:
-    """A result as it came: what it says is not looked at yet."""
+class Answered:
+    """A result as it came, with the call that it answers: what it says is not looked at yet."""
 
     source: Source
-    typed: tuple[str, ...]
+    """Its label is the result's own."""
+    effect: Effect | None
     arguments: Mapping[str, Any]
     content: Mapping[str, Any]
+    """Kept, not copied, as are the arguments: nobody may change them."""
     octets: int
+    typed: tuple[str, ...] = ()
+    """Patterns of the fields that hold identifiers."""
+    clean: bool = False
+    """Whether the run had seen nothing untrusted when the call was made."""
+    failed: bool = False
+    """Whether it tells of an error, which repeats what it was given and vouches for nothing."""
 
 
 @value
+class Known:
+    """Why a value is known, and from what."""
+
+    proof: Proof
+    integrity: Integrity
+    source: Source
+    minted: bool = False
+    """Whether its own server gives out such values, and no outsider chooses them."""
+
+
 class _Read:
     """A result that was looked at."""
 
-    serial: int
-    source: Source
-    leaves: frozenset[str]
-    typed: frozenset[str]
-    asked: frozenset[str]
-    """What the call itself had carried, which proves nothing when it comes back."""
-    text: str
-    octets: int
+    def __init__(self, answered: Answered, written: int, serial: int) -> None:
+        self.serial = serial
+        self.written = written
+        """How much had been written when it came, which it may have been read from."""
+        self.source = answered.source
+        self.vouches = answered.source.label.integrity is Integrity.TRUSTED and not answered.failed
+        self.octets = answered.octets
+        self.reads = answered.effect is Effect.READ and not answered.failed
+        self.asked = tuple(dict.fromkeys(texts_of(answered.arguments)))
+        self.carried = Carried(self.asked, most=_MOST_ASKED)
+        self._contents = list(documents(answered.content))
+        self.texts = tuple(text for content in self._contents for text in texts_of(content))
+        self.leaves = frozenset(self.texts)
+        self.typed = frozenset(
+            text for content in self._contents for text in identifiers(content, answered.typed)
+        )
+        structured = None if answered.failed else answered.content.get("structuredContent")
+        # A text may be a document that an outsider wrote, and look like a server's own answer.
+        self.ids = frozenset(named_ids(structured))
+        self.mentioned = addresses_in(self.leaves)
+
+    @cached_property
+    def records(self) -> tuple[Record, ...]:
+        return tuple(record for content in self._contents for record in records(content))
 
 
 class Provenance:
@@ -56,138 +94,146 @@ class Provenance:
     still tells that it may be there.
     """
 
-    def __init__(self, *, results: int = 64, octets: int = 128 * 1024) -> None:
+    def __init__(
+        self, *, results: int = 128, octets: int = 640 * 1024, complete: bool = True
+    ) -> None:
+        """`complete`: whether this is told of the run from where it could first be led."""
         self._most_results = results
         self._most_octets = octets
         self._octets = 0
-        self._waiting: deque[_Result] = deque()
+        self._waiting: deque[tuple[Answered, int]] = deque()
         self._read: deque[_Read] = deque()
+        self._places: dict[str, deque[_Read]] = {}
+        """Value -> the results that have it, oldest first."""
+        self._said: dict[str, Source] = {}
+        """What calls carried while only the user can have chosen it."""
+        self._written = Carried(most=_MOST_WRITTEN)
+        """What calls that may have been led write somewhere, and may read again."""
+        if not complete:
+            self._written.give_up()
         self._serial = 0
-        self._fragments = Fragments()
-        self._in_fragments = 0
-        """The last serial whose text is searchable for pieces."""
+        self._payloads = Payloads()
+        self._in_payloads = 0
+        """The last serial whose texts a payload is searched for."""
 
-    def remember(
-        self,
-        source: Source,
-        *,
-        typed: tuple[str, ...],
-        arguments: Mapping[str, Any],
-        result: Mapping[str, Any],
-        octets: int,
-    ) -> None:
-        """Keep the `result` of a call, `octets` bytes long, for `proof_of` and `matches`.
+    def sends(self, arguments: Mapping[str, Any], effect: Effect | None, *, clean: bool) -> None:
+        """Note what a call carries before it is sent, whatever becomes of it.
 
-        `typed` are the rule's patterns; `arguments` are the call's. Both mappings are kept, not
-        copied: nobody may change them.
+        `clean`: whether the run had seen nothing untrusted by then.
         """
-        if octets > self._most_octets:
+        if not clean and effect is not Effect.READ:
+            self._written.add(texts_of(arguments))
+
+    def wrote(self, text: str) -> bool:
+        """Tell whether `text` may have been written somewhere by a call that was led."""
+        return self._written.has(text)
+
+    def remember(self, answered: Answered) -> None:
+        """Keep a result for what is asked later."""
+        if answered.clean:
+            self._note_said(answered)
+        if answered.octets > self._most_octets:
             return
-        self._octets += octets
-        self._waiting.append(
-            _Result(source=source, typed=typed, arguments=arguments, content=result, octets=octets)
-        )
+        self._octets += answered.octets
+        self._waiting.append((answered, self._written.length))
         while self._octets > self._most_octets or (
             len(self._read) + len(self._waiting) > self._most_results
         ):
             self._forget_oldest()
 
+    def _note_said(self, answered: Answered) -> None:
+        for text in texts_of(answered.arguments):
+            if len(self._said) >= _MOST_SAID:
+                return
+            if len(text) >= SHORTEST_VALUE:
+                self._said.setdefault(text, answered.source)
+
     def _forget_oldest(self) -> None:
-        if self._read:
-            oldest = self._read.popleft()
-            self._fragments.drop(oldest.serial)
-            self._octets -= oldest.octets
-        else:
-            self._octets -= self._waiting.popleft().octets
+        if not self._read:
+            self._octets -= self._waiting.popleft()[0].octets
+            return
+        oldest = self._read.popleft()
+        self._payloads.drop(oldest.serial)
+        self._octets -= oldest.octets
+        for text in oldest.leaves | oldest.mentioned:
+            places = self._places[text]
+            places.popleft()
+            if not places:
+                del self._places[text]
 
-    def proof_of(self, text: str) -> tuple[Proof, Source] | None:
-        """Return how an earlier result proves `text` to be known, and which one.
+    def proof_of(self, text: str, server: str) -> Known | None:
+        """Return how an earlier result or call proves `text` to be known to a tool of `server`.
 
-        Only equality with a whole value counts. Trusted sources go before untrusted ones, then
-        fields declared to hold identifiers before others, then the newest.
+        Only equality with a whole value counts, or with an address that a trusted result mentions.
+        Trusted sources go before untrusted ones, then fields declared to hold identifiers before
+        others, then the newest. Of an untrusted result a field that is named as an identifier is
+        one for its own server only.
         """
-        untrusted = None
-        plain = None
-        for read in reversed(self._all()):
-            if text in read.asked:
+        plain = minted = typed = None
+        for read in self._with(text):
+            if read.carried.has(text):
                 continue
-            trusted = read.source.label.integrity is Integrity.TRUSTED
-            if text in read.typed:
-                if trusted:
-                    return Proof.TYPED, read.source
-                untrusted = untrusted or (Proof.TYPED, read.source)
-            elif trusted and plain is None and len(text) >= SHORTEST_VALUE and text in read.leaves:
-                plain = (Proof.TRUSTED_RESULT, read.source)
-        return plain or untrusted
+            if read.vouches and not self._written.has(text, read.written):
+                if text in read.typed:
+                    return Known(proof=Proof.TYPED, integrity=Integrity.TRUSTED, source=read.source)
+                plain = plain or (read.source if len(text) >= SHORTEST_VALUE else None)
+            if text in read.ids and read.source.server == server:
+                minted = minted or read.source
+            elif text in read.typed:
+                typed = typed or read.source
+        if plain is not None:
+            return Known(proof=Proof.TRUSTED_RESULT, integrity=Integrity.TRUSTED, source=plain)
+        if text in self._said:
+            return Known(proof=Proof.TASK, integrity=Integrity.TRUSTED, source=self._said[text])
+        weak = minted or typed
+        if weak is None:
+            return None
+        return Known(
+            proof=Proof.TYPED,
+            integrity=Integrity.UNTRUSTED,
+            source=weak,
+            minted=minted is not None,
+        )
 
-    def matches(self, text: str) -> tuple[Match, ...]:
-        """Return what of earlier results is in `text`: the whole of it, pieces of it, links."""
-        if len(text) < SHORTEST_VALUE:
+    def seen(self, text: str) -> Source | None:
+        """Return the newest result that has `text` as a value or an address, but did not ask it."""
+        return next((r.source for r in self._with(text) if not r.carried.has(text)), None)
+
+    def readings(self) -> Iterator[tuple[Source, tuple[str, ...], tuple[Record, ...]]]:
+        """Yield of each result that was read its source, what was asked, and its records."""
+        self._look()
+        for read in self._read:
+            if read.reads:
+                yield read.source, read.asked, read.records
+
+    def matches(self, text: str, known: str = "") -> tuple[Match, ...]:
+        """Return what of earlier results is in `text`, as `Payloads.matches` does."""
+        self._look()
+        if self._in_payloads < self._serial:
+            self._make_searchable()
+        found = self._payloads.matches(text, known)
+        if not found:
             return ()
-        results = self._all()
-        self._make_searchable()
-        pieces = self._fragments.within(text)
-        links = self._linked(text)
-        found: list[Match] = []
-        for read in results:
-            if text in read.leaves:
-                found.append(_match(read, "exact", len(_octets(text))))
-            elif read.serial in pieces:
-                found.append(_match(read, "fragment", pieces[read.serial]))
-            if read.serial in links:
-                found.append(_match(read, "link", links[read.serial]))
-        return tuple(found)
-
-    def _linked(self, text: str) -> dict[int, int]:
-        """Return which results have links of `text`, by serial, and how many bytes these are."""
-        linked: dict[int, int] = {}
-        for link in _links(text):
-            if len(link) >= SHORTEST_FRAGMENT:
-                pieces = self._fragments.within(link)
-                whole = [serial for serial, size in pieces.items() if size == len(_octets(link))]
-            else:
-                whole = [read.serial for read in self._read if link in read.text]
-            for serial in whole:
-                linked[serial] = linked.get(serial, 0) + len(_octets(link))
-        return linked
-
-    def _all(self) -> deque[_Read]:
-        while self._waiting:
-            self._serial += 1
-            self._read.append(_read(self._waiting.popleft(), self._serial))
-        return self._read
+        levels = {read.source.record: read.source.label.confidentiality for read in self._read}
+        return tuple(replace(match, confidentiality=levels[match.record]) for match in found)
 
     def _make_searchable(self) -> None:
         for read in self._read:
-            if read.serial > self._in_fragments:
-                self._fragments.add(read.serial, read.text)
-                self._in_fragments = read.serial
+            if read.serial > self._in_payloads:
+                self._payloads.add(read.serial, read.source.record, read.texts, read.asked)
+        self._in_payloads = self._serial
+
+    def _with(self, text: str) -> Iterator[_Read]:
+        self._look()
+        return reversed(self._places.get(text, _NOWHERE))
+
+    def _look(self) -> None:
+        while self._waiting:
+            self._serial += 1
+            read = _Read(*self._waiting.popleft(), self._serial)
+            self._read.append(read)
+            for text in read.leaves | read.mentioned:
+                self._places.setdefault(text, deque()).append(read)
 
 
-def _read(result: _Result, serial: int) -> _Read:
-    contents = list(documents(result.content))
-    texts = [text for content in contents for text in texts_of(content)]
-    return _Read(
-        serial=serial,
-        source=result.source,
-        leaves=frozenset(texts),
-        typed=frozenset(
-            text for content in contents for text in identifiers(content, result.typed)
-        ),
-        asked=frozenset(texts_of(result.arguments)),
-        text="\0".join(texts),
-        octets=result.octets,
-    )
-
-
-def _match(read: _Read, kind: str, octets: int) -> Match:
-    return Match(record=read.source.record, kind=kind, bytes=octets)
-
-
-def _octets(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-def _links(text: str) -> set[str]:
-    found = islice(_LINK.finditer(text[:LONGEST_SCANNED]), _MOST_LINKS)
-    return {link[0].rstrip(_AFTER_LINK) for link in found}
+_NOWHERE: deque[_Read] = deque()

@@ -1,11 +1,13 @@
 """What the result of an MCP request says: its leaves, and which of them are identifiers."""
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 import orjson
 
+from gateway.domain._value import value
 from gateway.domain.document import leaves
 from gateway.domain.paths import Path, parse_path, selected
 
@@ -79,6 +81,62 @@ def identifiers(document: Any, patterns: tuple[str, ...]) -> Iterator[str]:
             text = text_of(container[key])
             if text is not None:
                 yield text
+
+
+_ID_KEY = re.compile(r"(?:^|[_-])(?:[Ii]ds?|ID|[Uu]uid|[Gg]uid|[Kk]ey)_?$|[a-z](?:Id|ID)s?$")
+
+
+def named_ids(document: Any) -> Iterator[str]:
+    """Yield the strings and numbers whose member's name says that they identify something."""
+    for members in _all_objects(document):
+        for name, member in members.items():
+            if _ID_KEY.search(name):
+                for leaf in member if isinstance(member, list) else (member,):
+                    text = text_of(leaf)
+                    if text is not None:
+                        yield text
+
+
+def _all_objects(document: Any) -> Iterator[dict[str, Any]]:
+    waiting = [document]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, dict):
+            yield found
+            waiting.extend(found.values())
+        elif isinstance(found, list):
+            waiting.extend(found)
+
+
+@value
+class Record:
+    """One thing that a result tells of: an item of a list, or the whole."""
+
+    whole: bool
+    texts: tuple[str, ...]
+    """Its strings and numbers."""
+    names: tuple[str, ...]
+    """Of its members, which may be addresses too."""
+
+
+def records(document: Any) -> Iterator[Record]:
+    """Yield the items of the first list of objects in `document`, and `document` as a whole."""
+    for item in _items(document):
+        yield _record(item, whole=False)
+    yield _record(document, whole=True)
+
+
+def _record(document: Any, *, whole: bool) -> Record:
+    names = tuple(name for members in _all_objects(document) for name in members)
+    return Record(whole=whole, texts=tuple(texts_of(document)), names=names)
+
+
+def _items(document: Any) -> list[Any]:
+    lists = [document, *(document.values() if isinstance(document, dict) else ())]
+    for found in lists:
+        if isinstance(found, list) and found and all(isinstance(item, dict) for item in found):
+            return found
+    return []
 
 
 @lru_cache(maxsize=1024)

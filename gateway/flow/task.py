@@ -1,7 +1,15 @@
-"""Whether the user's own words name a value."""
+"""What the user asked for, and whether their own words name a value."""
+
+import re
+
+from gateway.domain.flow import Form, Task
+from gateway.flow.forms import form_of
 
 SHORTEST_NAMED = 4
 """Characters. Shorter values turn up in words that mean something else: id 13 in June 13."""
+
+_PROPER_NAME = re.compile(r"[A-Z][a-z]{2}")
+"""The one shorter value that counts: people are called Bob, and nothing else is."""
 
 _LONGEST_PROMPT = 32 * 1024
 _QUOTES = "\"'`\u201c\u2018\u00ab\u201d\u2019\u00bb"
@@ -9,6 +17,25 @@ _OPENING = frozenset(_QUOTES + "([{<,;")
 _CLOSING = frozenset(_QUOTES + ")]}>,;")
 _SENTENCE_ENDS = ".:!?"
 _MOST_SENTENCE_ENDS = 8
+_SCHEME = re.compile(r"https?://")
+_ONLY_DIGITS = re.compile(r"[\d\W_]*")
+_WORD = re.compile(r"\w+")
+
+
+def narrowed(begun: Task | None, declared: Task | None) -> Task | None:
+    """Return the task of a call: its run's, with what the call declares besides narrowing it.
+
+    A run that was begun for a prompt keeps that; only tools that both name are the task's.
+    """
+    if begun is None or declared is None:
+        return begun or declared
+    tools = begun.tools
+    if tools is None:
+        tools = declared.tools
+    elif declared.tools is not None:
+        tools = tuple(tool for tool in tools if tool in declared.tools)
+    prompt = declared.prompt if begun.prompt is None else begun.prompt
+    return Task(prompt=prompt, tools=tools)
 
 
 def names(prompt: str, text: str) -> bool:
@@ -16,13 +43,61 @@ def names(prompt: str, text: str) -> bool:
 
     What stands inside of a longer token is not named: neither `doe@a.example` by
     `john.doe@a.example`, nor `https://a.example` by `https://a.example/path`. Only the first
-    32,768 characters of the prompt count.
+    32,768 characters of the prompt count. Mail addresses differ in case only for machines, and
+    people leave out the scheme of a URL and the slash at its end.
     """
-    if len(text) < SHORTEST_NAMED or text != text.strip():
+    if text != text.strip():
+        return False
+    if len(text) < SHORTEST_NAMED and not _PROPER_NAME.fullmatch(text):
         return False
     prompt = prompt[:_LONGEST_PROMPT]
+    if text.isascii() and form_of(text) is Form.EMAIL:
+        return _stands(prompt.lower(), text.lower())
+    return _stands(prompt, text) or any(_stands(prompt, form) for form in _as_people_write(text))
+
+
+def is_number(text: str) -> bool:
+    """Tell whether `text` is a number, a date or the like, which names nothing."""
+    return _ONLY_DIGITS.fullmatch(text) is not None
+
+
+class Words:
+    """A prompt, made ready to be searched for the words of many texts."""
+
+    def __init__(self, prompt: str) -> None:
+        self._prompt = _folded(prompt[:_LONGEST_PROMPT])
+        self._words = frozenset(_WORD.findall(self._prompt))
+
+    def have(self, text: str) -> bool:
+        """Tell whether `text`, more than a number, stands there as whole words, in any case."""
+        if not SHORTEST_NAMED <= len(text) <= len(self._prompt) or is_number(text):
+            return False
+        text = _folded(text)
+        first = _WORD.search(text)
+        # Most texts are told by their first word, without a search.
+        if first is None or first[0] not in self._words:
+            return False
+        return _stands(self._prompt, text)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _as_people_write(text: str) -> tuple[str, ...]:
+    """Return how people write the URL `text` besides; nothing if it is none."""
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return ()
+    bare = text[scheme.end() :]
+    if "." not in bare:
+        return ()  # one word, which means something else
+    return tuple({bare, bare.rstrip("/"), text.rstrip("/")} - {text, ""})
+
+
+def _stands(prompt: str, text: str) -> bool:
     at = prompt.find(text)
-    while at >= 0:
+    while text and at >= 0:
         if _opens(prompt, at) and _closes(prompt, at + len(text)):
             return True
         at = prompt.find(text, at + len(text))

@@ -7,13 +7,15 @@ from typing import Any
 from gateway.domain._value import value
 from gateway.domain.calls import AccessRequest, Call, Form, Permit
 from gateway.domain.decisions import Duty, Verdict
-from gateway.domain.flow import FlowReview, Run, Task
+from gateway.domain.flow import FlowReview, Run, RunHint, Task
 from gateway.domain.identity import Principal
-from gateway.domain.labels import ServerRule, Tenant
+from gateway.domain.labels import Integrity, ServerRule, Tenant
 from gateway.domain.tools import Kind, Pin, Pinned, PinStatus, Target, UpstreamId
 from gateway.errors import Denied, InsufficientScope, PinDrift, PinMismatch, UnknownTool
-from gateway.flow.review import review
+from gateway.flow.review import Knowledge, Use, review
+from gateway.flow.task import narrowed
 from gateway.pins.verify import verify
+from gateway.pipeline.approvals import Approvals
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.decide import Subject, call_question, permit_for, protocol_permit, told
 from gateway.pipeline.limits import CallLimits
@@ -22,6 +24,7 @@ from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.trail import Trail
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import Authenticator, Catalogs, Clock, PinStore, PolicyEngine, RunStore
+from gateway.wire.elicitation import answer_in
 from gateway.wire.extensions import within
 from gateway.wire.operations import (
     LISTEN,
@@ -33,6 +36,7 @@ from gateway.wire.operations import (
     subscribed,
     target_name,
 )
+from gateway.wire.own import told_us
 from gateway.wire.param_headers import require_params_agree
 from gateway.wire.session import not_found, unseal
 
@@ -71,6 +75,7 @@ class Admission:
         pins: PinStore,
         catalogs: Catalogs,
         policy: PolicyEngine,
+        approvals: Approvals,
         visibility: Visibility,
         rules: Rules,
         memory: ProvenanceMemory,
@@ -85,6 +90,7 @@ class Admission:
         self._pins = pins
         self._catalogs = catalogs
         self._policy = policy
+        self._approvals = approvals
         self._visibility = visibility
         self._rules = rules
         self._memory = memory
@@ -97,11 +103,17 @@ class Admission:
     def narrowed(self, call: Call) -> Call:
         """Return `call` declaring only the extensions that are approved for its server.
 
-        It comes before everything else, so what is decided on is still what is sent.
+        What is meant for us, an answer to a question of ours or the user's task, is taken out of the
+        message and kept beside it. It comes before everything else, so what is decided on is still
+        what is sent.
         """
         approved = self._rules.extensions.get(call.server, frozenset())
         message = within(call.message, call.profile, approved)
-        return call if message is call.message else replace(call, message=message)
+        message, answered = answer_in(message, call.profile)
+        message, declared = told_us(message)
+        if message is call.message:
+            return call
+        return replace(call, message=message, answered=answered, declared=declared)
 
     async def permit(self, call: Call, trail: Trail) -> Permit:
         """Carry `call` from stage 2 to stage 7.
@@ -110,13 +122,10 @@ class Admission:
             GatewayError: The refusal or the fault that ends it.
 
         """
-        principal = await self._authenticator.authenticate(call.credential, call.endpoint)
-        trail.principal(principal, self._rules.roles_of(principal.groups))
+        principal = await self._authenticated(call, trail)
         operation = _operation(call)
-        # Whatever its form: each message is forwarded and fills the log.
-        self._limits.take(principal.key)
         session = self._unsealed(call, principal)
-        run = trail.run(await self._runs.of(principal, session))
+        run = trail.run(await self._runs.of(principal, _hint(call, session)))
         if call.message.form is Form.RESPONSE:
             self._conversations.require_asked(call, session)
         if operation is None or operation.handling is Handling.PROTOCOL:
@@ -136,10 +145,32 @@ class Admission:
         pin = await self._refreshed(call, pin)
         access = await self._access(call, principal, run, target, pin)
         trail.sources(access.run)
+        trail.flow(access.effect, access.review)
         decision = trail.decision(await self._policy.evaluate(access.asked))
+        access, decision, granted = await self._approvals.consulted(access, decision, trail)
         permit = permit_for(access, decision, session)
         self._meet_rate_limits(permit)
+        await self._approvals.use(granted, trail)
+        self._note_sent(access)
         return permit
+
+    async def join_own(self, call: Call, trail: Trail) -> Principal:
+        """Carry a request to the gateway itself as far as who makes it, and whether they may."""
+        principal = await self._authenticated(call, trail)
+        self._unsealed(call, principal)
+        operation = _operation(call)
+        if operation is not None:
+            await self._require_protocol(call, principal, operation)
+        return principal
+
+    async def _authenticated(self, call: Call, trail: Trail) -> Principal:
+        principal = await self._authenticator.authenticate(call.credential, call.endpoint)
+        trail.principal(principal, self._rules.roles_of(principal.groups))
+        if call.declared is not None:
+            trail.task(counts=principal.trusted_host)
+        # Whatever its form: each message is forwarded and fills the log.
+        self._limits.take(principal.key)
+        return principal
 
     def require_unchanged(self, permit: Permit) -> None:
         """Return if the definition that was decided on is still the approved one.
@@ -168,7 +199,7 @@ class Admission:
         """Return the upstream's own session id; a seal opens for its own principal only."""
         if call.session is None:
             return None
-        session = unseal(self._seal_key, call.server, principal.key, call.session)
+        session = unseal(self._seal_key, call.session_of, principal.key, call.session)
         if session is None:
             raise not_found(call.message.id)
         return session
@@ -259,13 +290,19 @@ class Admission:
 
     def _review(self, call: Call, principal: Principal, run: Run, subject: Subject) -> FlowReview:
         return review(
-            run=run,
-            rule=subject.rule,
-            effect=subject.effect,
-            arguments=call.message.params.get("arguments") or {},
-            provenance=self._memory.of(run.id),
-            tenant=self._rules.tenant,
-            task=_task(call, principal),
+            run,
+            Use(
+                server=subject.target.server,
+                tool=subject.target.name,
+                rule=subject.rule,
+                effect=subject.effect,
+                arguments=call.message.params.get("arguments") or {},
+            ),
+            Knowledge(
+                tenant=self._rules.tenant,
+                task=narrowed(run.task, _task(call, principal)),
+                provenance=self._memory.of(run),
+            ),
         )
 
     def _question(
@@ -278,8 +315,15 @@ class Admission:
             run=run.id,
             arguments=call.message.params.get("arguments") or {},
             review=flow,
-            task=_task(call, principal),
+            task=narrowed(run.task, _task(call, principal)),
             now=self._clock(),
+        )
+
+    def _note_sent(self, access: AccessRequest) -> None:
+        self._memory.of(access.run).sends(
+            access.call.message.params.get("arguments") or {},
+            access.effect,
+            clean=access.run.label.integrity is Integrity.TRUSTED,
         )
 
     def _meet_rate_limits(self, permit: Permit) -> None:
@@ -294,6 +338,10 @@ def _operation(call: Call) -> Operation | None:
     if call.message.form not in (Form.REQUEST, Form.NOTIFICATION):
         return None
     return judge(call.message, call.profile)
+
+
+def _hint(call: Call, session: str | None) -> RunHint:
+    return RunHint(session=session is not None, handle=call.run_hint, endpoint=call.endpoint)
 
 
 def pin_target(target: Target, params: Mapping[str, Any]) -> Target:
@@ -314,12 +362,4 @@ def pin_target(target: Target, params: Mapping[str, Any]) -> Target:
 
 def _task(call: Call, principal: Principal) -> Task | None:
     """Return the user's task, if a host declares it that an administrator trusts to."""
-    if not principal.trusted_host:
-        return None
-    meta = call.message.params.get("_meta")
-    declared = meta.get("douane/task") if isinstance(meta, dict) else None
-    if not isinstance(declared, dict) or not isinstance(declared.get("prompt"), str):
-        return None
-    tools = declared.get("tools")
-    named = tuple(t for t in tools if isinstance(t, str)) if isinstance(tools, list) else None
-    return Task(prompt=declared["prompt"], tools=named)
+    return call.declared if principal.trusted_host else None

@@ -17,7 +17,7 @@ from gateway.domain.labels import Effect, ToolRule
 from gateway.domain.tools import Kind, Manifest, Pin, PinStatus, Target
 from gateway.errors import ApprovalRequired, Denied, InsufficientScope
 from gateway.flow.effects import effect_of
-from gateway.flow.review import flow_input
+from gateway.flow.question import flow_input
 
 
 @value
@@ -154,7 +154,7 @@ def permit_for(access: AccessRequest, decision: Decision, session: str | None) -
 
 def require_allow(decision: Decision, principal: Principal) -> None:
     """Return if `decision` allows, and what it asks of the token is met; raise why not otherwise."""
-    _require_step_up(decision, principal)
+    require_step_up(decision, principal)
     match decision.verdict:
         case Verdict.ALLOW:
             return
@@ -169,7 +169,13 @@ def told(decision: Decision) -> list[tuple[str, str]]:
     return [(reason.code, reason.message) for reason in decision.reasons]
 
 
-def _require_step_up(decision: Decision, principal: Principal) -> None:
+def require_step_up(decision: Decision, principal: Principal) -> None:
+    """Return if the token holds the scopes that `decision` asks for.
+
+    Raises:
+        InsufficientScope: It lacks one.
+
+    """
     for obligation in decision.obligations:
         if obligation.duty is Duty.REQUIRE_STEP_UP:
             needed = obligation.detail["scopes"]

@@ -91,6 +91,11 @@ def _truncated(limit_bytes: int, result: Mapping[str, Any]) -> Mapping[str, Any]
 
     Structured content and binary content cannot be cut without changing what they are.
     """
+    if isinstance(result.get("message"), str):
+        # An error, whose other text stands wherever it likes.
+        message = result["message"].encode(errors="replace")[:limit_bytes]
+        slim = {k: v for k, v in result.items() if k != "data"}
+        return {**slim, "message": message.decode(errors="ignore")}
     left = limit_bytes
     kept: list[Any] = []
     for block in result.get("content", ()):

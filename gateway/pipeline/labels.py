@@ -1,12 +1,18 @@
 """Stage 10: the run's label is raised, durably, before a byte of what raises it is given out."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from gateway.domain.calls import Permit
 from gateway.domain.decisions import Decision, Duty
 from gateway.domain.flow import Run, Source
 from gateway.domain.labels import BOTTOM, Confidentiality, Integrity, Label
 from gateway.domain.tools import Kind
+from gateway.flow.content import SAID, content_label
 from gateway.flow.effects import result_label
 from gateway.pipeline.admission import Rules
+from gateway.pipeline.trail import Trail
 from gateway.ports import RunStore
 
 
@@ -15,48 +21,79 @@ class Labeller:
         self._runs = runs
         self._rules = rules
 
-    async def raise_for_result(self, permit: Permit, record: int) -> Run:
-        """Raise the run to what the permitted call's result carries, and return the run after.
+    def of_result(self, permit: Permit) -> Label:
+        """Return what the permitted call's result carries, before anybody has read it.
 
-        `record` is where the call's intent stands in the log. The protocol's own messages carry
-        nothing of anybody's.
+        The protocol's own messages carry nothing of anybody's.
         """
         access = permit.access
         if access is None:
-            return permit.run
+            return BOTTOM
         server = self._rules.servers[access.target.server]
         if access.target.kind is Kind.TOOL:
             label = result_label(server.tool(access.target.name), server)
         else:
             label = server.default
-        label = label.join(_duty_label(permit.decision))
-        source = Source(
-            server=access.target.server, tool=access.target.name, record=record, label=label
-        )
-        return await self._runs.raise_label(permit.run.id, label, source)
+        return label.join(decided_label(permit.decision))
+
+    async def raise_for_result(self, permit: Permit, record: int) -> Run:
+        """Raise the run to what the permitted call's result carries, and return the run after.
+
+        `record` is where the call's intent stands in the log.
+        """
+        if permit.access is None:
+            return permit.run
+        return await self.raise_to(permit, self.of_result(permit), record)
+
+    async def raise_to(self, permit: Permit, label: Label, record: int) -> Run:
+        """Raise the run to `label`, what the call's answer turned out to carry."""
+        source = source_of(permit, label, record)
+        return await self._raised(permit, label, source)
 
     async def raise_for_decision(self, permit: Permit, decision: Decision) -> Run | None:
         """Raise the run to what a decision about the result asks for; `None` if it asks nothing."""
-        label = _duty_label(decision)
+        label = decided_label(decision)
         if label == BOTTOM:
             return None
-        return await self._runs.raise_label(permit.run.id, label, None)
+        return await self._raised(permit, label, None)
 
-    async def raise_untrusted(self, permit: Permit, record: int) -> Run:
-        """Raise the run to untrusted, for a result that is not what was approved."""
-        label = Label(integrity=Integrity.UNTRUSTED, confidentiality=BOTTOM.confidentiality)
-        tool = "" if permit.access is None else permit.access.target.name
-        source = Source(server=permit.call.server, tool=tool, record=record, label=label)
-        return await self._runs.raise_label(permit.run.id, label, source)
+    async def raise_for_server(
+        self, permit: Permit, what: str, record: int, content: Label = BOTTOM
+    ) -> Run:
+        """Raise the run to what the server says by itself, in a request or a log message.
 
-    async def raise_for_server(self, permit: Permit, what: str, record: int) -> Run:
-        """Raise the run to what the server says by itself, in a request or a log message."""
-        label = self._rules.servers[permit.call.server].default
+        `content` is what its text raises besides.
+        """
+        label = self._rules.servers[permit.call.server].default.join(content)
         source = Source(server=permit.call.server, tool=what, record=record, label=label)
-        return await self._runs.raise_label(permit.run.id, label, source)
+        return await self._raised(permit, label, source)
+
+    async def _raised(self, permit: Permit, label: Label, source: Source | None) -> Run:
+        """Raise the permit's run; it stays at least as strict as the call was decided in it."""
+        run = await self._runs.raise_label(permit.run.id, label, source)
+        joined = run.label.join(permit.run.label)
+        return run if joined is run.label else replace(run, label=joined)
 
 
-def _duty_label(decision: Decision) -> Label:
+def source_of(permit: Permit, label: Label, record: int) -> Source:
+    """Name the permitted call as where data labelled `label` comes from."""
+    if permit.access is None:
+        server, name = permit.call.server, permit.call.message.method
+    else:
+        server, name = permit.access.target.server, permit.access.target.name
+    return Source(server=server, tool=name, record=record, label=label)
+
+
+def read_content(content: Mapping[str, Any], trail: Trail) -> Label:
+    """Return what the text of `content` raises by itself, and note why; never what it says."""
+    label, codes = content_label(content)
+    for code in codes:
+        trail.reasons(code, SAID[code])
+    return label
+
+
+def decided_label(decision: Decision) -> Label:
+    """Return what the obligations of `decision` raise."""
     label = BOTTOM
     for obligation in decision.obligations:
         if obligation.duty is Duty.LABEL:

@@ -7,16 +7,17 @@ from http import HTTPStatus
 
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
-from gateway.domain.flow import Run
 from gateway.errors import AuditUnavailable, Fault, GatewayError, UpstreamFailed
 from gateway.pipeline.admission import Admission
+from gateway.pipeline.begun import BegunRuns
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.release import Release
 from gateway.pipeline.streams import StreamRelay
 from gateway.pipeline.trail import Trail, outcome_kind
-from gateway.ports import AuditLog, Clock, RunStore, UpstreamDirectory
-from gateway.wire.elicitation import can_be_asked, declares_url
+from gateway.ports import AuditLog, Clock, UpstreamDirectory
+from gateway.wire.elicitation import declares_url, ways_to_ask
 from gateway.wire.jsontext import WireLimits
+from gateway.wire.own import is_ours
 from gateway.wire.replies import Challenge, refuse
 from gateway.wire.server_message import read_server_message
 from gateway.wire.session import seal
@@ -34,7 +35,7 @@ class Pipeline:
         release: Release,
         streams: StreamRelay,
         labels: Labeller,
-        runs: RunStore,
+        begun: BegunRuns,
         upstreams: UpstreamDirectory,
         audit: AuditLog,
         challenge: Callable[[str], tuple[str, tuple[str, ...]]],
@@ -47,7 +48,7 @@ class Pipeline:
         self._release = release
         self._streams = streams
         self._labels = labels
-        self._runs = runs
+        self._begun = begun
         self._upstreams = upstreams
         self._audit = audit
         self._challenge = challenge
@@ -61,6 +62,8 @@ class Pipeline:
         call = self._admission.narrowed(call)
         trail = Trail(call, clock=self._clock, new_id=self._new_id)
         try:
+            if is_ours(call.message):
+                return await self._begun.answer(call, trail)
             permit = await self._admission.permit(call, trail)  # 2 to 7
             entry = await self._audit.append(trail.intent())  # 8
             trail.intent_index = entry.leaf_index
@@ -88,14 +91,12 @@ class Pipeline:
         if not isinstance(answer.body, bytes):
             events = self._streams.relay(permit, answer.body, run, trail)
             return Reply(status=answer.status, headers=headers, body=events)
-        body = await self._whole(permit, answer.status, answer.body, run, trail)
+        body = await self._whole(permit, answer.status, answer.body, trail)
         trail.answer(answer.status, answer.body)
         await self._audit.append(trail.outcome(outcome_kind(permit)))
         return Reply(status=answer.status, headers=headers, body=body)
 
-    async def _whole(
-        self, permit: Permit, status: int, body: bytes, run: Run, trail: Trail
-    ) -> bytes:
+    async def _whole(self, permit: Permit, status: int, body: bytes, trail: Trail) -> bytes:
         """Return what the caller may see of a body that came whole."""
         if not body:
             # A bare 404 or 405 says something by itself: the session has ended, there is no stream.
@@ -106,16 +107,14 @@ class Pipeline:
         if message.error is not None and message.id is None:
             # The upstream could not read which request this is; its code tells the client what
             # era it speaks (MCP 2026-07-28, versioning).
-            return self._release.error(permit, message, body)
-        return await self._release.response(permit, message, body, run, trail)
+            return await self._release.error(permit, message, body, trail)
+        return await self._release.response(permit, message, body, trail)
 
     async def _headers(self, permit: Permit, answer: RawAnswer) -> tuple[tuple[str, str], ...]:
-        """Return the reply's header fields; a session that was just minted is sealed and opened."""
+        """Return the reply's header fields; a session id is sealed."""
         if answer.session is None:
             return answer.headers
         principal = permit.principal
-        if answer.session != permit.session:
-            await self._runs.open(principal, answer.session)
         sealed = seal(
             self._seal_key,
             permit.call.server,
@@ -142,7 +141,7 @@ class Pipeline:
             call.profile,
             challenge,
             decision_id=trail.decision_id,
-            takes_urls=can_be_asked(call),
+            ways=ways_to_ask(call),
         )
 
     async def _abandon(self, trail: Trail) -> None:

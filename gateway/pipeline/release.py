@@ -5,14 +5,16 @@ from typing import Any
 
 from gateway.domain.calls import AccessRequest, Call, Form, Permit
 from gateway.domain.decisions import Decision, Duty, Obligation
-from gateway.domain.flow import FlowReview, Run, Source
-from gateway.domain.tools import Kind, Target
+from gateway.domain.flow import FlowReview, Run
+from gateway.domain.labels import BOTTOM, Integrity, Label
+from gateway.domain.tools import OWN, Kind, Target
 from gateway.errors import UpstreamFailed
+from gateway.flow.provenance import Answered
 from gateway.pins.ui import is_ui
 from gateway.pipeline.admission import Rules
 from gateway.pipeline.decide import require_allow, result_question
 from gateway.pipeline.filter import meet
-from gateway.pipeline.labels import Labeller
+from gateway.pipeline.labels import Labeller, decided_label, read_content, source_of
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.prompts import Prompts
@@ -28,6 +30,7 @@ _GREETINGS = frozenset({"initialize", "server/discover"})
 """Methods whose result says what the server itself is."""
 _MOST_ITEMS = 10_000
 """Of one page of a list: as many as one server can have pins of a kind."""
+_UNVOUCHED = Label(integrity=Integrity.UNTRUSTED, confidentiality=BOTTOM.confidentiality)
 _REWRITES = frozenset({Duty.REDACT, Duty.TRUNCATE, Duty.DROP_STRUCTURED})
 
 
@@ -75,11 +78,11 @@ class Release:
         self._prompts = prompts
 
     async def response(
-        self, permit: Permit, message: ServerMessage, data: bytes, run: Run, trail: Trail
+        self, permit: Permit, message: ServerMessage, data: bytes, trail: Trail
     ) -> bytes:
         """Return the response that the caller may see: `data` itself, where nothing changes it.
 
-        `run` is the permit's after stage 10; `data` is what `message` was read from.
+        `data` is what `message` was read from. What it says has raised the run by then.
 
         Raises:
             UpstreamFailed: It answers another request than the permit's.
@@ -87,12 +90,14 @@ class Release:
 
         """
         require_answer(permit, message)
+        if permit.call.server == OWN:
+            return data  # made of what policy lets the principal see, and of nothing else
         if message.error is not None:
-            return self.error(permit, message, data)
+            return await self.error(permit, message, data, trail)
         result = message.result or {}
         if permit.access is not None:
             return await self._content(
-                permit, permit.access, message=message, data=data, run=run, trail=trail
+                permit, permit.access, message=message, data=data, trail=trail
             )
         operation = find(Sender.CLIENT, permit.call.message.method)
         if operation is not None and operation.lists is not None:
@@ -101,14 +106,35 @@ class Release:
             if permit.call.server in self._rules.per_person:
                 await self._lists.meet(permit, result)
             return self._greeting(permit, message, data)
+        await self._raise_for(permit, result, trail)
         return data
 
-    def error(self, permit: Permit, message: ServerMessage, data: bytes) -> bytes:
+    async def error(
+        self, permit: Permit, message: ServerMessage, data: bytes, trail: Trail
+    ) -> bytes:
         """Return an error with the call's obligations met: its text is as much the upstream's."""
+        error = message.error or {}
+        label = self._labels.of_result(permit).join(read_content(error, trail))
+        run = await self._raised(permit, label, trail)
+        if permit.access is not None:
+            decision = await self._judged(permit, permit.access, run, {"error": error}, trail)
+            label = label.join(decided_label(decision))
+            # What it repeats of a record is found again, but nothing in it was promised an id.
+            said = {"structuredContent": error}
+            self._remember(permit, run, said, label=label, failed=True, size=len(data), trail=trail)
+            return _rewritten(
+                (*permit.decision.obligations, *decision.obligations), message, "error", data
+            )
         return _rewritten(permit.decision.obligations, message, "error", data)
 
-    def notification(self, permit: Permit, message: ServerMessage, data: bytes) -> bytes:
-        """Return a notification with the call's obligations met on what it carries."""
+    async def notification(
+        self, permit: Permit, message: ServerMessage, data: bytes, trail: Trail
+    ) -> bytes:
+        """Return a notification with the call's obligations met on what it carries.
+
+        What it says by itself has raised the run by then.
+        """
+        await self._raise_for(permit, message.params, trail)
         return _rewritten(permit.decision.obligations, message, "params", data)
 
     async def _content(
@@ -118,7 +144,6 @@ class Release:
         *,
         message: ServerMessage,
         data: bytes,
-        run: Run,
         trail: Trail,
     ) -> bytes:
         """Judge a result (policy's phase `result`), remember it, and meet what was asked of it."""
@@ -136,56 +161,111 @@ class Release:
                 raise UpstreamFailed(
                     "the upstream server's answer is of an unknown type", detail=str(other)[:100]
                 )
-        run = await self._checked(
-            permit, access, result=result, size=len(data), run=run, trail=trail
+        label = await self._label(permit, access, result=result, size=len(data), trail=trail)
+        run = await self._raised(permit, label, trail)
+        decision = await self._judged(permit, access, run, result, trail)
+        label = label.join(decided_label(decision))
+        failed = result.get("isError") is True
+        self._remember(permit, run, result, label=label, failed=failed, size=len(data), trail=trail)
+        return _rewritten(
+            (*permit.decision.obligations, *decision.obligations), message, "result", data
         )
+
+    async def _judged(
+        self,
+        permit: Permit,
+        access: AccessRequest,
+        run: Run,
+        result: Mapping[str, Any],
+        trail: Trail,
+    ) -> Decision:
+        """Return what policy says of a result; what it adds to the label is in the run by then.
+
+        Raises:
+            GatewayError: Policy refuses the result, or cannot say.
+
+        """
         flow = FlowReview(label=run.label, sources=run.sources)
         decision = await self._policy.evaluate(result_question(access.asked, flow, result))
         trail.result_decision(decision)
         require_allow(decision, permit.principal)
         await self._raise(permit, decision, trail)
-        target = access.target
-        rule = self._rules.servers[target.server].tool(target.name)
-        source = Source(
-            server=target.server, tool=target.name, record=trail.intent_index, label=run.label
-        )
-        self._memory.of(run.id).remember(
-            source,
-            typed=rule.typed,
-            arguments=permit.call.message.params.get("arguments") or {},
-            result=result,
-            octets=len(data),
-        )
-        return _rewritten(
-            (*permit.decision.obligations, *decision.obligations), message, "result", data
-        )
+        return decision
 
-    async def _checked(
+    async def _label(
         self,
         permit: Permit,
         access: AccessRequest,
         *,
         result: Mapping[str, Any],
         size: int,
-        run: Run,
         trail: Trail,
-    ) -> Run:
-        """Return the run; raised, if a result is not what the approved definition says.
+    ) -> Label:
+        """Return what this one result carries: what is configured, and what it turned out to be.
 
-        Then nobody vouches for it, whatever the configuration says of the tool.
+        For one that is not what the approved definition says nobody vouches, whatever the
+        configuration says of the tool.
         """
+        label = self._labels.of_result(permit).join(read_content(result, trail))
         problems: tuple[str, ...] = ()
         if access.target.kind is Kind.TOOL:
             problems = self._schemas.result_problems(access.pinned, result, size)
         elif access.target.kind is Kind.PROMPT:
             problems = await self._prompts.problems(access, result)
-        if not problems:
-            return run
         for problem in problems:
             trail.reasons("invalid_result", problem)
-        raised = await self._labels.raise_untrusted(permit, trail.intent_index)
-        trail.label(raised.label)
-        return raised
+        return label.join(_UNVOUCHED) if problems else label
+
+    async def _raise_for(self, permit: Permit, content: Mapping[str, Any], trail: Trail) -> None:
+        """Raise the run to what the text of `content` carries by itself."""
+        label = read_content(content, trail)
+        if label != BOTTOM:
+            await self._raised(permit, label, trail)
+
+    async def _raised(self, permit: Permit, label: Label, trail: Trail) -> Run:
+        """Return the run, durably raised to `label`."""
+        if label == BOTTOM and permit.access is None:
+            return permit.run
+        run = await self._labels.raise_to(permit, label, trail.intent_index)
+        trail.label(run.label)
+        return run
+
+    def _remember(
+        self,
+        permit: Permit,
+        run: Run,
+        content: Mapping[str, Any],
+        *,
+        label: Label,
+        failed: bool,
+        size: int,
+        trail: Trail,
+    ) -> None:
+        """Keep what was answered as a source of later calls' values, labelled as it is by itself.
+
+        What else its run has seen takes nothing from what it proves.
+        """
+        access = permit.access
+        before = permit.run.label
+        self._memory.of(run).remember(
+            Answered(
+                source=source_of(permit, label, trail.intent_index),
+                effect=None if access is None else access.effect,
+                arguments=_asked(permit),
+                content=content,
+                octets=size,
+                typed=() if failed else self._typed(access),
+                clean=before.integrity is Integrity.TRUSTED,
+                failed=failed,
+            )
+        )
+
+    def _typed(self, access: AccessRequest | None) -> tuple[str, ...]:
+        """Return where identifiers are, as the configuration and the approved definition say."""
+        if access is None or access.target.kind is not Kind.TOOL:
+            return ()
+        rule = self._rules.servers[access.target.server].tool(access.target.name)
+        return (*rule.typed, *self._schemas.typed(access.pinned))
 
     async def _raise(self, permit: Permit, decision: Decision, trail: Trail) -> None:
         raised = await self._labels.raise_for_decision(permit, decision)
@@ -215,6 +295,9 @@ class Release:
         _require_progress(permit.call.message.params, message.result or {})
         shown = await self._lists.show(permit, kind, items)
         trail.reasons("shown", f"{len(shown.items)} of {shown.offered} are shown")
+        if kind is Kind.RESOURCE:
+            # Definitions are shown as a person approved them; of resources nobody has seen any.
+            await self._raise_for(permit, message.result or {}, trail)
         return with_items(message, member, shown.items)
 
     def _greeting(self, permit: Permit, message: ServerMessage, data: bytes) -> bytes:
@@ -238,6 +321,14 @@ class Release:
         if pin is None or pin.approved is None or not self._lists.is_served(pin):
             return None
         return pin.approved.definition.content.get("instructions")
+
+
+def _asked(permit: Permit) -> Mapping[str, Any]:
+    """Return all that the call said: of what is no tool, its name is the caller's choice, too."""
+    params = permit.call.message.params
+    if permit.access is not None and permit.access.target.kind is Kind.TOOL:
+        return params.get("arguments") or {}
+    return {name: member for name, member in params.items() if name != "_meta"}
 
 
 def _reads_interface(permit: Permit, access: AccessRequest) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from gateway.domain.calls import Message
 from gateway.domain.tools import Pinned
 from gateway.errors import Denied
+from gateway.flow.schemas import identifier_fields
 from gateway.pins.schemas import Problem, SchemaCheck, UnusableSchema
 
 _MOST_KEPT = 4096
@@ -21,6 +22,7 @@ class Schemas:
         given out as one that nobody vouches for.
         """
         self._ready: OrderedDict[tuple[str, str], SchemaCheck] = OrderedDict()
+        self._typed: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._refuse_results = refuse_results
 
     def require_arguments(self, pinned: Pinned, message: Message) -> None:
@@ -68,6 +70,17 @@ class Schemas:
             return ("$.structuredContent: is promised and missing",)
         content = result["structuredContent"]
         return tuple(map(str, self._problems(pinned, "outputSchema", content, size)))
+
+    def typed(self, pinned: Pinned) -> tuple[str, ...]:
+        """Return where the results of a tool hold identifiers, by its approved definition."""
+        digest = str(pinned.manifest.digest)
+        found = self._typed.get(digest)
+        if found is None:
+            schema = pinned.manifest.definition.content.get("outputSchema")
+            found = self._typed[digest] = identifier_fields(schema)
+            if len(self._typed) > _MOST_KEPT:
+                self._typed.popitem(last=False)
+        return found
 
     def _problems(
         self, pinned: Pinned, member: str, content: Any, size: int

@@ -11,7 +11,7 @@ from gateway.errors import GatewayError, PinPending
 from gateway.pins.verify import verify
 from gateway.pipeline.admission import Rules
 from gateway.pipeline.decide import Subject, call_question, require_allow
-from gateway.pipeline.labels import Labeller
+from gateway.pipeline.labels import Labeller, read_content
 from gateway.pipeline.trail import Trail
 from gateway.ports import AuditLog, Clock, PinStore, PolicyEngine
 
@@ -52,12 +52,13 @@ class ServerRequests:
         try:
             decision = await self._decide(permit, method, params, trail)
             require_allow(decision, permit.principal)
+            content = read_content(params, trail)
         except GatewayError as error:
             trail.error(error)
             await self._audit.append(trail.outcome())
             raise
         entry = await self._audit.append(trail.outcome())
-        await self._labels.raise_for_server(permit, method, entry.leaf_index)
+        await self._labels.raise_for_server(permit, method, entry.leaf_index, content)
 
     async def _decide(
         self, permit: Permit, method: str, params: Mapping[str, Any], trail: Trail

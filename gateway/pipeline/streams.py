@@ -71,7 +71,7 @@ class StreamRelay:
                     continue
                 message = read_server_message(event.data, self._limits)
                 if self._is_final(permit, message):
-                    last = await self._release.response(permit, message, event.data, run, trail)
+                    last = await self._release.response(permit, message, event.data, trail)
                     trail.answer(_OK, event.data)
                     await self._audit.append(trail.outcome(outcome_kind(permit)))
                     recorded = True
@@ -107,7 +107,7 @@ class StreamRelay:
             self._upstreams.announce(permit.call.server, kind)
         if message.method in _SPEAKS and permit.access is None:
             await self._labels.raise_for_server(permit, message.method, trail.intent_index)
-        return _framed(event, self._release.notification(permit, message, data))
+        return _framed(event, await self._release.notification(permit, message, data, trail))
 
     async def _request(
         self, permit: Permit, event: ServerEvent, message: ServerMessage, row: Operation | None
@@ -136,9 +136,9 @@ class StreamRelay:
         waiting = None if message.id is None else self._conversations.resume(permit, message.id)
         if waiting is None:
             return b""
-        earlier, run, trail = waiting
+        earlier, _, trail = waiting
         try:
-            last = await self._release.response(earlier, message, data, run, trail)
+            last = await self._release.response(earlier, message, data, trail)
             trail.answer(_OK, data)
             await self._audit.append(trail.outcome(outcome_kind(earlier)))
         except GatewayError as error:

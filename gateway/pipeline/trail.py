@@ -3,14 +3,15 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gateway.domain.approvals import ApprovalId
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.calls import Call, Permit
 from gateway.domain.decisions import Decision
-from gateway.domain.flow import Run
+from gateway.domain.flow import FlowReview, Run
 from gateway.domain.identity import Principal
-from gateway.domain.labels import Label
+from gateway.domain.labels import Effect, Label
 from gateway.domain.tools import Pin, Target
-from gateway.errors import Fault, GatewayError
+from gateway.errors import ApprovalRequired, Fault, GatewayError
 from gateway.ports import Clock
 from gateway.wire.operations import Sender, find
 
@@ -76,6 +77,35 @@ class Trail:
                 {"server": s.server, "tool": s.tool, "record": s.record} for s in run.sources
             ]
 
+    def task(self, *, counts: bool) -> None:
+        """Note that the call declares a task, and whether it counts; not what it says."""
+        self._fields["task"] = "counted" if counts else "ignored"
+
+    def flow(self, effect: Effect | None, review: FlowReview) -> None:
+        """Note what the call does, and why each destination is known to be good; no value of it."""
+        if effect is not None:
+            self._fields["effect"] = effect.value
+        if review.destinations:
+            self._fields["destinations"] = [
+                {"path": d.path, "proof": d.proof.value, "integrity": d.integrity.word}
+                if d.origin is None
+                else {
+                    "path": d.path,
+                    "proof": d.proof.value,
+                    "integrity": d.integrity.word,
+                    "from": d.origin,
+                }
+                for d in review.destinations
+            ]
+
+    def own(self, run: Run, code: str, declared: Any) -> None:
+        """Note that a host's `run` was begun or ended, and the task that it declared for it."""
+        self.run(run)
+        self._fields["verdict"] = "allow"
+        self.unknown(code, "as its host asked")
+        if declared is not None:
+            self._fields["arguments"] = declared
+
     def permit(self, permit: Permit) -> Permit:
         self.decision(permit.decision)
         return permit
@@ -106,6 +136,10 @@ class Trail:
                 *({"duty": o.duty.value, **o.detail} for o in decision.obligations),
             ]
 
+    def approval(self, id_: ApprovalId) -> None:
+        """Note which question to a person the call is about, or went out by."""
+        self._fields["approval_id"] = id_
+
     def label(self, label: Label) -> None:
         self._fields["label_after"] = label.words
 
@@ -118,7 +152,7 @@ class Trail:
 
     def error(self, error: GatewayError) -> None:
         """Note the refusal or the fault that ends the call."""
-        self._fields["verdict"] = "error" if isinstance(error, Fault) else "deny"
+        self._fields["verdict"] = _verdict(error)
         self.unknown(error.code, error.detail or error.public)
         for code, message in error.reasons:
             self._fields["reasons"].append({"code": code, "message": message})
@@ -143,6 +177,12 @@ class Trail:
     def _record(self, kind: RecordKind, now: float) -> AuditRecord:
         fields = {**self._fields, "decision_id": self.decision_id}
         return AuditRecord(kind=kind, time=now, id=self._new_id(), fields=fields)
+
+
+def _verdict(error: GatewayError) -> str:
+    if isinstance(error, ApprovalRequired):
+        return "ask"
+    return "error" if isinstance(error, Fault) else "deny"
 
 
 def outcome_kind(permit: Permit) -> RecordKind:

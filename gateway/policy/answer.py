@@ -62,6 +62,11 @@ def read_pin_approvals(result: Any) -> int:
     return count
 
 
+def read_self_approval(result: Any) -> bool:
+    """Read the value of `data.douane.self_approval`: anything but `true` is a no."""
+    return result is True
+
+
 def _unusable(why: str) -> PolicyUnavailable:
     return PolicyUnavailable("policy gave no usable answer", detail=why)
 

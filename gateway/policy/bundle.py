@@ -19,7 +19,7 @@ from gateway.policy.opa import Opa, Ran, require
 from gateway.policy.schema import input_schema
 from gateway.policy.sources import Sources
 
-ENTRYPOINTS = ("decision", "pin", "pin_approvals")
+ENTRYPOINTS = ("decision", "pin", "pin_approvals", "self_approval")
 POLICY_FOLDER = "policy"
 """Where a policy lies in the folder it is laid out in; not part of the paths that are told."""
 

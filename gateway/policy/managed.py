@@ -27,7 +27,7 @@ default allow := false
 allow if {{
 	crypto.sha256(input.identity) == "{digest}"
 	input.method == "POST"
-	some entrypoint in ["decision", "pin", "pin_approvals"]
+	some entrypoint in ["decision", "pin", "pin_approvals", "self_approval"]
 	input.path == ["v1", "data", "douane", entrypoint]
 }}
 """
@@ -36,7 +36,7 @@ allow if {{
 class ManagedEngine(RestEngine):
     """Answers from an OPA process that lives and ends with it, and is started again if it dies.
 
-    The socket lies in a folder that only our own user can enter; besides, the server answers three
+    The socket lies in a folder that only our own user can enter; besides, the server answers four
     questions and nothing else, and only to the bearer of a token that never leaves this process.
     """
 

@@ -47,5 +47,10 @@ class RefusingEngine:
         del question
         raise PolicyUnavailable("no policy is in force that could say who must approve")
 
+    async def self_approval(self, question: Mapping[str, Any]) -> bool:
+        """Let nobody answer for themselves."""
+        del question
+        return False
+
     async def close(self) -> None:
         """Nothing is held that would have to be given back."""

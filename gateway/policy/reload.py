@@ -103,6 +103,11 @@ class PolicyHolder:
         with self._tenure as engine:
             return await engine.pin_approvals(question)
 
+    async def self_approval(self, question: Mapping[str, Any]) -> bool:
+        """Ask the policy in force whether a person may say yes to their own call."""
+        with self._tenure as engine:
+            return await engine.self_approval(question)
+
     async def begin(self) -> None:
         """Put the first policy in force and begin to watch for the next."""
         self._tenure = _Tenure(await self._build())

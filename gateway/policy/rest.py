@@ -14,7 +14,12 @@ from opa_client.opa_async import AsyncOpaClient  # type: ignore[import-untyped]
 
 from gateway.domain.decisions import Decision
 from gateway.errors import PolicyUnavailable
-from gateway.policy.answer import read_decision, read_disposition, read_pin_approvals
+from gateway.policy.answer import (
+    read_decision,
+    read_disposition,
+    read_pin_approvals,
+    read_self_approval,
+)
 from gateway.policy.ids import new_decision_id
 from gateway.policy.settings import OpaServer
 
@@ -150,6 +155,15 @@ class RestEngine:
 
         """
         return read_pin_approvals((await self._ask("pin_approvals", question)).get("result", 1))
+
+    async def self_approval(self, question: Mapping[str, Any]) -> bool:
+        """Ask whether the person whose call it is may say yes to it; no, if the policy is silent.
+
+        Raises:
+            PolicyUnavailable: No answer in time.
+
+        """
+        return read_self_approval((await self._ask("self_approval", question)).get("result"))
 
     async def refresh(self) -> str:
         """Look again which policy the server has, and return its name; empty if it cannot say."""

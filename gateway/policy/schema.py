@@ -4,7 +4,7 @@ from typing import Any
 
 from gateway.domain.calls import OriginKind
 from gateway.domain.decisions import Phase
-from gateway.domain.flow import Proof
+from gateway.domain.flow import Form, Proof
 from gateway.domain.labels import Confidentiality, Effect, Integrity
 from gateway.domain.tools import Kind, PinStatus
 
@@ -111,17 +111,31 @@ def _target() -> Schema:
 def _label() -> Schema:
     return _closed(
         integrity=_word(*(word.word for word in Integrity)),
-        confidentiality=_word(*(word.word for word in Confidentiality)),
+        confidentiality=_level(),
     )
 
 
+def _level() -> Schema:
+    return _word(*(word.word for word in Confidentiality))
+
+
 def _flow() -> Schema:
-    match_ = _closed(record=_WHOLE, kind=_word("exact", "fragment", "link"), bytes=_WHOLE)
+    match_ = _closed(
+        ("decoded",),
+        record=_WHOLE,
+        kind=_word("exact", "fragment", "link"),
+        bytes=_WHOLE,
+        decoded=_TEXT,
+        confidentiality=_level(),
+    )
     return _closed(
         label=_label(),
         sources=_list_of(_closed(server=_TEXT, tool=_TEXT, record=_WHOLE, label=_label())),
         destinations=_list_of(_destination()),
+        names_where={"type": "boolean"},
         payload=_list_of(_closed(path=_TEXT, matches=_list_of(match_))),
+        links=_list_of(_destination()),
+        asked_for=_or_null({"type": "boolean"}),
         violations=_list_of(_closed(code=_TEXT, message=_TEXT)),
     )
 
@@ -130,6 +144,7 @@ def _destination() -> Schema:
     members = {
         "path": _TEXT,
         "value": _TEXT,
+        "form": _word(*Form),
         "proof": _word(*Proof),
         "integrity": _word(*(word.word for word in Integrity)),
         "from": _or_null(_OPEN),

@@ -15,7 +15,12 @@ import wasmtime
 
 from gateway.domain.decisions import Decision
 from gateway.errors import ConfigError, PolicyUnavailable
-from gateway.policy.answer import read_decision, read_disposition, read_pin_approvals
+from gateway.policy.answer import (
+    read_decision,
+    read_disposition,
+    read_pin_approvals,
+    read_self_approval,
+)
 from gateway.policy.builtins import BUILTINS, Unsupported
 from gateway.policy.host import Aborted, Guest, Host
 from gateway.policy.ids import new_decision_id
@@ -24,6 +29,7 @@ from gateway.policy.reads import Reads
 DECISION = "douane/decision"
 PIN = "douane/pin"
 PIN_APPROVALS = "douane/pin_approvals"
+SELF_APPROVAL = "douane/self_approval"
 
 FUEL = 200_000_000
 """Instructions of one evaluation, some tens of milliseconds; a shipped decision takes a thousandth.
@@ -167,6 +173,17 @@ class WasmEngine:
         if PIN_APPROVALS not in self._instance.entrypoints:
             return 1
         return read_pin_approvals(self._run(PIN_APPROVALS, question, undefined=1))
+
+    async def self_approval(self, question: Mapping[str, Any]) -> bool:
+        """Ask whether the person whose call it is may say yes to it; no, if the policy is silent.
+
+        Raises:
+            PolicyUnavailable: It could not be evaluated, or took too much.
+
+        """
+        if SELF_APPROVAL not in self._instance.entrypoints:
+            return False
+        return read_self_approval(self._run(SELF_APPROVAL, question))
 
     async def close(self) -> None:
         """Nothing is held that would have to be given back."""

@@ -6,10 +6,12 @@ No transaction crosses a port: whatever must be atomic is one method.
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from gateway.domain.approvals import Approval, ApprovalId, ApprovalRequest, ApprovalState, Span
 from gateway.domain.audit import AuditRecord, LogEntry
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Decision
-from gateway.domain.flow import Run, RunId, Source
+from gateway.domain.document import Digest
+from gateway.domain.flow import Run, RunHandle, RunHint, RunId, Source, Task
 from gateway.domain.identity import Credential, Principal
 from gateway.domain.labels import Label
 from gateway.domain.tools import Kind, Pin, Profile, Sighting, Target, UpstreamId
@@ -30,25 +32,110 @@ class Authenticator(Protocol):
 class RunStore(Protocol):
     """Runs and their labels; a label that was raised survives a restart."""
 
-    async def of(self, principal: Principal, session: str | None) -> Run:
-        """Return the run of the principal's `session`.
+    async def of(self, principal: Principal, hint: RunHint) -> Run:
+        """Return the run that a call of the principal's belongs to.
 
-        A session that was not opened by `open` for this principal, or none, gives the run of the
-        whole grant, its label joined with untrusted and private.
+        A handle that `begin` gave to this principal, which still is a trusted host, and that has
+        not ended names its run. Whatever else is hinted, it is the run of the whole grant, which
+        ends by idle time, by the person letting the client in again, or by `end`. Of a call that
+        gives no hint that is known, nobody knows what else its author has read: its label is joined
+        with untrusted and private.
         """
         ...
 
-    async def open(self, principal: Principal, session: str) -> Run:
-        """Begin the run of a session that the upstream has just minted; durable on return.
+    async def begin(
+        self, principal: Principal, task: Task | None, endpoint: str = ""
+    ) -> tuple[RunHandle, Run]:
+        """Begin a run of its own for `task`, which has seen nothing; durable on return.
 
-        It begins with the label and the sources of the whole grant: a new session sheds nothing.
+        For trusted hosts only, which vouch that its calls have nothing in their context besides.
+        Whatever the run sees, the grant's run has seen too. `endpoint` is where it was asked for.
+        """
+        ...
+
+    async def end(self, run: RunId) -> Run | None:
+        """End a run, durably, with all that were begun in it: its next call begins another one.
+
+        `None`: there is no such run, or it has ended.
         """
         ...
 
     async def raise_label(self, run: RunId, label: Label, source: Source | None) -> Run:
-        """Join `label` into the run's and into its grant's, atomically and durably.
+        """Join `label` into the run's and into its principal's whole runs, atomically and durably.
 
-        Returns the run after, as `of` would.
+        Returns the run after, with the label that it has by itself. One that has ended meanwhile
+        is raised as well, and so is what came in its place.
+
+        Raises:
+            Fault: There is no such run.
+
+        """
+        ...
+
+    async def lower_label(self, run: RunId, seen: Label, label: Label) -> Run | None:
+        """Give the run `label` in place of `seen`, durably, on a person's word.
+
+        `None`, and nothing changes, if its label is no longer `seen`: what was read meanwhile is
+        not what the person spoke for. The grant's run keeps its own.
+        """
+        ...
+
+
+class ApprovalStore(Protocol):
+    """Questions to people and their answers, durable. Reading is from memory and never waits."""
+
+    def find(self, fingerprint: Digest, scope: Digest, *, now: float) -> Approval | None:
+        """Return what is on file for a call: an answer that holds for it, else a waiting question.
+
+        An answer for its `fingerprint` goes before one for its `scope`, a no before a yes.
+        """
+        ...
+
+    def get(self, id_: ApprovalId, *, now: float) -> Approval | None:
+        """Return a question as it is `now`: what has run out says so."""
+        ...
+
+    def all(self, *, now: float) -> Sequence[Approval]:
+        """Return all that is kept, oldest first, as it is `now`."""
+        ...
+
+    def counts(self, *, now: float) -> Mapping[ApprovalState, int]:
+        """Return how many there are in each state `now`; much cheaper than `all`."""
+        ...
+
+    async def file(self, request: ApprovalRequest) -> Approval:
+        """File a question, or count it where the same one waits; durable on return.
+
+        Raises:
+            RateLimited: Too many questions of this principal's wait, or were asked this hour.
+
+        """
+        ...
+
+    async def answer(
+        self,
+        id_: ApprovalId,
+        *,
+        allow: bool,
+        span: Span,
+        by: str,
+        by_user_id: str,
+        note: str,
+        now: float,
+    ) -> Approval:
+        """Answer a waiting question, once.
+
+        Raises:
+            NotFound: There is no such question.
+            Denied: It has been answered already, or has run out.
+
+        """
+        ...
+
+    async def use(self, id_: ApprovalId, *, now: float) -> bool:
+        """Use up a yes for one call; of many who try at once, one gets True.
+
+        A yes for the run stays, and True is what everybody gets until it runs out.
         """
         ...
 
@@ -127,6 +214,13 @@ class PolicyEngine(Protocol):
         Raises:
             PolicyUnavailable: There was no usable answer.
 
+        """
+        ...
+
+    async def self_approval(self, question: Mapping[str, Any]) -> bool:
+        """Ask `data.douane.self_approval` whether the person whose call it is may say yes to it.
+
+        True only if it says true. `question` is that of the call.
         """
         ...
 

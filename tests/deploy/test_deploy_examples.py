@@ -78,7 +78,7 @@ def test_no_example_holds_a_secret_itself(name: str) -> None:
 def test_the_authorization_of_the_opa_server_passes_its_own_tests() -> None:
     ran = find_opa().run("test", str(DEPLOY / "opa"))
     assert ran.ok, ran.lines
-    assert "PASS: 9/9" in ran.out
+    assert "PASS: 10/10" in ran.out
 
 
 def test_the_opa_server_is_given_the_roles_that_are_the_defaults() -> None:

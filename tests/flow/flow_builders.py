@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.domain.flow import FlowReview, Run, RunId, Source, Task
+from gateway.domain.flow import FlowReview, Proof, Run, RunId, Source, Task
 from gateway.domain.labels import (
     BOTTOM,
     Confidentiality,
@@ -13,8 +13,8 @@ from gateway.domain.labels import (
     Tenant,
     ToolRule,
 )
-from gateway.flow.provenance import Provenance
-from gateway.flow.review import review
+from gateway.flow.provenance import Answered, Provenance
+from gateway.flow.review import Knowledge, Use, review
 
 TRUSTED = Label(integrity=Integrity.TRUSTED, confidentiality=Confidentiality.PRIVATE)
 UNTRUSTED = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.PRIVATE)
@@ -38,21 +38,41 @@ def remember(
     origin: Source,
     result: Mapping[str, Any],
     *,
-    typed: tuple[str, ...] = (),
     arguments: Mapping[str, Any] | None = None,
+    effect: Effect | None = Effect.READ,
+    typed: tuple[str, ...] = (),
     octets: int = 100,
+    clean: bool = False,
+    failed: bool = False,
 ) -> None:
+    """Note that a call was sent, and keep its result."""
+    given = {} if arguments is None else arguments
+    provenance.sends(given, effect, clean=clean)
     provenance.remember(
-        origin,
-        typed=typed,
-        arguments={} if arguments is None else arguments,
-        result=result,
-        octets=octets,
+        Answered(
+            source=origin,
+            effect=effect,
+            arguments=given,
+            content=result,
+            octets=octets,
+            typed=typed,
+            clean=clean,
+            failed=failed,
+        )
     )
+
+
+def wrote(provenance: Provenance, *texts: str) -> None:
+    """Note a call that was led and carried `texts`; nothing is known of its answer."""
+    provenance.sends({"body": list(texts)}, Effect.WRITE, clean=False)
 
 
 def structured(content: Any) -> dict[str, Any]:
     return {"structuredContent": content}
+
+
+def texts(*texts: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text} for text in texts]}
 
 
 def reviewed(
@@ -63,18 +83,21 @@ def reviewed(
     label: Label = BOTTOM,
     provenance: Provenance | None = None,
     prompt: str | None = None,
+    tool: str = "send_email",
 ) -> FlowReview:
     return review(
-        run=Run(id=RunId("r"), label=label),
-        rule=rule,
-        effect=effect,
-        arguments=arguments,
-        provenance=provenance or Provenance(),
-        tenant=TENANT,
-        task=None if prompt is None else Task(prompt=prompt),
+        Run(id=RunId("r"), label=label),
+        Use(server="mail", tool=tool, rule=rule, effect=effect, arguments=arguments),
+        Knowledge(
+            tenant=TENANT,
+            task=None if prompt is None else Task(prompt=prompt),
+            provenance=provenance or Provenance(),
+        ),
     )
 
 
-def proof_of(text: str, *, prompt: str | None = None) -> str:
-    (destination,) = reviewed({"recipients": [text]}, prompt=prompt).destinations
-    return destination.proof.value
+def proof_of(text: str, *, prompt: str | None = None, provenance: Provenance | None = None) -> str:
+    """Return the proof of one destination, with `?` if an outsider may have chosen it."""
+    (found,) = reviewed({"recipients": [text]}, prompt=prompt, provenance=provenance).destinations
+    weak = found.proof is not Proof.NONE and found.integrity is Integrity.UNTRUSTED
+    return f"{found.proof.value}{'?' * weak}"

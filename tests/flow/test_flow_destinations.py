@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.flow import Destination, Proof
+from gateway.domain.flow import Destination, Form, Proof, Source
 from gateway.domain.labels import Integrity, ToolRule
-from gateway.flow.provenance import Provenance
+from gateway.flow.forms import form_of
+from gateway.flow.provenance import Known, Provenance
 from gateway.flow.review import MOST_DESTINATIONS
 from tests.flow.flow_builders import (
     TRUSTED,
@@ -19,6 +20,7 @@ from tests.flow.flow_builders import (
     reviewed,
     source,
     structured,
+    texts,
 )
 
 
@@ -40,7 +42,11 @@ from tests.flow.flow_builders import (
 def test_what_is_ours_is_proven_by_the_tenant(ours: str) -> None:
     (destination,) = reviewed({"recipients": [ours]}).destinations
     assert destination == Destination(
-        path="$.recipients[0]", value=ours, proof=Proof.TENANT, integrity=Integrity.TRUSTED
+        path="$.recipients[0]",
+        value=ours,
+        proof=Proof.TENANT,
+        integrity=Integrity.TRUSTED,
+        form=form_of(ours),
     )
 
 
@@ -54,7 +60,6 @@ def test_what_is_ours_is_proven_by_the_tenant(ours: str) -> None:
         "@example.com",
         "bob@notexample.com",
         "bob@example.com.evil.com",
-        "bob@evil.com,alice@example.com",
         "bob@evil.com@example.com",
         "bob%evil.com@example.com",
         "evil.com!bob@example.com",
@@ -130,7 +135,7 @@ def test_no_disguise_of_a_bad_destination_is_a_proof(first: Any, second: Any, no
         assert [violation.code for violation in review.violations] == ["unproven_destination"]
 
 
-@given(st.text(st.characters(exclude_characters="/?#")))
+@given(st.text(st.characters(exclude_characters="/?#,;")))
 def test_no_text_beside_our_domain_makes_it_ours(text: str) -> None:
     for attempt in (
         f"bob@{text}example.org",
@@ -154,7 +159,11 @@ PROMPT = (
 def test_what_the_user_named_is_proven_by_the_task(named: str) -> None:
     (destination,) = reviewed({"recipients": [named]}, prompt=PROMPT).destinations
     assert destination == Destination(
-        path="$.recipients[0]", value=named, proof=Proof.TASK, integrity=Integrity.TRUSTED
+        path="$.recipients[0]",
+        value=named,
+        proof=Proof.TASK,
+        integrity=Integrity.TRUSTED,
+        form=form_of(named),
     )
 
 
@@ -181,22 +190,27 @@ def test_without_a_task_nothing_is_proven_by_it() -> None:
 
 def test_a_declared_identifier_proves_with_the_integrity_of_its_source() -> None:
     provenance = Provenance()
-    origin = source(UNTRUSTED)
     inbox = structured({"items": [{"sender": "x@evil.com", "body": "y@evil.com"}]})
-    remember(provenance, origin, inbox, typed=("$.items[*].sender",))
+    remember(provenance, source(UNTRUSTED), inbox, typed=("$.items[*].sender",))
+    origin = {"server": "mail", "tool": "search", "record": 7, "minted": False}
     assert reviewed(
-        {"recipients": ["x@evil.com"], "cc": ["y@evil.com"]}, provenance=provenance
-    ).destinations == (
+        {"recipients": ["x@evil.com"], "cc": ["y@evil.com"], "bcc": ["z@evil.com"]},
+        rule=ToolRule(destination=("recipients", "cc", "bcc")),
+        provenance=provenance,
+    ).destinations == tuple(
         Destination(
-            path="$.recipients[0]",
-            value="x@evil.com",
-            proof=Proof.TYPED,
+            path=path,
+            value=value,
+            proof=proof,
             integrity=Integrity.UNTRUSTED,
-            origin={"server": "mail", "tool": "search", "record": 7},
-        ),
-        Destination(
-            path="$.cc[0]", value="y@evil.com", proof=Proof.NONE, integrity=Integrity.UNTRUSTED
-        ),
+            origin=seen,
+            form=Form.EMAIL,
+        )
+        for path, value, proof, seen in (
+            ("$.recipients[0]", "x@evil.com", Proof.TYPED, origin),
+            ("$.cc[0]", "y@evil.com", Proof.NONE, origin),
+            ("$.bcc[0]", "z@evil.com", Proof.NONE, None),
+        )
     )
 
 
@@ -224,13 +238,24 @@ def test_a_whole_value_of_a_trusted_result_proves(result: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize(
     "text",
-    ["Ask kim@c.example", "kim@c.example ", "kim@c.example\nBye", '{"email": "Ask kim@c.example"}'],
+    ["Ask Dalton Street", "Dalton Street ", "Dalton Street\nBye", '{"place": "Ask Dalton Street"}'],
 )
 def test_a_part_of_a_trusted_result_proves_nothing(text: str) -> None:
     provenance = Provenance()
-    remember(provenance, source(TRUSTED), {"content": [{"type": "text", "text": text}]})
-    (destination,) = reviewed({"recipients": ["kim@c.example"]}, provenance=provenance).destinations
-    assert destination.proof is Proof.NONE
+    remember(provenance, source(TRUSTED), texts(text))
+    assert proof_of("Dalton Street", provenance=provenance) == "none"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Ask kim@c.example, please", "kim@c.example\nBye", '{"x": "<kim@c.example>"}'],
+)
+def test_an_address_that_a_trusted_result_mentions_is_proven(text: str) -> None:
+    provenance = Provenance()
+    remember(provenance, source(TRUSTED), texts(text))
+    assert proof_of("kim@c.example", provenance=provenance) == "trusted_result"
+    for other in ("im@c.example", "kim@c.exampl", "KIM@c.example", "kim", "c.example"):
+        assert proof_of(other, provenance=provenance) == "none"
 
 
 def test_a_whole_value_of_an_untrusted_result_proves_nothing() -> None:
@@ -242,37 +267,38 @@ def test_a_whole_value_of_an_untrusted_result_proves_nothing() -> None:
     assert destination.proof is Proof.NONE
 
 
-def test_what_a_call_carried_proves_nothing_when_it_comes_back() -> None:
-    provenance = Provenance()
-    echo = structured({"query": "x@evil.com", "to": "x@evil.com"})
-    remember(provenance, source(TRUSTED), echo, typed=("$.to",), arguments={"q": ["x@evil.com"]})
-    assert provenance.proof_of("x@evil.com") is None
+def trusted(proof: Proof, origin: Source) -> Known:
+    return Known(proof=proof, integrity=Integrity.TRUSTED, source=origin)
+
+
+def weak(origin: Source, *, minted: bool = False) -> Known:
+    return Known(proof=Proof.TYPED, integrity=Integrity.UNTRUSTED, source=origin, minted=minted)
 
 
 def test_short_values_are_proven_by_declared_identifiers_only() -> None:
     provenance = Provenance()
     origin = source(TRUSTED)
     remember(provenance, origin, structured({"id": 13, "count": 14}), typed=("$.id",))
-    assert provenance.proof_of("13") == (Proof.TYPED, origin)
-    assert provenance.proof_of("14") is None
+    assert provenance.proof_of("13", "mail") == trusted(Proof.TYPED, origin)
+    assert provenance.proof_of("14", "mail") is None
 
 
 def test_the_strongest_proof_is_told() -> None:
     provenance = Provenance()
     value = "kim@c.example"
     outside, ours = source(UNTRUSTED, 1), source(TRUSTED, 2)
-    remember(provenance, outside, structured({"id": value}), typed=("$.id",))
-    assert provenance.proof_of(value) == (Proof.TYPED, outside)
+    remember(provenance, outside, structured({"name": value}), typed=("$.name",))
+    assert provenance.proof_of(value, "mail") == weak(outside)
+    said = source(TRUSTED, 3)
+    remember(provenance, said, structured({}), arguments={"to": value}, clean=True)
+    assert provenance.proof_of(value, "mail") == trusted(Proof.TASK, said)
     remember(provenance, ours, structured({"x": value}))
-    assert provenance.proof_of(value) == (Proof.TRUSTED_RESULT, ours)
-    declared = source(TRUSTED, 3)
+    assert provenance.proof_of(value, "mail") == trusted(Proof.TRUSTED_RESULT, ours)
+    declared = source(TRUSTED, 4)
     remember(provenance, declared, structured({"id": value}), typed=("$.id",))
-    remember(provenance, source(TRUSTED, 4), structured({"x": value}))
-    assert provenance.proof_of(value) == (Proof.TYPED, declared)
-    (by_task,) = reviewed(
-        {"recipients": value}, provenance=provenance, prompt=f"Tell {value}"
-    ).destinations
-    assert by_task.proof is Proof.TASK
+    remember(provenance, source(TRUSTED, 5), structured({"x": value}))
+    assert provenance.proof_of(value, "mail") == trusted(Proof.TYPED, declared)
+    assert proof_of(value, provenance=provenance, prompt=f"Tell {value}") == "task"
 
 
 def test_every_leaf_of_a_destination_is_judged() -> None:
@@ -300,10 +326,35 @@ def test_a_destination_that_is_not_given_is_none(arguments: dict[str, Any]) -> N
 def test_more_destinations_than_can_be_judged_are_unproven() -> None:
     most = reviewed({"recipients": ["alice"] * MOST_DESTINATIONS})
     assert (len(most.destinations), most.violations) == (MOST_DESTINATIONS, ())
-    more = reviewed({"recipients": ["alice"] * (MOST_DESTINATIONS * 100)})
-    assert len(more.destinations) == MOST_DESTINATIONS + 1
-    assert more.destinations[-1].proof is Proof.NONE
-    assert [violation.code for violation in more.violations] == ["unproven_destination"]
+    for more in (["alice"] * (MOST_DESTINATIONS * 100), ", ".join(["bob@example.com"] * 9999)):
+        found = reviewed({"recipients": more})
+        assert len(found.destinations) == MOST_DESTINATIONS + 1
+        assert found.destinations[-1].proof is Proof.NONE
+        assert [violation.code for violation in found.violations] == ["unproven_destination"]
+
+
+@pytest.mark.parametrize("separator", [",", ", ", ";", " ; ", ",,"])
+def test_every_address_of_a_list_in_one_text_is_judged(separator: str) -> None:
+    listed = separator.join(["bob@example.com", "x@evil.com"])
+    found = reviewed({"recipients": listed}).destinations
+    assert [(one.path, one.value, one.proof.value) for one in found] == [
+        ("$.recipients", "bob@example.com", "tenant"),
+        ("$.recipients", "x@evil.com", "none"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Doe, John",
+        "bob@example.com, you",
+        "bob@example.com x@evil.com",
+        "bob@example.com\nx@evil.com",
+    ],
+)
+def test_what_is_no_list_of_addresses_is_judged_as_a_whole(text: str) -> None:
+    (found,) = reviewed({"recipients": text}).destinations
+    assert (found.value, found.proof) == (text, Proof.NONE)
 
 
 def test_an_argument_may_have_an_odd_name() -> None:

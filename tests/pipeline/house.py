@@ -10,9 +10,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway.domain.approvals import ApprovalRules
 from gateway.domain.calls import Call, CallId, Form, Message, Permit, RawAnswer, Reply, ServerEvent
 from gateway.domain.decisions import Decision, Obligation, Reason, Verdict
 from gateway.domain.document import Document
+from gateway.domain.flow import RunHint
 from gateway.domain.identity import BearerToken, Credential, Principal
 from gateway.domain.labels import (
     Confidentiality,
@@ -27,6 +29,8 @@ from gateway.domain.tools import Kind, Manifest, Profile, Sighting, Target, Upst
 from gateway.errors import Unauthenticated
 from gateway.pipeline import Pipeline
 from gateway.pipeline.admission import Admission, Rules
+from gateway.pipeline.approvals import Approvals
+from gateway.pipeline.begun import BegunRuns
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.keeper import PinKeeper
 from gateway.pipeline.labels import Labeller
@@ -40,7 +44,12 @@ from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.streams import StreamRelay
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import RunStore
-from gateway.storage.memory import MemoryAuditLog, MemoryPinStore, MemoryRunStore
+from gateway.storage.memory import (
+    MemoryApprovalStore,
+    MemoryAuditLog,
+    MemoryPinStore,
+    MemoryRunStore,
+)
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.session import seal
 
@@ -48,6 +57,9 @@ MAIL = UpstreamId("mail")
 KEY = b"k" * 32
 TRUSTED = Label(integrity=Integrity.TRUSTED, confidentiality=Confidentiality.INTERNAL)
 PRIVATE = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.PRIVATE)
+
+IN_SESSION = RunHint(session=True, endpoint="/mcp/mail")
+UNHINTED = RunHint(endpoint="/mcp/mail")
 
 ALICE = Principal(
     issuer="https://gateway.example",
@@ -163,6 +175,7 @@ class Rule:
 
     says: Says = lambda question: Verdict.ALLOW
     pin: str = "hold"
+    themselves: Callable[[Mapping[str, Any]], bool] = lambda question: False
     asked: list[Mapping[str, Any]] = field(default_factory=list)
     digest: str = "sha256:policy"
 
@@ -183,6 +196,9 @@ class Rule:
 
     async def pin_approvals(self, question: Mapping[str, Any]) -> int:
         return 1
+
+    async def self_approval(self, question: Mapping[str, Any]) -> bool:
+        return self.themselves(question)
 
 
 class Fresh:
@@ -232,6 +248,7 @@ class House:
         self.gate = Gate()
         self.audit = MemoryAuditLog()
         self.pins = MemoryPinStore(clock=self.clock)
+        self.approvals = MemoryApprovalStore()
         self.runs: Any = runs or MemoryRunStore()
         self.memory = ProvenanceMemory()
         self.conversations = Conversations()
@@ -303,6 +320,16 @@ class House:
             pins=self.pins,
             catalogs=self.catalogs,
             policy=self.rule,
+            approvals=Approvals(
+                store=self.approvals,
+                policy=self.rule,
+                audit=self.audit,
+                rules=ApprovalRules(),
+                pages_at="https://gateway.example",
+                issuer="https://gateway.example",
+                seal_key=KEY,
+                **shared,
+            ),
             visibility=visibility,
             rules=self.rules,
             memory=self.memory,
@@ -317,7 +344,9 @@ class House:
             release=release,
             streams=streams,
             labels=labels,
-            runs=self.runs,
+            begun=BegunRuns(
+                admission=admission, runs=self.runs, audit=self.audit, idle_s=self.runs.idle_s
+            ),
             upstreams=self.server,
             audit=self.audit,
             challenge=lambda endpoint: (f"https://gateway.example/meta{endpoint}", ("tools:call",)),
@@ -377,6 +406,7 @@ class House:
         session: str | None = None,
         id_: str | int | None = 1,
         endpoint: str = "/mcp/mail",
+        run: str | None = None,
     ) -> Call:
         """Make a call as the web does; `session` is the upstream's own id, sealed here for `who`."""
         sealed = None
@@ -400,6 +430,7 @@ class House:
             credential=None if who is None else BearerToken(text=who),
             session=sealed,
             source_ip="127.0.0.1",
+            run_hint=run,
         )
 
     async def handle(self, call: Call) -> "Seen":

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.domain.calls import Call
 from gateway.domain.tools import Kind, Profile
-from tests.pipeline.house import ALICE, MAIL, TOOLS, House, result
+from tests.pipeline.house import MAIL, TOOLS, House, result
 
 MOVE = {
     "name": "move",
@@ -113,7 +113,6 @@ async def counting(content: dict[str, Any], *, refuse_results: bool = False) -> 
     built = House(refuse_results=refuse_results)
     await built.show(COUNT, *TOOLS.values(), profile=Profile.LEGACY)
     await built.approve(Kind.TOOL, "count", Profile.LEGACY)
-    await built.runs.open(ALICE, "s1")
     built.server.answer = lambda permit: result(permit, content)
     return built
 

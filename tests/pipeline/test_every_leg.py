@@ -13,9 +13,11 @@ from gateway.domain.labels import Confidentiality, Integrity, Label, ToolRule
 from gateway.domain.tools import Kind, Profile
 from tests.pipeline.house import (
     ALICE,
+    IN_SESSION,
     KEY,
     MAIL,
     TOOLS,
+    UNHINTED,
     Events,
     House,
     Seen,
@@ -209,6 +211,8 @@ async def test_only_a_trusted_host_declares_its_users_task(house, trusted, told)
     await house.handle(house.call(_meta={"douane/task": task}))
     (asked,) = (q for q in house.rule.asked if q["phase"] == "call")
     assert asked["task"]["prompt"] == told
+    word = "counted" if trusted else "ignored"
+    assert {record.fields["task"] for record in house.audit.records[-2:]} == {word}
 
 
 async def test_a_header_that_mirrors_another_argument_than_is_sent_is_refused(house):
@@ -260,7 +264,7 @@ async def test_an_allowed_request_of_the_server_is_recorded_labels_and_is_answer
         ("outcome", "sampling/createMessage"),
         ("outcome", "tools/call"),
     ]
-    sources = (await house.runs.of(ALICE, None)).sources
+    sources = (await house.runs.of(ALICE, UNHINTED)).sources
     assert "sampling/createMessage" in {source.tool for source in sources}
     assert await answered(house, "s2") == 400
     assert await answered(house) == 200
@@ -303,12 +307,12 @@ async def test_a_notification_that_is_not_offered_is_dropped(house, method):
 
 
 async def test_what_a_server_says_by_itself_labels_the_session(house):
-    opened = await house.runs.open(ALICE, "s1")
+    opened = await house.runs.of(ALICE, IN_SESSION)
     said = event({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info"}})
     house.server.answer = lambda permit: Events([said]).answer()
     get = house.request("GET", form=Form.STREAM, profile=Profile.LEGACY, session="s1", id_=None)
     await house.handle(get)
-    run = await house.runs.of(ALICE, "s1")
+    run = await house.runs.of(ALICE, IN_SESSION)
     assert run.label == opened.label.join(house.rules.servers[MAIL].default) != opened.label
     assert [source.tool for source in run.sources] == ["notifications/message"]
 
@@ -332,12 +336,11 @@ async def test_a_late_response_that_cannot_be_recorded_is_withheld(house):
 
 async def test_reading_a_resource_labels_the_run(house):
     house.server.answer = lambda permit: result(permit, {"contents": []})
-    await house.runs.open(ALICE, "s1")
     read = house.request(
         "resources/read", {"uri": "mail://inbox"}, profile=Profile.LEGACY, session="s1"
     )
     await house.handle(read)
-    run = await house.runs.of(ALICE, "s1")
+    run = await house.runs.of(ALICE, IN_SESSION)
     assert run.label == house.rules.servers[MAIL].default
     assert [source.tool for source in run.sources] == ["mail://inbox"]
 

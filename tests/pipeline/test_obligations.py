@@ -9,7 +9,18 @@ from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.labels import BOTTOM, Label
 from gateway.domain.tools import Profile
 from gateway.pipeline.filter import meet
-from tests.pipeline.house import ALICE, Events, House, decision, event, result, text, whole
+from tests.pipeline.house import (
+    ALICE,
+    IN_SESSION,
+    UNHINTED,
+    Events,
+    House,
+    decision,
+    event,
+    result,
+    text,
+    whole,
+)
 
 
 def duty(name: Duty, **detail: Any) -> Obligation:
@@ -159,18 +170,17 @@ async def test_a_notification_on_the_way_is_redacted_too(house):
 @pytest.mark.parametrize("phase", ["call", "result"])
 async def test_a_label_that_policy_asks_for_is_joined_into_the_run(house, phase):
     asks(house, phase, duty(Duty.LABEL, confidentiality="secret"))
-    await house.runs.open(ALICE, "s1")
     params = {"name": "search", "arguments": {}}
     call = house.request("tools/call", params, profile=Profile.LEGACY, session="s1")
     await house.handle(call)
-    run = await house.runs.of(ALICE, "s1")
+    run = await house.runs.of(ALICE, IN_SESSION)
     assert run.label.words == {"integrity": "trusted", "confidentiality": "secret"}
     assert house.last["label_after"] == run.label.words
 
 
 async def test_a_label_that_policy_asks_for_can_only_raise(house):
     asks(house, "result", duty(Duty.LABEL, integrity="trusted", confidentiality="public"))
-    before = (await house.runs.of(ALICE, None)).label
+    before = (await house.runs.of(ALICE, UNHINTED)).label
     await house.handle(house.call())
-    after: Label = (await house.runs.of(ALICE, None)).label
+    after: Label = (await house.runs.of(ALICE, UNHINTED)).label
     assert after == before.join(after) != BOTTOM

@@ -19,8 +19,10 @@ from gateway.errors import AuditUnavailable, PolicyUnavailable, UpstreamFailed
 from gateway.storage.memory import MemoryRunStore
 from tests.pipeline.house import (
     ALICE,
+    IN_SESSION,
     PRIVATE,
     TOOLS,
+    UNHINTED,
     Events,
     House,
     decision,
@@ -216,9 +218,10 @@ async def watched() -> House:
 
 async def test_the_label_is_raised_before_a_whole_reply(watched: House) -> None:
     await watched.handle(watched.call())
-    assert [label for _, label in watched.runs.raised] == [PRIVATE]
+    # Before anybody reads it, and once it is known what it says.
+    assert [label for _, label in watched.runs.raised] == [PRIVATE, PRIVATE]
     assert watched.last["label_after"] == PRIVATE.words
-    run = await watched.runs.of(ALICE, None)
+    run = await watched.runs.of(ALICE, UNHINTED)
     assert [(s.server, s.tool) for s in run.sources] == [("mail", "search")]
 
 
@@ -248,7 +251,7 @@ async def test_the_label_is_raised_before_the_first_event(watched: House) -> Non
     assert [part async for part in reply.body] == []
 
 
-async def test_a_session_begins_its_own_run(watched: House) -> None:
+async def test_a_session_is_in_the_run_of_its_grant(watched: House) -> None:
     watched.server.answer = lambda permit: result(permit, {"capabilities": {}}, session="s1")
     hello = {
         "protocolVersion": "2025-11-25",
@@ -258,8 +261,10 @@ async def test_a_session_begins_its_own_run(watched: House) -> None:
     seen = await watched.handle(watched.request("initialize", hello, profile=Profile.LEGACY))
     sealed = dict(seen.reply.headers)["mcp-session-id"]
     assert "s1" not in sealed
-    run = await watched.runs.of(ALICE, "s1")
+    run = await watched.runs.of(ALICE, IN_SESSION)
     assert run.label.words == {"integrity": "trusted", "confidentiality": "public"}
+    await watched.handle(watched.call())
+    assert (await watched.runs.of(ALICE, IN_SESSION)).label == PRIVATE
 
 
 # 4. An answer of any other shape is a no; an obligation that nobody can meet is no answer.

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.domain.labels import Integrity
 from gateway.domain.tools import Kind, Profile, Target
-from tests.pipeline.house import ALICE, MAIL, House, result
+from tests.pipeline.house import MAIL, House, result
 
 GREETING = Target(server=MAIL, kind=Kind.PROMPT, name="greeting")
 PLAIN = {"name": "greeting", "description": "Greets."}
@@ -23,7 +23,6 @@ async def house_of(definition: Mapping[str, Any] = PLAIN, **about: Any) -> House
     house = House(**about)
     await house.show(definition, kind=Kind.PROMPT, profile=Profile.LEGACY)
     await house.approve(Kind.PROMPT, "greeting", Profile.LEGACY)
-    await house.runs.open(ALICE, "s1")
     house.audit.records.clear()
     return house
 

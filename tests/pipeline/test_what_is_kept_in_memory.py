@@ -2,7 +2,8 @@
 
 import pytest
 
-from gateway.domain.flow import RunId
+from gateway.domain.flow import Run, RunId, Source
+from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT
 from gateway.errors import ProtocolError, RateLimited
 from gateway.pipeline import conversations, limits, memory
 from gateway.pipeline.conversations import Conversations
@@ -65,11 +66,27 @@ def test_the_bucket_used_last_is_kept(monkeypatch):
 def test_the_provenance_of_the_runs_used_last_is_kept(monkeypatch):
     monkeypatch.setattr(memory, "_MOST_RUNS", 2)
     kept = ProvenanceMemory()
-    first, second = kept.of(RunId("r1")), kept.of(RunId("r2"))
-    assert kept.of(RunId("r1")) is first
-    kept.of(RunId("r3"))
-    assert kept.of(RunId("r1")) is first
-    assert kept.of(RunId("r2")) is not second
+    one, two, three = (Run(id=RunId(id_), label=BOTTOM) for id_ in ("r1", "r2", "r3"))
+    first, second = kept.of(one), kept.of(two)
+    assert kept.of(one) is first
+    kept.of(three)
+    assert kept.of(one) is first
+    assert kept.of(two) is not second
+
+
+@pytest.mark.parametrize(
+    ("label", "has_read", "vouches"),
+    [
+        (BOTTOM, False, True),
+        (BOTTOM, True, True),
+        (STRICTEST_DEFAULT, False, True),
+        (STRICTEST_DEFAULT, True, False),
+    ],
+)
+def test_a_run_that_may_have_been_led_and_was_forgotten_is_not_begun_anew(label, has_read, vouches):
+    seen = Source(server="mail", tool="search", record=1, label=label)
+    run = Run(id=RunId("r1"), label=label, sources=(seen,) if has_read else ())
+    assert ProvenanceMemory().of(run).wrote("anything") is not vouches
 
 
 async def test_ids_of_another_type_or_session_answer_nothing():

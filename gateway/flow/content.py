@@ -1,0 +1,146 @@
+"""What the text of a result raises by itself, whatever its tool is labelled: it can only raise."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import re2
+
+from gateway.domain._value import value
+from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Confidentiality, Integrity, Label
+from gateway.flow.credentials import CREDENTIALS
+from gateway.flow.decoding import decoded_forms
+from gateway.flow.folding import hides_text, is_suspicious, revealed
+from gateway.flow.instructions import INSTRUCTIONS
+from gateway.flow.personal import PERSONAL
+from gateway.flow.signs import Sign
+
+LONGEST_READ = 256 * 1024
+"""Characters of one result. What a longer one says is not known, and labelled so."""
+
+_MOST_DECODED_FORMS = 32
+
+SAID: Mapping[str, str] = {
+    "secret_in_result": "a secret that gives access stands in it",
+    "personal_data_in_result": "personal data stand in it",
+    "instructions_in_result": "it speaks to the model, or hides text",
+    "unread_result": "it is too long to be read whole",
+}
+"""What each code says, in words for people. Never what was found."""
+
+_RAISES: Mapping[str, Label] = {
+    "secret_in_result": Label(integrity=BOTTOM.integrity, confidentiality=Confidentiality.SECRET),
+    "personal_data_in_result": Label(
+        integrity=BOTTOM.integrity, confidentiality=Confidentiality.PRIVATE
+    ),
+    "instructions_in_result": Label(
+        integrity=Integrity.UNTRUSTED, confidentiality=BOTTOM.confidentiality
+    ),
+    "unread_result": STRICTEST_DEFAULT,
+}
+
+_CLASSES: tuple[tuple[str, tuple[Sign, ...]], ...] = (
+    ("secret_in_result", CREDENTIALS),
+    ("personal_data_in_result", PERSONAL),
+    ("instructions_in_result", INSTRUCTIONS),
+)
+_BINARY = frozenset({"image", "audio"})
+"""Blocks whose `data` is no text."""
+
+_ENCODED = (
+    r"[A-Za-z0-9+/_-]{24}",
+    r"(?:%[0-9A-Fa-f]{2}){3}",
+    r"(?:&#x?[0-9A-Fa-f]{2,6};){3}",
+    r"(?:\\u[0-9A-Fa-f]{4}){3}",
+    r"(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ :,;-]{1,2}){12}",
+)
+
+
+@value
+class _Trigger:
+    pattern: str
+    code: str = ""
+    sign: Sign | None = None
+    """`None`: something is encoded."""
+
+
+def _compiled(triggers: tuple[_Trigger, ...]) -> Any:
+    """Return all triggers as one automaton: a text in which there are none is read just once."""
+    options = re2.Options()
+    options.max_mem = 64 * 1024 * 1024
+    found = re2.Set.SearchSet(options)
+    for trigger in triggers:
+        found.Add(trigger.pattern)
+    found.Compile()
+    return found
+
+
+_TRIGGERS: tuple[_Trigger, ...] = (
+    *(
+        _Trigger(pattern=sign.trigger, code=code, sign=sign)
+        for code, signs in _CLASSES
+        for sign in signs
+    ),
+    *(_Trigger(pattern=pattern) for pattern in _ENCODED),
+)
+_SET = _compiled(_TRIGGERS)
+
+
+def content_label(content: Mapping[str, Any]) -> tuple[Label, tuple[str, ...]]:
+    """Return what `content` raises, and codes that say why.
+
+    It is the `result` or the `error` of a response, or the `params` of a message. Secrets make it
+    secret, personal data private, and text that speaks to a model untrusted; what is longer than
+    `LONGEST_READ` is untrusted and private, for nobody has read its end. Linear in the text.
+    """
+    text, whole = _text_of(content)
+    codes = set(_codes_in(text))
+    if not whole:
+        codes.add("unread_result")
+    label = BOTTOM
+    for code in codes:
+        label = label.join(_RAISES[code])
+    return label, tuple(code for code in _RAISES if code in codes)
+
+
+def _text_of(content: Any) -> tuple[str, bool]:
+    """Return all that is said, a line each, member names before their values, and if that is all."""
+    lines: list[str] = []
+    left = LONGEST_READ
+    waiting: list[tuple[str, Any]] = [("", content)]
+    while waiting:
+        name, node = waiting.pop()
+        if isinstance(node, str):
+            line = f"{name}: {node}" if name and name != "text" else node
+            lines.append(line[:left])
+            left -= len(line)
+            if left < 0:
+                return "\n".join(lines), False
+        elif isinstance(node, dict):
+            binary = node.get("type") in _BINARY if isinstance(node.get("type"), str) else False
+            waiting += [
+                (key, member) for key, member in node.items() if not (binary and key == "data")
+            ][::-1]
+        elif isinstance(node, list):
+            waiting += [(name, item) for item in reversed(node)]
+        elif node is not None and not isinstance(node, bool):
+            lines.append(f"{name}: {node}")
+            left -= len(lines[-1])
+    return "\n".join(lines), left >= 0
+
+
+def _codes_in(text: str, *, depth: int = 0) -> Iterator[str]:
+    if is_suspicious(text):
+        # Read as whoever is not fooled reads it; what hides is told by itself besides.
+        if hides_text(text):
+            yield "instructions_in_result"
+        text = revealed(text)
+    octets = text.encode("utf-8", "surrogatepass")
+    found = [_TRIGGERS[index] for index in _SET.Match(octets) or ()]
+    for trigger in found:
+        if trigger.sign is not None and trigger.sign.stands_in(octets):
+            yield trigger.code
+    if depth == 0 and any(trigger.sign is None for trigger in found):
+        for number, form in enumerate(decoded_forms(text)):
+            if number == _MOST_DECODED_FORMS:
+                return
+            yield from _codes_in(form.text, depth=1)

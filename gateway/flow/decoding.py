@@ -1,0 +1,145 @@
+"""Texts that another text hides: encoded in one of the usual ways, once or several times."""
+
+import binascii
+import html
+import re
+from collections import deque
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+import re2
+
+from gateway.domain._value import value
+
+SHORTEST_ENCODED = 16
+"""Characters. A shorter run encodes less than a piece that would count."""
+
+MOST_DECODED = 128 * 1024
+"""Characters of all that is decoded of one text, at all depths: more is not looked at."""
+
+_DEEPEST = 3
+_MOST_RUNS = 64
+_BASE64_RUN = re2.compile(
+    r"[A-Za-z0-9+/_-]{16,}(?:\s+[A-Za-z0-9+/_-]{16,})*(?:\s+[A-Za-z0-9+/_-]+)?={0,2}"
+)
+"""Lines of one block are one run; its last line may be short."""
+
+_HEX_RUN = re2.compile(r"(?:(?:0x|\\x|%)?[0-9a-fA-F]{2}[\s:,;-]{0,2}){12,}")
+_NO_HEX = re.compile(r"0x|[^0-9a-fA-F]")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
+_FEWEST_ESCAPES = 4
+_TO_STANDARD = str.maketrans("-_", "+/", " \t\r\n=")
+
+
+@value
+class Decoded:
+    text: str
+    how: str
+    """What was undone, outermost first: `base64`, `percent+hex`."""
+
+
+def decoded_forms(text: str) -> Iterator[Decoded]:
+    """Yield the texts that are encoded in `text`; work is linear in its length.
+
+    What decodes to no text is nothing: of random bytes hardly any sequence is UTF-8.
+    """
+    waiting = deque([Decoded(text=text, how="")])
+    left = MOST_DECODED
+    while waiting:
+        outer = waiting.popleft()
+        for how, inner in _undone(outer.text):
+            left -= len(inner)
+            if left < 0:
+                return
+            found = Decoded(text=inner, how=f"{outer.how}+{how}" if outer.how else how)
+            yield found
+            if found.how.count("+") < _DEEPEST - 1:
+                waiting.append(found)
+
+
+def _undone(text: str) -> Iterator[tuple[str, str]]:
+    if text.count("%") >= _FEWEST_ESCAPES and (plain := unquote(text)) != text:
+        yield "percent", plain
+    if (
+        text.count(";") >= _FEWEST_ESCAPES
+        and "&" in text
+        and (plain := html.unescape(text)) != text
+    ):
+        yield "html", plain
+    if text.count("\\") >= _FEWEST_ESCAPES and (plain := _ESCAPE.sub(_unescaped, text)) != text:
+        yield "escapes", plain
+    for run in _runs(_HEX_RUN, text):
+        yield from (("hex", plain) for plain in _from_hex(run))
+    for run in _runs(_BASE64_RUN, text):
+        yield from (("base64", plain) for plain in _from_base64(run))
+    yield from (("base64", plain) for plain in _from_scattered(text))
+
+
+def _runs(pattern: "re2._Regexp", text: str) -> Iterator[str]:
+    for number, found in enumerate(pattern.finditer(text)):
+        if number == _MOST_RUNS:
+            return
+        yield found[0]
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    return chr(int(escape[1] or escape[2], 16))
+
+
+def _from_hex(run: str) -> Iterator[str]:
+    digits = _NO_HEX.sub("", run)
+    yield from _texts(bytes.fromhex(digits[: len(digits) // 2 * 2]))
+
+
+def _from_base64(run: str) -> Iterator[str]:
+    """Yield what a run encodes; where it does not begin at its first character, from further on.
+
+    What encodes nothing may be a path, of which a part does: `example/aGVsbG8gd29ybGQ`.
+    """
+    found = next(_from_somewhere(run), None)
+    if found is not None:
+        yield found
+        return
+    parts = [part for part in run.split("/") if len(part) >= SHORTEST_ENCODED]
+    for part in parts if parts != [run] else ():
+        yield from _from_somewhere(part)
+
+
+def _from_somewhere(run: str) -> Iterator[str]:
+    symbols = run.translate(_TO_STANDARD)
+    for begin in range(4):
+        for plain in _base64(symbols[begin:]):
+            yield plain
+            return
+
+
+def _from_scattered(text: str) -> Iterator[str]:
+    """Yield what `text` as a whole encodes, if it is base64 in pieces: spaces fall out."""
+    symbols = text.translate(_TO_STANDARD)
+    if SHORTEST_ENCODED <= len(symbols) < len(text.rstrip("=")):
+        yield from _base64(symbols)
+
+
+def _base64(symbols: str) -> Iterator[str]:
+    whole = symbols[: len(symbols) - (len(symbols) % 4 == 1)]
+    try:
+        octets = binascii.a2b_base64(whole + "=" * (-len(whole) % 4), strict_mode=True)
+    except (binascii.Error, ValueError):
+        return
+    yield from _texts(octets)
+
+
+def _texts(octets: bytes) -> Iterator[str]:
+    """Yield `octets` as text, if they are any: in UTF-8, or in UTF-16, where every other is zero."""
+    try:
+        text = octets.decode("utf-16-le" if octets[1:2] == b"\0" else "utf-8")
+    except UnicodeDecodeError:
+        return
+    if _is_printable(text):
+        yield text
+
+
+def _is_printable(text: str) -> bool:
+    if text.isprintable():
+        return True
+    return sum(map(str.isprintable, text)) + text.count("\n") + text.count("\t") >= 0.9 * len(text)

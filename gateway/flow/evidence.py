@@ -1,0 +1,100 @@
+"""What a flow review says, as sentences for the person who is asked."""
+
+from collections.abc import Iterator
+
+from gateway.domain.flow import Destination, FlowReview, Proof, Source
+from gateway.domain.labels import Confidentiality, Integrity
+
+_LONGEST_VALUE = 200
+_QUOTES = str.maketrans(dict.fromkeys('"\u201c\u201d\u201e\u2033\uff02', "'"))
+_MOST = 40
+"""Sentences. A person reads no more."""
+
+
+def sentences(review: FlowReview) -> tuple[str, ...]:
+    """Return a sentence for each thing that a person should know before they say yes.
+
+    They quote the call's destinations and links, so they are for whoever may see its arguments.
+    """
+    told = [
+        *(_about(destination, "") for destination in review.destinations),
+        *(_about(link, "the link ") for link in review.links),
+        *_carried(review),
+        *_run(review),
+    ]
+    if review.asked_for is False:
+        told.append("What the user wrote does not ask for what this tool does.")
+    if len(told) > _MOST:
+        told = [*told[:_MOST], f"There are {len(told) - _MOST} more things like these."]
+    return tuple(told)
+
+
+def _about(destination: Destination, what: str) -> str:
+    named = f"{what}{_quoted(destination.value)} ({destination.path})"
+    sentence = f"{named} {_why(destination)}"
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _why(destination: Destination) -> str:
+    place = _place(destination)
+    seen = destination.origin is not None
+    chosen = destination.integrity is Integrity.UNTRUSTED
+    why = "is one of ours."
+    match destination.proof:
+        case Proof.TENANT:
+            pass
+        case Proof.TASK if seen and chosen:
+            why = f"is what {place} names, to which the user pointed; outsiders can write there."
+        case Proof.TASK if seen:
+            why = "was given before this run had read anything that is not trusted."
+        case Proof.TASK:
+            why = "stands in what the user wrote."
+        case Proof.TYPED | Proof.TRUSTED_RESULT:
+            kind = (
+                "an identifier, and outsiders can write there." if chosen else "which is trusted."
+            )
+            why = f"was in a result of {place}, {kind}"
+        case Proof.NONE:
+            where = f"appears in a result of {place}" if seen else "was not seen in this run before"
+            why = f"{where}, and nothing that is trusted names it."
+    return why
+
+
+def _place(destination: Destination) -> str:
+    origin = destination.origin or {}
+    return f"{origin.get('server', '')}/{origin.get('tool', '')}"
+
+
+def _quoted(text: str) -> str:
+    """Return `text` in quotes that it cannot close itself, to go on as a sentence of ours."""
+    shown = text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
+    return f'"{shown.translate(_QUOTES)}"'
+
+
+def _carried(review: FlowReview) -> Iterator[str]:
+    """Yield, for each argument, the confidential results that it has pieces of."""
+    places = {source.record: source for source in review.sources}
+    for payload in review.payload:
+        for match in payload.matches:
+            if match.confidentiality < Confidentiality.PRIVATE:
+                continue
+            source = places.get(match.record)
+            whose = f"record {match.record}" if source is None else f"{source.server}/{source.tool}"
+            hidden = f", hidden as {match.decoded}" if match.decoded else ""
+            yield (
+                f"{payload.path} carries {match.bytes} bytes of a {match.confidentiality.word} "
+                f"result of {whose}{hidden}."
+            )
+
+
+def _run(review: FlowReview) -> Iterator[str]:
+    untrusted = [s for s in review.sources if s.label.integrity is Integrity.UNTRUSTED]
+    if untrusted:
+        yield f"This run has read what outsiders can write: {_names(untrusted)}."
+    secret = [s for s in review.sources if s.label.confidentiality is Confidentiality.SECRET]
+    if secret:
+        yield f"This run has read secrets: {_names(secret)}."
+
+
+def _names(sources: list[Source]) -> str:
+    return ", ".join(f"{source.server}/{source.tool}" for source in sources[:8])

@@ -1,0 +1,141 @@
+"""The letters and digits of a text, as they are compared: whatever else hides them left out."""
+
+import re
+import unicodedata
+from itertools import compress
+
+BOUNDARY = "\0"
+"""Stands between texts that are no continuation of each other; it survives folding."""
+
+_PLAIN = bytes(range(256)).lower()
+_LEFT_OUT = bytes(c for c in range(1, 128) if not chr(c).isalnum())
+_IS_KEPT = bytes(c not in _LEFT_OUT for c in range(256))
+
+_TAG_BASE = 0xE0000
+_TAGS = range(_TAG_BASE + 0x20, _TAG_BASE + 0x7F)
+"""Tag characters: ASCII that no screen shows."""
+
+_LOOKALIKES = dict(
+    zip(
+        # Cyrillic, then Greek, then Latin beyond ASCII that no decomposition leads back.
+        "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0456\u0458\u0455"
+        "\u04bb\u0501\u051b\u051d\u03b1\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u0131\u0251\u0261",
+        "abekmhopctyxijshdqwaikvoptuxiag",
+        strict=True,
+    )
+)
+"""The letters that stand in for ASCII ones most often: Unicode has no table of them in its core."""
+
+_ALIKE = "".join({c for letter in _LOOKALIKES for c in (letter, letter.upper()) if not c.isascii()})
+_MIXED = re.compile(f"[A-Za-z][{_ALIKE}]|[{_ALIKE}][A-Za-z]")
+"""A lookalike beside a letter that it looks like one of: in its own script it is itself."""
+
+
+class _Folds(dict[int, str]):
+    """How each character is folded, as `str.translate` asks for it."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = found = _fold(chr(code))
+        return found
+
+
+def _fold(character: str) -> str:
+    if character == BOUNDARY:
+        return character
+    if ord(character) in _TAGS:
+        character = chr(ord(character) - _TAG_BASE)
+    # Character by character: marks in any order and number fall away, and it stays linear.
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
+    letters = (_LOOKALIKES.get(c, c) for c in plain)
+    return "".join(c for c in letters if unicodedata.category(c)[0] in "LN")
+
+
+_FOLDS = _Folds()
+"""At most one entry for each of Unicode's characters that was ever met."""
+
+
+def folded(text: str) -> bytes:
+    """Return the letters and digits of `text`, in UTF-8, case and look ignored.
+
+    Spaces, separators, marks and everything that no screen shows are left out; compatibility forms
+    and the commonest lookalikes are made plain.
+    """
+    if not text.isascii():
+        text = text.translate(_FOLDS)
+    return text.encode("utf-8", "surrogatepass").translate(_PLAIN, _LEFT_OUT)
+
+
+def places(text: str) -> list[int]:
+    """Return for each byte of `folded(text)` where in `text` it is from."""
+    if text.isascii():
+        return list(compress(range(len(text)), text.encode().translate(_IS_KEPT)))
+    return [at for at, c in enumerate(text) for _ in folded(c)]
+
+
+def is_disguised(text: str) -> bool:
+    """Tell whether `text` has characters that are made to be taken for others, or for nothing."""
+    if text.isascii():
+        return False
+    return _MIXED.search(text) is not None or any(map(_is_shape, set(text)))
+
+
+def _is_shape(character: str) -> bool:
+    """Tell whether a character is unseen, or another one's other look."""
+    if character.isascii():
+        return False
+    if unicodedata.category(character) in ("Cf", "Co", "Cn"):
+        return True
+    plain, exact = (unicodedata.normalize(form, character) for form in ("NFKD", "NFD"))
+    return plain != exact and _FOLDS[ord(character)] != ""
+
+
+_ASCII = bytes(range(128))
+_HIDDEN_RUN = re.compile(
+    "[\U000e0020-\U000e007e]{8,}|[\u200b-\u200d\u2060-\u2064\ufeff\U000e0100-\U000e01ef]{8,}"
+    "|[\u202d\u202e]"
+)
+"""Tags that spell more than a flag, runs of what has no width, and turned text."""
+
+
+class _Reveals(dict[int, str]):
+    """How each character reads to whoever is not fooled, as `str.translate` asks for it."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = found = _reveal(chr(code))
+        return found
+
+
+def _reveal(character: str) -> str:
+    if character.isascii():
+        return character
+    if ord(character) in _TAGS:
+        return chr(ord(character) - _TAG_BASE)
+    if unicodedata.category(character) in ("Cf", "Co", "Cn", "Mn", "Me"):
+        return ""
+    plain = unicodedata.normalize("NFKD", character)
+    return "".join(
+        _LOOKALIKES.get(c, _LOOKALIKES.get(c.lower(), c).upper() if c.isupper() else c)
+        for c in plain
+        if not unicodedata.combining(c)
+    )
+
+
+_REVEALS = _Reveals()
+
+
+def is_suspicious(text: str) -> bool:
+    """Tell whether `text` has characters that read as others, or as nothing."""
+    if text.isascii():
+        return False
+    beyond = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
+    return any(_REVEALS[ord(c)] != c for c in set(beyond.decode("utf-8", "surrogatepass")))
+
+
+def revealed(text: str) -> str:
+    """Return `text` as whoever is not fooled reads it, in its own length or less a few times over."""
+    return text if text.isascii() else text.translate(_REVEALS)
+
+
+def hides_text(text: str) -> bool:
+    """Tell whether `text` has words that no screen shows, or shows in another order."""
+    return _HIDDEN_RUN.search(text) is not None

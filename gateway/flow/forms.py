@@ -1,0 +1,170 @@
+"""What kinds of destinations there are: addresses, which reach somebody anywhere, and names.
+
+What is found here is treated more strictly than what is not, so this finds too much rather than too
+little. Whether an address is ours is decided elsewhere, and strictly. The work is linear in a text.
+"""
+
+import html
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from gateway.domain.flow import Form
+from gateway.flow.folding import revealed
+
+_AFTER = ".,;:!?)]}*'\""
+_QUOTES = "'`"
+
+# Each kind is looked for by what is rare in other text, and told from there to both sides: an
+# expression that begins with what every word begins with would be tried at every letter.
+_MAIL_HOST = re.compile(r"@[\w-]++(?:\.[\w-]++)++")
+_MAILBOX_BACKWARDS = re.compile(r"[\w.+%!#$&*/=?^`'{|}~-]*+")
+_LONGEST_MAILBOX = 64
+"""Octets (RFC 5321 section 4.5.3.1.1)."""
+_MAIL_LIKE = re.compile(r"\S@(?:\[|[\w-]++\.\w)")
+"""What a mail server may take for an address, however odd."""
+
+_COMMON = (
+    "com|net|org|edu|gov|info|biz|io|ai|app|dev|co|me|tv|ly|gl|gd|xyz|top|online|site|website|shop"
+    "|club|link|click|live|store|tech|pro|cloud|space|fun|icu|art|blog|news|mobi|vip|bid"
+    "|win|work|life|today|world|agency|support|finance|bank|pay|de|uk|fr|nl|ru|su|cn|eu|us"
+    "|ca|au|ch|es|se|jp|br|tk|ga|cf|gq|pw|ws|ua|ir|kr|hk|tw|sg|za|mx|tr|cz|dk|fi|gr|hu|ie"
+)
+"""Top-level domains of which programs that show text make links of a host alone."""
+
+_URL_MARK = re.compile(
+    # Of any host with a path; and of a host alone, if it ends as hosts do and as files do not.
+    r"://|\.(?:[^\W\d_]{2,24}+|xn--[A-Za-z0-9-]{2,59}|(?<=[0-9]\.)[0-9]{1,3})"
+    r"(?::[0-9]{1,5})?(?:/|[?#]\w)"
+    rf"|\.(?:{_COMMON})(?![\w@-]|\.\w)"
+)
+_WWW_MARK = re.compile(rf"{_URL_MARK.pattern}|[Ww]{{3}}\.")
+_URL_END = re.compile(r"[^\s<>\"]*+")
+_URL_STOPS = re.compile(r"['\\]")
+_ODD_LINK = re.compile(
+    r"(?<!\w)https?:(?!//[^/\\])[/\\]*+[^\s<>\"/\\]++|(?<![:/\\\w.])(?:/|\\){2}[\w-]++(?:\.[\w-]++)++",
+    re.IGNORECASE,
+)
+"""What programs that show pages take for a link, though it is none: `https:/a`, `//a.example`."""
+
+_DOTS = str.maketrans("\u3002\uff0e\uff61", "...")
+"""What else stands for a dot in a host's name (UTS 46)."""
+_SCHEME_BACKWARDS = re.compile(r"[A-Za-z0-9+.-]*+")
+_HOST_BACKWARDS = re.compile(r"[\w.-]*+")
+_LONGEST_SCHEME = 16
+_LONGEST_HOST = 253
+
+_ACCOUNT = re.compile(
+    r"[0-9](?:"
+    # A bank account, from its check digits on.
+    r"(?<=(?<!\w)[A-Z]{2}[0-9])[0-9](?: ?[A-Z0-9]){8,40}\b"
+    # A card or a phone. A date or a version is no account.
+    r"|(?<![\w.-][0-9])(?:[ -]?[0-9]){8,20}(?![\w-])"
+    # A wallet.
+    r"|(?<=(?<!\w)0)x[0-9a-fA-F]{40}\b|(?<=(?<!\w)bc1)[a-z0-9]{20,80}\b"
+    r"|(?<=(?<!\w)[13])[A-HJ-NP-Za-km-z1-9]{25,34}\b)"
+)
+_ACCOUNT_BEGINS = re.compile(r"(?:[A-Z]{2}|bc|\+)\Z")
+
+
+def form_of(text: str) -> Form:
+    """Return what `text` is, or what it has in it: a name has nothing of an address."""
+    if next(links_in(text), None):
+        return Form.URL
+    text = revealed(text)
+    if "@" in text and _MAIL_LIKE.search(text):
+        return Form.EMAIL
+    return Form.ACCOUNT if next(_accounts(text), None) else Form.NAME
+
+
+def addresses_in(texts: Iterable[str]) -> frozenset[str]:
+    """Return the addresses of any form that `texts` contain, as they are written."""
+    found: set[str] = set()
+    for text in texts:
+        if "@" in text:
+            found.update(_mailboxes(text))
+        found.update(_urls(text))
+        found.update(_accounts(text))
+    return frozenset(found)
+
+
+def links_in(text: str) -> Iterator[str]:
+    """Yield the URLs in `text`, each once, in order; also those without a scheme, and odd ones.
+
+    A text is read as it stands, as a page would show it, and as whoever is not fooled reads it.
+    """
+    seen: set[str] = set()
+    for shown in dict.fromkeys((text, _shown(text))):
+        for link in chain(_urls(shown), (odd[0] for odd in _ODD_LINK.finditer(shown))):
+            if link not in seen:
+                seen.add(link)
+                yield link
+
+
+def _shown(text: str) -> str:
+    if "&" in text:
+        text = html.unescape(text)
+    return text if text.isascii() else revealed(text.translate(_DOTS))
+
+
+def _mailboxes(text: str) -> Iterator[str]:
+    for host in _MAIL_HOST.finditer(text):
+        before = text[max(0, host.start() - _LONGEST_MAILBOX - 1) : host.start()]
+        mailbox = before[len(before) - _length(_MAILBOX_BACKWARDS, before) :].lstrip(_QUOTES)
+        # A longer one is nobody's, and its end is somebody else's.
+        if 0 < len(mailbox) <= _LONGEST_MAILBOX:
+            yield mailbox + host[0]
+
+
+def _urls(text: str) -> Iterator[str]:
+    marks = _WWW_MARK if "www." in text.lower() else _URL_MARK
+    if marks is _URL_MARK and "." not in text and "://" not in text:
+        return
+    at = token_end = last_at = 0
+    while (mark := marks.search(text, at)) is not None:
+        begin = _url_begin(text, at, mark)
+        at = mark.end()
+        if at > token_end:
+            # Once for all the URLs of a token: else each of many would be searched to its end.
+            whole = _URL_END.match(text, at)
+            token_end = at if whole is None else whole.end()
+            last_at = text.rfind("@", at, token_end)
+        at = _url_end(text, at, token_end, last_at)
+        if begin is not None:
+            yield text[begin:at].rstrip(_AFTER)
+
+
+def _url_end(text: str, at: int, end: int, last_at: int) -> int:
+    """Return where a URL ends of which the text up to `at` is known to be, in what ends at `end`.
+
+    A quote ends it, if nothing after it could make of all before it the name of a user.
+    """
+    stop = _URL_STOPS.search(text, at, end)
+    return end if stop is None or last_at >= stop.start() else stop.start()
+
+
+def _url_begin(text: str, at: int, mark: re.Match[str]) -> int | None:
+    """Return where the URL with `mark` begins, at `at` or later; `None` if it is none."""
+    if mark[0] == "://":
+        before = text[max(at, mark.start() - _LONGEST_SCHEME) : mark.start()]
+        scheme = before[len(before) - _length(_SCHEME_BACKWARDS, before) :].lstrip("+.-0123456789")
+        return mark.start() - len(scheme) if scheme else None
+    if mark[0][0] != ".":
+        return mark.start()
+    before = text[max(at, mark.start() - _LONGEST_HOST) : mark.start()]
+    host = mark.start() - _length(_HOST_BACKWARDS, before)
+    is_mail = host > 0 and text[host - 1] == "@"
+    return None if is_mail or host == mark.start() else host
+
+
+def _length(pattern: re.Pattern[str], before: str) -> int:
+    """Return how many of the last characters of `before` fit `pattern`, which always matches."""
+    found = pattern.match(before[::-1])
+    return 0 if found is None else found.end()
+
+
+def _accounts(text: str) -> Iterator[str]:
+    for place in _ACCOUNT.finditer(text):
+        begin = place.start()
+        before = _ACCOUNT_BEGINS.search(text[max(0, begin - 2) : begin])
+        yield (before[0] if before else "") + place[0]

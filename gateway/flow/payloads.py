@@ -1,0 +1,277 @@
+"""Which earlier results of a run are found again in what a call carries."""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+from typing import TypeAlias
+
+from gateway.domain._value import value
+from gateway.domain.flow import Match
+from gateway.flow.decoding import Decoded, decoded_forms
+from gateway.flow.folding import BOUNDARY, folded, is_disguised, places, revealed
+from gateway.flow.fragments import (
+    ALL,
+    LONGEST_SCANNED,
+    SHORTEST_FRAGMENT,
+    SOME,
+    Fragments,
+    Piece,
+)
+from gateway.flow.telling import IN_A_PIECE, IN_A_VALUE, codes_in, tells
+
+SHORTEST_VALUE = 4
+"""Characters. Shorter ones are equal by chance; only a field declared to hold ids proves them."""
+
+MOST_SEARCHABLE = 384 * 1024
+"""Bytes of a run's folded results, decoded forms included; the oldest are forgotten beyond it."""
+
+_LINK = re.compile(r"(?:https?://|www\.)[^\s<>\"'\\]{2,2048}", re.IGNORECASE)
+_AFTER_LINK = ".,;:!?)]}*"
+_MOST_LINKS = 16
+_END = BOUNDARY.encode()
+
+_KINDS = ("exact", "fragment", "link")
+_REVERSED = "reversed"
+_SPREAD = 1.75
+"""How many times as long as its letters a text is in which something stands between all of them."""
+
+Numbers: TypeAlias = tuple[int, ...]
+
+
+class _Words:
+    """Words and values that are too short to be found as pieces, and the texts that have them."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[bytes, Numbers] = {}
+
+    def add(self, number: int, words: Collection[bytes]) -> None:
+        for word in words:
+            self._numbers[word] = (*self._numbers.get(word, ()), number)
+
+    def drop(self, number: int, words: Collection[bytes]) -> None:
+        for word in words:
+            left = tuple(one for one in self._numbers[word] if one != number)
+            if left:
+                self._numbers[word] = left
+            else:
+                del self._numbers[word]
+
+    def having(self, word: bytes) -> Numbers:
+        return self._numbers.get(word, ())
+
+
+@value
+class _Text:
+    """A result's text, or one that was encoded in it."""
+
+    serial: int
+    record: int
+    how: str
+    text: bytes
+    values: frozenset[bytes]
+    codes: frozenset[bytes]
+    asked: bytes
+
+
+class Payloads:
+    """The texts of a run's results by serial number, searchable for what a payload has of them."""
+
+    def __init__(self, *, octets: int = MOST_SEARCHABLE) -> None:
+        self._most_octets = octets
+        self._octets = 0
+        self._texts: dict[int, _Text] = {}
+        """By a number of their own: a result has one, and one more for each encoded text."""
+        self._number = 0
+        self._fragments = Fragments()
+        self._values = _Words()
+        self._codes = _Words()
+
+    def add(self, serial: int, record: int, texts: Collection[str], asked: Collection[str]) -> None:
+        """Remember the `texts` of a result; `serial` is greater than every one before.
+
+        `asked` is what the call itself had carried, which is no evidence when it comes back.
+        """
+        carried = folded(_joined(asked))
+        plain = _joined(dict.fromkeys(texts))[: self._most_octets]
+        for form in (Decoded(text=plain, how=""), *decoded_forms(plain)):
+            self._add(_text(serial, record, form, carried))
+        while self._octets > self._most_octets:
+            self._forget(next(iter(self._texts)))
+
+    def _add(self, text: _Text) -> None:
+        self._number += 1
+        self._texts[self._number] = text
+        self._octets += len(text.text)
+        self._fragments.add(self._number, text.text)
+        self._values.add(self._number, text.values)
+        self._codes.add(self._number, text.codes)
+
+    def drop(self, serial: int) -> None:
+        """Forget the result `serial`, if it is there."""
+        for number in [n for n, text in self._texts.items() if text.serial == serial]:
+            self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        text = self._texts.pop(number)
+        self._octets -= len(text.text)
+        self._fragments.drop(number)
+        self._values.drop(number, text.values)
+        self._codes.drop(number, text.codes)
+
+    def matches(self, text: str, known: str = "") -> tuple[Match, ...]:
+        """Return what of earlier results is in `text`: the whole of it, pieces of it, links.
+
+        `known` is the user's own prompt: what stands wholly there too is no evidence, and neither
+        is what says too little to be more than chance. What is found of an encoded text counts in
+        the bytes of its decoded form.
+        """
+        if len(text) < SHORTEST_VALUE or not self._texts:
+            return ()
+        text = text[:LONGEST_SCANNED].replace(BOUNDARY, " ")
+        search = _Search(self._texts, self._fragments, (self._values, self._codes), known)
+        search.look(text, "", ALL)
+        for form in decoded_forms(text):
+            search.look(form.text.replace(BOUNDARY, " "), form.how, ALL)
+        search.look(text[::-1], _REVERSED, SOME)
+        return tuple(search.found())
+
+
+class _Search:
+    """What is found in the forms of one payload."""
+
+    def __init__(
+        self,
+        texts: dict[int, _Text],
+        fragments: Fragments,
+        words: tuple[_Words, _Words],
+        known: str,
+    ) -> None:
+        self._texts = texts
+        self._fragments = fragments
+        self._values, self._codes = words
+        self._known = known
+        self._prompt: bytes | None = None
+        self._sizes: dict[tuple[int, str, str], int] = {}
+        """Bytes by record, kind and how they were encoded."""
+
+    def look(self, text: str, how: str, starts: Sequence[int]) -> None:
+        """Look for what is of results in `text`, which was decoded by `how`."""
+        plain = folded(text)
+        pieces: list[Piece] = []
+        if len(plain) < SHORTEST_FRAGMENT:
+            self._look_for_value(text, plain, how)
+        else:
+            pieces = list(self._fragments.within(plain, starts))
+        if pieces:
+            self._weigh(text, plain, how, pieces)
+        if how == _REVERSED:
+            return
+        self._look_for_codes(text, how, pieces, plain)
+        if b"http" in plain or b"www" in plain:
+            self._look_for_links(text, how, {n for piece in pieces for n in piece.serials})
+
+    def _look_for_value(self, text: str, plain: bytes, how: str) -> None:
+        numbers = self._values.having(plain)
+        if numbers and tells(revealed(text), IN_A_VALUE) and not self._is_known(plain):
+            for number in numbers:
+                hidden = how or _hidden(text, plain)
+                self._count(number, plain, "exact", hidden, len(_octets(text)))
+
+    def _weigh(self, text: str, plain: bytes, how: str, pieces: list[Piece]) -> None:
+        at = places(text)
+        for piece in pieces:
+            words = text[at[piece.begin] : at[piece.end - 1] + 1]
+            letters = plain[piece.begin : piece.end]
+            if not tells(revealed(words), IN_A_PIECE) or self._is_known(letters):
+                continue
+            hidden = how or _hidden(words, letters)
+            for number in piece.serials:
+                whole = len(letters) == len(plain)
+                if whole and self._fragments.has(number, _END + letters + _END):
+                    self._count(number, letters, "exact", hidden, len(_octets(text)))
+                else:
+                    self._count(number, letters, "fragment", hidden, len(_octets(words)))
+
+    def _look_for_codes(self, text: str, how: str, pieces: list[Piece], plain: bytes) -> None:
+        for _, code in codes_in(text):
+            letters = folded(code)
+            if len(letters) == len(plain) or self._is_known(letters):
+                continue  # a whole value is told as one
+            for number in self._codes.having(letters):
+                if not any(
+                    number in p.serials and letters in plain[p.begin : p.end] for p in pieces
+                ):
+                    self._count(number, letters, "fragment", how, len(code))
+
+    def _look_for_links(self, text: str, how: str, numbers: set[int]) -> None:
+        for link in _links(text):
+            letters = folded(link)
+            if self._is_known(letters):
+                continue
+            likely = numbers if len(letters) >= SHORTEST_FRAGMENT else self._texts
+            for number in likely:
+                if self._fragments.has(number, letters):
+                    self._count(number, letters, "link", how, len(_octets(link)))
+
+    def _count(self, number: int, letters: bytes, kind: str, how: str, octets: int) -> None:
+        text = self._texts[number]
+        if letters not in text.asked:
+            key = text.record, kind, how or text.how
+            self._sizes[key] = self._sizes.get(key, 0) + octets
+
+    def _is_known(self, letters: bytes) -> bool:
+        if self._prompt is None:
+            self._prompt = folded(self._known)
+        return letters in self._prompt
+
+    def found(self) -> Iterator[Match]:
+        """Yield the matches by record, and what is found as it is before what was decoded."""
+        for record, kind, how in sorted(self._sizes, key=_rank):
+            size = self._sizes[record, kind, how]
+            # What stands beside an encoded piece is found once more in its decoded form.
+            if not how or size > self._plain(record, kind):
+                yield Match(record=record, kind=kind, bytes=size, decoded=how)
+
+    def _plain(self, record: int, kind: str) -> int:
+        kinds = ("link",) if kind == "link" else ("exact", "fragment")
+        return max(self._sizes.get((record, one, ""), 0) for one in kinds)
+
+
+def _rank(found: tuple[int, str, str]) -> tuple[int, str, int]:
+    record, kind, how = found
+    return record, how, _KINDS.index(kind)
+
+
+def _hidden(words: str, letters: bytes) -> str:
+    """Return how `words` hide their letters, if they do."""
+    if is_disguised(words):
+        return "unicode"
+    return "spaced" if len(words) >= _SPREAD * len(letters) else ""
+
+
+def _text(serial: int, record: int, form: Decoded, asked: bytes) -> _Text:
+    text = _END + folded(form.text) + _END
+    return _Text(
+        serial=serial,
+        record=record,
+        how=form.how,
+        text=text,
+        values=frozenset(
+            v for v in text.split(_END) if SHORTEST_VALUE <= len(v) < SHORTEST_FRAGMENT
+        ),
+        codes=frozenset(folded(code) for _, code in codes_in(form.text)),
+        asked=asked,
+    )
+
+
+def _joined(texts: Collection[str]) -> str:
+    return BOUNDARY.join(text.replace(BOUNDARY, " ") for text in texts)
+
+
+def _octets(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _links(text: str) -> set[str]:
+    found = islice(_LINK.finditer(text[:LONGEST_SCANNED]), _MOST_LINKS)
+    return {link[0].rstrip(_AFTER_LINK) for link in found}

@@ -1,0 +1,88 @@
+"""Whether the user pointed at the source that names whom a call goes to.
+
+"Send the summary of client-meeting.docx to the client" names no address, but says where one is.
+Whoever wrote that source chose the address, so this is never proof that can be trusted. It holds
+where the sources that were pointed at leave no choice: the call goes to exactly those that they
+name, and an attacker who adds one makes it ambiguous, which is a no.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from gateway.domain.flow import Form, Source
+from gateway.domain.labels import Tenant
+from gateway.flow import task as user_task
+from gateway.flow.addresses import is_ours
+from gateway.flow.forms import addresses_in, form_of
+from gateway.flow.provenance import Provenance
+from gateway.flow.results import Record
+from gateway.flow.task import Words
+
+_SHORTEST_TITLE = 6
+"""Characters. By shorter ones things of every kind are called, and so they are by any one word: a
+stranger's mail is titled "Please" in the hope that somebody says so."""
+
+_MOST_ADDRESSES = 256
+"""Of one record. One that names more leaves a choice."""
+
+
+def pointed_at(
+    texts: frozenset[str], *, prompt: str, tenant: Tenant, provenance: Provenance
+) -> Source | None:
+    """Return the source that `prompt` points at and that names exactly `texts`, if there is one.
+
+    `texts` are all the addresses of one call that nothing proves. A source is a result that was
+    asked for in the user's own words and no others, or rather the records in it that bear a title
+    which the user gave. Where several are pointed at, all that name anybody name the same. A prompt
+    that itself gives an address of the same form points nowhere else, and nothing is pointed at that
+    a call of this run has written.
+    """
+    forms = {form_of(text) for text in texts}
+    if len(forms) != 1 or Form.NAME in forms:
+        return None
+    (form,) = forms
+    if any(form_of(found) is form for found in addresses_in((prompt,))):
+        return None
+    if any(provenance.wrote(text) for text in texts):
+        return None
+    source = None
+    for pointed, record in _pointed_records(Words(prompt), provenance):
+        found = _candidates(record, form, prompt, tenant)
+        if found and texts != found:
+            return None
+        if found:
+            source = pointed
+    return source
+
+
+def _pointed_records(words: Words, provenance: Provenance) -> Iterator[tuple[Source, Record]]:
+    for source, asked, records in provenance.readings():
+        titled = [record for record in records if not record.whole and _is_titled(record, words)]
+        if titled:
+            yield from ((source, record) for record in titled)
+        elif _is_called(asked, words):
+            yield from ((source, record) for record in records if record.whole)
+
+
+def _is_called(asked: Iterable[str], words: Words) -> bool:
+    """Tell whether the user's words alone say what was asked for, numbers aside."""
+    told = [text for text in asked if not user_task.is_number(text)]
+    return bool(told) and all(words.have(text) for text in told)
+
+
+def _is_titled(record: Record, words: Words) -> bool:
+    return any(
+        len(text) >= _SHORTEST_TITLE and not text.isalpha() and words.have(text)
+        for text in record.texts
+    )
+
+
+def _candidates(record: Record, form: Form, prompt: str, tenant: Tenant) -> frozenset[str]:
+    """Return the addresses of `form` in `record` that are new; the empty one is a choice, too."""
+    found = frozenset(
+        text
+        for text in addresses_in((*record.texts, *record.names))
+        if form_of(text) is form and not is_ours(text, tenant)
+    )
+    if len(found) > _MOST_ADDRESSES:
+        return found
+    return frozenset(text for text in found if not user_task.names(prompt, text))

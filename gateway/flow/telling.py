@@ -1,0 +1,61 @@
+"""Whether a text says enough for its standing in two places to be no chance."""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+import re2
+
+IN_A_PIECE = 30
+"""Bits, estimated, that a piece must carry: half a MiB of results and a KiB of payload have some
+2 ** 29 pairs of places, of which one is alike by chance below that."""
+
+IN_A_VALUE = 18
+"""Bits that a whole value must carry: of whole values there are a few thousand."""
+
+_LETTER, _DIGIT, _OF_A_CODE, _IDEOGRAPH = 1.5, 3, 4, 6
+"""Bits a character: in words (Shannon, 1951), in numbers, in what mixes both, in ideographs."""
+
+_FIRST_IDEOGRAPH = "\u2e80"
+_LONGEST_READ = 256
+"""Characters. A longer text is judged by its beginning."""
+
+_DATE = re.compile(
+    r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?:[T ]{1,2}\d{1,2}:\d{2})?|\d{1,2}:\d{2}(?::\d{2})?"
+    r"|\b(?:19|20)\d{6}\b"
+)
+_TOKEN = re.compile(r"[^\W_]+")
+
+
+def tells(text: str, least: int) -> bool:
+    """Tell whether `text` carries `least` bits. Dates and times carry none: everybody has them."""
+    bits = 0.0
+    for token in _TOKEN.findall(_DATE.sub(" ", text[:_LONGEST_READ])):
+        bits += _bits(token)
+        if bits >= least:
+            return True
+    return False
+
+
+def _bits(token: str) -> float:
+    if token[0] >= _FIRST_IDEOGRAPH:
+        return _IDEOGRAPH * len(token)
+    if token.isalpha():
+        return _LETTER * len(token)
+    return (_DIGIT if token.isdecimal() else _OF_A_CODE) * len(token)
+
+
+_CODE = re2.compile(r"(?:[A-Za-z]+[-_.:])*[A-Za-z0-9]*[0-9][A-Za-z0-9]*(?:[-_.:][A-Za-z0-9]+)*")
+_SHORTEST_CODE = 8
+_MOST_CODES = 1024
+
+
+def codes_in(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the words of `text` that are codes, and where they stand.
+
+    Numbers of accounts, keys, references: one of them says enough by itself. Dates do not.
+    """
+    codes = ((word.start(), word[0]) for word in _CODE.finditer(text))
+    for at, code in islice(codes, _MOST_CODES):
+        if len(code) >= _SHORTEST_CODE and tells(code, IN_A_PIECE):
+            yield at, code

@@ -1,0 +1,275 @@
+"""Where policy says that a person must be asked: what was answered, or a question is filed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from gateway.domain._value import value
+from gateway.domain.approvals import (
+    Approval,
+    ApprovalId,
+    ApprovalRequest,
+    ApprovalRules,
+    ApprovalState,
+    Span,
+)
+from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.domain.calls import AccessRequest
+from gateway.domain.decisions import Decision, Verdict
+from gateway.errors import (
+    ApprovalRequired,
+    Denied,
+    NotFound,
+    PolicyUnavailable,
+    RateLimited,
+)
+from gateway.flow.evidence import sentences
+from gateway.pipeline.asking import Bound, bound_by, fits_a_form, question_of
+from gateway.pipeline.decide import require_step_up, told
+from gateway.pipeline.trail import Trail
+from gateway.ports import ApprovalStore, AuditLog, Clock, PolicyEngine
+from gateway.wire.elicitation import approval_state, is_approval_state
+
+_MINUTE_S = 60
+
+
+@value
+class Granted:
+    """A yes by which a call may go out, if nobody else uses it up first."""
+
+    approval: Approval
+    access: AccessRequest
+    """As it was before the yes was part of it."""
+    decision: Decision
+    """The one that asked."""
+    bound: Bound
+
+
+class Approvals:
+    """Asks people through an `ApprovalStore`. Policy decides, also whether a yes is enough."""
+
+    def __init__(
+        self,
+        *,
+        store: ApprovalStore,
+        policy: PolicyEngine,
+        audit: AuditLog,
+        rules: ApprovalRules,
+        pages_at: str,
+        issuer: str,
+        seal_key: bytes,
+        clock: Clock,
+        new_id: Callable[[], str],
+    ) -> None:
+        """Take where our pages are, empty if nobody can sign in there, and our own `issuer`."""
+        self._store = store
+        self._policy = policy
+        self._audit = audit
+        self._rules = rules
+        self._pages_at = pages_at
+        self._issuer = issuer
+        self._seal_key = seal_key
+        self._clock = clock
+        self._new_id = new_id
+
+    async def consulted(
+        self, access: AccessRequest, decision: Decision, trail: Trail
+    ) -> tuple[AccessRequest, Decision, Granted | None]:
+        """Return the call and its decision after whoever had to be asked was asked.
+
+        A decision that does not ask comes back as it is. With a yes on file policy was asked once
+        more, knowing of it; what it says then counts, and `use` must follow.
+
+        Raises:
+            Denied: A person said no.
+            ApprovalRequired: Nobody has said yes; a question waits, if there was room for one.
+            InsufficientScope: The token lacks a scope; nobody is asked before it has it.
+
+        """
+        if decision.verdict is not Verdict.ASK:
+            return access, decision, None
+        require_step_up(decision, access.principal)
+        bound = bound_by(access, decision, self._seal_key)
+        found = await self._found(access, bound, trail)
+        if found is None or found.state is ApprovalState.WAITING:
+            raise await self._filed(access, decision, bound, trail)
+        trail.approval(found.request.id)
+        if found.state is not ApprovalState.ALLOWED:
+            raise _refused(found, decision)
+        knowing = replace(access, asked={**access.asked, "approval": _member(found)})
+        again = trail.decision(await self._policy.evaluate(knowing.asked))
+        if again.verdict is Verdict.ASK:
+            raise ApprovalRequired(
+                "a person has allowed this call, and policy asks for more than that",
+                approval_id=found.request.id,
+                reasons=told(again),
+            )
+        granted = Granted(approval=found, access=access, decision=decision, bound=bound)
+        return knowing, again, granted
+
+    async def use(self, granted: Granted | None, trail: Trail) -> None:
+        """Use a yes up: of many calls that try with the same one, one goes on.
+
+        The last step before the intent is recorded. A call that fails after it has used it.
+
+        Raises:
+            ApprovalRequired: Another call was first, or it has run out; it was asked for anew.
+
+        """
+        if granted is None:
+            return
+        if not await self._store.use(granted.approval.request.id, now=self._clock()):
+            raise await self._filed(granted.access, granted.decision, granted.bound, trail)
+
+    async def _found(self, access: AccessRequest, bound: Bound, trail: Trail) -> Approval | None:
+        """Return what is on file, an answer that came with the call included."""
+        found = self._store.find(bound.fingerprint, bound.scope, now=self._clock())
+        answer = access.call.answered
+        if (
+            found is None
+            or found.state is not ApprovalState.WAITING
+            or answer is None
+            or answer.yes is None
+        ):
+            return found
+        request, principal = found.request, access.principal
+        if not self._may_answer(found, access) or not is_approval_state(
+            self._seal_key, principal.key, request.id, answer.state
+        ):
+            return found
+        code = "allowed" if answer.yes else "denied"
+        await self._audit.append(self._record(access, trail, request.id, "approvals.form", code))
+        try:
+            return await self._store.answer(
+                request.id,
+                allow=answer.yes,
+                span=Span.ONCE,
+                by=self._name(access),
+                by_user_id=principal.user_id,
+                note="",
+                now=self._clock(),
+            )
+        except (NotFound, Denied) as late:
+            # Somebody else was quicker, and theirs is the answer.
+            await self._audit.append(
+                self._record(access, trail, request.id, "approvals.form", late.code)
+            )
+            return self._store.find(bound.fingerprint, bound.scope, now=self._clock())
+
+    async def _filed(
+        self, access: AccessRequest, decision: Decision, bound: Bound, trail: Trail
+    ) -> ApprovalRequired:
+        """File the question, or count it; return the refusal that says so."""
+        try:
+            filed = await self._store.file(await self._request(access, decision, bound))
+        except RateLimited as full:
+            return ApprovalRequired(
+                "too many questions wait for a person already; this one was not asked",
+                detail=full.detail,
+                reasons=told(decision),
+            )
+        id_ = filed.request.id
+        trail.approval(id_)
+        if filed.request.asked == 1:
+            await self._audit.append(self._record(access, trail, id_, "approvals.ask", "asked"))
+        public = (
+            f"a person must allow this call first, and is asked: `douane approvals allow {id_}`"
+        )
+        if not self._may_answer(filed, access):
+            return ApprovalRequired(public, approval_id=id_, reasons=told(decision))
+        key = access.principal.key
+        question = question_of(filed.request)
+        return ApprovalRequired(
+            public,
+            approval_id=id_,
+            url=f"{self._pages_at}/approve/{id_}" if self._pages_at else "",
+            question=question,
+            state=approval_state(self._seal_key, key, id_) if fits_a_form(filed.request) else "",
+            reasons=told(decision),
+        )
+
+    async def _request(
+        self, access: AccessRequest, decision: Decision, bound: Bound
+    ) -> ApprovalRequest:
+        principal, now = access.principal, self._clock()
+        return ApprovalRequest(
+            id=ApprovalId(self._new_id()),
+            fingerprint=bound.fingerprint,
+            scope=bound.scope,
+            principal=principal.key,
+            subject=principal.subject,
+            user_id=principal.user_id,
+            client_id=principal.client_id,
+            client_name=principal.client_name,
+            run=access.run.id,
+            target=access.target,
+            effect=access.effect,
+            pin_digest=access.pinned.manifest.digest,
+            arguments=bound.arguments,
+            label=access.run.label,
+            reasons=decision.reasons,
+            evidence=sentences(access.review),
+            decision_id=decision.id,
+            policy_digest=decision.policy_digest,
+            self_approval=bool(principal.user_id) and await self._is_theirs(access),
+            asked_at=now,
+            expires_at=now + self._rules.expire_s,
+        )
+
+    async def _is_theirs(self, access: AccessRequest) -> bool:
+        """Whether policy lets the person whose call it is answer; silence is a no."""
+        try:
+            return await self._policy.self_approval(access.asked)
+        except PolicyUnavailable:
+            return False
+
+    def _may_answer(self, approval: Approval, access: AccessRequest) -> bool:
+        """Whether the person behind this call may answer for it."""
+        request, user_id = approval.request, access.principal.user_id
+        return request.self_approval and bool(user_id) and user_id == request.user_id
+
+    def _name(self, access: AccessRequest) -> str:
+        """Name the person as the audit log does everywhere."""
+        principal = access.principal
+        if principal.issuer == self._issuer:
+            return f"user:{principal.subject}"
+        return f"user:{principal.issuer}|{principal.subject}"
+
+    def _record(
+        self, access: AccessRequest, trail: Trail, id_: ApprovalId, method: str, code: str
+    ) -> AuditRecord:
+        principal, target = access.principal, access.target
+        fields = {
+            "principal": principal.subject,
+            "client": principal.client_id,
+            "source_ip": access.call.source_ip,
+            "method": method,
+            "server": target.server,
+            "target": target.name,
+            "pin_digest": str(access.pinned.manifest.digest),
+            "run": access.run.id,
+            "approval_id": id_,
+            "decision_id": trail.decision_id,
+            "verdict": {"allowed": "allow", "asked": "ask"}.get(code, "deny"),
+            "code": code,
+            "reasons": [{"code": code, "message": str(target)}],
+        }
+        return AuditRecord(
+            kind=RecordKind.APPROVAL, time=self._clock(), id=self._new_id(), fields=fields
+        )
+
+
+def _refused(found: Approval, decision: Decision) -> Denied:
+    minutes = round((found.request.expires_at - (found.at or 0.0)) / _MINUTE_S)
+    said = ("person_said_no", f"a person was asked and said no, which holds for {minutes} minutes")
+    return Denied("a person does not allow this call", reasons=[said, *told(decision)])
+
+
+def _member(approval: Approval) -> Mapping[str, Any]:
+    """Return what policy learns of a yes: the contract's `approval`."""
+    return {
+        "id": approval.request.id,
+        "by": approval.by,
+        "span": approval.span.value,
+        "note": approval.note,
+    }

@@ -1,0 +1,123 @@
+"""What a question to a person is about: what an answer is bound to, and how it reads."""
+
+import hmac
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.domain._value import value
+from gateway.domain.approvals import ApprovalRequest
+from gateway.domain.calls import AccessRequest
+from gateway.domain.decisions import Decision
+from gateway.domain.document import Digest, canonical
+from gateway.domain.flow import FlowReview
+from gateway.errors import ApprovalRequired
+from gateway.pins.visible import visible
+from gateway.pipeline.decide import told
+
+LARGEST_QUESTION_BYTES = 64 * 1024
+"""Of the arguments in canonical form. Nobody reads more, and what nobody reads, nobody allows."""
+
+_LONGEST_FORM = 4_000
+"""Characters of the arguments that a client's form may have to show; a page of ours has room."""
+
+
+@value
+class Bound:
+    """What an answer is bound to."""
+
+    fingerprint: Digest
+    scope: Digest
+    arguments: Mapping[str, Any]
+    """All that the call carries, for the person who is asked."""
+
+
+def bound_by(access: AccessRequest, decision: Decision, key: bytes) -> Bound:
+    """Return what an answer to this question would be bound to; `key` keeps arguments unguessable.
+
+    Raises:
+        ApprovalRequired: Nobody could read it, so nobody is asked.
+
+    """
+    carried = _carried(access.call.message.params)
+    common = {
+        "method": access.call.message.method,
+        "principal": access.principal.key,
+        "run": access.run.id,
+        "target": [access.target.server, access.target.kind.value, access.target.name],
+        "pin": str(access.pinned.manifest.digest),
+        "label": access.run.label.words,
+        "reasons": sorted({reason.code for reason in decision.reasons}),
+    }
+    try:
+        spelled = canonical(carried)
+        fingerprint = canonical({**common, "carried": carried})
+        scope = canonical({**common, "places": _places(access.review), "carried": None})
+    except ValueError as error:
+        raise _unreadable(decision, str(error)) from error
+    if len(spelled) > LARGEST_QUESTION_BYTES:
+        raise _unreadable(decision, f"{len(spelled)} bytes of arguments")
+    return Bound(
+        fingerprint=_keyed(key, fingerprint),
+        # Where nobody knows all the places that a call reaches, no other call reaches the same.
+        scope=_keyed(key, scope if _knows_places(access.review) else fingerprint),
+        arguments=_shown(carried),
+    )
+
+
+def _keyed(key: bytes, spelled: bytes) -> Digest:
+    """Return a digest that tells nobody without `key` whether they have guessed what it is of."""
+    return Digest(algorithm="hmac-sha256", octets=hmac.digest(key, spelled, "sha256"))
+
+
+def _places(review: FlowReview) -> list[list[str]]:
+    """Return where a call goes, and where it sends whoever follows a link in it."""
+    return [[each.path, each.value] for each in (*review.destinations, *review.links)]
+
+
+def _knows_places(review: FlowReview) -> bool:
+    """Whether the review names every place: of very many it names one without a value."""
+    return review.names_where and all(each.value for each in (*review.destinations, *review.links))
+
+
+def _carried(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return all that a call says beside its name and what is about the message itself.
+
+    For nearly every call that is its arguments; what else there is, such as the answers to an
+    upstream's own questions, goes out as well.
+    """
+    return {name: params[name] for name in params if name not in {"_meta", "name"}}
+
+
+def _shown(carried: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a person is shown of that: all of it, and the arguments alone if they are all."""
+    found = carried.get("arguments", {})
+    return found if carried.keys() <= {"arguments"} and isinstance(found, dict) else carried
+
+
+def _unreadable(decision: Decision, detail: str) -> ApprovalRequired:
+    return ApprovalRequired(
+        "a person would have to allow this call, and cannot be shown what it says",
+        detail=detail,
+        reasons=told(decision),
+    )
+
+
+def question_of(request: ApprovalRequest) -> str:
+    """Return the question as one text, for a client to show; nothing in it hides."""
+    target = request.target
+    parts = [
+        f"Let {visible(request.client_name)} call {visible(target.name)} at {target.server}?",
+        f"It would send: {visible(_json(request.arguments))}",
+        *(visible(reason.message) for reason in request.reasons),
+        *(visible(sentence) for sentence in request.evidence),
+    ]
+    return "\n".join(parts)
+
+
+def fits_a_form(request: ApprovalRequest) -> bool:
+    """Whether a client's form can be trusted to show all of the question."""
+    return len(visible(_json(request.arguments))) <= _LONGEST_FORM
+
+
+def _json(content: Mapping[str, Any]) -> str:
+    return canonical(content).decode()

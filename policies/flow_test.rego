@@ -1,0 +1,364 @@
+package flow_test
+
+import data.douane
+import data.fixtures_test as fix
+
+decided(changes) := fix.outcome(answer) if {
+	answer := douane.decision with input as fix.with_changes(changes)
+		with data.douane.config as fix.config
+}
+
+by_profile(name, changes) := fix.outcome(answer) if {
+	answer := douane.decision with input as fix.with_changes(changes)
+		with data.douane.config as fix.config
+		with data.douane.flow.profile as name
+}
+
+allowed := ["allow", []]
+
+asking(code) := ["ask", [code]]
+
+clean := ["/flow/label", fix.label("trusted", "internal")]
+
+clean_private := ["/flow/label", fix.label("trusted", "private")]
+
+open := ["/flow/label", fix.label("untrusted", "public")]
+
+secret := ["/flow/label", fix.label("trusted", "secret")]
+
+effect(name) := ["/target/effect", name]
+
+going(proof) := ["/flow/destinations", fix.to(proof)]
+
+carrying(level) := ["/flow/payload", fix.carrying(level)]
+
+linking(proof) := ["/flow/links", fix.to(proof)]
+
+asked_for(answer) := ["/flow/asked_for", answer]
+
+where := ["/flow/names_where", true]
+
+# Destinations.
+
+test_every_trusted_proof_of_a_destination_counts if {
+	every proof in ["tenant", "task", "typed", "trusted_result"] {
+		every name in ["read", "write", "egress", "pay", "destroy"] {
+			decided([effect(name), going(proof)]) == allowed
+		}
+	}
+}
+
+test_a_password_that_only_the_tenant_knows_is_no_new_one if {
+	every proof in ["task", "typed", "trusted_result"] {
+		decided([effect("credential"), going(proof)]) == allowed
+	}
+	decided([effect("credential"), going("tenant")]) == asking("unproven_destination")
+}
+
+test_an_unproven_destination_asks_in_an_untrusted_run if {
+	every name in ["write", "egress", "pay", "destroy", "credential"] {
+		decided([effect(name), going("none")]) == asking("unproven_destination")
+	}
+}
+
+test_one_unproven_destination_is_enough if {
+	both := array.concat(fix.to("tenant"), fix.to("none"))
+	decided([effect("egress"), ["/flow/destinations", both]]) == asking("unproven_destination")
+}
+
+test_a_trusted_run_may_write_and_send_anywhere if {
+	every name in ["read", "write", "egress", "destroy", "credential"] {
+		decided([effect(name), going("none"), clean]) == allowed
+	}
+}
+
+test_a_payment_always_needs_proof if {
+	decided([effect("pay"), going("none"), clean]) == asking("unproven_destination")
+	decided([effect("pay"), clean]) == asking("no_destination")
+	decided([effect("pay"), where]) == allowed
+}
+
+test_a_read_of_an_address_needs_proof_where_there_is_something_to_carry_there if {
+	decided([going("none")]) == asking("unproven_destination")
+	decided([going("none"), open]) == allowed
+	decided([going("none"), clean_private]) == allowed
+}
+
+test_what_was_seen_may_be_read_if_the_user_asks_for_it if {
+	decided([going("seen")]) == asking("unproven_destination")
+	decided([going("seen"), asked_for(true)]) == allowed
+	decided([going("none"), asked_for(true)]) == asking("unproven_destination")
+	decided([effect("egress"), going("seen"), asked_for(true)]) == asking("unproven_destination")
+}
+
+test_a_source_that_the_user_points_at_is_good_for_a_message_and_not_for_money if {
+	every name in ["read", "write", "egress"] {
+		decided([effect(name), going("pointed")]) == allowed
+	}
+	every name in ["pay", "destroy", "credential"] {
+		decided([effect(name), going("pointed")]) == asking("unproven_destination")
+	}
+}
+
+test_an_identifier_of_an_untrusted_result_is_good_for_a_write_to_its_own_server if {
+	every name in ["read", "write"] {
+		decided([effect(name), going("own_id")]) == allowed
+		decided([effect(name), going("others_id")]) == asking("unproven_destination")
+		decided([effect(name), going("field")]) == asking("unproven_destination")
+	}
+	every name in ["egress", "pay", "credential"] {
+		decided([effect(name), going("own_id"), asked_for(true)]) == asking("unproven_destination")
+	}
+}
+
+test_what_cannot_be_undone_is_asked_for if {
+	decided([effect("destroy"), going("own_id"), asked_for(true)]) == allowed
+	decided([effect("destroy"), going("own_id")]) == asking("unproven_destination")
+	decided([effect("destroy"), going("others_id"), asked_for(true)]) == asking("unproven_destination")
+	decided([effect("destroy"), where]) == asking("no_destination")
+}
+
+test_a_name_is_good_for_a_write_that_the_user_asks_for if {
+	decided([effect("write"), going("name"), asked_for(true)]) == allowed
+	decided([effect("write"), going("name"), asked_for(true), carrying("private")]) == allowed
+	decided([effect("write"), going("name")]) == asking("unproven_destination")
+	decided([effect("write"), going("name"), asked_for(false)]) == asking("unproven_destination")
+	decided([effect("write"), going("none"), asked_for(true)]) == asking("unproven_destination")
+	decided([effect("egress"), going("name"), asked_for(true)]) == asking("unproven_destination")
+}
+
+test_sending_to_nobody_in_particular_asks if {
+	every name in ["egress", "pay"] {
+		decided([effect(name)]) == asking("no_destination")
+		decided([effect(name), clean_private]) == asking("no_destination")
+		decided([effect(name), where]) == allowed
+	}
+	decided([effect("egress"), clean]) == allowed
+	decided([effect("write")]) == allowed
+}
+
+# Links.
+
+test_a_link_in_what_is_sent_needs_proof if {
+	every proof in ["none", "seen", "pointed", "own_id"] {
+		decided([effect("egress"), going("tenant"), linking(proof)]) == asking("unproven_link")
+	}
+	every proof in ["tenant", "task", "typed", "trusted_result"] {
+		decided([effect("egress"), going("tenant"), linking(proof)]) == allowed
+	}
+	decided([effect("egress"), going("tenant"), linking("none"), clean]) == allowed
+	decided([effect("write"), linking("none")]) == allowed
+}
+
+# The task.
+
+test_what_the_user_did_not_ask_for_is_asked_about if {
+	every name in ["egress", "pay", "destroy"] {
+		decided([effect(name), going("trusted_result"), asked_for(false)]) == asking("not_in_task")
+		decided([effect(name), going("trusted_result"), asked_for(true)]) == allowed
+		decided([effect(name), going("task"), asked_for(false)]) == allowed
+	}
+	decided([effect("egress"), going("tenant"), asked_for(false), clean]) == allowed
+	decided([effect("write"), going("tenant"), asked_for(false)]) == allowed
+}
+
+tools(names) := ["/task", {"prompt": null, "tools": names}]
+
+test_a_tool_that_the_task_does_not_name_is_denied if {
+	every names in [["search"], ["mail/search"], ["mail__search", "x"]] {
+		decided([tools(names)]) == allowed
+	}
+	every names in [[], ["find"], ["wiki/search"]] {
+		decided([tools(names), clean]) == ["deny", ["not_in_task"]]
+	}
+	decided([tools(null)]) == allowed
+}
+
+# Effects that no destination makes good.
+
+test_a_program_is_not_run_in_an_untrusted_run if {
+	decided([effect("execute"), going("task")]) == asking("untrusted_run")
+	decided([effect("execute")]) == ["ask", ["no_destination", "untrusted_run"]]
+	decided([effect("execute"), clean]) == allowed
+}
+
+test_an_unknown_effect_is_the_worst_that_nobody_declared if {
+	every name in ["unheard", ""] {
+		decided([effect(name)]) == asking("no_destination")
+		decided([effect(name), clean]) == allowed
+	}
+}
+
+test_a_label_that_is_not_there_is_untrusted if {
+	decided([effect("execute"), going("task"), ["/flow/label", {}]]) == asking("untrusted_run")
+}
+
+test_a_call_without_flow_is_denied if {
+	question := json.patch(fix.read, [{"op": "remove", "path": "/flow"}])
+	answer := douane.decision with input as question with data.douane.config as fix.config
+	fix.outcome(answer) == ["deny", ["no_flow"]]
+}
+
+test_flow_is_not_missed_in_a_list if {
+	every name in ["write", "egress", "pay", "destroy", "credential", "execute"] {
+		answer := douane.decision with input as fix.listed([effect(name)])
+			with data.douane.config as fix.config
+		fix.outcome(answer) == allowed
+	}
+}
+
+# Confidential data.
+
+test_private_data_goes_to_the_tenant_and_to_whom_the_user_names if {
+	every proof in ["tenant", "task", "pointed"] {
+		decided([effect("egress"), going(proof), carrying("private")]) == allowed
+	}
+	every proof in ["typed", "trusted_result"] {
+		decided([effect("egress"), going(proof), carrying("private")]) == asking("private_data_leaves")
+	}
+	decided([effect("write"), going("trusted_result"), carrying("private")]) == asking("private_data_leaves")
+	decided([effect("write"), going("own_id"), carrying("private")]) == allowed
+}
+
+test_private_data_goes_to_no_unnamed_place if {
+	decided([effect("egress"), clean, carrying("private")]) == asking("private_data_leaves")
+	decided([effect("egress"), where, carrying("private")]) == allowed
+}
+
+test_public_data_may_leave if {
+	every level in ["public", "internal"] {
+		decided([effect("egress"), going("typed"), carrying(level)]) == allowed
+	}
+}
+
+test_what_nobody_labelled_is_private if {
+	decided([effect("egress"), going("typed"), carrying("unheard")]) == asking("private_data_leaves")
+}
+
+test_a_read_of_an_address_may_not_carry_private_data_there if {
+	decided([going("typed"), carrying("private")]) == asking("private_data_leaves")
+	decided([going("typed"), carrying("public")]) == allowed
+	decided([carrying("private")]) == allowed
+}
+
+test_a_write_to_nobody_carries_nothing_out if {
+	decided([effect("write"), carrying("private")]) == allowed
+	decided([effect("destroy"), clean, going("tenant"), carrying("private")]) == allowed
+}
+
+test_secrets_do_not_leave if {
+	every change in [secret, carrying("secret")] {
+		decided([effect("egress"), going("task"), change]) == ["deny", ["secret_leaves"]]
+		decided([effect("egress"), going("tenant"), change]) == allowed
+	}
+	decided([effect("execute"), secret]) == ["deny", ["secret_leaves"]]
+	decided([effect("egress"), secret, where]) == allowed
+	decided([effect("write"), secret]) == allowed
+}
+
+# What servers ask of clients.
+
+asked_by_server(name, changes) := decided(array.concat(
+	[["/target/kind", "server_request"], ["/target/name", name]],
+	changes,
+))
+
+test_a_server_gets_no_text_out_of_a_run_that_saw_secrets if {
+	asked_by_server("sampling/createMessage", [secret]) == ["deny", ["secret_leaves"]]
+	asked_by_server("sampling/createMessage", []) == allowed
+	asked_by_server("elicitation/create", [secret]) == allowed
+}
+
+test_a_server_does_not_get_what_others_have_said if {
+	all := ["/arguments", {"includeContext": "allServers"}]
+	asked_by_server("sampling/createMessage", [all]) == ["deny", ["context_leaves"]]
+	asked_by_server("sampling/createMessage", [all, open]) == allowed
+	asked_by_server("sampling/createMessage", [["/arguments", {"includeContext": "thisServer"}]]) == allowed
+	asked_by_server("roots/list", [all]) == allowed
+}
+
+# Profiles.
+
+test_strict_trusts_nothing_that_an_outsider_wrote if {
+	every word in ["pointed", "own_id", "seen", "name"] {
+		every name in ["write", "egress"] {
+			by_profile("strict", [effect(name), going(word), asked_for(true)]) == asking("unproven_destination")
+		}
+	}
+	by_profile("strict", [effect("egress"), going("trusted_result"), clean]) == asking("unproven_destination")
+	by_profile("strict", [effect("egress"), going("tenant")]) == allowed
+}
+
+test_strict_asks_before_what_cannot_be_undone if {
+	every name in ["pay", "destroy", "credential"] {
+		by_profile("strict", [effect(name), going("task")]) == asking("untrusted_run")
+		by_profile("strict", [effect(name), going("task"), clean]) == allowed
+	}
+	by_profile("strict", [effect("execute"), going("task")]) == ["deny", ["untrusted_run"]]
+}
+
+test_observe_tells_and_lets_pass if {
+	by_profile("observe", [effect("egress"), going("none")]) == ["allow", ["unproven_destination"]]
+	by_profile("observe", [effect("egress"), going("task"), secret]) == ["allow", ["secret_leaves"]]
+	by_profile("observe", [effect("egress"), going("task")]) == allowed
+	by_profile("observe", [effect("egress"), ["/target/pin/status", "drifted"]]) == ["deny", ["pin_not_approved"]]
+}
+
+test_an_unknown_profile_is_the_strictest if {
+	every name in ["lax", "", null] {
+		by_profile(name, [going("tenant")]) == ["deny", ["untrusted_run"]]
+	}
+}
+
+# Tables that cannot be read.
+
+with_effects(table, changes) := fix.outcome(answer) if {
+	answer := douane.decision with input as fix.with_changes(changes)
+		with data.douane.config as fix.config
+		with data.douane.flow.profiles as {"default": {"effects": table}}
+}
+
+test_the_table_can_deny_and_a_slip_in_it_does if {
+	every word in ["deny", "alow"] {
+		cells := {"untrusted_run": word, "proof": "never", "unlabelled": "allow", "sends": "never"}
+		with_effects({"write": cells}, [effect("write")]) == ["deny", ["untrusted_run"]]
+	}
+}
+
+test_a_table_that_cannot_be_read_is_the_strictest if {
+	every table in [{}, null, {"read": null}, {"read": "allow"}] {
+		with_effects(table, [going("none")]) == ["deny", ["untrusted_run"]]
+	}
+}
+
+test_a_table_can_waive_the_proof if {
+	cells := {"untrusted_run": "allow", "proof": "never", "unlabelled": "ask", "sends": "never"}
+	with_effects({"egress": cells}, [effect("egress"), going("none")]) == allowed
+	with_effects({"egress": cells}, [effect("egress"), clean_private]) == allowed
+}
+
+test_a_row_without_its_other_cells_is_the_strictest if {
+	with_effects({"read": {"untrusted_run": "allow"}}, [carrying("private")]) == [
+		"ask",
+		["no_destination", "private_data_leaves"],
+	]
+	with_effects({"read": {"untrusted_run": "allow"}}, [going("tenant"), linking("none")]) == [
+		"ask",
+		["unproven_destination", "unproven_link"],
+	]
+}
+
+test_without_the_table_nobody_may_receive_anything_confidential if {
+	cells := {"egress": data.douane.flow.profiles["default"].effects.egress}
+	with_effects(cells, [effect("egress"), going("tenant"), secret]) == ["deny", ["secret_leaves"]]
+}
+
+test_an_address_is_no_identifier_whatever_its_field_is_called if {
+	every form in ["email", "url"] {
+		address := ["/flow/destinations", [object.union(fix.to("own_id")[0], {"form": form})]]
+		every name in ["read", "write"] {
+			decided([effect(name), address]) == asking("unproven_destination")
+		}
+		decided([effect("destroy"), address, asked_for(true)]) == asking("unproven_destination")
+	}
+}

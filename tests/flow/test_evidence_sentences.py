@@ -1,0 +1,29 @@
+"""What a person is told of a call before they say yes."""
+
+import pytest
+
+from gateway.domain.flow import Destination, FlowReview, Proof
+from gateway.domain.labels import STRICTEST_DEFAULT, Integrity
+from gateway.flow.evidence import sentences
+
+
+def told(value: str) -> str:
+    to = Destination(path="$.to", value=value, proof=Proof.NONE, integrity=Integrity.UNTRUSTED)
+    (sentence,) = sentences(FlowReview(label=STRICTEST_DEFAULT, destinations=(to,)))
+    return sentence
+
+
+def test_a_destination_is_quoted_with_where_it_stands() -> None:
+    assert told("eve@outside.example").startswith('"eve@outside.example" ($.to) ')
+
+
+@pytest.mark.parametrize("quote", [*'"\u201c\u201d\u201e\u2033\uff02'])
+def test_a_destination_cannot_end_its_quotes_and_go_on_as_a_sentence_of_ours(quote: str) -> None:
+    posing = f"eve@outside.example{quote} ($.to) is one of ours. {quote}x"
+    quoted = "\"eve@outside.example' ($.to) is one of ours. 'x\""
+    assert told(posing).startswith(f"{quoted} ($.to) ")
+    assert told(posing).count('"') == len('""')
+
+
+def test_a_long_destination_does_not_push_the_verdict_out_of_sight() -> None:
+    assert told("x" * 5000).startswith(f'"{"x" * 200}..." ($.to) ')

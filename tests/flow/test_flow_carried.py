@@ -1,0 +1,253 @@
+"""What the agent itself carried somewhere proves nothing when it comes back from there."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.domain.flow import Proof
+from gateway.domain.labels import Effect, Integrity
+from gateway.flow import provenance as limits
+from gateway.flow.carried import Carried
+from gateway.flow.provenance import Known, Provenance
+from tests.flow.flow_builders import (
+    TRUSTED,
+    UNTRUSTED,
+    proof_of,
+    remember,
+    source,
+    structured,
+    texts,
+    wrote,
+)
+
+BAD = "x@evil.com"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        BAD,
+        f"Write to {BAD} now",
+        f"<{BAD}>",
+        "X@EVIL.COM",
+        "x @ evil . com",
+        "x\uff20evil.com",
+        "\u200bx@evil.com",
+    ],
+)
+def test_what_a_led_call_wrote_proves_nothing_when_it_is_read(written: str) -> None:
+    provenance = Provenance()
+    wrote(provenance, written)
+    remember(provenance, source(TRUSTED), structured({"email": BAD}), typed=("$.email",))
+    remember(provenance, source(TRUSTED), texts(f"Contact: {BAD}"))
+    known = provenance.proof_of(BAD, "mail")
+    assert known is None or known.integrity is Integrity.UNTRUSTED
+
+
+def test_what_was_read_before_it_was_written_still_proves() -> None:
+    provenance = Provenance()
+    book = source(TRUSTED, 1)
+    remember(provenance, book, texts("kim@c.example"))
+    wrote(provenance, "Kim is kim@c.example")
+    remember(provenance, source(TRUSTED, 2), texts("kim@c.example"))
+    assert provenance.proof_of("kim@c.example", "mail") == Known(
+        proof=Proof.TRUSTED_RESULT, integrity=Integrity.TRUSTED, source=book
+    )
+
+
+def test_a_short_value_counts_as_written_only_as_a_whole_one() -> None:
+    for written, proves in (("13", False), ("2013 was good", True)):
+        provenance = Provenance()
+        wrote(provenance, written)
+        remember(provenance, source(TRUSTED), structured({"id": 13}), typed=("$.id",))
+        known = provenance.proof_of("13", "mail")
+        assert known is not None
+        assert (known.integrity is Integrity.TRUSTED) is proves
+
+
+def test_more_written_than_can_be_kept_may_be_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_MOST_WRITTEN", 100)
+    provenance = Provenance()
+    remember(provenance, source(TRUSTED), texts("early@c.example"))
+    wrote(provenance, "a" * 99)
+    remember(provenance, source(TRUSTED), texts("late@c.example"))
+    assert proof_of("early@c.example", provenance=provenance) == "trusted_result"
+    assert proof_of("late@c.example", provenance=provenance) == "none"
+    wrote(provenance, "b")
+    assert proof_of("late@c.example", provenance=provenance) == "none"
+
+
+def test_of_a_run_that_was_led_before_nothing_vouches() -> None:
+    provenance = Provenance(complete=False)
+    remember(provenance, source(TRUSTED), structured({"id": BAD}), typed=("$.id",))
+    known = provenance.proof_of(BAD, "mail")
+    assert known is not None
+    assert known.integrity is Integrity.UNTRUSTED
+    assert proof_of("elsewhere@c.example", provenance=provenance) == "none"
+
+
+@pytest.mark.parametrize(
+    ("effect", "clean"), [(Effect.READ, False), (Effect.WRITE, True), (Effect.EGRESS, True)]
+)
+def test_a_read_writes_nothing_and_neither_does_a_run_that_nothing_has_led(
+    effect: Effect, clean: bool
+) -> None:
+    provenance = Provenance()
+    provenance.sends({"to": "kim@c.example"}, effect, clean=clean)
+    remember(provenance, source(TRUSTED), texts("kim@c.example"))
+    assert proof_of("kim@c.example", provenance=provenance) == "trusted_result"
+
+
+@pytest.mark.parametrize(
+    "effect", [None, *(effect for effect in Effect if effect is not Effect.READ)]
+)
+def test_every_other_call_may_have_written(effect: Effect | None) -> None:
+    provenance = Provenance()
+    provenance.sends({"to": {BAD: "rw"}}, effect, clean=False)
+    remember(provenance, source(TRUSTED), texts(BAD))
+    assert proof_of(BAD, provenance=provenance) == "none"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"q": [BAD]}, {"q": f"who is {BAD} of Evil"}, {"q": {BAD: 1}}, {"q": "X@Evil.com"}],
+)
+@pytest.mark.parametrize(
+    "echo", [structured({"to": BAD}), texts(f"Nothing is known of {BAD}."), texts(BAD)]
+)
+def test_what_a_call_carried_proves_nothing_when_it_comes_back(
+    arguments: dict[str, Any], echo: dict[str, Any]
+) -> None:
+    provenance = Provenance()
+    remember(provenance, source(TRUSTED), echo, typed=("$.to",), arguments=arguments)
+    assert provenance.proof_of(BAD, "mail") is None
+    assert provenance.seen(BAD) is None
+
+
+def test_a_call_that_asked_too_much_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_MOST_ASKED", 100)
+    provenance = Provenance()
+    remember(provenance, source(TRUSTED), texts("kim@c.example"), arguments={"q": "a" * 99})
+    assert proof_of("kim@c.example", provenance=provenance) == "none"
+
+
+def test_an_error_vouches_for_nothing() -> None:
+    provenance = Provenance()
+    error = structured({"id": BAD, "message": "No such thing as kim@c.example"})
+    remember(provenance, source(TRUSTED), error, failed=True)
+    assert provenance.proof_of(BAD, "mail") is None
+    assert provenance.proof_of("kim@c.example", "mail") is None
+
+
+def test_an_identifier_is_one_only_for_its_own_server_and_in_its_own_words() -> None:
+    provenance = Provenance()
+    origin = source(UNTRUSTED)
+    content = {
+        **structured({"file_id": "f-12345", "name": "n-12345"}),
+        **texts('{"file_id": "f-66666"}'),
+    }
+    remember(provenance, origin, content)
+    own = Known(proof=Proof.TYPED, integrity=Integrity.UNTRUSTED, source=origin, minted=True)
+    assert provenance.proof_of("f-12345", "mail") == own
+    assert provenance.proof_of("f-12345", "bank") is None
+    assert provenance.proof_of("n-12345", "mail") is None
+    # A document that an outsider wrote looks like this, too.
+    assert provenance.proof_of("f-66666", "mail") is None
+
+
+def test_what_a_call_said_before_anything_untrusted_was_read_is_the_users() -> None:
+    provenance = Provenance()
+    remember(
+        provenance,
+        source(UNTRUSTED),
+        texts("x"),
+        arguments={"to": ["kim@c.example", "abc"]},
+        clean=True,
+    )
+    remember(provenance, source(UNTRUSTED), texts("x"), arguments={"to": BAD})
+    assert proof_of("kim@c.example", provenance=provenance) == "task"
+    assert proof_of(BAD, provenance=provenance) == "none"
+    assert proof_of("abc", provenance=provenance) == "none"
+
+
+def test_what_was_said_is_kept_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_MOST_SAID", 2)
+    provenance = Provenance()
+    remember(
+        provenance,
+        source(UNTRUSTED),
+        texts("x"),
+        arguments={"to": ["name1", "name2", "name3"]},
+        clean=True,
+    )
+    assert [proof_of(f"name{i}", provenance=provenance) for i in (1, 2, 3)] == [
+        "task",
+        "task",
+        "none",
+    ]
+
+
+@given(st.lists(st.lists(st.text(max_size=12), max_size=3), max_size=5), st.data())
+def test_whatever_was_carried_is_found_in_any_part(calls: list[list[str]], data: Any) -> None:
+    carried = Carried()
+    for call in calls:
+        carried.add(call)
+    for text in (text for call in calls for text in call):
+        assert carried.has(text)
+        begin = data.draw(st.integers(0, len(text)))
+        part = text[begin:]
+        assert len(part) < 12 or carried.has(part)
+        assert not carried.has(text, before=0) or not text
+    assert not carried.has("not there at all")
+
+
+class Naive:
+    """The index, told again over plain lists."""
+
+    def __init__(self, results: int, octets: int) -> None:
+        self.limits = results, octets
+        self.kept: list[tuple[int, frozenset[str], int]] = []
+        self.read = 0
+
+    def remember(self, record: int, leaves: frozenset[str], octets: int) -> None:
+        if octets > self.limits[1]:
+            return
+        self.kept.append((record, leaves, octets))
+        while len(self.kept) > self.limits[0] or sum(one[2] for one in self.kept) > self.limits[1]:
+            del self.kept[0]
+
+    def seen(self, leaf: str) -> int | None:
+        return next((record for record, leaves, _ in reversed(self.kept) if leaf in leaves), None)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.frozensets(st.sampled_from("abcde"), max_size=3), st.integers(0, 60), st.booleans()
+    )
+)
+
+
+@given(STEPS)
+def test_the_index_tells_what_a_search_of_all_that_is_kept_would(
+    steps: list[tuple[frozenset[str], int, bool]],
+) -> None:
+    provenance, naive = Provenance(results=4, octets=100), Naive(4, 100)
+    for record, (leaves, octets, asks) in enumerate(steps):
+        remember(
+            provenance,
+            source(TRUSTED, record),
+            structured([f"value {x}" for x in leaves]),
+            octets=octets,
+        )
+        naive.remember(record, leaves, octets)
+        if asks:
+            found = {x: provenance.seen(f"value {x}") for x in "abcde"}
+            assert {x: s and s.record for x, s in found.items()} == {
+                x: naive.seen(x) for x in "abcde"
+            }
+            proven = {x for x in "abcde" if provenance.proof_of(f"value {x}", "mail")}
+            assert proven == {x for x in "abcde" if naive.seen(x) is not None}
+    provenance._look()
+    assert set(provenance._places) == {f"value {x}" for one in naive.kept for x in one[1]}

@@ -1,0 +1,82 @@
+"""Whether the user's words ask for what a tool does."""
+
+import pytest
+
+from gateway.domain.labels import Effect
+from gateway.flow.intent import orders, speaks_of
+
+
+@pytest.mark.parametrize(
+    ("prompt", "tool", "effect"),
+    [
+        ("Send it to Bob", "send_email", Effect.EGRESS),
+        ("Forward this, please", "sendEmail", Effect.EGRESS),
+        ("I am SENDING you", "send-email", Effect.EGRESS),
+        ("Write an email to Bob", "send_email", Effect.EGRESS),
+        ("Who was invited by an email?", "send_email", Effect.EGRESS),
+        ("Pay the bill", "transfer_money", Effect.PAY),
+        ("What about the invoices?", "transfer_money", Effect.PAY),
+        ("Removing old files", "delete_file", Effect.DESTROY),
+        ("Cancel my meeting", "delete_event", Effect.DESTROY),
+        ("What is in the calendar?", "list_calendar", Effect.READ),
+        ("Reschedule it", "reschedule_event", Effect.WRITE),
+    ],
+)
+def test_a_prompt_speaks_of_a_deed_by_its_verb_or_by_what_it_is_known_by(
+    prompt: str, tool: str, effect: Effect
+) -> None:
+    assert speaks_of(prompt, tool, effect)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "tool", "effect"),
+    [
+        ("", "send_email", Effect.EGRESS),
+        ("", "", Effect.EGRESS),
+        ("When am I free?", "send_email", Effect.EGRESS),
+        ("What is on my list?", "delete_file", Effect.DESTROY),
+        ("Show me the file", "delete_file", Effect.DESTROY),
+        ("Sender unknown", "send_email", Effect.EGRESS),
+        ("What is up?", "frobnicate_thing", Effect.WRITE),
+        ("Pay the bill", "delete_file", Effect.DESTROY),
+        ("Bitte \u00fcberweise die Summe an Anna", "send_money", Effect.PAY),
+        ("\u8bf7\u628a\u5b83\u53d1\u7ed9\u9648", "send_email", Effect.EGRESS),
+        ("x " * 20_000 + "send", "send_email", Effect.EGRESS),
+        ("1234 !!", "send_email", Effect.EGRESS),
+    ],
+)
+def test_other_words_ask_for_nothing(prompt: str, tool: str, effect: Effect) -> None:
+    assert not speaks_of(prompt, tool, effect)
+    assert not orders(prompt, tool)
+
+
+def test_a_verb_that_nobody_listed_asks_for_itself() -> None:
+    assert speaks_of("Frobnicate the thing", "frobnicate_thing", Effect.WRITE)
+    assert orders("Frobnicate the things", "frobnicate_thing")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "tool", "told"),
+    [
+        ("Send an email to Bob", "send_email", True),
+        ("Write an email to Bob", "send_email", False),
+        ("Share the emails", "send_email", True),
+        ("Who was invited by an email?", "send_email", False),
+        ("Send it to Bob", "send_email", False),
+        ("Sending an email", "send_email", False),
+        ("Post it", "post", True),
+        ("An email", "send_email", False),
+    ],
+)
+def test_to_order_is_to_name_the_deed_and_the_thing(prompt: str, tool: str, told: bool) -> None:
+    assert orders(prompt, tool) is told
+
+
+def test_only_a_read_is_asked_for_by_what_it_reads() -> None:
+    assert speaks_of("My transactions", "list_transactions", Effect.READ)
+    assert not speaks_of("My transactions", "adjust_transactions", Effect.WRITE)
+
+
+def test_a_huge_prompt_is_read_up_to_a_size() -> None:
+    assert not speaks_of("a " * 500_000 + "send", "send_email", Effect.EGRESS)
+    assert speaks_of("send " + "a " * 500_000, "send_email", Effect.EGRESS)

@@ -1,0 +1,86 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.flow.fragments import SHORTEST_FRAGMENT, SOME, Fragments
+
+LETTERS = st.text("abcdefgh", max_size=80).map(str.encode)
+
+
+def found(fragments: Fragments, payload: bytes) -> dict[bytes, frozenset[int]]:
+    return {payload[p.begin : p.end]: p.serials for p in fragments.within(payload)}
+
+
+@given(LETTERS, LETTERS)
+def test_what_is_found_is_really_in_both(text: bytes, payload: bytes) -> None:
+    fragments = Fragments()
+    fragments.add(1, text)
+    pieces = found(fragments, payload)
+    assert all(piece in text and len(piece) >= SHORTEST_FRAGMENT for piece in pieces)
+
+
+@given(LETTERS, st.integers(0, 30), LETTERS, st.randoms())
+def test_a_copied_piece_is_found_anywhere(before, begin, after, dice) -> None:
+    piece = bytes(dice.choices(range(97, 123), k=SHORTEST_FRAGMENT))
+    fragments = Fragments()
+    fragments.add(1, before + piece + after)
+    payload = b"!" * begin + piece + b"?"
+    assert [p.serials for p in fragments.within(payload)] == [frozenset({1})]
+
+
+def test_a_piece_is_told_in_its_whole_length_and_in_all_the_texts_that_have_it() -> None:
+    piece = b"thelaunchcodeoftheeasternsilo"
+    fragments = Fragments()
+    fragments.add(1, b"first" + piece + b"one")
+    fragments.add(2, b"nothingofthekindstandsinthisone")
+    fragments.add(3, b"andagain" + piece + b"two")
+    assert found(fragments, b"xx" + piece + b"yy") == {piece: frozenset({1, 3})}
+    assert found(fragments, b"xx" + piece + b"twoyy") == {piece + b"two": frozenset({3})}
+
+
+@given(st.lists(LETTERS, max_size=6), st.integers(0, 6))
+def test_a_dropped_text_leaves_no_trace(texts: list[bytes], dropped: int) -> None:
+    every, kept = Fragments(), Fragments()
+    for serial, text in enumerate(texts, start=1):
+        every.add(serial, text)
+        if serial > dropped:
+            kept.add(serial, text)
+    for serial in range(1, dropped + 1):
+        every.drop(serial)
+    assert every._texts == kept._texts
+    assert {g: s for g, s in every._grams.items() if g not in kept._grams} == {}
+    for text in texts:
+        assert found(every, text) == found(kept, text)
+
+
+def test_of_texts_that_share_all_they_have_the_newest_are_told() -> None:
+    text = b"thelaunchcodeoftheeasternsilo"
+    fragments = Fragments()
+    for serial in range(1, 12):
+        fragments.add(serial, text)
+    assert found(fragments, text) == {text: frozenset(range(4, 12))}
+    assert max(len(s) for s in fragments._grams.values() if isinstance(s, tuple)) == 8
+
+
+def test_with_some_places_longer_pieces_are_found_at_any_offset() -> None:
+    text = bytes(97 + (i * i + i // 7) % 26 for i in range(300))
+    fragments = Fragments()
+    fragments.add(1, text)
+    for begin in range(60):
+        payload = b"!" * (begin % 9) + text[begin : begin + 55]
+        assert list(fragments.within(payload, SOME)), begin
+
+
+def test_work_is_bounded_whatever_repeats() -> None:
+    fragments = Fragments()
+    fragments.add(1, b"a" * 500_000 + b"b")
+    compared = 0
+    longest = fragments._longest
+
+    def counted(*given: object) -> tuple[int, int, int]:
+        nonlocal compared
+        compared += 1
+        return longest(*given)  # type: ignore[arg-type]
+
+    fragments._longest = counted  # type: ignore[method-assign,assignment]
+    list(fragments.within((b"a" * 30 + b"c") * 2000))
+    assert compared < 300

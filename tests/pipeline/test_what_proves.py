@@ -1,0 +1,140 @@
+"""What a run's results prove to its later calls, through the whole pipeline."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.domain.labels import STRICTEST_DEFAULT, Effect, ToolRule
+from gateway.domain.tools import Kind
+from gateway.flow import schemas
+from gateway.pipeline import schemas as pipeline_schemas
+from gateway.pipeline.schemas import Schemas
+from tests.pipeline.house import TOOLS, TRUSTED, House, Seen, result, text
+
+PEOPLE = {
+    "name": "people",
+    "description": "List people.",
+    "inputSchema": {"type": "object"},
+    "outputSchema": {
+        "type": "object",
+        "properties": {
+            "people": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "email": {"type": "string"},
+                        "page": {"type": "string", "format": "uri"},
+                        "note": {"type": "string"},
+                    },
+                },
+            }
+        },
+    },
+}
+PERSON = {"email": "kim@c.example", "page": "https://c.example/", "note": "nota@c.example"}
+SEND = ToolRule(effect=Effect.EGRESS, destination=("to",))
+
+
+async def built(*, trusted: bool, write: ToolRule = SEND) -> House:
+    label = TRUSTED if trusted else STRICTEST_DEFAULT
+    house = House(
+        tools={
+            "people": ToolRule(result=label),
+            "send": write,
+            "search": ToolRule(result=STRICTEST_DEFAULT),
+        }
+    )
+    await house.show(PEOPLE, *TOOLS.values())
+    await house.approve(Kind.TOOL, "people")
+    await house.approve_all()
+    return house
+
+
+async def told(house: House, content: dict[str, Any], name: str = "people") -> Seen:
+    house.server.answer = lambda permit: result(permit, content)
+    return await house.handle(house.call(name, {}))
+
+
+async def proofs(house: House, *values: str) -> list[str]:
+    """Return the proofs that policy is told of for a message to `values`."""
+    house.server.answer = lambda permit: result(permit, text("sent"))
+    await house.handle(house.call("send", {"to": list(values)}))
+    asked = [q for q in house.rule.asked if q["phase"] == "call" and q["target"]["name"] == "send"]
+    return [f"{one['proof']} {one['integrity']}" for one in asked[-1]["flow"]["destinations"]]
+
+
+async def test_fields_that_the_approved_schema_says_hold_identifiers_are_typed() -> None:
+    for trusted in (False, True):
+        house = await built(trusted=trusted)
+        await told(house, {"structuredContent": {"people": [PERSON]}, "content": []})
+        word = "trusted" if trusted else "untrusted"
+        assert await proofs(house, *PERSON.values()) == [
+            f"typed {word}",
+            f"typed {word}",
+            "trusted_result trusted" if trusted else "none untrusted",
+        ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"isError": True, "structuredContent": {"people": [PERSON]}, "content": []},
+        {"isError": True, "content": [{"type": "text", "text": "who is kim@c.example"}]},
+    ],
+)
+async def test_an_error_proves_nothing_even_of_a_trusted_tool(content: dict[str, Any]) -> None:
+    house = await built(trusted=True)
+    await told(house, content)
+    assert await proofs(house, "kim@c.example") == ["none untrusted"]
+
+
+async def test_what_a_call_writes_is_known_although_its_answer_never_came() -> None:
+    house = await built(trusted=True)
+    await told(house, text("outsiders"), "search")
+    house.server.answer = lambda permit: result(permit, {"resultType": "unheard"})
+    await house.handle(house.call("send", {"to": [], "body": "x@evil.com"}))
+    await told(house, {"structuredContent": {"people": [{"email": "x@evil.com"}]}, "content": []})
+    assert await proofs(house, "x@evil.com") == ["typed untrusted"]
+
+
+async def test_what_a_call_says_before_anything_untrusted_is_read_is_the_users() -> None:
+    house = await built(trusted=True)
+    of = house.runs.of
+    # Of a call outside of a session nobody knows what its conversation has read before.
+    house.runs.of = lambda principal, hint: of(principal, replace(hint, session=True))
+    await proofs(house, "kim@c.example")
+    await told(house, text("outsiders"), "search")
+    await proofs(house, "x@evil.com")
+    assert await proofs(house, "kim@c.example", "x@evil.com") == ["task trusted", "none untrusted"]
+
+
+async def test_what_is_forgotten_of_a_run_that_was_led_vouches_for_nothing() -> None:
+    house = await built(trusted=True)
+    await told(house, text("outsiders"), "search")
+    house.memory._runs.clear()
+    await told(house, {"structuredContent": {"people": [PERSON]}, "content": []})
+    assert await proofs(house, "kim@c.example", "nota@c.example") == [
+        "typed untrusted",
+        "none untrusted",
+    ]
+
+
+async def test_a_schema_is_read_once_for_each_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Any] = []
+
+    def counted(schema: Any) -> tuple[str, ...]:
+        read.append(schema)
+        return schemas.identifier_fields(schema)
+
+    monkeypatch.setattr(pipeline_schemas, "identifier_fields", counted)
+    house = await built(trusted=True)
+    for _ in range(3):
+        await told(house, {"structuredContent": {"people": [PERSON]}, "content": []})
+    assert read == [PEOPLE["outputSchema"]]
+    monkeypatch.setattr(pipeline_schemas, "_MOST_KEPT", 1)
+    kept = house.schemas
+    await told(house, text("outsiders"), "search")
+    assert isinstance(kept, Schemas)
+    assert len(kept._typed) == 1
