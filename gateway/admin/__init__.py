@@ -5,13 +5,16 @@ from functools import cached_property
 from typing import Any
 
 from gateway.admin.access import AccessDesk
+from gateway.admin.approvals import ApprovalDesk
 from gateway.admin.audit import AuditDesk
 from gateway.admin.clients import ClientDesk
 from gateway.admin.commands import Commands
-from gateway.admin.operations import KeyDesk, RunDesk, ServerDesk
+from gateway.admin.labels import LabelDesk
+from gateway.admin.operations import KeyDesk, ServerDesk
 from gateway.admin.people import People
 from gateway.admin.pins import PinDesk
 from gateway.admin.policy import PolicyDesk
+from gateway.admin.runs import RunDesk
 from gateway.admin.users import UserDesk
 
 _Table = dict[str, Callable[..., Any]]
@@ -25,10 +28,12 @@ class Admin:
         *,
         people: People,
         pins: PinDesk,
+        approvals: ApprovalDesk,
         users: UserDesk,
         access: AccessDesk,
         clients: ClientDesk,
         servers: ServerDesk,
+        labels: LabelDesk,
         runs: RunDesk,
         policy: PolicyDesk,
         audit: AuditDesk,
@@ -42,6 +47,8 @@ class Admin:
             "pins.diff": pins.diff,
             "pins.review": pins.review,
             "pins.export": pins.export,
+            "approvals.list": approvals.list,
+            "approvals.show": approvals.show,
             "users.list": users.list,
             "sessions.list": access.sessions,
             "consents.list": access.consents,
@@ -50,8 +57,10 @@ class Admin:
             "clients.list": clients.list,
             "clients.show": clients.show,
             "servers.list": servers.list,
+            "servers.suggest_labels": labels.suggest,
             "runs.list": runs.list,
             "runs.show": runs.show,
+            "runs.picture": runs.picture,
             "policy.status": policy.status,
             "policy.check": policy.check,
             "policy.test": policy.test,
@@ -69,6 +78,8 @@ class Admin:
             "pins.revoke": pins.revoke,
             "pins.check": pins.check,
             "pins.import": pins.import_,
+            "approvals.allow": approvals.allow,
+            "approvals.deny": approvals.deny,
             "users.add": users.add,
             "users.change": users.change,
             "users.disable": users.disable,
@@ -81,6 +92,8 @@ class Admin:
             "connections.disconnect": access.disconnect,
             "clients.add": clients.add,
             "clients.remove": clients.remove,
+            "runs.end": runs.end,
+            "runs.relabel": runs.relabel,
             "policy.eval": policy.eval,
             "audit.verify": audit.verify,
             "audit.hash": audit.hash,

@@ -140,6 +140,10 @@ class AuditDesk:
             )
         )
 
+    async def of_run(self, run: str, most: int) -> Rows:
+        """Return the newest `most` records of a run, oldest first; whoever asks says who may."""
+        return (await self._query(Filter(run=run, limit=most)))[::-1]
+
     async def explain(self, person: Person, *, decision: str) -> Rows:
         """Return every record of a decision, oldest first.
 

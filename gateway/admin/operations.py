@@ -1,71 +1,23 @@
-"""What people look at: runs, servers and keys; and how keys are replaced."""
+"""What people look at: servers and keys; and how keys are replaced."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from itertools import islice
 from typing import Any, Protocol
 
 from gateway.admin.journal import Change, Journal
 from gateway.admin.person import EVERY_ROLE, Person, Role
 from gateway.admin.rows import Row, Rows
 from gateway.domain.audit import RecordKind
-from gateway.domain.flow import Run, RunId
 from gateway.domain.tools import PinStatus
-from gateway.errors import Denied, NotFound
+from gateway.errors import Denied
 from gateway.ports import PinStore
-
-
-class RunReader(Protocol):
-    """Runs as they are in memory."""
-
-    def all(self) -> Sequence[Run]:
-        """Return every run, oldest first."""
-        ...
-
-    def find(self, run: RunId) -> Run | None: ...
-
 
 ServerStatus = Callable[[], Sequence[Mapping[str, Any]]]
 """One row a configured server: `server`, `url`, `status`, `profiles`, `checked_at`, `error`."""
 
 KeyList = Callable[[], Sequence[Mapping[str, Any]]]
 """One row a key: `use`, `id`, `state`, `public`; never a private half. It may wait for the disk."""
-
-
-class RunDesk:
-    def __init__(self, runs: RunReader) -> None:
-        self._runs = runs
-
-    async def list(self, person: Person, *, limit: int = 100) -> Rows:
-        """Return one row a run, newest first: its label, and how many results it has seen."""
-        person.need(*EVERY_ROLE)
-        return [
-            {"run": run.id, **run.label.words, "sources": len(run.sources)}
-            for run in islice(reversed(self._runs.all()), limit)
-        ]
-
-    async def show(self, person: Person, *, run: str) -> Row:
-        """Return a run with every result that its label comes from.
-
-        Raises:
-            NotFound: There is no such run.
-
-        """
-        person.need(*EVERY_ROLE)
-        found = self._runs.find(RunId(run))
-        if found is None:
-            raise NotFound("no such run; `douane runs list` lists them")
-        sources = [
-            {
-                "server": source.server,
-                "tool": source.tool,
-                "record": source.record,
-                **source.label.words,
-            }
-            for source in found.sources
-        ]
-        return {"run": found.id, **found.label.words, "sources": sources}
 
 
 class ServerDesk:

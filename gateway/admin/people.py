@@ -79,19 +79,30 @@ class People:
 
     def name_of(self, user: User) -> str:
         """Return a user's name as the audit log shows it; never the one they gave themselves."""
-        if user.issuer == self._issuer:
-            return f"user:{user.subject}"
-        return f"user:{user.issuer}|{user.subject}"
+        return name_of(user, issuer=self._issuer)
 
     def roles_of(self, user: User) -> frozenset[Role]:
         """Return what they may do now; nothing while they are disabled."""
         return frozenset() if user.disabled else self._roles(user.groups)
 
     def _person(self, user: User, how: How) -> Person:
-        return Person(name=self.name_of(user), roles=self.roles_of(user), user_id=user.id, how=how)
+        return person_of(user, how, issuer=self._issuer, roles_of=self._roles_of)
 
     def _roles(self, groups: frozenset[str]) -> frozenset[Role]:
         return frozenset(map(Role, self._roles_of(groups)))
+
+
+def person_of(user: User, how: How, *, issuer: str, roles_of: RolesOf) -> Person:
+    """Return who a user is here, with the roles of now: none while they are disabled."""
+    roles = frozenset() if user.disabled else frozenset(map(Role, roles_of(user.groups)))
+    return Person(name=name_of(user, issuer=issuer), roles=roles, user_id=user.id, how=how)
+
+
+def name_of(user: User, *, issuer: str) -> str:
+    """Return a user's name as the audit log shows it; `issuer` is our own."""
+    if user.issuer == issuer:
+        return f"user:{user.subject}"
+    return f"user:{user.issuer}|{user.subject}"
 
 
 def _name(principal: Principal) -> str:

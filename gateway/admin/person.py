@@ -23,6 +23,8 @@ class How(StrEnum):
     """The kernel named the operating system's user at the other end."""
     TOKEN = "token"  # noqa: S105 - a word, no token
     """They showed an access token for the admin API."""
+    PAGE = "page"
+    """They are signed in, in a browser, on a page of ours."""
 
 
 @value

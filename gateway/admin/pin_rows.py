@@ -3,9 +3,10 @@
 from collections.abc import Collection
 from typing import Any
 
+from gateway.admin.labels import suggestion_for_pins, words_of_suggestion
 from gateway.admin.lock import LockedPin
 from gateway.admin.rows import Row, rfc3339
-from gateway.domain.tools import Pin, PinApproval, PinStatus
+from gateway.domain.tools import Kind, Pin, PinApproval, PinStatus
 from gateway.pins.catalog import HASH
 from gateway.pins.diff import Change, classify
 from gateway.pins.tiers import Tier
@@ -60,10 +61,11 @@ def locked_row(locked: LockedPin) -> Row:
     }
 
 
-def difference_row(pin: Pin, elsewhere: Collection[str]) -> Row:
+def difference_row(pin: Pin, elsewhere: Collection[str], *, labelled: bool) -> Row:
     """Return a pin's fields with how what is shown differs from what was approved.
 
-    `elsewhere` are the names of tools that only other servers have.
+    `elsewhere` are the names of tools that only other servers have. Of a new tool that is not
+    `labelled` it says which labels its definition suggests.
     """
     change = classify(pin.approved, pin.observed, elsewhere=elsewhere)
     moved = pin.approved is not None and pin.approved.identity != pin.observed.identity
@@ -81,7 +83,14 @@ def difference_row(pin: Pin, elsewhere: Collection[str]) -> Row:
             {"path": each.path, "tier": each.tier.value, "old": each.old, "new": each.new}
             for each in change.differences
         ],
+        "suggestion": None if labelled else _suggestion(pin),
     }
+
+
+def _suggestion(pin: Pin) -> Row | None:
+    if pin.target.kind is not Kind.TOOL or pin.approved is not None:
+        return None
+    return words_of_suggestion(suggestion_for_pins([pin]))
 
 
 def how_bad(row: Row) -> tuple[Any, ...]:
@@ -119,3 +128,15 @@ def evidence_of(change: Change) -> tuple[tuple[str, str], ...]:
         told = f"{fields} changed {release} a new version of the server"
     hints = tuple(("finding", f"{hint.code} at {hint.path}") for hint in change.findings[:20])
     return ((f"tier_{change.tier.value}", told), *hints)
+
+
+def approved_digest(pin: Pin) -> str | None:
+    """Return the digest that is approved and in force, if there is one."""
+    if pin.status is not PinStatus.APPROVED or pin.approved is None:
+        return None
+    return str(pin.approved.digest)
+
+
+def digest_in_force(pin: Pin) -> str:
+    """Return the digest of what was approved, else of what is shown."""
+    return str((pin.approved or pin.observed).digest)

@@ -6,10 +6,13 @@ from functools import partial
 from typing import Any
 
 from gateway.admin.journal import Change, Journal
+from gateway.admin.labels import Labelled
 from gateway.admin.lock import LockedPin, LockSigner, open_lock
 from gateway.admin.person import EVERY_ROLE, Person, Role
 from gateway.admin.pin_rows import (
+    approved_digest,
     difference_row,
+    digest_in_force,
     evidence_of,
     how_bad,
     is_changed,
@@ -60,6 +63,7 @@ class PinDesk:
         *,
         policy: PolicyEngine,
         expire_s: Callable[[], float | None],
+        labelled: Labelled,
         clock: Clock,
     ) -> None:
         """`expire_s` gives for how many seconds an approval holds at most; `None` for ever."""
@@ -68,6 +72,7 @@ class PinDesk:
         self._signer = signer
         self._policy = policy
         self._expire_s = expire_s
+        self._labelled = labelled
         self._clock = clock
         self._alone = asyncio.Lock()
         """Held from counting approvals until another one is stored."""
@@ -117,24 +122,20 @@ class PinDesk:
         """Return how what is shown differs from what was approved, one row a profile.
 
         Beside the members that policy sees (`tier`, `findings`, `fields`, `version_changed`) stand
-        `hints` and `differences`, safe to print. Of what nobody approved yet, all is new (`NEW`).
+        `hints` and `differences`, safe to print, and of a tool that nobody approved or labelled yet
+        a `suggestion` of labels. Of what nobody approved yet, all is new (`NEW`).
 
         Raises:
             NotFound: No upstream has shown it.
 
         """
         person.need(*EVERY_ROLE)
-        return [
-            difference_row(pin, self._elsewhere(pin))
-            for pin in self._named(server, name, kind, profile)
-        ]
+        return [self._difference(pin) for pin in self._named(server, name, kind, profile)]
 
     async def review(self, person: Person, *, server: str | None = None) -> Rows:
         """Return what waits for a decision, worst first, each as `diff` returns it."""
         person.need(*EVERY_ROLE)
-        rows = [
-            difference_row(pin, self._elsewhere(pin)) for pin in self._all(server) if waits(pin)
-        ]
+        rows = [self._difference(pin) for pin in self._all(server) if waits(pin)]
         return sorted(rows, key=how_bad)
 
     async def approve(
@@ -192,7 +193,7 @@ class PinDesk:
         person.need(Role.APPROVER, Role.ADMIN)
         rows = []
         for pin in self._named(server, name, kind, profile):
-            digest = _digest_in_force(pin)
+            digest = digest_in_force(pin)
             change = _change(pin, "pins.revoke", "revoked", note=note, digest=digest)
             act = partial(self._pins.revoke, pin.target, pin.profile, by=person.name, note=note)
             rows.append(row_of(await self._journal.make(person, change, act)))
@@ -279,6 +280,10 @@ class PinDesk:
         spans = [span for span in (expires_s, self._expire_s()) if span is not None]
         return self._clock() + min(spans) if spans else None
 
+    def _difference(self, pin: Pin) -> Row:
+        labelled = pin.target.name in self._labelled(pin.target.server)
+        return difference_row(pin, self._elsewhere(pin), labelled=labelled)
+
     def _elsewhere(self, pin: Pin) -> frozenset[str]:
         return tools_elsewhere(self._pins.all(), pin.target.server)
 
@@ -327,12 +332,12 @@ class PinDesk:
             pin = self._pins.find(*place)
             if pin is None:
                 problems.append({**locked_row(item), "problem": "in the lock file, not seen"})
-            elif _approved_digest(pin) != item.digest:
+            elif approved_digest(pin) != item.digest:
                 problems.append({**row_of(pin), "problem": "not what the lock file approved"})
         problems += [
             {**row_of(pin), "problem": "approved here, not in the lock file"}
             for pin in self._all(None)
-            if _approved_digest(pin) and (pin.target, pin.profile) not in wanted
+            if approved_digest(pin) and (pin.target, pin.profile) not in wanted
         ]
         return problems
 
@@ -388,13 +393,3 @@ def _change(
         note=note,
         evidence=evidence,
     )
-
-
-def _approved_digest(pin: Pin) -> str | None:
-    if pin.status is not PinStatus.APPROVED or pin.approved is None:
-        return None
-    return str(pin.approved.digest)
-
-
-def _digest_in_force(pin: Pin) -> str:
-    return str((pin.approved or pin.observed).digest)

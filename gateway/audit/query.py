@@ -26,7 +26,8 @@ class _Type(StrEnum):
 
 _NUMBERS = frozenset({"upstream_status", "result_bytes", "duration_us", "leaf_index"})
 _STRUCTURES = frozenset({
-    "arguments", "roles", "obligations", "label_before", "label_after", "sources", "reasons",
+    "arguments", "roles", "obligations", "label_before", "label_after", "sources", "destinations",
+    "reasons",
     "truncated",
 })  # fmt: skip
 

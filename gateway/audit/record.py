@@ -20,8 +20,8 @@ LARGEST_RECORD_BYTES = 64 * 1024
 
 FIELDS = (
     "log_id", "id", "time", "kind", "principal", "client", "endpoint", "revision", "method",
-    "server", "target", "pin_digest", "arguments_hmac", "arguments", "roles", "source_ip",
-    "token_id", "obligations", "label_before", "label_after", "sources", "verdict", "code",
+    "server", "target", "effect", "pin_digest", "arguments_hmac", "arguments", "roles", "source_ip",
+    "token_id", "obligations", "task", "label_before", "label_after", "sources", "destinations", "verdict", "code",
     "reasons", "policy_digest", "decision_id", "approval_id", "run", "origin", "parent",
     "upstream_status", "result_hmac", "result_bytes", "duration_us", "trace_id", "truncated",
 )  # fmt: skip

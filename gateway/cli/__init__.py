@@ -4,12 +4,14 @@ from pathlib import Path
 
 import click
 
+from gateway.cli.approvals import approvals
 from gateway.cli.audit import audit
 from gateway.cli.clients import clients
 from gateway.cli.context import Place
-from gateway.cli.operations import keys, runs, servers, version
+from gateway.cli.operations import keys, servers, version
 from gateway.cli.pins import pins
 from gateway.cli.policy import policy
+from gateway.cli.runs import runs
 from gateway.cli.setup import check, config, init, serve
 from gateway.cli.sign_in import login, logout, whoami
 from gateway.cli.users import users
@@ -44,6 +46,7 @@ for _command in (
     clients,
     pins,
     policy,
+    approvals,
     audit,
     runs,
     keys,

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from gateway.cli.labels import in_one_line
 from gateway.cli.output import cell
 from gateway.domain.tools import PinStatus
 from gateway.pins.tiers import Tier
@@ -72,6 +73,8 @@ def _head(row: dict[str, Any]) -> Iterator[str]:
         yield f"  the server is at {cell(row['moved_to'])}, and was approved at {before}"
     for filed in row["filed"]:
         yield f"  approved by {cell(filed['by'])}; another person must, too"
+    if row["suggestion"]:
+        yield f"  labels it suggests: {_cut(in_one_line(row['suggestion']))}"
 
 
 def _summary(row: dict[str, Any]) -> str:

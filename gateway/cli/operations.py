@@ -1,4 +1,4 @@
-"""`douane servers`, `runs`, `keys` and `version`: what there is."""
+"""`douane servers`, `keys` and `version`: what there is."""
 
 import platform
 import sqlite3
@@ -9,6 +9,7 @@ import click
 from gateway.admin.operations import KeyUse
 from gateway.cli.connection import connect
 from gateway.cli.context import Place, as_json, place
+from gateway.cli.labels import suggest_labels
 from gateway.cli.output import print_fields, print_rows
 
 
@@ -27,31 +28,7 @@ def list_servers(place: Place, /, *, as_json: bool) -> None:
     print_rows(rows, ("server", "url", "status", "pins", "error"), as_json=as_json)
 
 
-@click.group()
-def runs() -> None:
-    """Look at runs, the spans over which labels accumulate."""
-
-
-@runs.command("list")
-@click.option("--limit", default=100, show_default=True, type=click.IntRange(min=1))
-@as_json
-@place
-def list_runs(place: Place, /, *, limit: int, as_json: bool) -> None:
-    """List runs and their labels."""
-    with connect(place.config) as gateway:
-        rows = gateway.call("runs.list", limit=limit)
-    print_rows(rows, ("run", "integrity", "confidentiality", "sources"), as_json=as_json)
-
-
-@runs.command("show")
-@click.argument("run")
-@as_json
-@place
-def show_run(place: Place, /, *, run: str, as_json: bool) -> None:
-    """Show a run's label and every result that it comes from."""
-    with connect(place.config) as gateway:
-        row = gateway.call("runs.show", run=run)
-    print_fields(row, as_json=as_json)
+servers.add_command(suggest_labels)
 
 
 @click.group()

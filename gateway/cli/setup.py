@@ -109,6 +109,7 @@ def _findings(place: Place, *, offline: bool) -> Iterator[Row]:
     if sqlite3.sqlite_version_info < _SOUND_SQLITE:
         sound = ".".join(map(str, _SOUND_SQLITE))
         yield _warning(f"SQLite is {sqlite3.sqlite_version}; use {sound} or later")
+    yield from _of_local_servers(config)
     if not offline:
         yield from _of_upstreams(config)
         yield from _of_issuers(config)
@@ -148,6 +149,13 @@ def _of_secret_file(path: Path) -> Iterator[Row]:
         return
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         yield _error(f"{path} can be reached by others (mode {mode:04o}); run: chmod 600 {path}")
+
+
+def _of_local_servers(config: Config) -> Iterator[Row]:
+    from gateway.wiring import probe_local  # noqa: PLC0415 - it brings every adapter with it
+
+    for server, why in asyncio.run(probe_local(config)).items():
+        yield _error(f"servers.{server}: {why}")
 
 
 def _of_upstreams(config: Config) -> Iterator[Row]:

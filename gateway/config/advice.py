@@ -38,11 +38,16 @@ def _listeners(config: Config) -> Iterator[str]:
 
 
 def _server(name: str, server: Server) -> Iterator[str]:
-    parts = urlsplit(server.url)
+    if server.command and server.jail == "none":
+        yield (
+            f"servers.{name}.jail: it runs as the gateway's own user, who can read every secret; "
+            "remove `jail: none`"
+        )
+    parts = urlsplit(server.url or "")
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         yield f"servers.{name}.url: plain http to another machine; use https"
     if not server.tools:
         yield (
             f"servers.{name}.tools: no tool is labelled, so each is judged by the strictest "
-            "reading; label the ones you use"
+            f"reading; `douane servers suggest-labels {name}` proposes labels"
         )

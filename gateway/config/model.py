@@ -6,13 +6,17 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
+    ConfigDict,
     Field,
     ValidationInfo,
     field_validator,
 )
 
+from gateway.config.approvals import Approvals
 from gateway.config.auth import Auth
 from gateway.config.credential import Credential
+from gateway.config.local import LocalServer
+from gateway.config.runs import RunsSection
 from gateway.config.section import Section, Word, Words, written
 from gateway.config.values import (
     Address,
@@ -171,6 +175,12 @@ class Limits(Section):
     upstream_connect: Duration = written("5s")
     upstream_idle: Duration = written("60s")
     upstream_hard: Duration = written("15m")
+    processes: int = Field(default=64, ge=1)
+    """Of one local server at once."""
+    process_memory: int = Field(default=1 << 30, ge=64 << 20)
+    """Bytes of data of each."""
+    process_idle: Duration = written("15m")
+    """After how long without use one is ended."""
 
 
 class LabelSection(Section):
@@ -216,13 +226,32 @@ class Tool(Section):
         )
 
 
-class Server(Section):
-    url: Endpoint
+class Server(LocalServer):
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["url"]}, {"required": ["command"]}]}
+    )
+
+    url: Endpoint | None = None
+    """Where it is, if somebody else starts it."""
     credential: Credential = written({})
     defaults: LabelSection = written({})
     extensions: tuple[Extension, ...] = ()
     """The protocol extensions that clients and this server may declare to each other."""
     tools: dict[Word, Tool] = written({})
+
+    @field_validator("url")
+    @classmethod
+    def _there_or_started(cls, url: str | None, info: ValidationInfo) -> str | None:
+        if (url is None) is not bool(info.data.get("command", url is None)):
+            raise ValueError("give either `url` or `command`")
+        return url
+
+    @field_validator("credential")
+    @classmethod
+    def _shown_over_http(cls, credential: Credential, info: ValidationInfo) -> Credential:
+        if credential.kind != "none" and info.data.get("command"):
+            raise ValueError("a `command` is shown none; hand it secrets in `environment`")
+        return credential
 
     @property
     def rule(self) -> ServerRule:
@@ -282,6 +311,8 @@ class Config(Section):
     roles: Roles = written({})
     audit: Audit = written({})
     pins: Pins = written({})
+    approvals: Approvals = written({})
+    runs: RunsSection = written({})
     limits: Limits = written({})
     egress: Egress = written({})
     tls: Tls | None = None

@@ -15,12 +15,6 @@ from gateway.config.model import Config
 from gateway.config.nodes import NodePath, Tree, dotted, read
 from gateway.errors import ConfigError
 
-PLANNED_KEYS: Mapping[tuple[str, ...], str] = {
-    ("servers", "*", "command"): "local servers are not available in this version; "
-    "run the server behind HTTP and give its `url`",
-}
-"""Keys the contract names and this version cannot use yet."""
-
 _TEXTS = {
     "missing": "is missing; add it",
     "bool_type": "write `true` or `false`",
@@ -111,11 +105,6 @@ def _text(details: ErrorDetails, path: NodePath) -> str:
 
 
 def _unknown_key(path: NodePath) -> str:
-    for pattern, text in PLANNED_KEYS.items():
-        if len(pattern) == len(path) and all(
-            want in ("*", step) for want, step in zip(pattern, path, strict=True)
-        ):
-            return text
     known = sorted(_keys_at(path[:-1]))
     close = difflib.get_close_matches(str(path[-1]), known, n=1)
     hint = f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"

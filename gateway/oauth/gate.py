@@ -4,7 +4,8 @@ from collections import OrderedDict
 from hashlib import sha256
 
 from gateway.domain._value import value
-from gateway.domain.identity import Client, Credential, Principal, User
+from gateway.domain.grants import ASSERTED
+from gateway.domain.identity import Client, ClientKind, Credential, Principal, User
 from gateway.errors import Unauthenticated
 from gateway.oauth.clients import with_builtin
 from gateway.oauth.keys import KeyRing
@@ -138,4 +139,7 @@ def _principal(token: AccessToken, client: Client, user: User | None) -> Princip
         token_id=token.token_id,
         expires_at=float(token.expires_at),
         trusted_host=client.trusted_host,
+        # A client gets assertions by itself: none of them says that the person was there.
+        grant_id="" if token.grant_id.startswith(ASSERTED) else token.grant_id,
+        program=client.name if client.kind is ClientKind.DYNAMIC and user is not None else "",
     )

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.domain._value import value
+from gateway.domain.calls import AGGREGATE
 from gateway.domain.identity import AuthMethod
 from gateway.oauth.client_keys import ALGORITHMS
 from gateway.oauth.clients import GRANT_TYPES, JWT_BEARER
-from gateway.oauth.resources import ADMIN_API, AGGREGATE, SCOPES, Resources
+from gateway.oauth.resources import ADMIN_API, SCOPES, Resources
 
 AUTHORIZATION_SERVER_PATH = "/.well-known/oauth-authorization-server"
 PROTECTED_RESOURCE_PATH = "/.well-known/oauth-protected-resource"

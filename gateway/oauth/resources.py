@@ -6,12 +6,10 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from gateway.domain._value import value
+from gateway.domain.calls import AGGREGATE
 from gateway.domain.identity import Client, ClientKind
 from gateway.errors import ConfigError
 from gateway.oauth.errors import ErrorCode, OAuthError
-
-AGGREGATE = "/mcp"
-"""The endpoint in front of every server."""
 
 ADMIN_API = "/api/v1"
 """What people administer the gateway through."""

@@ -25,6 +25,7 @@ PATH = "/sign-in"
 CONSENT_PATH = "/consent"
 DEVICE_PATH = "/device"
 ACCOUNT_PATH = "/account"
+APPROVE_PATH = "/approve/"
 
 After = Callable[[str], str]
 """From a purpose's detail to the path that goes on with it."""
@@ -38,6 +39,7 @@ def _connect(detail: str) -> str:
 
 AFTER: Mapping[str, After] = {
     "account": lambda _: ACCOUNT_PATH,
+    "approve": lambda approval: f"{APPROVE_PATH}{quote(approval, safe='')}",
     "connect": lambda server: f"/connect/{quote(server, safe='?=&+%')}",
     "device": lambda code: f"{DEVICE_PATH}?user_code={quote(code, safe='')}",
 }

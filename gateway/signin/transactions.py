@@ -26,7 +26,7 @@ class Purpose:
     """What a sign-in is for, and what that needs."""
 
     name: str
-    """`authorize`, `device`, `connect` or `account`."""
+    """`authorize`, `device`, `connect`, `approve` or `account`."""
     detail: str = ""
     request: AuthorizationRequest | None = None
     user_id: str = ""

@@ -1,13 +1,21 @@
 """The same stores, forgetting at the end: for tests, and for trying things out."""
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 
 from gateway.audit.record import Entry, RecordEncoder, Redaction
+from gateway.domain.approvals import (
+    Approval,
+    ApprovalId,
+    ApprovalRequest,
+    ApprovalRules,
+    ApprovalState,
+    Span,
+)
 from gateway.domain.audit import AuditRecord, LogEntry
-from gateway.domain.flow import Run, RunId, Source
-from gateway.domain.identity import Client, ClientKind, Principal
-from gateway.domain.labels import Label
+from gateway.domain.document import Digest
+from gateway.domain.identity import Client, ClientKind
 from gateway.domain.tools import Pin, Profile, Sighting, Target, UpstreamId
 from gateway.errors import AuditUnavailable
 from gateway.pins.names import tools_elsewhere
@@ -15,7 +23,19 @@ from gateway.pins.observe import approved_pin, observed, pin_at, revoked_pin, wi
 from gateway.ports import Clock
 from gateway.storage.identity.clients import already_taken
 from gateway.storage.pins import PinKey, known, pin_key, sighted, sorted_pins
-from gateway.storage.runs import RunNames, begun, hinted, raised, whole
+from gateway.storage.questions import (
+    HOUR_S,
+    MOST_KEPT,
+    Book,
+    answered,
+    asked_again,
+    at,
+    require_room,
+    used,
+    waits,
+)
+from gateway.storage.run_tables import MemoryRunLedger
+from gateway.storage.runs import RunLimits, RunNames, Runs
 
 _NO_SECRET = b"memory keeps nothing worth a key"
 
@@ -112,35 +132,105 @@ class MemoryPinStore:
         return pin
 
 
-class MemoryRunStore:
+class MemoryRunStore(Runs):
     """A `RunStore`."""
 
-    def __init__(self) -> None:
-        self._names = RunNames(_NO_SECRET)
-        self._runs: dict[RunId, Run] = {}
+    def __init__(self, *, limits: RunLimits | None = None, elapsed: Clock = time.monotonic) -> None:
+        """Begin with no runs, and the limits of a gateway that nobody configured."""
+        names = RunNames(_NO_SECRET)
+        super().__init__(MemoryRunLedger(), names, limits=limits or RunLimits(), elapsed=elapsed)
 
-    async def of(self, principal: Principal, session: str | None) -> Run:
-        """Return the run of a session that `open` began for this principal, or of the grant."""
-        if session is not None:
-            run = self._runs.get(self._names.of_session(principal, session))
-            if run is not None:
-                return run
-        grant = self._names.of_grant(principal)
-        return hinted(self._runs.get(grant) or whole(grant))
 
-    async def open(self, principal: Principal, session: str) -> Run:
-        """Begin the run of a new session; a known one keeps its label."""
-        name, grant = self._names.of_session(principal, session), self._names.of_grant(principal)
-        known = self._runs.setdefault(grant, whole(grant))
-        return self._runs.setdefault(name, begun(name, known))
+class MemoryApprovalStore:
+    """An `ApprovalStore`."""
 
-    async def raise_label(self, run: RunId, label: Label, source: Source | None) -> Run:
-        """Join `label` into the run's and its grant's; return the run after, as `of` would."""
-        name: RunId | None = run
-        while name is not None:
-            self._runs[name] = raised(self._runs.get(name) or whole(name), label, source)
-            name = self._runs[name].part_of
-        return hinted(self._runs[run])
+    def __init__(self, rules: ApprovalRules | None = None) -> None:
+        self._rules = rules or ApprovalRules()
+        self._book = Book()
+
+    def find(self, fingerprint: Digest, scope: Digest, *, now: float) -> Approval | None:
+        return self._book.find(fingerprint, scope, now)
+
+    def get(self, id_: ApprovalId, *, now: float) -> Approval | None:
+        found = self._book.get(id_)
+        return None if found is None else at(found, now)
+
+    def all(self, *, now: float) -> Sequence[Approval]:
+        return self._book.all(now)
+
+    def counts(self, *, now: float) -> Mapping[ApprovalState, int]:
+        return self._book.counts(now)
+
+    async def file(self, request: ApprovalRequest) -> Approval:
+        """File a question, or count it; see `ApprovalStore`."""
+        now = request.asked_at
+        same = self._book.waiting(request.fingerprint, now)
+        if same is not None:
+            return self._kept(asked_again(same))
+        self._forget(request.principal, now)
+        mine = self._book.of(request.principal)
+        require_room(
+            self._rules,
+            waiting=sum(at(one, now).state is ApprovalState.WAITING for one in mine),
+            this_hour=sum(one.request.asked_at > now - HOUR_S for one in mine),
+        )
+        return self._kept(waits(request))
+
+    async def answer(
+        self,
+        id_: ApprovalId,
+        *,
+        allow: bool,
+        span: Span,
+        by: str,
+        by_user_id: str,
+        note: str,
+        now: float,
+    ) -> Approval:
+        """Answer a waiting question, once; see `ApprovalStore`."""
+        return self._kept(
+            answered(
+                self._book.get(id_),
+                self._rules,
+                allow=allow,
+                span=span,
+                by=by,
+                by_user_id=by_user_id,
+                note=note,
+                now=now,
+            )
+        )
+
+    async def use(self, id_: ApprovalId, *, now: float) -> bool:
+        """Use up a yes for one call; see `ApprovalStore`."""
+        await asyncio.sleep(0)  # a durable store never answers at once either
+        after = used(self._book.get(id_), now)
+        if after is not None:
+            self._book.keep(after)
+        return after is not None
+
+    def _kept(self, approval: Approval) -> Approval:
+        self._book.keep(approval)
+        return approval
+
+    def _forget(self, principal: str, now: float) -> None:
+        old = {
+            one.request.id
+            for one in self._book.all(now)
+            if one.request.expires_at <= now - self._rules.keep_s
+        }
+        ended = [
+            one
+            for one in self._book.of(principal)
+            if one.request.expires_at <= now or one.state is ApprovalState.USED
+        ]
+        old |= {one.request.id for one in ended[: max(0, len(ended) - MOST_KEPT)]}
+        # What was asked within the hour still counts against the next question.
+        self._book.forget(
+            one.request.id
+            for one in self._book.all(now)
+            if one.request.id in old and one.request.asked_at <= now - HOUR_S
+        )
 
 
 class MemoryClientStore:

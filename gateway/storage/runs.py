@@ -1,25 +1,37 @@
-"""Runs and their labels in SQLite, read from memory; nothing here lowers a label."""
+"""Runs and their labels, read from memory; what changes is durable first."""
 
+import base64
 import hmac
-import sqlite3
-from collections import defaultdict
-from collections.abc import Sequence
+import os
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
 
-from gateway.domain.flow import Run, RunId, Source
+from gateway.domain._value import value
+from gateway.domain.flow import Run, RunHandle, RunHint, RunId, RunState, Source, Task
 from gateway.domain.identity import Principal
-from gateway.domain.labels import (
-    BOTTOM,
-    STRICTEST_DEFAULT,
-    Confidentiality,
-    Integrity,
-    Label,
-)
-from gateway.storage.writer import Writer
+from gateway.domain.labels import STRICTEST_DEFAULT, Label
+from gateway.errors import Fault
+from gateway.ports import Clock
+from gateway.storage import run_changes
+from gateway.storage.run_changes import Binding, Change, Kept, OwnerName, raised
+from gateway.storage.run_tables import MOST_ENDED, Job
 
-MOST_SOURCES = 64
-"""How many sources a run lists. Its label accounts for all, listed or not."""
+HANDLE_OCTETS = 16
 
 _ID_CHARACTERS = 32
+
+
+@value
+class RunLimits:
+    """When runs end by themselves."""
+
+    idle_s: float = 8 * 3600.0
+    """Seconds without a call of its principal's."""
+    most: int = 100
+    """Live runs that a principal began for tasks; one more ends the one that was idle longest."""
 
 
 class RunNames:
@@ -28,198 +40,258 @@ class RunNames:
     def __init__(self, key: bytes) -> None:
         self._keyed = hmac.new(key, digestmod="sha256")
 
-    def of_grant(self, principal: Principal) -> RunId:
-        """Name the run that is everything this principal does."""
-        return self._name("grant", principal.key)
+    def of_owner(self, principal: Principal) -> OwnerName:
+        """Name what all runs of this principal are filed under.
 
-    def of_session(self, principal: Principal, session: str) -> RunId:
-        """Name the run of one of the principal's sessions."""
-        return self._name("session", principal.key, session)
+        Clients of one person that registered themselves under one name are one: data goes from one
+        endpoint to another within a host. That a stranger may take the name only joins more.
+        """
+        if principal.program:
+            return self._name("named", principal.issuer, principal.subject, principal.program)
+        return self._name("owner", principal.key)
 
-    def _name(self, *parts: str) -> RunId:
+    def of_whole(self, owner: OwnerName, generation: int) -> RunId:
+        """Name the owner's whole run of that generation."""
+        return RunId("r_" + self._name("whole", owner, str(generation)))
+
+    def of_handle(self, owner: OwnerName, handle: str) -> RunId:
+        """Name the run that the owner began and was given `handle` for."""
+        return RunId("r_" + self._name("handle", owner, handle))
+
+    def _name(self, *parts: str) -> str:
         # Lengths keep ("a", "bc") and ("ab", "c") apart.
         octets = [part.encode("utf-8", "surrogatepass") for part in ("run", *parts)]
         message = b"".join(len(part).to_bytes(8, "big") + part for part in octets)
         keyed = self._keyed.copy()
         keyed.update(message)
-        return RunId("r_" + keyed.hexdigest()[:_ID_CHARACTERS])
+        return keyed.hexdigest()[:_ID_CHARACTERS]
 
 
-def whole(grant: RunId) -> Run:
-    """Return the run of a grant that has seen nothing yet."""
-    return Run(id=grant, label=BOTTOM)
+class RunLedger(Protocol):
+    """Where changes are made."""
+
+    async def make(self, job: Job, committed: Callable[[Change], None]) -> Change:
+        """Make the change that `job` describes, atomically; it is durable on return.
+
+        `committed` is called with it in the order of the changes, also if nobody waits any more.
+        """
+        ...
 
 
-def begun(run: RunId, grant: Run) -> Run:
-    """Return the run of a new session: it begins with all that its grant has seen."""
-    return Run(id=run, label=grant.label, sources=grant.sources, part_of=grant.id)
+class Runs:
+    """A `RunStore`. Memory holds what is committed; a write happens only if something changes.
 
-
-def hinted(run: Run) -> Run:
-    """Return `run` as a call is in it.
-
-    A call in the run of a whole grant gave no hint that we know, so nobody knows what it has seen.
+    When a run was last used, and the task of one, are in memory alone: idle time counts from the
+    start of the process at the earliest, and after it no run has a task.
     """
-    if run.part_of is not None:
-        return run
-    return Run(id=run.id, label=run.label.join(STRICTEST_DEFAULT), sources=run.sources)
 
-
-def raised(run: Run, label: Label, source: Source | None) -> Run:
-    """Return the run with `label` joined into its own; the same object if that changes nothing.
-
-    A source is listed once for each tool, with the join of what that tool's results were.
-    """
-    joined = run.label.join(label)
-    sources = run.sources if source is None else _joined(run.sources, source)
-    if joined == run.label and sources is run.sources:
-        return run
-    return Run(id=run.id, label=joined, sources=sources, part_of=run.part_of)
-
-
-def _joined(sources: tuple[Source, ...], new: Source) -> tuple[Source, ...]:
-    for position, known in enumerate(sources):
-        if known.tool == new.tool and known.server == new.server:
-            label = known.label.join(new.label)
-            if label == known.label:
-                return sources
-            latest = Source(server=new.server, tool=new.tool, record=new.record, label=label)
-            return (*sources[:position], latest, *sources[position + 1 :])
-    return sources if len(sources) >= MOST_SOURCES else (*sources, new)
-
-
-class SqliteRunStore:
-    """A `RunStore`. Memory holds what is committed; a write happens only if something changes."""
-
-    def __init__(self, writer: Writer, connection: sqlite3.Connection, names: RunNames) -> None:
-        """Load every run through `connection`, which is not needed afterwards."""
-        self._writer = writer
+    def __init__(
+        self,
+        ledger: RunLedger,
+        names: RunNames,
+        *,
+        limits: RunLimits,
+        elapsed: Clock,
+        random: Callable[[int], bytes] = os.urandom,
+        kept: Iterable[Kept] = (),
+        bindings: Iterable[Binding] = (),
+    ) -> None:
+        """Begin with what is kept; `elapsed` is a clock that nobody can set (seconds)."""
+        self._ledger = ledger
         self._names = names
-        self._runs = _all(connection)
+        self._limits = limits
+        self._elapsed = elapsed
+        self._random = random
+        self._since = elapsed()
+        self._kept: dict[RunId, Kept] = {}
+        self._wholes: dict[OwnerName, dict[RunId, None]] = {}
+        self._parts: defaultdict[OwnerName, OrderedDict[RunId, float]] = defaultdict(OrderedDict)
+        """The live runs that an owner began, by their last use, oldest first."""
+        self._used: OrderedDict[OwnerName, float] = OrderedDict()
+        self._bound: dict[tuple[OwnerName, str], RunId] = {}
+        self._tasks: dict[RunId, Task] = {}
+        self._ended: deque[RunId] = deque()
+        self._remember(Change(kept=tuple(kept), bindings=tuple(bindings)))
+        self._used.update((one.owner, self._since) for one in self._kept.values() if not one.ended)
 
-    async def of(self, principal: Principal, session: str | None) -> Run:
-        """Return the run of a session that `open` began for this principal, or of the grant."""
-        if session is not None:
-            run = self._runs.get(self._names.of_session(principal, session))
-            if run is not None:
-                return run
-        grant = self._names.of_grant(principal)
-        return hinted(self._runs.get(grant) or whole(grant))
+    async def of(self, principal: Principal, hint: RunHint) -> Run:
+        """Return the run that a call of the principal's belongs to; see `RunStore`."""
+        owner, now = self._names.of_owner(principal), self._elapsed()
+        await self._end_idle(owner, now)
+        if hint.handle is not None:
+            begun = await self._begun(principal, owner, hint.handle, now)
+            if begun is not None:
+                return begun
+        run = await self._whole(principal, owner, hint.endpoint)
+        if hint.session and hint.handle is None:
+            return run
+        return replace(run, label=run.label.join(STRICTEST_DEFAULT))
 
-    async def open(self, principal: Principal, session: str) -> Run:
-        """Begin the run of a new session, durable on return; a known one keeps its label."""
-        name, grant = self._names.of_session(principal, session), self._names.of_grant(principal)
-        if name in self._runs:
-            return self._runs[name]
+    async def begin(
+        self, principal: Principal, task: Task | None, endpoint: str = ""
+    ) -> tuple[RunHandle, Run]:
+        """Begin a run of its own for `task`; see `RunStore`."""
+        owner, now = self._names.of_owner(principal), self._elapsed()
+        await self._end_idle(owner, now)
+        whole = await self._whole(principal, owner, endpoint)
+        octets = self._random(HANDLE_OCTETS)
+        handle = RunHandle(base64.urlsafe_b64encode(octets).decode().rstrip("="))
+        run = self._names.of_handle(owner, handle)
+        parts = self._parts[owner]
+        over = list(parts)[: max(0, len(parts) + 1 - self._limits.most)]
+        if over:
+            await self._make(partial(run_changes.end, runs=over))
+        if task is not None:
+            self._tasks[run] = task
+        try:
+            job = partial(run_changes.begin, run=run, whole=whole.id, owner=owner)
+            return handle, self._found(await self._make(job))
+        except BaseException:
+            self._tasks.pop(run, None)
+            raise
 
-        def job(connection: sqlite3.Connection) -> tuple[Run, ...]:
-            run = _read(connection, name)
-            if run is not None:
-                return (run,)
-            known = _read(connection, grant) or _write(connection, whole(grant))
-            return known, _write(connection, begun(name, known))
-
-        return (await self._writer.run(job, committed=self._remember))[-1]
+    async def end(self, run: RunId) -> Run | None:
+        """End a run with all that was begun in it; see `RunStore`."""
+        return (await self._make(partial(run_changes.end, runs=[run]))).result
 
     async def raise_label(self, run: RunId, label: Label, source: Source | None) -> Run:
-        """Join `label` into the run's and its grant's; return the run after, as `of` would."""
-        cached = self._runs.get(run)
-        if cached is not None and raised(cached, label, source) is cached:
-            return hinted(cached)  # what a session has seen, its grant has seen
+        """Join `label` into the run's and into its principal's whole runs; see `RunStore`."""
+        kept = self._kept.get(run)
+        if kept is not None and self._has_seen(kept, label, source):
+            return kept.run
+        job = partial(
+            run_changes.join, name_of=self._names.of_whole, run=run, label=label, source=source
+        )
+        return self._found(await self._make(job))
 
-        def job(connection: sqlite3.Connection) -> tuple[Run, ...]:
-            changed = []
-            name: RunId | None = run
-            while name is not None:
-                before = _read(connection, name)
-                after = raised(before or whole(name), label, source)
-                changed.append(after if after is before else _write(connection, after))
-                name = after.part_of
-            return tuple(changed)
+    async def lower_label(self, run: RunId, seen: Label, label: Label) -> Run | None:
+        """Give the run `label` in place of `seen`; see `RunStore`."""
+        return (
+            await self._make(partial(run_changes.lower, run=run, seen=seen, label=label))
+        ).result
 
-        return hinted((await self._writer.run(job, committed=self._remember))[0])
-
-    def all(self) -> Sequence[Run]:
+    def all(self) -> Sequence[RunState]:
         """Return every run, in the order in which they began."""
-        return list(self._runs.values())
+        now = self._elapsed()
+        return [self._state(kept, now) for kept in self._kept.values()]
 
-    def find(self, run: RunId) -> Run | None:
-        return self._runs.get(run)
+    def find(self, run: RunId) -> RunState | None:
+        kept = self._kept.get(run)
+        return None if kept is None else self._state(kept, self._elapsed())
 
-    def _remember(self, runs: Sequence[Run]) -> None:
-        self._runs.update((run.id, run) for run in runs)
+    @property
+    def idle_s(self) -> float:
+        """After how many seconds without a call a run ends."""
+        return self._limits.idle_s
 
+    async def _end_idle(self, owner: OwnerName, now: float) -> None:
+        """End all runs of a principal who has not called for long, and note that it calls now."""
+        used = self._used.get(owner, self._since)
+        self._used[owner] = now
+        self._used.move_to_end(owner)
+        if now - used >= self._limits.idle_s:
+            try:
+                await self._make(partial(run_changes.end, runs=list(self._wholes.get(owner, ()))))
+            except BaseException:
+                if self._used.get(owner) == now:
+                    self._used[owner] = used  # they did not end, and are as idle as before
+                raise
 
-def _all(connection: sqlite3.Connection) -> dict[RunId, Run]:
-    sources: dict[str, list[Source]] = defaultdict(list)
-    for run, *columns in connection.execute(
-        "SELECT run, server, tool, record, integrity, confidentiality FROM run_sources"
-        " ORDER BY rowid"
-    ):
-        sources[run].append(_source(*columns))
-    return {
-        RunId(name): Run(
-            id=RunId(name),
-            label=_label(integrity, confidentiality),
-            sources=tuple(sources.get(name, ())),
-            part_of=part_of,
-        )
-        for name, integrity, confidentiality, part_of in connection.execute(
-            "SELECT id, integrity, confidentiality, part_of FROM runs"
-        )
-    }
-
-
-def _read(connection: sqlite3.Connection, run: RunId) -> Run | None:
-    row = connection.execute(
-        "SELECT integrity, confidentiality, part_of FROM runs WHERE id = ?", (run,)
-    ).fetchone()
-    if row is None:
+    async def _begun(
+        self, principal: Principal, owner: OwnerName, handle: str, now: float
+    ) -> Run | None:
+        run = self._names.of_handle(owner, handle)
+        parts = self._parts[owner]
+        used = parts.get(run)
+        if used is None:
+            return None
+        if principal.trusted_host and now - used < self._limits.idle_s:
+            parts[run] = now
+            parts.move_to_end(run)
+            return self._kept[run].run
+        # What its conversation sees from here on is not in it, so it must never be one again.
+        await self.end(run)
         return None
-    integrity, confidentiality, part_of = row
-    sources = connection.execute(
-        "SELECT server, tool, record, integrity, confidentiality FROM run_sources"
-        " WHERE run = ? ORDER BY rowid",
-        (run,),
-    )
-    return Run(
-        id=run,
-        label=_label(integrity, confidentiality),
-        sources=tuple(_source(*columns) for columns in sources),
-        part_of=part_of,
-    )
 
+    async def _whole(self, principal: Principal, owner: OwnerName, endpoint: str) -> Run:
+        bound = self._bound.get((owner, principal.grant_id))
+        kept = None if bound is None else self._kept.get(bound)
+        if kept is not None and not kept.ended:
+            return kept.run
+        await self._end_all_idle()
+        job = partial(
+            run_changes.bind,
+            name_of=self._names.of_whole,
+            owner=owner,
+            grant_id=principal.grant_id,
+            endpoint=endpoint,
+        )
+        return self._found(await self._make(job))
 
-def _write(connection: sqlite3.Connection, run: Run) -> Run:
-    connection.execute(
-        "INSERT INTO runs (id, integrity, confidentiality, part_of) VALUES (?, ?, ?, ?)"
-        " ON CONFLICT (id) DO UPDATE SET integrity = excluded.integrity,"
-        " confidentiality = excluded.confidentiality",
-        (run.id, int(run.label.integrity), int(run.label.confidentiality), run.part_of),
-    )
-    connection.executemany(
-        "INSERT INTO run_sources (run, server, tool, record, integrity, confidentiality)"
-        " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run, server, tool) DO UPDATE SET"
-        " record = excluded.record, integrity = excluded.integrity,"
-        " confidentiality = excluded.confidentiality",
-        [
-            (
-                run.id,
-                source.server,
-                source.tool,
-                source.record,
-                int(source.label.integrity),
-                int(source.label.confidentiality),
-            )
-            for source in run.sources
-        ],
-    )
-    return run
+    async def _end_all_idle(self) -> None:
+        """End the runs of principals who do not come back, when somebody else's run begins."""
+        limit = self._elapsed() - self._limits.idle_s
+        idle: list[RunId] = []
+        while self._used and (first := next(iter(self._used.items())))[1] <= limit:
+            idle += self._wholes.get(first[0], ())
+            del self._used[first[0]]
+        if idle:
+            await self._make(partial(run_changes.end, runs=idle))
 
+    def _has_seen(self, kept: Kept, label: Label, source: Source | None) -> bool:
+        """Whether neither the run nor any live whole run of its owner would change."""
+        wholes = self._wholes.get(kept.owner)
+        if not wholes or raised(kept.run, label, source) is not kept.run:
+            return False
+        runs = (self._kept[name].run for name in wholes if name != kept.run.id)
+        return all(raised(run, label, source) is run for run in runs)
 
-def _source(server: str, tool: str, record: int, integrity: int, confidentiality: int) -> Source:
-    return Source(server=server, tool=tool, record=record, label=_label(integrity, confidentiality))
+    def _state(self, kept: Kept, now: float) -> RunState:
+        used = self._used.get(kept.owner, self._since)
+        if kept.run.part_of is not None:
+            used = self._parts[kept.owner].get(kept.run.id, self._since)
+        idle_s = max(0.0, now - used)
+        live = not kept.ended and idle_s < self._limits.idle_s
+        return RunState(run=kept.run, live=live, idle_s=idle_s)
 
+    async def _make(self, job: Job) -> Change:
+        return await self._ledger.make(job, self._remember)
 
-def _label(integrity: int, confidentiality: int) -> Label:
-    return Label(integrity=Integrity(integrity), confidentiality=Confidentiality(confidentiality))
+    def _remember(self, change: Change) -> None:
+        for binding in change.bindings:
+            self._bound[binding.owner, binding.grant_id] = binding.run
+        for kept in change.kept:
+            self._keep(kept)
+
+    def _keep(self, kept: Kept) -> None:
+        run = kept.run
+        group = self._wholes.setdefault(kept.owner, {})
+        if kept.ended:
+            self._forget(kept, group)
+        elif run.part_of is None:
+            group[run.id] = None
+        else:
+            self._parts[kept.owner].setdefault(run.id, self._elapsed())
+        if run.id in self._tasks:
+            kept = Kept(run=self._with_task(run), owner=kept.owner)
+        self._kept[run.id] = kept
+
+    def _with_task(self, run: Run) -> Run:
+        return replace(run, task=self._tasks[run.id]) if run.id in self._tasks else run
+
+    def _found(self, change: Change) -> Run:
+        if change.result is None:
+            raise Fault("a run was not found")
+        return self._with_task(change.result)
+
+    def _forget(self, kept: Kept, wholes: dict[RunId, None]) -> None:
+        """Note that a run has ended, and forget the oldest of very many that have."""
+        run = kept.run.id
+        wholes.pop(run, None)
+        self._parts[kept.owner].pop(run, None)
+        self._tasks.pop(run, None)
+        known = self._kept.get(run)
+        if known is None or not known.ended:
+            self._ended.append(run)
+        if len(self._ended) > MOST_ENDED:
+            self._kept.pop(self._ended.popleft(), None)

@@ -144,12 +144,99 @@ def m004_whose_definitions_pins_are(database: Database) -> None:
     run_script(database, _IDENTITIES)
 
 
+_QUESTIONS = """
+CREATE TABLE approvals (
+    id TEXT PRIMARY KEY,
+    fingerprint TEXT NOT NULL,
+    principal TEXT NOT NULL,
+    state TEXT NOT NULL,
+    span TEXT NOT NULL,
+    answered_by TEXT NOT NULL,
+    answered_by_id TEXT NOT NULL,
+    answered_at REAL,
+    note TEXT NOT NULL,
+    asked INTEGER NOT NULL,
+    asked_at REAL NOT NULL,
+    expires_at REAL NOT NULL,
+    question TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX approvals_by_fingerprint ON approvals (fingerprint);
+CREATE INDEX approvals_by_principal ON approvals (principal, asked_at);
+"""
+
+
+@migrations()
+def m005_what_people_are_asked(database: Database) -> None:
+    """Keep questions and their answers; what a question says is sealed."""
+    run_script(database, _QUESTIONS)
+
+
+_RUNS = """
+DROP TABLE run_sources;
+DROP TABLE runs;
+
+CREATE TABLE run_owners (
+    owner TEXT PRIMARY KEY,
+    generation INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE runs (
+    began INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    owner TEXT NOT NULL,
+    part_of TEXT,
+    integrity INTEGER NOT NULL,
+    confidentiality INTEGER NOT NULL,
+    ended INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX runs_by_owner ON runs (owner) WHERE NOT ended;
+CREATE INDEX runs_by_whole ON runs (part_of) WHERE NOT ended;
+CREATE INDEX runs_that_ended ON runs (began) WHERE ended;
+
+CREATE TABLE run_sources (
+    run TEXT NOT NULL,
+    server TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    record INTEGER NOT NULL,
+    integrity INTEGER NOT NULL,
+    confidentiality INTEGER NOT NULL,
+    PRIMARY KEY (run, server, tool)
+) STRICT;
+
+CREATE TABLE run_grants (
+    owner TEXT NOT NULL,
+    grant_id TEXT NOT NULL,
+    endpoint TEXT NOT NULL,
+    run TEXT NOT NULL,
+    PRIMARY KEY (owner, grant_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX run_grants_by_run ON run_grants (run);
+
+CREATE TRIGGER runs_are_forgotten_whole AFTER DELETE ON runs
+BEGIN
+    DELETE FROM run_sources WHERE run = OLD.id;
+    DELETE FROM run_grants WHERE run = OLD.id;
+END;
+"""
+
+
+@migrations()
+def m006_runs_that_end(database: Database) -> None:
+    """Keep runs that end, and the grants whose calls they are; runs begin anew."""
+    run_script(database, _RUNS)
+
+
 _KNOWN = frozenset(
     {
         m001_audit_and_state.__name__,
         m002_clients_have_moved.__name__,
         m003_what_approvals_rest_on.__name__,
         m004_whose_definitions_pins_are.__name__,
+        m005_what_people_are_asked.__name__,
+        m006_runs_that_end.__name__,
     }
 )
 

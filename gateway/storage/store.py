@@ -1,6 +1,7 @@
 """Everything in one data directory, opened and closed together."""
 
 import sqlite3
+import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
@@ -17,8 +18,11 @@ from gateway.storage.identity.store import IdentityStores
 from gateway.storage.keys import Keys
 from gateway.storage.pins import SqlitePinStore
 from gateway.storage.reader import AuditReader
-from gateway.storage.runs import RunNames, SqliteRunStore
+from gateway.storage.run_tables import SqliteRunLedger, SqliteRunTable
+from gateway.storage.runs import RunLimits, RunNames, Runs
 from gateway.storage.writer import Writer
+
+_RUN_LIMITS = RunLimits()
 
 
 class Store:
@@ -34,6 +38,8 @@ class Store:
         writer: Writer,
         encoder: RecordEncoder,
         clock: Clock,
+        runs: RunLimits,
+        elapsed: Clock,
     ) -> None:
         """Wire the stores to an open writer; `opened` is what `close` ends. See `open`."""
         self.data_dir = data_dir
@@ -46,7 +52,15 @@ class Store:
         connection = open_reader(data_dir / DATABASE)
         try:
             self.pins = SqlitePinStore(writer, connection, clock=clock)
-            self.runs = SqliteRunStore(writer, connection, RunNames(keys.hmac))
+            table = SqliteRunTable(connection)
+            self.runs = Runs(
+                SqliteRunLedger(writer),
+                RunNames(keys.hmac),
+                limits=runs,
+                elapsed=elapsed,
+                kept=table.all(),
+                bindings=table.bindings(),
+            )
         finally:
             connection.close()
 
@@ -59,8 +73,12 @@ class Store:
         deadline_s: float = 2.0,
         redaction: Redaction = Redaction.HASHED,
         clock: Clock,
+        runs: RunLimits = _RUN_LIMITS,
+        elapsed: Clock = time.monotonic,
     ) -> Self:
         """Open `data_dir`, made where there is none, for this event loop.
+
+        `elapsed` is what idle time is measured with: unlike `clock`, nobody can set it.
 
         Raises:
             ConfigError: Another process has it, a key is readable by others, or its audit log is
@@ -94,6 +112,8 @@ class Store:
                 writer=writer,
                 encoder=encoder,
                 clock=clock,
+                runs=runs,
+                elapsed=elapsed,
             )
         except BaseException as error:
             await opened.aclose()

@@ -8,13 +8,23 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
+from gateway.domain.calls import AGGREGATE
 from gateway.oauth.limits import Throttle
 from gateway.web.guard import Guard, Refused, throttled
 from gateway.web.mcp import PREFIX, McpEndpoint
 from gateway.web.metrics import Metrics
 from gateway.web.oauth import FROM_ANYWHERE
 
-_FORMS = ("/sign-in", "/setup", "/consent", "/device", "/account", "/sign-out", "/connect/")
+_FORMS = (
+    "/sign-in",
+    "/setup",
+    "/consent",
+    "/device",
+    "/account",
+    "/sign-out",
+    "/connect/",
+    "/approve/",
+)
 """Beginnings of our pages' paths. They judge the origin of a form themselves: on a page that gives
 no referrer, browsers say `Origin: null` even to us (Fetch section 3.2)."""
 
@@ -48,7 +58,7 @@ class PublicApp:
         self._client_address = client_address
         self._failures = Throttle(allowed=most_failures, window_s=60.0)
         self._routed = Router(
-            routes=[*sign_in, Route("/mcp", _no_aggregate, methods=["POST", "GET"])],
+            routes=list(sign_in),
             # A redirect would be built from the Host header.
             redirect_slashes=False,
         )
@@ -58,7 +68,8 @@ class PublicApp:
         self._mcp.end_listening()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"].startswith(PREFIX):
+        path = scope["path"] if scope["type"] == "http" else ""
+        if path == AGGREGATE or path.startswith(PREFIX):
             await self._mcp(scope, receive, send)
             return
         is_open = scope["path"].startswith((*FROM_ANYWHERE, *_FORMS))
@@ -87,9 +98,3 @@ def _plain(refused: Refused) -> PlainTextResponse:
     wait_s = refused.retry_after_s
     headers = {"retry-after": str(wait_s)} if wait_s else {}
     return PlainTextResponse(refused.text + "\n", refused.status, headers)
-
-
-async def _no_aggregate(_: object) -> PlainTextResponse:
-    return PlainTextResponse(
-        "this gateway serves each server at /mcp/{server}; ask for one of them\n", 404
-    )

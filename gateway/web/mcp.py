@@ -9,9 +9,9 @@ from contextlib import aclosing
 
 from starlette.types import Receive, Scope, Send
 
-from gateway.domain.calls import Call, CallId, Form, Message, Reply
+from gateway.domain.calls import AGGREGATE, Call, CallId, Form, Message, Reply
 from gateway.domain.identity import BearerToken, Credential
-from gateway.domain.tools import Profile, UpstreamId
+from gateway.domain.tools import OWN, Profile, UpstreamId
 from gateway.errors import ProtocolError, Unauthenticated
 from gateway.oauth.limits import Throttle
 from gateway.web.carrier import Carrier
@@ -41,12 +41,13 @@ class Disconnected(Exception):
 
 
 class McpEndpoint:
-    """Serves `/mcp/{server}` for every configured server."""
+    """Serves `/mcp`, and `/mcp/{server}` for every configured server."""
 
     def __init__(
         self,
         *,
         carrier: Carrier,
+        aggregate: Carrier,
         servers: Container[str],
         guard: Guard,
         limits: WireLimits,
@@ -55,10 +56,13 @@ class McpEndpoint:
         new_id: Callable[[], str],
         most_failures: int = 300,
     ) -> None:
-        """`most_failures` is how many unreadable or unauthenticated requests one address has a
+        """`aggregate` carries what comes in at `/mcp`, `carrier` everything else.
+
+        `most_failures` is how many unreadable or unauthenticated requests one address has a
         minute; beyond them it is refused unread, so that it cannot fill the audit log.
         """
         self._carrier = carrier
+        self._aggregate = aggregate
         self._servers = servers
         self._guard = guard
         self._limits = limits
@@ -100,8 +104,7 @@ class McpEndpoint:
         await self._carry(scope, receive, send, body)
 
     def _misdirected(self, scope: Scope) -> Refused | None:
-        server = scope["path"][len(PREFIX) :]
-        if server not in self._servers:
+        if scope["path"] != AGGREGATE and _server(scope) not in self._servers:
             return Refused(status=404, code="no_endpoint", text="there is no such endpoint")
         if scope["method"] not in ("POST", "GET", "DELETE"):
             return Refused(status=405, code="method", text="use POST, GET or DELETE")
@@ -171,19 +174,20 @@ class McpEndpoint:
     async def _reply(
         self, scope: Scope, headers: list[tuple[str, str]], body: bytes, watch: "_Watch"
     ) -> Reply:
+        carrier = self._aggregate if scope["path"] == AGGREGATE else self._carrier
         try:
             inbound = _read(scope["method"], headers, body, self._limits)
         except ProtocolError as error:
-            return await self._carrier.refuse(self._unread(scope, headers, body, error), error)
+            return await carrier.refuse(self._unread(scope, headers, body, error), error)
         message = inbound.message
         watch.listens = message.form is Form.STREAM or message.method == LISTEN
-        return await self._carrier.handle(self._call(scope, headers, inbound))
+        return await carrier.handle(self._call(scope, headers, inbound))
 
     def _call(self, scope: Scope, headers: list[tuple[str, str]], inbound: Inbound) -> Call:
         return Call(
             id=CallId(self._new_id()),
             endpoint=scope["path"],
-            server=UpstreamId(scope["path"][len(PREFIX) :]),
+            server=_server(scope),
             message=inbound.message,
             revision=inbound.revision,
             profile=inbound.profile,
@@ -192,6 +196,7 @@ class McpEndpoint:
             session=inbound.session,
             source_ip=self._client_address(scope),
             trace_id=inbound.trace_id,
+            run_hint=inbound.run_hint,
         )
 
     def _unread(
@@ -203,7 +208,7 @@ class McpEndpoint:
         return Call(
             id=CallId(self._new_id()),
             endpoint=scope["path"],
-            server=UpstreamId(scope["path"][len(PREFIX) :]),
+            server=_server(scope),
             message=Message(form=form, method="", id=error.rpc_id, params={}, body=body),
             revision=version[:32],
             profile=Profile.LEGACY,
@@ -212,6 +217,11 @@ class McpEndpoint:
             session=None,
             source_ip=self._client_address(scope),
         )
+
+
+def _server(scope: Scope) -> UpstreamId:
+    """Return which server the path names; our own at `/mcp`."""
+    return OWN if scope["path"] == AGGREGATE else UpstreamId(scope["path"][len(PREFIX) :])
 
 
 def _read(method: str, headers: list[tuple[str, str]], body: bytes, limits: WireLimits) -> Inbound:

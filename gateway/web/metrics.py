@@ -1,10 +1,13 @@
 """Counting from outside: the pipeline does not know that it is measured."""
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from time import perf_counter
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from gateway.domain.approvals import ApprovalState
 from gateway.domain.calls import Call, Form, Reply
 from gateway.errors import GatewayError
 from gateway.web.carrier import Carrier
@@ -61,7 +64,18 @@ class Metrics:
             ["result"],
             registry=self._registry,
         )
+        self.questions = Gauge(
+            "douane_approvals",
+            "Questions to people that are kept, by state; `waiting` is what nobody answered yet.",
+            ["state"],
+            registry=self._registry,
+        )
         self.ready = Gauge("douane_ready", "1 while /readyz answers 200.", registry=self._registry)
+
+    def count_questions(self, kept: Callable[[], Mapping[ApprovalState, int]]) -> None:
+        """Have the gauge of questions say what `kept` gives, whenever somebody looks."""
+        for state in ApprovalState:
+            self.questions.labels(state.value).set_function(partial(_count, kept, state))
 
     def page(self) -> bytes:
         """Return every series in Prometheus' text format."""
@@ -98,6 +112,10 @@ class Metered:
             self._metrics.sessions.labels(call.server, result).inc()
         if reply.code is not None:
             self._metrics.refusals.labels(reply.code).inc()
+
+
+def _count(kept: Callable[[], Mapping[ApprovalState, int]], state: ApprovalState) -> float:
+    return float(kept().get(state, 0))
 
 
 def _other(call: Call) -> str:

@@ -38,7 +38,7 @@ def within(message: Message, profile: Profile, approved: frozenset[str]) -> Mess
             return message
         kept = _kept_in(meta, MODERN_CAPABILITIES_KEY, approved)
         kept = kept if kept is None else {**message.params, _META: kept}
-    return message if kept is None else _with_params(message, kept)
+    return message if kept is None else with_params(message, kept)
 
 
 def approved_only(capabilities: Any, approved: frozenset[str]) -> Any:
@@ -77,7 +77,8 @@ def _kept_in(
     return kept | {name: approved_only(holder[name], approved) for name in alike if name == member}
 
 
-def _with_params(message: Message, params: Mapping[str, Any]) -> Message:
+def with_params(message: Message, params: Mapping[str, Any]) -> Message:
+    """Return the same request with other params, and the bytes that say so."""
     content: dict[str, Any] = {"jsonrpc": "2.0", "method": message.method, "params": params}
     if message.id is not None:
         content["id"] = message.id

@@ -25,6 +25,7 @@ _PRINTABLE = re.compile(r"[\t\x20-\x7e]*")
 _JSON = "application/json"
 _CHARSETS = frozenset({"utf-8", "utf8"})
 _SENTINEL = re.compile(r"=\?base64\?(.*)\?=")
+_VERBATIM = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 
 
 @value
@@ -117,3 +118,10 @@ def decode(content: str) -> str | None:
         return None
     # Two spellings of one value would be two values to whoever compares the header's text.
     return text if base64.b64encode(decoded).decode() == found[1] else None
+
+
+def encode(text: str) -> str:
+    """Return `text` as a mirrored header says it: `decode` gives it back."""
+    if _VERBATIM.fullmatch(text) and _SENTINEL.fullmatch(text) is None:
+        return text
+    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="

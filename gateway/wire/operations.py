@@ -22,6 +22,8 @@ class Handling(StrEnum):
     """It has a target, and policy decides on it."""
     PROTOCOL = "protocol"
     """It is the protocol's own and has no target; lists are filtered on the way back."""
+    OURS = "ours"
+    """It is for the gateway itself, and goes nowhere else."""
     REFUSED = "refused"
     """Not offered."""
 
@@ -61,6 +63,8 @@ _MODERN = frozenset({Profile.MODERN})
 _BOTH = _LEGACY | _MODERN
 
 LISTEN = "subscriptions/listen"
+RUN_BEGIN = "douane/run/begin"
+RUN_END = "douane/run/end"
 
 
 def _request(
@@ -177,6 +181,11 @@ _SERVER_NOTIFICATIONS = (
     _notification(Sender.SERVER, "notifications/tasks/status", _LEGACY, handling=Handling.REFUSED),
     _notification(Sender.SERVER, "notifications/tasks", _MODERN, handling=Handling.REFUSED),
 )
+
+_OWN_REQUESTS = (
+    _request(RUN_BEGIN, Handling.OURS, _BOTH, scopes=("tools:call",)),
+    _request(RUN_END, Handling.OURS, _BOTH, scopes=("tools:call",)),
+)
 # fmt: on
 
 OPERATIONS = (
@@ -185,7 +194,10 @@ OPERATIONS = (
     *_SERVER_REQUESTS,
     *_SERVER_NOTIFICATIONS,
 )
-_BY_METHOD = {(row.sender, row.method): row for row in OPERATIONS}
+"""What the revisions of MCP have."""
+OWN_OPERATIONS = _OWN_REQUESTS
+"""What no revision has, and no server is asked."""
+_BY_METHOD = {(row.sender, row.method): row for row in (*OPERATIONS, *OWN_OPERATIONS)}
 
 _REFERENCES = {
     "ref/prompt": (Kind.PROMPT, "name", "prompts"),
@@ -221,7 +233,8 @@ def judge(message: Message, profile: Profile) -> Operation:
         raise _bad_params(f"{row.method} needs arguments that are an object", message.id)
     if row.method == LISTEN:
         subscribed(message.params, rpc_id=message.id)
-    if profile is Profile.LEGACY and "task" in message.params:
+    asks = row.handling is not Handling.OURS and "task" in message.params
+    if profile is Profile.LEGACY and asks:
         # The stateless revision has no such member; there, whoever serves decides what is a task,
         # and a result of that type is refused.
         raise _bad_params("Tasks are not offered", message.id)

@@ -3,7 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcp.shared.inbound import validate_mcp_param_headers
+from mcp.shared.inbound import (
+    mcp_param_headers,
+    validate_mcp_param_headers,
+    x_mcp_header_map,
+)
 
 from gateway.domain.document import Document
 from gateway.errors import ProtocolError
@@ -35,3 +39,15 @@ def require_params_agree(
     )
     if rejection is not None:
         raise ProtocolError(rejection.message, rpc_code=HEADER_MISMATCH, rpc_id=rpc_id)
+
+
+def params_mirrored(
+    arguments: Mapping[str, Any], definition: Document
+) -> tuple[tuple[str, str], ...]:
+    """Return the headers that a client sends which knows the pinned `definition`."""
+    if _ANNOTATION in definition.canonical:
+        mirrored = mcp_param_headers(
+            x_mcp_header_map(definition.content.get("inputSchema")), arguments
+        )
+        return tuple((name.lower(), text) for name, text in mirrored.items())
+    return ()

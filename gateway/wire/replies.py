@@ -9,6 +9,7 @@ from gateway.domain._value import value
 from gateway.domain.calls import Form, Message, Reply, ServerEvent
 from gateway.domain.tools import Profile
 from gateway.errors import (
+    ApprovalRequired,
     CredentialRequired,
     GatewayError,
     IdentityUnavailable,
@@ -17,7 +18,14 @@ from gateway.errors import (
     Unauthenticated,
 )
 from gateway.wire import jsontext
-from gateway.wire.elicitation import URL_REQUIRED, url_error, url_result
+from gateway.wire.elicitation import (
+    NO_WAYS,
+    URL_REQUIRED,
+    Ways,
+    form_result,
+    url_error,
+    url_result,
+)
 from gateway.wire.inbound import CONTENT_TYPE
 from gateway.wire.jsonrpc import INTERNAL_ERROR
 from gateway.wire.server_message import ServerMessage
@@ -148,12 +156,12 @@ def refuse(
     *,
     decision_id: str | None = None,
     retry_after: int | None = None,
-    takes_urls: bool = False,
+    ways: Ways = NO_WAYS,
 ) -> Reply:
     """Return the whole answer to a refused request; `message` is `None` before it was parsed.
 
-    `retry_after` is in seconds, and is said only where the refusal is an HTTP 429. `takes_urls` is
-    whether the client can be asked now to send its user to a URL.
+    `retry_after` is in seconds, and is said only where the refusal is an HTTP 429. `ways` are those
+    in which the client can be asked now to ask its user.
     """
     status = _status(error, message)
     headers = [CONTENT_TYPE]
@@ -163,7 +171,7 @@ def refuse(
         headers.append(("retry-after", str(retry_after)))
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
         headers.append(("allow", "POST"))  # RFC 9110 section 15.5.6
-    body = refusal_body(error, message, profile, decision_id=decision_id, takes_urls=takes_urls)
+    body = refusal_body(error, message, profile, decision_id=decision_id, ways=ways)
     return Reply(status=status, headers=tuple(headers), body=body, code=error.code)
 
 
@@ -173,12 +181,12 @@ def refusal_body(
     profile: Profile,
     *,
     decision_id: str | None = None,
-    takes_urls: bool = False,
+    ways: Ways = NO_WAYS,
 ) -> bytes:
     """Return the JSON-RPC message that answers `message` with a no.
 
-    Where `takes_urls` and a URL would help, it asks the client to send its user there. A refused tools/call is a tool result, for that is what reaches the model; anything else is an
-    error. What has no id to answer (notifications, responses, GET, DELETE) gets an error without.
+    Where the client's user could help, and can be asked in one of `ways`, it asks for that. A refused
+    tools/call is a tool result, for that is what reaches the model; anything else is an error. What has no id to answer (notifications, responses, GET, DELETE) gets an error without.
     """
     asked = message if message is not None and message.form is Form.REQUEST else None
     rpc_id = asked.id if asked is not None else None
@@ -186,8 +194,11 @@ def refusal_body(
         known = rpc_id if error.rpc_id is None else error.rpc_id
         return _error(known, error.rpc_code, error.public, error.data)
     refusal = _refusal(error, decision_id)
-    if asked is not None and takes_urls and isinstance(error, CredentialRequired) and error.url:
-        return _asks_for_url(rpc_id, error, refusal, profile)
+    if asked is not None and isinstance(error, CredentialRequired | ApprovalRequired):
+        if ways.url and error.url:
+            return _asks_for_url(rpc_id, error, refusal, profile)
+        if ways.form and isinstance(error, ApprovalRequired) and error.state:
+            return _asks(rpc_id, form_result(error), refusal)
     at_the_door = isinstance(error, _AT_THE_DOOR)
     if asked is not None and asked.method == _TOOLS_CALL and not at_the_door:
         return _tool_result(rpc_id, _text(error), refusal, profile)
@@ -231,14 +242,16 @@ def _told(error: GatewayError) -> Told:
 def _refusal(error: GatewayError, decision_id: str | None) -> dict[str, Any]:
     reasons = [{"code": code, "message": message} for code, message in error.reasons]
     refusal = {"code": error.code, "decision_id": decision_id, "reasons": reasons}
-    if isinstance(error, CredentialRequired) and error.url:
+    if isinstance(error, CredentialRequired | ApprovalRequired) and error.url:
         refusal["url"] = error.url
+    if isinstance(error, ApprovalRequired) and error.approval_id:
+        refusal["approval_id"] = error.approval_id
     return refusal
 
 
 def _text(error: GatewayError) -> str:
     reasons = [message for _, message in error.reasons]
-    if isinstance(error, CredentialRequired) and error.url:
+    if isinstance(error, CredentialRequired | ApprovalRequired) and error.url:
         reasons.append(f"Open {error.url} in a browser.")
     sentences = (error.public, *reasons, _told(error).advice)
     return " ".join(text if text.endswith((".", "!", "?")) else f"{text}." for text in sentences)
@@ -246,7 +259,7 @@ def _text(error: GatewayError) -> str:
 
 def _asks_for_url(
     rpc_id: str | int | None,
-    error: CredentialRequired,
+    error: CredentialRequired | ApprovalRequired,
     refusal: Mapping[str, Any],
     profile: Profile,
 ) -> bytes:
@@ -254,7 +267,11 @@ def _asks_for_url(
         # The decision's id is nobody else's, and tells nothing.
         data = {**refusal, **url_error(error, str(refusal["decision_id"]))}
         return _error(rpc_id, URL_REQUIRED, error.public, data)
-    result = {**url_result(error), "_meta": {REFUSAL_KEY: refusal}}
+    return _asks(rpc_id, url_result(error), refusal)
+
+
+def _asks(rpc_id: str | int | None, asking: Mapping[str, Any], refusal: Mapping[str, Any]) -> bytes:
+    result = {**asking, "_meta": {REFUSAL_KEY: refusal}}
     return jsontext.write({"jsonrpc": "2.0", "id": rpc_id, "result": result}).encode()
 
 

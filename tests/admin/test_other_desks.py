@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.admin.commands import Commands
-from gateway.admin.operations import KeyDesk, KeyUse, RunDesk, ServerDesk
+from gateway.admin.operations import KeyDesk, KeyUse, ServerDesk
 from gateway.admin.person import Person
 from gateway.admin.policy import PolicyDesk
 from gateway.domain.tools import Kind
@@ -15,7 +15,6 @@ from gateway.errors import (
     BadCommand,
     Denied,
     Forbidden,
-    NotFound,
     PolicyUnavailable,
 )
 from tests.admin.world import (
@@ -26,7 +25,6 @@ from tests.admin.world import (
     Engine,
     Files,
     Rotation,
-    Runs,
     World,
     keys,
     opened,
@@ -35,38 +33,6 @@ from tests.admin.world import (
 )
 
 QUESTION = {"target": {"effect": "read"}}
-
-
-async def test_runs_are_listed_newest_first_with_their_labels() -> None:
-    desk = RunDesk(Runs())
-    newest = {
-        "run": "r_new",
-        "integrity": "untrusted",
-        "confidentiality": "private",
-        "sources": 1,
-    }
-    assert await desk.list(USER, limit=1) == [newest]
-    assert [row["run"] for row in await desk.list(USER)] == ["r_new", "r_old"]
-
-
-async def test_a_run_is_shown_with_every_source_of_its_label() -> None:
-    desk = RunDesk(Runs())
-    assert await desk.show(USER, run="r_new") == {
-        "run": "r_new",
-        "integrity": "untrusted",
-        "confidentiality": "private",
-        "sources": [
-            {
-                "server": "web",
-                "tool": "fetch",
-                "record": 7,
-                "integrity": "untrusted",
-                "confidentiality": "private",
-            }
-        ],
-    }
-    with pytest.raises(NotFound):
-        await desk.show(USER, run="r_none")
 
 
 async def test_servers_are_listed_with_how_many_pins_wait() -> None:
@@ -113,8 +79,6 @@ async def test_policy_files_are_good_only_if_they_compile_and_have_tests_that_pa
 async def test_who_has_no_role_sees_nothing() -> None:
     policy = PolicyDesk(Engine(), Files())
     for refused in (
-        RunDesk(Runs()).list(STRANGER),
-        RunDesk(Runs()).show(STRANGER, run="r_new"),
         ServerDesk(status, World().pins).list(STRANGER),
         KeyDesk(keys, Rotation(), World().journal).list(STRANGER),
         policy.status(STRANGER),
@@ -229,6 +193,10 @@ async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
         with pytest.raises(BadCommand) as caught:
             admin.commands.run(USER, "", b"{}")
     assert caught.value.public.removeprefix("no such command; there are: ").split(", ") == [
+        "approvals.allow",
+        "approvals.deny",
+        "approvals.list",
+        "approvals.show",
         "audit.explain",
         "audit.export",
         "audit.hash",
@@ -262,9 +230,13 @@ async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
         "policy.eval",
         "policy.status",
         "policy.test",
+        "runs.end",
         "runs.list",
+        "runs.picture",
+        "runs.relabel",
         "runs.show",
         "servers.list",
+        "servers.suggest_labels",
         "sessions.end",
         "sessions.list",
         "users.add",

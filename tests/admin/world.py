@@ -6,6 +6,7 @@ import tempfile
 import weakref
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,28 +14,31 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.admin import Admin
 from gateway.admin.access import AccessDesk
+from gateway.admin.approvals import ApprovalDesk
 from gateway.admin.audit import AuditDesk
 from gateway.admin.clients import ClientDesk
 from gateway.admin.journal import Journal
+from gateway.admin.labels import LabelDesk
 from gateway.admin.lock import LockSigner
-from gateway.admin.operations import KeyDesk, RunDesk, ServerDesk
+from gateway.admin.operations import KeyDesk, ServerDesk
 from gateway.admin.people import People
 from gateway.admin.person import EVERY_ROLE, Person, Role
 from gateway.admin.pins import PinDesk, Reviewed
 from gateway.admin.policy import PolicyDesk
+from gateway.admin.runs import RunDesk
 from gateway.admin.users import UserDesk
 from gateway.audit.record import hmac_of
 from gateway.domain.decisions import Decision, Reason, Verdict
 from gateway.domain.document import Document
-from gateway.domain.flow import Run, RunId, Source
+from gateway.domain.flow import Run, RunId, RunState, Source
 from gateway.domain.identity import BearerToken, Client, Credential, Principal, User
-from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT
+from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Label
 from gateway.domain.tools import Kind, Manifest, Profile, Sighting, Target, UpstreamId
 from gateway.errors import PolicyUnavailable, Unauthenticated
 from gateway.oauth.clients import new_client
 from gateway.oauth.resources import Resources
 from gateway.storage.identity.store import IdentityStores
-from gateway.storage.memory import MemoryAuditLog, MemoryPinStore
+from gateway.storage.memory import MemoryApprovalStore, MemoryAuditLog, MemoryPinStore
 from gateway.storage.store import Store
 from gateway.storage.verify import verify
 
@@ -77,11 +81,12 @@ def manifest(
     kind: Kind = Kind.TOOL,
     profile: Profile = Profile.MODERN,
     version: str = "1.0",
+    members: Mapping[str, Any] | None = None,
 ) -> Manifest:
     return Manifest(
         target=Target(server=UpstreamId(server), kind=kind, name=name),
         profile=profile,
-        definition=Document.of({"name": name, "description": text}),
+        definition=Document.of({"name": name, "description": text, **(members or {})}),
         server_version=version,
     )
 
@@ -235,6 +240,9 @@ class Engine:
     async def pin_approvals(self, question: Mapping[str, Any]) -> int:
         return 1
 
+    async def self_approval(self, question: Mapping[str, Any]) -> bool:
+        return False
+
 
 class PinPolicy(Engine):
     """A policy that wants so many people for a change of a tier, one of most."""
@@ -270,11 +278,26 @@ class Files:
 
 
 class Runs:
-    def all(self) -> Sequence[Run]:
-        return RUNS
+    def __init__(self) -> None:
+        self.states = {run.id: RunState(run=run, live=True, idle_s=7.4) for run in RUNS}
 
-    def find(self, run: RunId) -> Run | None:
-        return next((each for each in RUNS if each.id == run), None)
+    def all(self) -> Sequence[RunState]:
+        return list(self.states.values())
+
+    def find(self, run: RunId) -> RunState | None:
+        return self.states.get(run)
+
+    async def end(self, run: RunId) -> Run | None:
+        state = self.states[run]
+        self.states[run] = replace(state, live=False)
+        return state.run if state.live else None
+
+    async def lower_label(self, run: RunId, seen: Label, label: Label) -> Run | None:
+        state = self.states[run]
+        if state.run.label != seen:
+            return None
+        self.states[run] = replace(state, run=replace(state.run, label=label))
+        return self.states[run].run
 
 
 def status() -> Sequence[Mapping[str, Any]]:
@@ -302,6 +325,7 @@ class World:
         self.people = people_of(self.identity, self.tokens, self.journal)
         self.policy = PinPolicy()
         self.expire_s: float | None = None
+        self.labelled: tuple[str, ...] = ()
         self.now = NOW
         self.pin_desk = self.new_pin_desk()
         self.client_desk = ClientDesk(self.clients, self.journal, make_client)
@@ -315,6 +339,7 @@ class World:
             signer,
             policy=self.policy,
             expire_s=lambda: self.expire_s,
+            labelled=lambda server: self.labelled if server == "mail" else (),
             clock=self.clock,
         )
 
@@ -396,6 +421,12 @@ async def opened(
     stores = IdentityStores.open(data_dir, clock=clock)
     journal = new_journal(store.audit)
     people = people_of(stores, tokens or Tokens(), journal)
+    audit = AuditDesk(
+        reader,
+        verify=lambda notes: verify(data_dir, store.verifier, checkpoints=notes),
+        hash_of=lambda content: hmac_of(store.keys.hmac, content),
+        clock=clock,
+    )
     try:
         await store.pins.observe(seen)
         yield (
@@ -407,20 +438,20 @@ async def opened(
                     LockSigner(store.log_id, store.keys.audit),
                     policy=Engine(),
                     expire_s=lambda: None,
+                    labelled=lambda _: (),
                     clock=clock,
                 ),
                 users=user_desk_of(stores, people, journal),
                 access=access_desk_of(stores, people, journal),
+                approvals=ApprovalDesk(
+                    MemoryApprovalStore(), journal, sources=lambda _: (), issuer=URL, clock=clock
+                ),
                 clients=ClientDesk(stores.clients, journal, make_client),
                 servers=ServerDesk(status, store.pins),
-                runs=RunDesk(Runs()),
+                labels=LabelDesk(store.pins, lambda _: ()),
+                runs=RunDesk(Runs(), audit.of_run, journal),
                 policy=PolicyDesk(Engine(), files or Files()),
-                audit=AuditDesk(
-                    reader,
-                    verify=lambda notes: verify(data_dir, store.verifier, checkpoints=notes),
-                    hash_of=lambda content: hmac_of(store.keys.hmac, content),
-                    clock=clock,
-                ),
+                audit=audit,
                 keys=KeyDesk(keys, Rotation(), journal),
             ),
             store,

@@ -146,6 +146,12 @@ def test_an_issuer_that_cannot_be_used_is_warned_of_unless_offline(site: Site) -
     assert findings(site, "--offline") == []
 
 
+def test_a_local_server_that_cannot_be_started_is_an_error(site: Site) -> None:
+    site.unstartable = {"repo": "no jail: bwrap not found"}
+    told = "servers.repo: no jail: bwrap not found"
+    assert findings(site, "--offline", exit_code=1) == [("error", told)]
+
+
 def test_a_key_that_others_can_read_is_an_error(site: Site) -> None:
     site.data_dir.mkdir()
     key = site.data_dir / "audit.key"

@@ -46,6 +46,7 @@ class Site:
         self.seen: Sequence[Sighting] = ()
         self.open_upstreams: tuple[str, ...] = ()
         self.wrong_issuers: dict[str, str] = {}
+        self.unstartable: dict[str, str] = {}
         self.served: list[Path] = []
         self.tokens = Tokens()
         self.log_id = ""
@@ -75,6 +76,9 @@ class Site:
 
     async def probe_issuers(self, config: Config) -> Mapping[str, str]:
         return self.wrong_issuers
+
+    async def probe_local(self, config: Config) -> Mapping[str, str]:
+        return self.unstartable
 
     def verify_log(self, config: Config, notes: Sequence[tuple[str, str]]) -> Verification:
         verifier = VerifierKey.of(self.log_id, audit_key(config.data_dir))
@@ -113,6 +117,7 @@ def wire(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     wiring.serve = site.serve
     wiring.probe = site.probe
     wiring.probe_issuers = site.probe_issuers
+    wiring.probe_local = site.probe_local
     wiring.verify_log = site.verify_log
     wiring.policy_files = lambda config: site.files
     monkeypatch.setitem(sys.modules, "gateway.wiring", wiring)

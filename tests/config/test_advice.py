@@ -56,6 +56,6 @@ def test_a_plain_upstream_elsewhere_and_an_unlabelled_one_draw_one_each() -> Non
         "servers.a.url: plain http to another machine; use https",
         (
             "servers.a.tools: no tool is labelled, so each is judged by the strictest reading; "
-            "label the ones you use"
+            "`douane servers suggest-labels a` proposes labels"
         ),
     ]

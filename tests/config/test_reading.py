@@ -52,6 +52,9 @@ def test_two_keys_are_enough_and_everything_else_is_safe() -> None:
         "upstream_connect": 5.0,
         "upstream_idle": 60.0,
         "upstream_hard": 900.0,
+        "processes": 64,
+        "process_memory": 1 << 30,
+        "process_idle": 900.0,
     }
     assert (found.tls, found.trusted_proxies, found.allowed_origins) == (None, (), ())
     assert found.servers == {}
@@ -99,6 +102,12 @@ def test_the_tenant_becomes_the_domains_value() -> None:
     assert tenant.value.self_ == {"a@b.example"}
     assert tenant.value.domains == {"b.example"}
     assert tenant.value.members == {"no"}  # a word, as in YAML 1.2, not a boolean
+
+
+def test_a_run_goes_on_for_a_minute_at_least() -> None:
+    assert config("runs: {idle: 1m}\n").runs.model_dump() == {"idle": 60.0, "most": 100}
+    (told,) = problems(f"{HEAD}runs: {{idle: 59s}}\n")
+    assert "at least `1m`" in told
 
 
 def test_durations_are_seconds() -> None:
@@ -171,15 +180,7 @@ def test_a_mistake_is_told_with_its_line_and_what_to_do(text: str, told: str) ->
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        ("defaults: {}", ["4: servers.a.url: is missing; add it"]),
-        (
-            "command: [x]",
-            [
-                "4: servers.a.url: is missing; add it",
-                ("5: servers.a.command: local servers are not available in this version; "
-                "run the server behind HTTP and give its `url`"),
-            ],
-        ),
+        ("defaults: {}", ["4: servers.a.url: give either `url` or `command`"]),
         ("url: ftp://a.example", ["5: servers.a.url: write a URL that begins with https:// or http://"]),
         ("url: https://u:p@a.example/mcp", ["5: servers.a.url: a URL must not carry a user name or password; use `credential`"]),
         ("url: 'https://a.example/mcp#x'", ["5: servers.a.url: a server's URL has no fragment; remove `#` and what follows"]),

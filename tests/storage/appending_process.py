@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 from gateway.domain.audit import AuditRecord, RecordKind
-from gateway.domain.flow import RunId
+from gateway.domain.flow import RunHint
+from gateway.domain.identity import Principal
 from gateway.domain.labels import STRICTEST_DEFAULT
 from gateway.storage.store import Store
 
@@ -23,8 +24,22 @@ async def append_for_ever(store: Store, producer: int, generation: str) -> None:
         entry = await store.audit.append(record)
         os.write(1, f"record {entry.leaf_index} {name}\n".encode())
         if number % 20 == 0:
-            run = await store.runs.raise_label(RunId(name), STRICTEST_DEFAULT, None)
+            begun = await store.runs.of(_whose(name), RunHint(session=True))
+            run = await store.runs.raise_label(begun.id, STRICTEST_DEFAULT, None)
             os.write(1, f"run {run.label.integrity.value} {run.id}\n".encode())
+
+
+def _whose(name: str) -> Principal:
+    return Principal(
+        issuer="https://gateway.example",
+        subject=name,
+        client_id="agent",
+        client_name="Agent",
+        groups=frozenset(),
+        scopes=frozenset(),
+        token_id="t",
+        expires_at=2e9,
+    )
 
 
 async def main(data_dir: Path, generation: str) -> None:

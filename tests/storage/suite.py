@@ -12,7 +12,7 @@ import pytest
 
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.document import Document
-from gateway.domain.flow import Source
+from gateway.domain.flow import RunHint, RunState, Source, Task
 from gateway.domain.identity import AuthMethod, Client, ClientKind, Principal
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Confidentiality, Integrity, Label
 from gateway.domain.tools import (
@@ -27,8 +27,9 @@ from gateway.domain.tools import (
     Target,
     UpstreamId,
 )
-from gateway.errors import AuditUnavailable, Forbidden, PinMismatch
-from gateway.storage.runs import MOST_SOURCES
+from gateway.errors import AuditUnavailable, Fault, Forbidden, PinMismatch
+from gateway.storage.run_changes import MOST_SOURCES, MOST_WHOLE
+from gateway.storage.runs import RunLimits
 
 NOW = 1_763_744_000.5
 """What the clock of the stores under test says."""
@@ -333,56 +334,76 @@ class PinStoreSuite:
         assert (found.status, found.observed, found.approved) == (PinStatus.DRIFTED, there, here)
 
 
+PRIVATE = Label(integrity=Integrity.TRUSTED, confidentiality=Confidentiality.PRIVATE)
+SECRET = Label(integrity=Integrity.TRUSTED, confidentiality=Confidentiality.SECRET)
+UNTRUSTED = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.PUBLIC)
+
+SESSION = RunHint(session=True, endpoint="/mcp/mail")
+NOTHING = RunHint(endpoint="/mcp/mail")
+ELSEWHERE = RunHint(session=True, endpoint="/mcp/web")
+TASK = Task(prompt="Answer Emma", tools=("send",))
+RUN_LIMITS = RunLimits(idle_s=3600.0, most=3)
+
+
+class Elapsed:
+    """A clock of idle time that a test moves on."""
+
+    def __init__(self) -> None:
+        self.now = 50.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def host(subject="emma", grant_id="g_1", *, trusted=True):
+    return replace(principal(subject), trusted_host=trusted, grant_id=grant_id)
+
+
+def named(handle):
+    return RunHint(session=True, handle=handle, endpoint="/mcp/mail")
+
+
 class RunStoreSuite:
-    async def test_no_session_is_the_run_of_the_grant_and_read_strictly(self, stores):
-        run = await stores.runs.of(principal(), None)
+    """Takes `stores.elapsed`, an `Elapsed`, and runs under `RUN_LIMITS`."""
+
+    async def test_without_a_hint_it_is_the_run_of_the_grant_read_strictly(self, stores):
+        run = await stores.runs.of(principal(), NOTHING)
         assert (run.label, run.sources) == (STRICTEST_DEFAULT, ())
 
-    async def test_a_session_that_was_not_opened_is_the_run_of_the_grant(self, stores):
-        grant = await stores.runs.of(principal(), None)
-        assert await stores.runs.of(principal(), "invented") == grant
-        await stores.runs.open(principal("noah"), "session")
-        assert await stores.runs.of(principal(), "session") == grant
+    async def test_in_a_session_it_is_the_same_run_as_it_is(self, stores):
+        run = await stores.runs.of(principal(), SESSION)
+        assert (run.label, run.sources, run.part_of, run.task) == (BOTTOM, (), None, None)
+        assert (await stores.runs.of(principal(), NOTHING)).id == run.id
+        assert (await stores.runs.of(principal(), ELSEWHERE)) == run
 
-    async def test_an_opened_session_begins_with_nothing(self, stores):
-        run = await stores.runs.open(principal(), "session")
-        assert (run.label, run.sources) == (BOTTOM, ())
-        assert await stores.runs.of(principal(), "session") == run
+    async def test_what_one_session_has_read_every_other_one_has(self, stores):
+        first = await stores.runs.of(principal(), SESSION)
+        other = await stores.runs.of(principal(), ELSEWHERE)
+        await stores.runs.raise_label(first.id, PRIVATE, source(of=PRIVATE))
+        again = await stores.runs.of(principal(), ELSEWHERE)
+        assert (again.id, again.label, again.sources) == (other.id, PRIVATE, (source(of=PRIVATE),))
+        assert (await stores.runs.of(principal("noah"), ELSEWHERE)).label == BOTTOM
 
-    async def test_a_new_session_begins_with_all_that_the_grant_has_seen(self, stores):
-        first = await stores.runs.open(principal(), "first")
-        private = label(Integrity.TRUSTED, Confidentiality.PRIVATE)
-        await stores.runs.raise_label(first.id, private, source(of=private))
-        fresh = await stores.runs.open(principal(), "second")
-        assert (fresh.label, fresh.sources) == (private, (source(of=private),))
-        others = await stores.runs.open(principal("noah"), "second")
-        assert others.label == BOTTOM
-        grant = await stores.runs.of(principal(), None)
-        assert grant.sources == (source(of=private),)
-
-    async def test_what_was_seen_without_a_session_is_seen_by_the_next_one(self, stores):
-        grant = await stores.runs.of(principal(), None)
-        secret = label(Integrity.TRUSTED, Confidentiality.SECRET)
-        await stores.runs.raise_label(grant.id, secret, None)
-        assert (await stores.runs.open(principal(), "session")).label == secret
-
-    async def test_opening_again_sheds_nothing(self, stores):
-        run = await stores.runs.open(principal(), "session")
-        raised = await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source())
-        assert await stores.runs.open(principal(), "session") == raised
+    @pytest.mark.parametrize("session", [True, False], ids=["session", "no session"])
+    async def test_a_handle_that_nobody_gave_is_the_run_of_the_grant_read_strictly(
+        self, stores, session
+    ):
+        grant = await stores.runs.of(host(), SESSION)
+        await stores.runs.raise_label(grant.id, SECRET, None)
+        made_up = RunHint(session=session, handle="invented", endpoint="/mcp/mail")
+        run = await stores.runs.of(host(), made_up)
+        assert (run.id, run.label) == (grant.id, SECRET.join(STRICTEST_DEFAULT))
 
     async def test_a_raised_label_stays_raised(self, stores):
-        run = await stores.runs.open(principal(), "session")
-        secret = label(Integrity.TRUSTED, Confidentiality.SECRET)
-        untrusted = label(Integrity.UNTRUSTED, Confidentiality.PUBLIC)
-        await stores.runs.raise_label(run.id, secret, None)
-        after = await stores.runs.raise_label(run.id, untrusted, None)
+        run = await stores.runs.of(principal(), SESSION)
+        await stores.runs.raise_label(run.id, SECRET, None)
+        after = await stores.runs.raise_label(run.id, UNTRUSTED, None)
         assert after.label == label(Integrity.UNTRUSTED, Confidentiality.SECRET)
         assert await stores.runs.raise_label(run.id, BOTTOM, None) == after
-        assert await stores.runs.of(principal(), "session") == after
+        assert await stores.runs.of(principal(), SESSION) == after
 
     async def test_concurrent_raises_are_joined(self, stores):
-        run = await stores.runs.open(principal(), "session")
+        run = await stores.runs.of(principal(), SESSION)
         labels = [label(i, c) for i in Integrity for c in Confidentiality]
         await asyncio.gather(
             *(
@@ -390,25 +411,21 @@ class RunStoreSuite:
                 for n, each in enumerate(labels)
             )
         )
-        after = await stores.runs.of(principal(), "session")
+        after = await stores.runs.of(principal(), SESSION)
         assert after.label == label(Integrity.UNTRUSTED, Confidentiality.SECRET)
         assert {each.tool for each in after.sources} == {f"t{n}" for n in range(8)}
 
-    async def test_a_grants_label_is_raised_from_the_strict_one(self, stores):
-        grant = await stores.runs.of(principal(), None)
-        secret = label(Integrity.TRUSTED, Confidentiality.SECRET)
-        raised = await stores.runs.raise_label(grant.id, secret, None)
-        assert raised.label == label(Integrity.UNTRUSTED, Confidentiality.SECRET)
-        assert await stores.runs.of(principal(), "invented") == raised
+    async def test_a_run_that_is_not_there_is_not_raised(self, stores):
+        with pytest.raises(Fault):
+            await stores.runs.raise_label("r_none", SECRET, None)
 
     async def test_a_tool_is_one_source_with_the_join_of_its_labels(self, stores):
-        run = await stores.runs.open(principal(), "session")
+        run = await stores.runs.of(principal(), SESSION)
         trusted = label(Integrity.TRUSTED, Confidentiality.INTERNAL)
-        untrusted = label(Integrity.UNTRUSTED, Confidentiality.PUBLIC)
         await stores.runs.raise_label(run.id, trusted, source(record=1, of=trusted))
         await stores.runs.raise_label(run.id, trusted, source(record=2, of=trusted))
         await stores.runs.raise_label(run.id, trusted, source("other", record=3, of=trusted))
-        after = await stores.runs.raise_label(run.id, untrusted, source(record=4, of=untrusted))
+        after = await stores.runs.raise_label(run.id, UNTRUSTED, source(record=4, of=UNTRUSTED))
         joined = label(Integrity.UNTRUSTED, Confidentiality.INTERNAL)
         assert after.sources == (
             source(record=4, of=joined),
@@ -416,34 +433,267 @@ class RunStoreSuite:
         )
 
     async def test_sources_are_bounded_and_the_label_is_not(self, stores):
-        run = await stores.runs.open(principal(), "session")
+        run = await stores.runs.of(principal(), SESSION)
         for n in range(MOST_SOURCES):
             await stores.runs.raise_label(run.id, BOTTOM, source(f"t{n}", of=BOTTOM))
         after = await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source("one too many"))
         assert after.label == STRICTEST_DEFAULT
         assert [each.tool for each in after.sources] == [f"t{n}" for n in range(MOST_SOURCES)]
 
+    # Runs that a trusted host begins.
+
+    async def test_a_run_that_is_begun_has_seen_nothing_and_has_its_task(self, stores):
+        grant = await stores.runs.of(host(), SESSION)
+        await stores.runs.raise_label(grant.id, SECRET, None)
+        handle, run = await stores.runs.begin(host(), TASK)
+        assert (run.label, run.sources, run.part_of, run.task) == (BOTTOM, (), grant.id, TASK)
+        assert await stores.runs.of(host(), named(handle)) == run
+        assert await stores.runs.of(host(), RunHint(handle=handle)) == run
+        assert len(handle) == 22
+
+    async def test_handles_differ_and_name_nothing_without_the_key(self, stores):
+        begun = [await stores.runs.begin(host(), None) for _ in range(2)]
+        assert len({handle for handle, _ in begun}) == len({run.id for _, run in begun}) == 2
+        assert not any(handle in run.id or run.id in handle for handle, run in begun)
+
+    async def test_what_a_begun_run_sees_its_grant_has_seen_and_no_other_begun_run(self, stores):
+        one, first = await stores.runs.begin(host(), TASK)
+        other, second = await stores.runs.begin(host(), None)
+        after = await stores.runs.raise_label(first.id, PRIVATE, source(of=PRIVATE))
+        assert (after.label, after.task) == (PRIVATE, TASK)
+        assert await stores.runs.of(host(), named(one)) == after
+        assert await stores.runs.of(host(), named(other)) == second
+        grant = await stores.runs.of(host(), SESSION)
+        assert (grant.label, grant.sources) == (PRIVATE, (source(of=PRIVATE),))
+
+    async def test_a_handle_is_worth_nothing_to_anybody_else(self, stores):
+        handle, run = await stores.runs.begin(host(), None)
+        for other in (host("noah"), replace(host(), client_id="c_2"), host("emma ")):
+            found = await stores.runs.of(other, named(handle))
+            assert (found.label, found.id != run.id) == (STRICTEST_DEFAULT, True)
+        elsewhere = RunHint(handle=handle, endpoint="/mcp/web")
+        assert await stores.runs.of(host(grant_id="g_2"), elsewhere) == run
+
+    async def test_a_host_that_is_trusted_no_more_has_no_runs_of_its_own_for_good(self, stores):
+        handle, run = await stores.runs.begin(host(), None)
+        for trusted in (False, True):
+            found = await stores.runs.of(host(trusted=trusted), named(handle))
+            assert (found.label, found.id) == (STRICTEST_DEFAULT, run.part_of)
+
+    async def test_one_run_too_many_ends_the_one_that_was_idle_longest(self, stores):
+        begun = [await stores.runs.begin(host(), None) for _ in range(RUN_LIMITS.most)]
+        await stores.runs.of(host(), named(begun[0][0]))
+        await stores.runs.begin(host("noah"), None)
+        handle, _ = await stores.runs.begin(host(), None)
+        live = [
+            (await stores.runs.of(host(), named(each))).part_of is not None
+            for each in (*(each for each, _ in begun), handle)
+        ]
+        assert live == [True, False, True, True]
+
+    # How runs end.
+
+    async def test_an_ended_run_is_followed_by_one_that_has_seen_nothing(self, stores):
+        run = await stores.runs.of(principal(), SESSION)
+        await stores.runs.raise_label(run.id, SECRET, source())
+        ended = await stores.runs.end(run.id)
+        assert ended is not None
+        assert (ended.id, ended.label) == (run.id, SECRET)
+        after = await stores.runs.of(principal(), SESSION)
+        assert (after.id != run.id, after.label, after.sources) == (True, BOTTOM, ())
+        assert await stores.runs.end(run.id) is None
+        assert await stores.runs.end("r_none") is None
+
+    async def test_a_begun_run_that_ended_is_the_grants_again_read_strictly(self, stores):
+        handle, run = await stores.runs.begin(host(), TASK)
+        await stores.runs.end(run.id)
+        found = await stores.runs.of(host(), named(handle))
+        assert (found.id, found.label, found.task) == (run.part_of, STRICTEST_DEFAULT, None)
+
+    async def test_with_the_run_of_a_grant_all_end_that_were_begun_in_it(self, stores):
+        handle, run = await stores.runs.begin(host(), None)
+        await stores.runs.end(run.part_of)
+        found = await stores.runs.of(host(), named(handle))
+        assert found.part_of is None
+        assert found.id not in {run.id, run.part_of}
+
+    async def test_what_comes_after_the_end_is_seen_by_whoever_calls_next(self, stores):
+        run = await stores.runs.of(principal(), SESSION)
+        await stores.runs.end(run.id)
+        assert (await stores.runs.raise_label(run.id, SECRET, None)).label == SECRET
+        after = await stores.runs.of(principal(), SESSION)
+        assert (after.id != run.id, after.label) == (True, SECRET)
+
+    async def test_idle_time_ends_runs_and_nothing_shorter_does(self, stores):
+        handle, begun = await stores.runs.begin(host(), None)
+        run = await stores.runs.of(host(), SESSION)
+        await stores.runs.raise_label(begun.id, SECRET, None)
+        stores.elapsed.now += RUN_LIMITS.idle_s - 1
+        assert (await stores.runs.of(host(), named(handle))).label == SECRET
+        stores.elapsed.now += RUN_LIMITS.idle_s - 1
+        assert (await stores.runs.of(host(), SESSION)).id == run.id
+        stores.elapsed.now += RUN_LIMITS.idle_s
+        after = await stores.runs.of(host(), SESSION)
+        assert (after.id != run.id, after.label) == (True, BOTTOM)
+        assert (await stores.runs.of(host(), named(handle))).id == after.id
+
+    async def test_a_begun_run_that_was_idle_has_ended_for_good(self, stores):
+        handle, run = await stores.runs.begin(host(), None)
+        stores.elapsed.now += RUN_LIMITS.idle_s - 1
+        await stores.runs.of(host(), SESSION)
+        stores.elapsed.now += 1
+        assert (await stores.runs.of(host(), named(handle))).id == run.part_of
+        stores.elapsed.now -= 1
+        assert (await stores.runs.of(host(), named(handle))).label == STRICTEST_DEFAULT
+
+    async def test_a_grant_that_is_idle_is_kept_by_the_clients_others(self, stores):
+        run = await stores.runs.of(host(), SESSION)
+        for _ in range(3):
+            stores.elapsed.now += RUN_LIMITS.idle_s - 1
+            await stores.runs.of(host(grant_id="g_2"), ELSEWHERE)
+        assert (await stores.runs.of(host(), SESSION)).id == run.id
+
+    async def test_calls_that_end_an_idle_run_at_once_are_in_one_run(self, stores):
+        run = await stores.runs.of(principal(), SESSION)
+        stores.elapsed.now += RUN_LIMITS.idle_s
+        found = await asyncio.gather(*(stores.runs.of(principal(), SESSION) for _ in range(5)))
+        after = await stores.runs.of(principal(), SESSION)
+        assert {each.id for each in found} <= {run.id, after.id}
+        assert after.id != run.id
+
+    async def test_runs_of_whoever_does_not_come_back_end_when_another_begins(self, stores):
+        run = await stores.runs.of(principal("emma"), SESSION)
+        stores.elapsed.now += RUN_LIMITS.idle_s
+        assert not stores.runs.find(run.id).live
+        await stores.runs.of(principal("noah"), SESSION)
+        assert [each.live for each in stores.runs.all()] == [False, True]
+        assert await stores.runs.end(run.id) is None
+
+    # Letting a client in again.
+
+    async def test_a_grant_for_another_endpoint_is_in_the_same_run(self, stores):
+        run = await stores.runs.of(host(), SESSION)
+        assert (await stores.runs.of(host(grant_id="g_2"), ELSEWHERE)).id == run.id
+
+    async def test_what_registers_itself_for_each_endpoint_is_one_program(self, stores):
+        one = replace(host(), client_id="c_8", program="Desktop")
+        other = replace(host(grant_id="g_2"), client_id="c_9", program="Desktop")
+        run = await stores.runs.of(one, SESSION)
+        await stores.runs.raise_label(run.id, SECRET, None)
+        assert await stores.runs.of(other, ELSEWHERE) == replace(run, label=SECRET)
+
+    async def test_a_program_of_another_name_or_person_has_runs_of_its_own(self, stores):
+        mine = replace(host(), program="Desktop")
+        run = await stores.runs.of(mine, SESSION)
+        for other in (
+            replace(mine, program="Editor"),
+            replace(mine, program=""),
+            replace(mine, subject="sam"),
+            replace(mine, issuer="https://other"),
+            replace(mine, client_id="Desktop", program=""),
+        ):
+            assert (await stores.runs.of(other, SESSION)).id != run.id
+
+    async def test_letting_a_client_in_again_begins_a_run(self, stores):
+        run = await stores.runs.of(host(), SESSION)
+        await stores.runs.raise_label(run.id, SECRET, None)
+        again = await stores.runs.of(host(grant_id="g_2"), SESSION)
+        assert (again.id != run.id, again.label) == (True, BOTTOM)
+        assert (await stores.runs.of(host(grant_id="g_3"), ELSEWHERE)).id == again.id
+        assert await stores.runs.of(host(), SESSION) == replace(run, label=SECRET)
+        assert (await stores.runs.of(host(grant_id="g_2"), SESSION)).id == again.id
+
+    @pytest.mark.parametrize("reader", ["g_1", "g_2"])
+    async def test_what_is_read_by_either_grant_is_seen_by_both_from_then_on(self, stores, reader):
+        await stores.runs.of(host(grant_id="g_1"), SESSION)
+        await stores.runs.of(host(grant_id="g_2"), SESSION)
+        run = await stores.runs.of(host(grant_id=reader), SESSION)
+        await stores.runs.raise_label(run.id, SECRET, source())
+        for each in ("g_1", "g_2"):
+            assert (await stores.runs.of(host(grant_id=each), SESSION)).label == SECRET
+
+    async def test_a_client_that_nobody_lets_in_never_begins_a_run_so(self, stores):
+        run = await stores.runs.of(host(), SESSION)
+        assert (await stores.runs.of(host(grant_id=""), SESSION)).id == run.id
+
+    async def test_a_grant_of_before_whose_run_has_ended_is_no_new_beginning(self, stores):
+        ended = [await stores.runs.of(host(grant_id=g), SESSION) for g in ("g_1", "g_2")]
+        for run in ended:
+            await stores.runs.end(run.id)
+        run = await stores.runs.of(host(grant_id="g_2"), SESSION)
+        await stores.runs.raise_label(run.id, SECRET, None)
+        again = await stores.runs.of(host(grant_id="g_1"), SESSION)
+        assert (again.id, again.label) == (run.id, SECRET)
+        assert (await stores.runs.of(host(grant_id="g_3"), SESSION)).label == BOTTOM
+
+    async def test_grants_without_end_join_the_newest_run(self, stores):
+        ids = [(await stores.runs.of(host(grant_id=f"g_{n}"), SESSION)).id for n in range(20)]
+        assert len(set(ids)) == MOST_WHOLE
+        assert len(set(ids[MOST_WHOLE - 1 :])) == 1
+
+    # What a person does.
+
+    async def test_a_person_lowers_the_label_that_they_saw(self, stores):
+        run = await stores.runs.of(principal(), SESSION)
+        await stores.runs.raise_label(run.id, SECRET, source())
+        lowered = await stores.runs.lower_label(run.id, SECRET, PRIVATE)
+        assert lowered == await stores.runs.of(principal(), SESSION)
+        assert (lowered.label, lowered.sources) == (PRIVATE, (source(),))
+
+    async def test_a_label_that_was_raised_meanwhile_is_not_lowered(self, stores):
+        run = await stores.runs.of(principal(), SESSION)
+        await stores.runs.raise_label(run.id, SECRET, None)
+        assert await stores.runs.lower_label(run.id, PRIVATE, BOTTOM) is None
+        assert (await stores.runs.of(principal(), SESSION)).label == SECRET
+
+    async def test_no_label_of_a_run_that_ended_or_is_not_there_is_lowered(self, stores):
+        run = await stores.runs.of(principal(), SESSION)
+        await stores.runs.end(run.id)
+        assert await stores.runs.lower_label(run.id, BOTTOM, BOTTOM) is None
+        assert await stores.runs.lower_label("r_none", BOTTOM, BOTTOM) is None
+
+    async def test_lowering_a_begun_run_leaves_its_grants_and_its_task(self, stores):
+        handle, run = await stores.runs.begin(host(), TASK)
+        await stores.runs.raise_label(run.id, SECRET, None)
+        await stores.runs.lower_label(run.id, SECRET, BOTTOM)
+        assert await stores.runs.of(host(), named(handle)) == run
+        assert (await stores.runs.of(host(), SESSION)).label == SECRET
+
+    async def test_what_a_begun_run_reads_again_raises_a_grant_that_was_lowered(self, stores):
+        _, run = await stores.runs.begin(host(), None)
+        await stores.runs.raise_label(run.id, SECRET, None)
+        await stores.runs.lower_label(run.part_of, SECRET, BOTTOM)
+        await stores.runs.raise_label(run.id, SECRET, None)
+        assert (await stores.runs.of(host(), SESSION)).label == SECRET
+
+    async def test_runs_are_told_with_how_long_they_were_idle(self, stores):
+        _, run = await stores.runs.begin(host(), TASK)
+        stores.elapsed.now += 5
+        grant = await stores.runs.of(host(), SESSION)
+        told = [RunState(run=grant, live=True, idle_s=0.0), RunState(run=run, live=True, idle_s=5)]
+        assert stores.runs.all() == told
+        assert stores.runs.find(run.id) == told[1]
+        await stores.runs.end(run.id)
+        ended = replace(run, task=None)
+        assert (stores.runs.find(run.id).run, stores.runs.find(run.id).live) == (ended, False)
+        assert stores.runs.find("r_none") is None
+
+    # Names.
+
     @pytest.mark.parametrize(("one", "other"), UNLIKE)
-    async def test_sessions_and_people_that_look_alike_have_their_own_runs(
+    async def test_people_grants_and_handles_that_look_alike_have_their_own_runs(
         self, stores, one, other
     ):
         runs = [
-            await stores.runs.open(principal(), one),
-            await stores.runs.open(principal(), other),
-            await stores.runs.of(principal(one), None),
-            await stores.runs.of(principal(other), None),
-            await stores.runs.open(principal(one), "x"),
-            await stores.runs.open(principal(other), "x"),
+            await stores.runs.of(host(one), SESSION),
+            await stores.runs.of(host(other), SESSION),
+            await stores.runs.of(host(one, grant_id=one), SESSION),
+            await stores.runs.of(host(one, grant_id=other), SESSION),
         ]
-        assert len({run.id for run in runs}) == 6
-
-    async def test_a_name_cannot_be_split_differently(self, stores):
-        one = await stores.runs.open(principal(client="a"), "bc")
-        other = await stores.runs.open(principal(client="ab"), "c")
-        assert one.id != other.id
+        assert len({run.id for run in runs}) == 4
 
     async def test_a_runs_name_tells_nothing(self, stores):
-        run = await stores.runs.open(principal(), "session")
+        run = await stores.runs.of(principal(), SESSION)
         assert run.id.startswith("r_")
         assert len(run.id) == 34
         assert "emma" not in run.id

@@ -217,7 +217,9 @@ async def test_what_is_no_database_is_refused(tmp_path):
 async def test_state_that_cannot_be_read_is_refused_and_the_lock_given_back(tmp_path):
     store = await Store.open(tmp_path / "var", clock=lambda: NOW)
     await store.writer.run(
-        lambda connection: connection.execute("INSERT INTO runs VALUES ('r_1', 9, 9, NULL)")
+        lambda connection: connection.execute(
+            "INSERT INTO runs VALUES (1, 'r_1', 'o', NULL, 9, 9, 0)"
+        )
     )
     await store.close()
     for _ in range(2):

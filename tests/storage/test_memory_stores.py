@@ -13,8 +13,10 @@ from gateway.storage.memory import (
 )
 from tests.storage.suite import (
     NOW,
+    RUN_LIMITS,
     AuditLogSuite,
     ClientStoreSuite,
+    Elapsed,
     PinStoreSuite,
     RunStoreSuite,
     client,
@@ -26,10 +28,12 @@ from tests.storage.suite import (
 
 @pytest.fixture
 def stores():
+    elapsed = Elapsed()
     return SimpleNamespace(
+        elapsed=elapsed,
         audit=MemoryAuditLog(),
         pins=MemoryPinStore(clock=lambda: NOW),
-        runs=MemoryRunStore(),
+        runs=MemoryRunStore(limits=RUN_LIMITS, elapsed=elapsed),
         clients=MemoryClientStore(),
     )
 

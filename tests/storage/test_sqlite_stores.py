@@ -1,21 +1,28 @@
 """The durable stores keep to the suite, and remember."""
 
-import asyncio
+from dataclasses import replace
 
 import pytest
 
 from gateway.domain.labels import STRICTEST_DEFAULT
 from gateway.domain.tools import Profile
-from gateway.storage.runs import RunNames
+from gateway.errors import AuditUnavailable
+from gateway.storage import run_tables, runs
 from gateway.storage.store import Store
 from tests.storage.suite import (
     NOW,
+    PRIVATE,
+    RUN_LIMITS,
+    SESSION,
+    TASK,
     AuditLogSuite,
+    Elapsed,
     PinStoreSuite,
     RunStoreSuite,
     event,
+    host,
     manifest,
-    principal,
+    named,
     sighting,
     source,
     target,
@@ -24,7 +31,9 @@ from tests.storage.suite import (
 
 @pytest.fixture
 async def stores(tmp_path):
-    store = await Store.open(tmp_path / "var", clock=lambda: NOW)
+    elapsed = Elapsed()
+    store = await Store.open(tmp_path / "var", clock=lambda: NOW, runs=RUN_LIMITS, elapsed=elapsed)
+    store.elapsed = elapsed  # type: ignore[attr-defined]
     yield store
     await store.close()
 
@@ -33,7 +42,9 @@ async def stores(tmp_path):
 def reopened(tmp_path, stores):
     async def reopen():
         await stores.close()
-        return await Store.open(tmp_path / "var", clock=lambda: NOW)
+        return await Store.open(
+            tmp_path / "var", clock=lambda: NOW, runs=RUN_LIMITS, elapsed=stores.elapsed
+        )
 
     return reopen
 
@@ -90,24 +101,98 @@ class TestSqlitePinStore(PinStoreSuite):
 
 class TestSqliteRunStore(RunStoreSuite):
     async def test_a_restart_remembers_labels(self, stores, reopened):
-        run = await stores.runs.open(principal(), "session")
+        run = await stores.runs.of(host(), SESSION)
+        await stores.runs.of(host(grant_id="g_2"), SESSION)
         raised = await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source())
         again = await reopened()
-        assert await again.runs.of(principal(), "session") == raised
+        assert await again.runs.of(host(), SESSION) == raised
+        assert (await again.runs.of(host(grant_id="g_2"), SESSION)).label == STRICTEST_DEFAULT
         await again.close()
 
-    async def test_opening_at_the_same_moment_sheds_nothing(self, stores):
-        name = RunNames(stores.keys.hmac).of_session(principal(), "session")
-        await asyncio.gather(
-            stores.runs.open(principal(), "session"),
-            stores.runs.raise_label(name, STRICTEST_DEFAULT, None),
-            stores.runs.open(principal(), "session"),
-        )
-        assert (await stores.runs.of(principal(), "session")).label == STRICTEST_DEFAULT
+    async def test_a_restart_remembers_begun_runs_without_their_tasks(self, stores, reopened):
+        handle, run = await stores.runs.begin(host(), TASK)
+        raised = await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source())
+        assert raised.task == TASK
+        again = await reopened()
+        assert await again.runs.of(host(), named(handle)) == replace(raised, task=None)
+        await again.close()
+
+    async def test_a_restart_remembers_what_has_ended(self, stores, reopened):
+        handle, run = await stores.runs.begin(host(), None)
+        await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, None)
+        await stores.runs.end(run.part_of)
+        after = await stores.runs.of(host(), SESSION)
+        again = await reopened()
+        assert await again.runs.of(host(), SESSION) == after
+        assert (await again.runs.of(host(), named(handle))).id == after.id
+        assert (await again.runs.end(after.id)).id == after.id
+        newest = await again.runs.of(host(), SESSION)
+        assert newest.id not in {run.id, run.part_of, after.id}
+        await again.close()
+
+    async def test_after_a_restart_idle_time_counts_anew(self, stores, reopened):
+        run = await stores.runs.of(host(), SESSION)
+        stores.elapsed.now += RUN_LIMITS.idle_s - 1
+        again = await reopened()
+        stores.elapsed.now += RUN_LIMITS.idle_s - 1
+        assert (await again.runs.of(host(), SESSION)).id == run.id
+        stores.elapsed.now += RUN_LIMITS.idle_s
+        assert (await again.runs.of(host(), SESSION)).id != run.id
+        await again.close()
+
+    async def test_a_lowered_label_is_remembered(self, stores, reopened):
+        run = await stores.runs.of(host(), SESSION)
+        await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, None)
+        await stores.runs.lower_label(run.id, STRICTEST_DEFAULT, PRIVATE)
+        again = await reopened()
+        assert (await again.runs.of(host(), SESSION)).label == PRIVATE
+        await again.close()
 
     async def test_a_label_that_is_high_enough_writes_nothing(self, stores):
-        run = await stores.runs.open(principal(), "session")
+        _, run = await stores.runs.begin(host(), None)
         await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source(record=1))
         before = await batches(stores)
         await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source(record=2))
+        await stores.runs.of(host(), SESSION)
         assert await batches(stores) == before + 1
+
+    async def test_a_run_that_cannot_be_ended_goes_on(self, stores):
+        run = await stores.runs.of(host(), SESSION)
+        await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, None)
+        stores.elapsed.now += RUN_LIMITS.idle_s
+        make, stores.runs._ledger.make = stores.runs._ledger.make, _failing
+        with pytest.raises(AuditUnavailable):
+            await stores.runs.of(host(), SESSION)
+        stores.runs._ledger.make = make
+        assert (await stores.runs.of(host(), SESSION)).id != run.id
+
+    async def test_a_run_that_cannot_be_begun_leaves_no_task(self, stores):
+        await stores.runs.of(host(), SESSION)
+        stores.runs._ledger.make = _failing
+        with pytest.raises(AuditUnavailable):
+            await stores.runs.begin(host(), TASK)
+        assert stores.runs._tasks == {}
+
+    async def test_of_very_many_runs_that_ended_the_oldest_are_forgotten(self, stores, monkeypatch):
+        for module in (run_tables, runs):
+            monkeypatch.setattr(module, "MOST_ENDED", 2)
+        for _ in range(4):
+            run = await stores.runs.of(host(), SESSION)
+            await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source())
+            await stores.runs.end(run.id)
+        live = await stores.runs.of(host(), SESSION)
+        kept = await stores.writer.run(lambda c: run_tables.SqliteRunTable(c).all())
+        assert [(each.run.id == live.id, each.ended) for each in kept] == [
+            (False, True),
+            (False, True),
+            (True, False),
+        ]
+        assert [each.run for each in kept] == [state.run for state in stores.runs.all()]
+        left = await stores.writer.run(
+            lambda c: c.execute("SELECT count(DISTINCT run) FROM run_sources").fetchone()
+        )
+        assert left == (2,)
+
+
+async def _failing(*_):
+    raise AuditUnavailable("the log cannot record this now")

@@ -44,6 +44,7 @@ class Site:
         self.metrics = Metrics()
         self.app = McpEndpoint(
             carrier=self.house.pipeline,
+            aggregate=self.house.pipeline,
             servers={"mail"},
             guard=guard_for("http://127.0.0.1:8080", ("127.0.0.1", 8080), [], LARGEST_BYTES),
             limits=WireLimits(),

@@ -43,6 +43,7 @@ def app() -> PublicApp:
     address, metrics = client_address([]), Metrics()
     endpoint = McpEndpoint(
         carrier=house.pipeline,
+        aggregate=house.pipeline,
         servers={"mail"},
         guard=guard,
         limits=WireLimits(),
@@ -91,10 +92,11 @@ async def test_sign_in_is_served_beside(app):
     assert (answer.status, answer.body) == (200, b"/oauth/jwks.json")
 
 
-async def test_there_is_no_endpoint_for_all_servers_and_it_says_so(app):
-    answer = await ask(app, "POST", "/mcp")
-    assert answer.status == 404
-    assert b"/mcp/{server}" in answer.body
+async def test_the_endpoint_for_all_servers_is_served_straight(app):
+    json = (b"content-type", b"application/json")
+    answer = await ask(app, "POST", "/mcp", (HOST, json), b"{}")
+    assert (answer.status, answer.headers["content-type"]) == (400, "application/json")
+    assert (await ask(app, "POST", "/mcp/", (HOST, json), b"{}")).status == 404
 
 
 @pytest.mark.parametrize("path", ["/oauth/jwks.json/", "/oauth/token/", "//evil.example/"])

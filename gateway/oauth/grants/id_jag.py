@@ -8,7 +8,7 @@ from typing import Any
 
 from authlib.oauth2.drafts.id_jag import IDJAGGrant
 
-from gateway.domain.grants import Grant
+from gateway.domain.grants import ASSERTED, Grant
 from gateway.domain.identity import AuthMethod, ClientKind, User
 from gateway.oauth.assertions import read, verify
 from gateway.oauth.client_authentication import CONFIDENTIAL
@@ -91,7 +91,7 @@ class IdentityAssertionGrant(Issuing, IDJAGGrant):
         endpoint, user = self.request.endpoint, self.request.user
         scopes = self.server.resources.granted(self.request.scope, self.asking, endpoint)
         grant = Grant(
-            id=self.server.new_id(),
+            id=ASSERTED + self.server.new_id(),
             user_id=user.id,
             client_id=self.asking.id,
             endpoint=endpoint,

@@ -1,0 +1,212 @@
+"""What people do with questions about calls: look at them, say yes, say no."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from gateway.admin.journal import Change, Journal
+from gateway.admin.person import EVERY_ROLE, How, Person, Role
+from gateway.admin.rows import Row, Rows, rfc3339
+from gateway.domain.approvals import Approval, ApprovalId, ApprovalRequest, ApprovalState, Span
+from gateway.domain.audit import RecordKind
+from gateway.domain.flow import RunId, Source
+from gateway.errors import Denied, Forbidden, NotFound
+from gateway.ports import ApprovalStore, Clock
+
+_SEES_ALL = frozenset({Role.APPROVER, Role.ADMIN, Role.AUDITOR})
+
+
+class ApprovalDesk:
+    """Use cases over an `ApprovalStore`. Results are plain JSON."""
+
+    def __init__(
+        self,
+        approvals: ApprovalStore,
+        journal: Journal,
+        *,
+        sources: Callable[[RunId], Sequence[Source]],
+        issuer: str,
+        clock: Clock,
+    ) -> None:
+        """Take what gives the results that a run has seen, and our own `issuer`: the one of people who sign in here."""
+        self._approvals = approvals
+        self._journal = journal
+        self._sources = sources
+        self._issuer = issuer
+        self._clock = clock
+
+    async def list(self, person: Person, *, all: bool = False) -> Rows:  # noqa: A002 - the command's option
+        """Return one row a question that waits, or a question at all: waiting first, then newest.
+
+        Whoever neither approves nor audits sees the questions about their own calls.
+        """
+        person.need(*EVERY_ROLE)
+        rows = [
+            one
+            for one in self._approvals.all(now=self._clock())
+            if self._sees(person, one.request) and (all or one.state is ApprovalState.WAITING)
+        ]
+        rows.sort(key=lambda one: (one.state is not ApprovalState.WAITING, -one.request.asked_at))
+        return [row_of(one) for one in rows]
+
+    async def show(self, person: Person, *, approval: str) -> Row:
+        """Return a question with all that it says, and what its run has read by now.
+
+        Raises:
+            NotFound: There is no such question, or it is not theirs to see.
+
+        """
+        found = self.seen(person, approval)
+        request = found.request
+        return {
+            **row_of(found),
+            "principal": request.principal,
+            "arguments": request.arguments,
+            "label": request.label.words,
+            "sources": [
+                {"server": source.server, "tool": source.tool, "record": source.record}
+                for source in self._sources(request.run)
+            ],
+            "evidence": list(request.evidence),
+            "reasons": [{"code": one.code, "message": one.message} for one in request.reasons],
+            "pin_digest": str(request.pin_digest),
+            "decision_id": request.decision_id,
+            "policy_digest": request.policy_digest,
+        }
+
+    async def allow(
+        self, person: Person, *, approval: str, for_run: bool = False, note: str = ""
+    ) -> Row:
+        """Let the call go out once, or every call of its run that goes to the same place.
+
+        Raises:
+            NotFound: There is no such question, or it is not theirs to see.
+            Forbidden: They may not answer it.
+            Denied: It has been answered already, or has run out.
+
+        """
+        span = Span.RUN if for_run else Span.ONCE
+        return await self._answer(person, approval, allow=True, span=span, note=note)
+
+    async def deny(
+        self, person: Person, *, approval: str, for_run: bool = False, note: str = ""
+    ) -> Row:
+        """Have the call refused, and nobody asked about it again, until the no runs out.
+
+        With `for_run` that goes for every call of its run to the same place.
+
+        Raises:
+            NotFound: There is no such question, or it is not theirs to see.
+            Forbidden: They may not answer it.
+            Denied: It has been answered already, or has run out.
+
+        """
+        span = Span.RUN if for_run else Span.ONCE
+        return await self._answer(person, approval, allow=False, span=span, note=note)
+
+    def seen(self, person: Person, approval: str) -> Approval:
+        """Return a question as it is now, if it is theirs to see.
+
+        Raises:
+            NotFound: There is no such question, or it is not.
+
+        """
+        person.need(*EVERY_ROLE)
+        found = self._approvals.get(ApprovalId(approval), now=self._clock())
+        if found is not None and self._sees(person, found.request):
+            return found
+        raise NotFound("there is no such question; `douane approvals list --all` lists them")
+
+    def require_may_answer(self, person: Person, request: ApprovalRequest) -> None:
+        """Return if the person's yes would count.
+
+        Raises:
+            Forbidden: Only somebody else's does.
+
+        """
+        if person.how is How.TOKEN and not person.user_id:
+            raise Forbidden("only a person can answer; sign in as one", detail=person.name)
+        if not self._is_own(person, request):
+            person.need(Role.APPROVER, Role.ADMIN)
+        elif not request.self_approval:
+            raise Forbidden(
+                "this is your own call: policy wants somebody else's answer", detail=person.name
+            )
+
+    async def _answer(
+        self, person: Person, approval: str, *, allow: bool, span: Span, note: str
+    ) -> Row:
+        found = self.seen(person, approval)
+        self.require_may_answer(person, found.request)
+        if found.state is not ApprovalState.WAITING:
+            raise Denied(f"this question waits no more: it is {found.state}")
+        act = partial(
+            self._approvals.answer,
+            found.request.id,
+            allow=allow,
+            span=span,
+            by=person.name,
+            by_user_id=person.user_id,
+            note=note,
+            now=self._clock(),
+        )
+        change = _change(found.request, allow=allow, span=span, note=note)
+        return row_of(await self._journal.make(person, change, act))
+
+    def _sees(self, person: Person, request: ApprovalRequest) -> bool:
+        return not person.roles.isdisjoint(_SEES_ALL) or self._is_own(person, request)
+
+    def _is_own(self, person: Person, request: ApprovalRequest) -> bool:
+        """Whether the call is this person's, under whatever account they come."""
+        if person.user_id and person.user_id == request.user_id:
+            return True
+        owner = request.principal.removesuffix(f"|{request.client_id}")
+        names = {f"user:{owner}"}
+        if owner == f"{self._issuer}|{request.subject}":
+            names.add(f"user:{request.subject}")
+        return person.name in names
+
+
+def row_of(approval: Approval) -> Row:
+    """Return the documented fields of a question, without what it says."""
+    request = approval.request
+    return {
+        "id": request.id,
+        "state": approval.state.value,
+        "server": request.target.server,
+        "kind": request.target.kind.value,
+        "name": request.target.name,
+        "effect": None if request.effect is None else request.effect.value,
+        "subject": request.subject,
+        "client_id": request.client_id,
+        "client": request.client_name,
+        "run": request.run,
+        "codes": sorted({reason.code for reason in request.reasons}),
+        "asked": request.asked,
+        "asked_at": rfc3339(request.asked_at),
+        "expires_at": rfc3339(request.expires_at),
+        "self_approval": request.self_approval,
+        "by": approval.by or None,
+        "answered_at": rfc3339(approval.at),
+        "span": approval.span.value if approval.at is not None else None,
+        "note": approval.note,
+    }
+
+
+def _change(request: ApprovalRequest, *, allow: bool, span: Span, note: str) -> Change:
+    for_run = (("span", "for every such call of the run"),) if span is Span.RUN else ()
+    return Change(
+        kind=RecordKind.APPROVAL,
+        method="approvals.allow" if allow else "approvals.deny",
+        code="allowed" if allow else "denied",
+        subject=f"{request.target} for {request.subject}",
+        fields={
+            "server": request.target.server,
+            "target": request.target.name,
+            "pin_digest": str(request.pin_digest),
+            "run": request.run,
+            "approval_id": request.id,
+            "decision_id": request.decision_id,
+        },
+        note=note,
+        evidence=for_run,
+    )

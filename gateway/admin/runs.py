@@ -1,0 +1,189 @@
+"""What people do with runs: look at them, read their story, end them, and vouch for what they saw."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
+from typing import Literal, Protocol
+
+from gateway.admin.journal import Change, Journal
+from gateway.admin.person import EVERY_ROLE, Person, Role
+from gateway.admin.rows import Row, Rows
+from gateway.domain.audit import RecordKind
+from gateway.domain.flow import Run, RunId, RunState
+from gateway.domain.labels import Confidentiality, Integrity, Label
+from gateway.errors import BadCommand, Denied, NotFound
+from gateway.flow.picture import picture
+from gateway.flow.story import Story, rows, tell
+
+MOST_STEPS = 1000
+_MOST_RECORDS = 3 * MOST_STEPS
+"""A call has two records, and a third where its server asks for something."""
+_READERS = (Role.APPROVER, Role.ADMIN, Role.AUDITOR)
+_VOUCHERS = (Role.APPROVER, Role.ADMIN)
+
+IntegrityWord = Literal["trusted", "untrusted"]
+ConfidentialityWord = Literal["public", "internal", "private", "secret"]
+
+
+class RunKeeper(Protocol):
+    """Runs as they are in memory, and what a person may change about them."""
+
+    def all(self) -> Sequence[RunState]:
+        """Return every run, oldest first."""
+        ...
+
+    def find(self, run: RunId) -> RunState | None: ...
+    async def end(self, run: RunId) -> Run | None: ...
+    async def lower_label(self, run: RunId, seen: Label, label: Label) -> Run | None: ...
+
+
+RunRecords = Callable[[str, int], Awaitable[Rows]]
+"""Returns the newest so many audit records of a run, oldest first."""
+
+
+class RunDesk:
+    def __init__(self, runs: RunKeeper, records: RunRecords, journal: Journal) -> None:
+        self._runs = runs
+        self._records = records
+        self._journal = journal
+
+    async def list(self, person: Person, *, live: bool = False, limit: int = 100) -> Rows:
+        """Return one row a run, newest first; with `live` those that calls can still be in."""
+        person.need(*EVERY_ROLE)
+        found = (state for state in reversed(self._runs.all()) if state.live or not live)
+        return [_row(state) for state in islice(found, max(limit, 0))]
+
+    async def show(self, person: Person, *, run: str) -> Row:
+        """Return a run with the results that its label comes from, and its steps in their order.
+
+        `left_out` says that there were more steps before these.
+
+        Raises:
+            Forbidden: The person is neither approver, admin nor auditor; so for `picture`.
+            NotFound: There is no such run; so for all of these.
+
+        """
+        person.need(*_READERS)
+        state, story = await self._told(run)
+        head: Row = {"run": run, "live": False} if state is None else _row(state)
+        sources = () if state is None else state.run.sources
+        return {
+            **head,
+            "sources": [
+                {
+                    "server": source.server,
+                    "tool": source.tool,
+                    "record": source.record,
+                    **source.label.words,
+                }
+                for source in sources
+            ],
+            "left_out": story.left_out,
+            "steps": rows(story),
+        }
+
+    async def picture(self, person: Person, *, run: str) -> Row:
+        """Return a run's story as an SVG picture."""
+        person.need(*_READERS)
+        state, story = await self._told(run)
+        sources = () if state is None else state.run.sources
+        words = {(source.server, source.tool): source.label.words for source in sources}
+        return {"run": run, "svg": picture(story, words)}
+
+    async def end(self, person: Person, *, run: str, note: str = "") -> Row:
+        """End a run: its next call begins another one, which has seen nothing.
+
+        Raises:
+            Forbidden: The person is neither approver nor admin; so for `relabel`.
+            Denied: It has ended already.
+
+        """
+        person.need(*_VOUCHERS)
+        state = self._found(run)
+
+        async def end() -> None:
+            if await self._runs.end(state.run.id) is None:
+                raise Denied("the run has ended already")
+
+        fields = {"run": run, "label_before": state.run.label.words}
+        await self._journal.make(person, _change("runs.end", "ended", run, fields, note), end)
+        return {"run": run, "ended": True}
+
+    async def relabel(
+        self,
+        person: Person,
+        *,
+        run: str,
+        seen_integrity: IntegrityWord,
+        seen_confidentiality: ConfidentialityWord,
+        integrity: IntegrityWord,
+        confidentiality: ConfidentialityWord,
+        note: str,
+    ) -> Row:
+        """Vouch that what a run has seen is as good as this label says, in place of the one seen.
+
+        Raises:
+            BadCommand: The label is no lower, or there is no note that says why.
+            Denied: The run's label is not the one that the person saw, any more.
+
+        """
+        person.need(*_VOUCHERS)
+        state = self._found(run)
+        seen = _label(seen_integrity, seen_confidentiality)
+        label = _label(integrity, confidentiality)
+        if label == seen or label.join(seen) != seen:
+            raise BadCommand("a person can only lower a label: more trusted, or less confidential")
+        if not note.strip():
+            raise BadCommand("say why with a note")
+
+        async def lower() -> None:
+            if await self._runs.lower_label(state.run.id, seen, label) is None:
+                raise Denied("the run has ended, or has read something since you looked at it")
+
+        fields = {"run": run, "label_before": seen.words, "label_after": label.words}
+        change = _change("runs.relabel", "relabelled", run, fields, note)
+        await self._journal.make(person, change, lower)
+        return {"run": run, **label.words}
+
+    async def _told(self, run: str) -> tuple[RunState | None, Story]:
+        state = self._runs.find(RunId(run))
+        records = await self._records(run, _MOST_RECORDS)
+        if state is None and not records:
+            raise _missing()
+        story = tell(run, records, most=MOST_STEPS, cut=len(records) == _MOST_RECORDS)
+        return state, story
+
+    def _found(self, run: str) -> RunState:
+        state = self._runs.find(RunId(run))
+        if state is None:
+            raise _missing()
+        return state
+
+
+def _row(state: RunState) -> Row:
+    run = state.run
+    return {
+        "run": run.id,
+        **run.label.words,
+        "sources": len(run.sources),
+        "part_of": run.part_of,
+        "task": run.task is not None,
+        "live": state.live,
+        "idle_s": round(state.idle_s),
+    }
+
+
+def _label(integrity: str, confidentiality: str) -> Label:
+    return Label(
+        integrity=Integrity[integrity.upper()],
+        confidentiality=Confidentiality[confidentiality.upper()],
+    )
+
+
+def _change(method: str, code: str, run: str, fields: Row, note: str) -> Change:
+    return Change(
+        kind=RecordKind.RUN, method=method, code=code, subject=run, fields=fields, note=note
+    )
+
+
+def _missing() -> NotFound:
+    return NotFound("no such run; `douane runs list` lists them")

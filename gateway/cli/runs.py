@@ -1,0 +1,185 @@
+"""`douane runs`: what runs have seen, their stories, and a person's word about them."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gateway.cli.connection import connect
+from gateway.cli.context import Place, as_json, place
+from gateway.cli.failure import WRONG_USE, Failed
+from gateway.cli.output import cell, print_fields, print_json, print_rows
+from gateway.domain.labels import Confidentiality, Integrity
+
+_COLUMNS = ("run", "live", "integrity", "confidentiality", "sources", "task", "idle_s", "part_of")
+_HEADS = ("", "SEQ", "TIME", "WHAT", "EFFECT", "VERDICT", "LABEL AFTER")
+_WIDTHS = (1, 4, 8, 29, 10, 24, 17)
+"""With a gap of one between them, 99 columns."""
+_UNDER = " " * 15
+_REFUSED = frozenset({"deny", "error", "ask"})
+
+_note = click.option("--note", default="", help="Why; it goes on record.")
+
+
+@click.group()
+def runs() -> None:
+    """Look at runs, the spans over which labels accumulate; end them, and vouch for them."""
+
+
+@runs.command("list")
+@click.option("--live", is_flag=True, help="Only those that calls can still be in.")
+@click.option("--limit", default=100, show_default=True, type=click.IntRange(min=1))
+@as_json
+@place
+def list_(place: Place, /, *, live: bool, limit: int, as_json: bool) -> None:
+    """List runs and their labels, newest first."""
+    with connect(place.config) as gateway:
+        rows = gateway.call("runs.list", live=live, limit=limit)
+    print_rows(rows, _COLUMNS, as_json=as_json)
+
+
+@runs.command()
+@click.argument("run")
+@click.option(
+    "--svg",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also draw it, into this file.",
+)
+@as_json
+@place
+def show(place: Place, /, *, run: str, svg: Path | None, as_json: bool) -> None:
+    """Tell the story of RUN: every call, what came of it, and what the run had seen by then."""
+    with connect(place.config) as gateway:
+        row = gateway.call("runs.show", run=run)
+        drawn = gateway.call("runs.picture", run=run)["svg"] if svg is not None else ""
+    if svg is not None:
+        _write(svg, drawn)
+    steps = row.pop("steps")
+    if as_json:
+        for step in steps:
+            print_json(step)
+        return
+    cut = row.pop("left_out")
+    print_fields({name: row[name] for name in row if name != "sources"}, as_json=False)
+    for source in row["sources"]:
+        click.echo(cell(f"saw {source['server']}/{source['tool']}: {_label(source)}"))
+    click.echo()
+    if cut:
+        click.echo(f"the last {len(steps)} steps; those before are left out", err=True)
+    for line in _story(steps):
+        click.echo(line)
+
+
+@runs.command()
+@click.argument("run")
+@_note
+@as_json
+@place
+def end(place: Place, /, *, run: str, note: str, as_json: bool) -> None:
+    """End RUN: its next call begins another one, which has seen nothing."""
+    with connect(place.config) as gateway:
+        row = gateway.call("runs.end", run=run, note=note)
+    print_fields(row, as_json=as_json)
+
+
+@runs.command()
+@click.argument("run")
+@click.option("--integrity", type=click.Choice([each.word for each in Integrity]))
+@click.option("--confidentiality", type=click.Choice([each.word for each in Confidentiality]))
+@click.option("--note", required=True, help="Why; it goes on record.")
+@as_json
+@place
+def relabel(
+    place: Place,
+    /,
+    *,
+    run: str,
+    integrity: str | None,
+    confidentiality: str | None,
+    note: str,
+    as_json: bool,
+) -> None:
+    """Vouch that what RUN has seen is more trusted, or less confidential, than its label says.
+
+    It counts only if the run reads nothing in between that raises its label.
+    """
+    if integrity is None and confidentiality is None:
+        raise click.UsageError("say --integrity, --confidentiality or both")
+    with connect(place.config) as gateway:
+        seen = gateway.call("runs.show", run=run)
+        if not seen["live"]:
+            raise Failed("the run has ended", exit_code=1)
+        row = gateway.call(
+            "runs.relabel",
+            run=run,
+            seen_integrity=seen["integrity"],
+            seen_confidentiality=seen["confidentiality"],
+            integrity=integrity or seen["integrity"],
+            confidentiality=confidentiality or seen["confidentiality"],
+            note=note,
+        )
+    print_fields(row, as_json=as_json)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Failed(f"{path} cannot be written: {error.strerror}", exit_code=WRONG_USE) from error
+
+
+def _story(steps: list[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the lines of the table; under a step, where each of its destinations came from."""
+    if not steps:
+        yield "nothing was called"
+        return
+    yield _line(_HEADS)
+    for step in steps:
+        refused = step["verdict"] in _REFUSED
+        code = _why(step) if refused else ""
+        place = f"{step['server']}/" if step["server"] else ""
+        yield _line((
+            "x" if refused else "",
+            str(step["seq"]),
+            step["time"][11:19],
+            f"{'  ' * min(step['depth'], 4)}{cell(place + step['target'])}",
+            cell(step["effect"]),
+            cell(f"{step['verdict']} {code}".strip()),
+            _label(step["label_after"] or {}),
+        ))  # fmt: skip
+        for destination in step["destinations"]:
+            yield _UNDER + _clipped(f"to {_destination(destination)}", 99 - len(_UNDER))
+
+
+def _why(step: Mapping[str, Any]) -> str:
+    """Return policy's own code for a refusal, or else the refusal's."""
+    told = (code for code in step["reasons"] if code != step["code"])
+    return str(next(told, step["code"] or ""))
+
+
+def _destination(destination: Mapping[str, Any]) -> str:
+    proof, origin = destination.get("proof"), destination.get("from")
+    told = "unproven" if proof == "none" else f"{proof}, {destination.get('integrity')}"
+    if isinstance(origin, dict):
+        told += (
+            f", from {origin.get('server')}/{origin.get('tool')} (record {origin.get('record')})"
+        )
+    return f"{destination.get('path')}: {told}"
+
+
+def _label(words: Mapping[str, Any]) -> str:
+    return f"{words.get('integrity', '-')} {words.get('confidentiality', '')}".strip()
+
+
+def _line(cells: tuple[str, ...]) -> str:
+    padded = (_cut(text, w).ljust(w) for text, w in zip(cells, _WIDTHS, strict=True))
+    return " ".join(padded).rstrip()
+
+
+def _clipped(text: str, most: int) -> str:
+    return _cut(cell(text), most)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}~"

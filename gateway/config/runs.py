@@ -1,0 +1,23 @@
+"""When runs end, and how many there may be."""
+
+from pydantic import Field, field_validator
+
+from gateway.config.section import Section, written
+from gateway.config.values import Duration
+
+_SHORTEST_IDLE_S = 60.0
+
+
+class RunsSection(Section):
+    idle: Duration = written("8h")
+    """After so long without a call of its client's a run ends; the next call begins another one."""
+    most: int = Field(default=100, ge=1, le=10_000)
+    """How many runs a trusted host may have begun for one person at a time."""
+
+    @field_validator("idle")
+    @classmethod
+    def _longer_than_a_pause(cls, idle: float) -> float:
+        # An agent that only has to wait for its run to end would wait.
+        if idle < _SHORTEST_IDLE_S:
+            raise ValueError("a run goes on for at least `1m` without a call")
+        return idle

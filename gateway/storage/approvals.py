@@ -1,0 +1,304 @@
+"""Questions to people and their answers in SQLite, read from memory; what they say is sealed."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from gateway.domain.approvals import (
+    Approval,
+    ApprovalId,
+    ApprovalRequest,
+    ApprovalRules,
+    ApprovalState,
+    Span,
+)
+from gateway.domain.decisions import Reason
+from gateway.domain.document import Digest
+from gateway.domain.flow import RunId
+from gateway.domain.labels import Confidentiality, Effect, Integrity, Label
+from gateway.domain.tools import Kind, Target, UpstreamId
+from gateway.ports.secrets import Sealer
+from gateway.storage.questions import (
+    HOUR_S,
+    MOST_KEPT,
+    Book,
+    answered,
+    asked_again,
+    at,
+    require_room,
+    used,
+    waits,
+)
+from gateway.storage.writer import Writer
+
+_COLUMNS = (
+    "id, fingerprint, principal, state, span, answered_by, answered_by_id, answered_at, note,"
+    " asked, asked_at, expires_at, question"
+)
+_ALL = f"SELECT {_COLUMNS} FROM approvals"  # noqa: S608 - fixed text
+_STORE = f"INSERT INTO approvals ({_COLUMNS}) VALUES ({', '.join('?' * 13)})"  # noqa: S608
+_CHANGE = (
+    "UPDATE approvals SET state = ?, span = ?, answered_by = ?, answered_by_id = ?,"
+    " answered_at = ?, note = ?, asked = ?, expires_at = ? WHERE id = ?"
+)
+_STALE = (
+    "DELETE FROM approvals WHERE asked_at <= ? AND (expires_at <= ? OR id IN"
+    " (SELECT id FROM approvals WHERE principal = ? AND (expires_at <= ? OR state = 'used')"
+    " ORDER BY asked_at DESC, id DESC LIMIT -1 OFFSET ?)) RETURNING id"
+)
+
+_Changed = tuple[Sequence[Approval], Sequence[ApprovalId]]
+"""What was written, and what was forgotten."""
+
+
+class SqliteApprovalStore:
+    """An `ApprovalStore`. Memory holds what is committed, and nothing else."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        connection: sqlite3.Connection,
+        sealer: Sealer,
+        rules: Callable[[], ApprovalRules],
+    ) -> None:
+        """Load every question through `connection`, which is not needed afterwards.
+
+        `rules` gives those in force.
+
+        Raises:
+            Unsealable: What a question says was sealed by another key.
+
+        """
+        self._writer = writer
+        self._sealer = sealer
+        self._rules = rules
+        self._book = Book(self._approval(row) for row in connection.execute(_ALL))
+
+    def find(self, fingerprint: Digest, scope: Digest, *, now: float) -> Approval | None:
+        return self._book.find(fingerprint, scope, now)
+
+    def get(self, id_: ApprovalId, *, now: float) -> Approval | None:
+        found = self._book.get(id_)
+        return None if found is None else at(found, now)
+
+    def all(self, *, now: float) -> Sequence[Approval]:
+        return self._book.all(now)
+
+    def counts(self, *, now: float) -> Mapping[ApprovalState, int]:
+        return self._book.counts(now)
+
+    async def file(self, request: ApprovalRequest) -> Approval:
+        """File a question, or count it, durable on return; see `ApprovalStore`.
+
+        What was kept for long enough is forgotten on the way.
+        """
+        rules = self._rules()
+        sealed = self._sealer.seal(_spelled(request), _row(request.id))
+
+        def job(connection: sqlite3.Connection) -> _Changed:
+            same = self._read(
+                connection,
+                "fingerprint = ? AND state = 'waiting' AND expires_at > ?",
+                (str(request.fingerprint), request.asked_at),
+            )
+            if same is not None:
+                return [_change(connection, asked_again(same))], ()
+            gone = _forget(connection, request, rules)
+            _require_room(connection, request, rules)
+            return [_insert(connection, waits(request), sealed)], gone
+
+        return (await self._writer.run(job, committed=self._remember))[0][0]
+
+    async def answer(
+        self,
+        id_: ApprovalId,
+        *,
+        allow: bool,
+        span: Span,
+        by: str,
+        by_user_id: str,
+        note: str,
+        now: float,
+    ) -> Approval:
+        """Answer a waiting question, once, durable on return; see `ApprovalStore`."""
+        rules = self._rules()
+
+        def job(connection: sqlite3.Connection) -> _Changed:
+            after = answered(
+                self._read(connection, "id = ?", (id_,)),
+                rules,
+                allow=allow,
+                span=span,
+                by=by,
+                by_user_id=by_user_id,
+                note=note,
+                now=now,
+            )
+            return [_change(connection, after)], ()
+
+        return (await self._writer.run(job, committed=self._remember))[0][0]
+
+    async def use(self, id_: ApprovalId, *, now: float) -> bool:
+        """Use up a yes for one call, durable on return; see `ApprovalStore`."""
+        known = used(self._book.get(id_), now)
+        if known is None or known.span is Span.RUN:
+            return known is not None
+
+        def job(connection: sqlite3.Connection) -> _Changed:
+            # What memory shows may be used already by a call whose commit is under way.
+            after = used(self._read(connection, "id = ?", (id_,)), now)
+            return ([] if after is None else [_change(connection, after)]), ()
+
+        return bool((await self._writer.run(job, committed=self._remember))[0])
+
+    def _remember(self, changed: _Changed) -> None:
+        approvals, gone = changed
+        self._book.forget(gone)
+        for approval in approvals:
+            self._book.keep(approval)
+
+    def _read(
+        self, connection: sqlite3.Connection, where: str, values: Iterable[Any]
+    ) -> Approval | None:
+        row = connection.execute(f"{_ALL} WHERE {where}", tuple(values)).fetchone()
+        return None if row is None else self._approval(row)
+
+    def _approval(self, row: tuple[Any, ...]) -> Approval:
+        id_, _, _, state, span, by, by_user_id, at, note, asked, asked_at, expires_at, sealed = row
+        request = _request(self._sealer.open(sealed, _row(id_)))
+        return Approval(
+            request=replace(request, asked=asked, asked_at=asked_at, expires_at=expires_at),
+            state=ApprovalState(state),
+            span=Span(span),
+            by=by,
+            by_user_id=by_user_id,
+            at=at,
+            note=note,
+        )
+
+
+def _forget(
+    connection: sqlite3.Connection, request: ApprovalRequest, rules: ApprovalRules
+) -> list[ApprovalId]:
+    now = request.asked_at
+    # What was asked within the hour still counts against the next question.
+    stale = (now - HOUR_S, now - rules.keep_s, request.principal, now, MOST_KEPT)
+    return [ApprovalId(id_) for (id_,) in connection.execute(_STALE, stale).fetchall()]
+
+
+def _require_room(
+    connection: sqlite3.Connection, request: ApprovalRequest, rules: ApprovalRules
+) -> None:
+    now = request.asked_at
+    waiting, this_hour = connection.execute(
+        "SELECT count(*) FILTER (WHERE state = 'waiting' AND expires_at > ?),"
+        " count(*) FILTER (WHERE asked_at > ?) FROM approvals WHERE principal = ?",
+        (now, now - HOUR_S, request.principal),
+    ).fetchone()
+    require_room(rules, waiting=waiting, this_hour=this_hour)
+
+
+def _insert(connection: sqlite3.Connection, approval: Approval, sealed: str) -> Approval:
+    request = approval.request
+    connection.execute(
+        _STORE,
+        (
+            request.id,
+            str(request.fingerprint),
+            request.principal,
+            approval.state.value,
+            approval.span.value,
+            approval.by,
+            approval.by_user_id,
+            approval.at,
+            approval.note,
+            request.asked,
+            request.asked_at,
+            request.expires_at,
+            sealed,
+        ),
+    )
+    return approval
+
+
+def _change(connection: sqlite3.Connection, approval: Approval) -> Approval:
+    request = approval.request
+    connection.execute(
+        _CHANGE,
+        (
+            approval.state.value,
+            approval.span.value,
+            approval.by,
+            approval.by_user_id,
+            approval.at,
+            approval.note,
+            request.asked,
+            request.expires_at,
+            request.id,
+        ),
+    )
+    return approval
+
+
+def _row(id_: str) -> str:
+    return f"approvals:{id_}:question"
+
+
+def _spelled(request: ApprovalRequest) -> bytes:
+    content = {
+        "id": request.id,
+        "fingerprint": str(request.fingerprint),
+        "scope": str(request.scope),
+        "principal": request.principal,
+        "subject": request.subject,
+        "user_id": request.user_id,
+        "client_id": request.client_id,
+        "client_name": request.client_name,
+        "run": request.run,
+        "target": [request.target.server, request.target.kind.value, request.target.name],
+        "effect": None if request.effect is None else request.effect.value,
+        "pin_digest": str(request.pin_digest),
+        "arguments": request.arguments,
+        "label": [int(request.label.integrity), int(request.label.confidentiality)],
+        "reasons": [[reason.code, reason.message] for reason in request.reasons],
+        "evidence": request.evidence,
+        "decision_id": request.decision_id,
+        "policy_digest": request.policy_digest,
+        "self_approval": request.self_approval,
+    }
+    return orjson.dumps(content)
+
+
+def _request(spelled: bytes) -> ApprovalRequest:
+    content: dict[str, Any] = json.loads(spelled)
+    server, kind, name = content["target"]
+    integrity, confidentiality = content["label"]
+    effect = content["effect"]
+    return ApprovalRequest(
+        **{
+            **content,
+            "id": ApprovalId(content["id"]),
+            "fingerprint": _digest(content["fingerprint"]),
+            "scope": _digest(content["scope"]),
+            "run": RunId(content["run"]),
+            "target": Target(server=UpstreamId(server), kind=Kind(kind), name=name),
+            "effect": None if effect is None else Effect(effect),
+            "pin_digest": _digest(content["pin_digest"]),
+            "label": Label(
+                integrity=Integrity(integrity), confidentiality=Confidentiality(confidentiality)
+            ),
+            "reasons": tuple(Reason(code=code, message=text) for code, text in content["reasons"]),
+            "evidence": tuple(content["evidence"]),
+        },
+        asked_at=0.0,  # the row's own columns say when
+        expires_at=0.0,
+    )
+
+
+def _digest(text: str) -> Digest:
+    algorithm, _, octets = text.partition(":")
+    return Digest(algorithm=algorithm, octets=bytes.fromhex(octets))

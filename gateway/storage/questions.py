@@ -1,0 +1,183 @@
+"""What becomes of questions to people, the same in every store; and the index of those in memory."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from gateway.domain.approvals import (
+    Approval,
+    ApprovalId,
+    ApprovalRequest,
+    ApprovalRules,
+    ApprovalState,
+    Span,
+)
+from gateway.domain.document import Digest
+from gateway.errors import Denied, NotFound, RateLimited
+
+HOUR_S = 3600.0
+MOST_KEPT = 500
+"""Questions of one principal that are kept at once; the oldest that have ended go first."""
+
+_STANDING = frozenset({ApprovalState.WAITING, ApprovalState.ALLOWED, ApprovalState.DENIED})
+"""What time ends; a yes that was used stays one."""
+
+
+def at(approval: Approval, now: float) -> Approval:
+    """Return `approval` as it is `now`: what has run out says so."""
+    state = _state(approval, now)
+    return approval if state is approval.state else replace(approval, state=state)
+
+
+def _state(approval: Approval, now: float) -> ApprovalState:
+    has_run_out = approval.state in _STANDING and approval.request.expires_at <= now
+    return ApprovalState.EXPIRED if has_run_out else approval.state
+
+
+def asked_again(approval: Approval) -> Approval:
+    """Return a waiting question after the same call was made once more."""
+    request = approval.request
+    return replace(approval, request=replace(request, asked=request.asked + 1))
+
+
+def waits(request: ApprovalRequest) -> Approval:
+    """Return a question that nobody has answered yet."""
+    return Approval(request=request, state=ApprovalState.WAITING)
+
+
+def require_room(rules: ApprovalRules, *, waiting: int, this_hour: int) -> None:
+    """Return if one more question of a principal may be filed.
+
+    Raises:
+        RateLimited: Too many wait, or were asked this hour.
+
+    """
+    if waiting >= rules.most_waiting or this_hour >= rules.most_per_hour:
+        raise RateLimited(
+            "too many questions wait for a person",
+            detail=f"{waiting} wait, {this_hour} were asked within an hour",
+        )
+
+
+def answered(
+    approval: Approval | None,
+    rules: ApprovalRules,
+    *,
+    allow: bool,
+    span: Span,
+    by: str,
+    by_user_id: str,
+    note: str,
+    now: float,
+) -> Approval:
+    """Return a waiting question with its answer, which holds from `now` on.
+
+    Raises:
+        NotFound: There is no such question.
+        Denied: It has been answered already, or has run out.
+
+    """
+    if approval is None:
+        raise NotFound("there is no such question; `douane approvals list` lists them")
+    state = at(approval, now).state
+    if state is not ApprovalState.WAITING:
+        raise Denied(f"this question waits no more: it is {state}")
+    holds_s = rules.expire_s if allow else rules.denial_holds_s
+    return Approval(
+        request=replace(approval.request, expires_at=now + holds_s),
+        state=ApprovalState.ALLOWED if allow else ApprovalState.DENIED,
+        span=span,
+        by=by,
+        by_user_id=by_user_id,
+        at=now,
+        note=note,
+    )
+
+
+def used(approval: Approval | None, now: float) -> Approval | None:
+    """Return what a yes is after one call has gone out by it; `None`: none may.
+
+    A yes for the run stays what it is.
+    """
+    if approval is None or at(approval, now).state is not ApprovalState.ALLOWED:
+        return None
+    if approval.span is Span.RUN:
+        return approval
+    return replace(approval, state=ApprovalState.USED)
+
+
+class Book:
+    """Questions by what they are looked up by."""
+
+    def __init__(self, approvals: Iterable[Approval] = ()) -> None:
+        self._by_id: dict[ApprovalId, Approval] = {}
+        self._alike: dict[Digest, set[ApprovalId]] = {}
+        """By fingerprint and by scope: two digests are never equal by chance."""
+        for approval in approvals:
+            self.keep(approval)
+
+    def keep(self, approval: Approval) -> None:
+        """Take in a question, or what has become of it."""
+        request = approval.request
+        self._by_id[request.id] = approval
+        for digest in (request.fingerprint, request.scope):
+            self._alike.setdefault(digest, set()).add(request.id)
+
+    def forget(self, ids: Iterable[ApprovalId]) -> None:
+        """Leave out questions, as far as they are here."""
+        for id_ in ids:
+            approval = self._by_id.pop(id_, None)
+            if approval is None:
+                continue
+            for digest in (approval.request.fingerprint, approval.request.scope):
+                alike = self._alike.get(digest, set())
+                alike.discard(id_)
+                if not alike:
+                    self._alike.pop(digest, None)
+
+    def get(self, id_: ApprovalId) -> Approval | None:
+        return self._by_id.get(id_)
+
+    def all(self, now: float) -> Sequence[Approval]:
+        """Return everything as it is `now`, oldest first."""
+        return sorted(
+            (at(approval, now) for approval in self._by_id.values()),
+            key=lambda approval: (approval.request.asked_at, approval.request.id),
+        )
+
+    def counts(self, now: float) -> Mapping[ApprovalState, int]:
+        """Return how many there are in each state `now`."""
+        return Counter(_state(approval, now) for approval in self._by_id.values())
+
+    def of(self, principal: str) -> Sequence[Approval]:
+        """Return what `principal` was the first to ask, oldest first."""
+        found = (one for one in self._by_id.values() if one.request.principal == principal)
+        return sorted(found, key=lambda one: (one.request.asked_at, one.request.id))
+
+    def waiting(self, fingerprint: Digest, now: float) -> Approval | None:
+        """Return the question about this very call that nobody has answered."""
+        for approval in self._of(fingerprint, now):
+            if (
+                approval.state is ApprovalState.WAITING
+                and approval.request.fingerprint == fingerprint
+            ):
+                return approval
+        return None
+
+    def find(self, fingerprint: Digest, scope: Digest, now: float) -> Approval | None:
+        """Return the answer that holds for a call, else the question that waits about it."""
+        same = [one for one in self._of(fingerprint, now) if one.request.fingerprint == fingerprint]
+        for_run = [
+            one
+            for one in self._of(scope, now)
+            if one.request.scope == scope and one.span is Span.RUN
+        ]
+        for found in (same, for_run):
+            for state in (ApprovalState.DENIED, ApprovalState.ALLOWED):
+                for approval in found:
+                    if approval.state is state:
+                        return approval
+        return self.waiting(fingerprint, now)
+
+    def _of(self, digest: Digest, now: float) -> list[Approval]:
+        return [at(self._by_id[id_], now) for id_ in sorted(self._alike.get(digest, ()))]

@@ -1,0 +1,212 @@
+"""What becomes of runs, as changes to a table of them; every store makes the same ones.
+
+A principal's runs are filed under one name, its owner. Of its whole runs one begins for each time
+that the person lets the client in again, and after each end; what is read raises all that are live,
+because nobody knows where the client will send it from.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from gateway.domain._value import value
+from gateway.domain.flow import Run, RunId, Source
+from gateway.domain.labels import BOTTOM, Label
+from gateway.errors import Fault
+
+MOST_SOURCES = 64
+"""How many sources a run lists. Its label accounts for all, listed or not."""
+
+MOST_WHOLE = 16
+"""How many whole runs of a principal are live at once; another grant joins the newest of them."""
+
+OwnerName = str
+"""A keyed name of a principal: it tells nothing about whose it is."""
+NameOf = Callable[[OwnerName, int], RunId]
+"""Names an owner's whole run of that generation."""
+
+
+@value
+class Kept:
+    """A run as it is kept."""
+
+    run: Run
+    owner: OwnerName
+    ended: bool = False
+
+
+@value
+class Binding:
+    """Which whole run the calls of a grant are in."""
+
+    owner: OwnerName
+    grant_id: str
+    endpoint: str
+    """Where the grant was first used; a grant is for one endpoint."""
+    run: RunId
+
+
+@value
+class Change:
+    """What was written, and the run that was asked for."""
+
+    kept: tuple[Kept, ...] = ()
+    bindings: tuple[Binding, ...] = ()
+    result: Run | None = None
+
+
+class RunTable(Protocol):
+    """Runs, within one transaction."""
+
+    def find(self, run: RunId) -> Kept | None: ...
+    def parts(self, run: RunId) -> Sequence[Kept]:
+        """Return the live runs that are part of `run`."""
+        ...
+
+    def wholes(self, owner: OwnerName) -> Sequence[Kept]:
+        """Return the owner's live whole runs, oldest first."""
+        ...
+
+    def keep(self, kept: Kept) -> None: ...
+    def bound(self, owner: OwnerName, grant_id: str) -> Binding | None: ...
+    def endpoints(self, run: RunId) -> frozenset[str]:
+        """Return the endpoints of the grants that are bound to `run`."""
+        ...
+
+    def bind(self, binding: Binding) -> None: ...
+    def forget(self) -> None:
+        """Forget the oldest of the runs that have ended, where there are very many."""
+        ...
+
+    def next_generation(self, owner: OwnerName) -> int:
+        """Return a number that was not returned for this owner before."""
+        ...
+
+
+def raised(run: Run, label: Label, source: Source | None) -> Run:
+    """Return the run with `label` joined into its own; the same object if that changes nothing.
+
+    A source is listed once for each tool, with the join of what that tool's results were.
+    """
+    joined = run.label.join(label)
+    sources = run.sources if source is None else _joined(run.sources, source)
+    if joined == run.label and sources is run.sources:
+        return run
+    return Run(id=run.id, label=joined, sources=sources, part_of=run.part_of, task=run.task)
+
+
+def _joined(sources: tuple[Source, ...], new: Source) -> tuple[Source, ...]:
+    for position, known in enumerate(sources):
+        if known.tool == new.tool and known.server == new.server:
+            label = known.label.join(new.label)
+            if label == known.label:
+                return sources
+            latest = Source(server=new.server, tool=new.tool, record=new.record, label=label)
+            return (*sources[:position], latest, *sources[position + 1 :])
+    return sources if len(sources) >= MOST_SOURCES else (*sources, new)
+
+
+def bind(
+    table: RunTable, name_of: NameOf, *, owner: OwnerName, grant_id: str, endpoint: str
+) -> Change:
+    """Find the whole run that a grant's calls are in, or begin the next one.
+
+    A grant that was not used before joins the newest live run, unless another grant for the same
+    endpoint is in that: then the person has let the client in again, and a run begins. A grant
+    whose run has ended says no such thing, and neither does a client that no person lets in.
+    """
+    known = table.bound(owner, grant_id)
+    if known is not None:
+        kept = table.find(known.run)
+        if kept is not None and not kept.ended:
+            return Change(kept=(kept,), bindings=(known,), result=kept.run)
+    live = table.wholes(owner)
+    if live and (
+        known is not None
+        or not grant_id
+        or len(live) >= MOST_WHOLE
+        or endpoint not in table.endpoints(live[-1].run.id)
+    ):
+        kept = live[-1]
+    else:
+        kept = _next(table, name_of, owner)
+    binding = Binding(owner=owner, grant_id=grant_id, endpoint=endpoint, run=kept.run.id)
+    table.bind(binding)
+    return Change(kept=(kept,), bindings=(binding,), result=kept.run)
+
+
+def begin(table: RunTable, *, run: RunId, whole: RunId, owner: OwnerName) -> Change:
+    """Begin `run`, which has seen nothing, as a part of `whole`.
+
+    Raises:
+        Fault: That has ended meanwhile.
+
+    """
+    of = table.find(whole)
+    if of is None or of.ended:
+        raise Fault("the run has ended meanwhile", detail=whole)
+    kept = Kept(run=Run(id=run, label=BOTTOM, part_of=whole), owner=owner)
+    table.keep(kept)
+    return Change(kept=(kept,), result=kept.run)
+
+
+def join(
+    table: RunTable, name_of: NameOf, *, run: RunId, label: Label, source: Source | None
+) -> Change:
+    """Join `label` into `run`, and into every live whole run of its owner.
+
+    A run that has ended while a call of it was under way is no exception: what that call brings is
+    read by whoever calls next.
+
+    Raises:
+        Fault: There is no such run.
+
+    """
+    kept = table.find(run)
+    if kept is None:
+        raise Fault("there is no such run", detail=run)
+    wholes = table.wholes(kept.owner) or [_next(table, name_of, kept.owner)]
+    changed = []
+    for one in {each.run.id: each for each in (kept, *wholes)}.values():
+        after = raised(one.run, label, source)
+        if after is not one.run:
+            table.keep(Kept(run=after, owner=one.owner, ended=one.ended))
+        changed.append(Kept(run=after, owner=one.owner, ended=one.ended))
+    return Change(kept=tuple(changed), result=changed[0].run)
+
+
+def lower(table: RunTable, *, run: RunId, seen: Label, label: Label) -> Change:
+    """Give a live run `label` in place of `seen`; nothing, if that is not its label."""
+    kept = table.find(run)
+    if kept is None or kept.ended or kept.run.label != seen:
+        return Change()
+    before = kept.run
+    after = Run(id=run, label=label, sources=before.sources, part_of=before.part_of)
+    lowered = Kept(run=after, owner=kept.owner)
+    table.keep(lowered)
+    return Change(kept=(lowered,), result=after)
+
+
+def end(table: RunTable, runs: Sequence[RunId]) -> Change:
+    """End `runs` with all their parts; those that have ended already stay as they are."""
+    changed: list[Kept] = []
+    first: Run | None = None
+    for name in runs:
+        kept = table.find(name)
+        if kept is None or kept.ended:
+            continue
+        first = first or kept.run
+        changed += [
+            Kept(run=one.run, owner=one.owner, ended=True) for one in (kept, *table.parts(name))
+        ]
+    for one in changed:
+        table.keep(one)
+    if changed:
+        table.forget()
+    return Change(kept=tuple(changed), result=first)
+
+
+def _next(table: RunTable, name_of: NameOf, owner: OwnerName) -> Kept:
+    run = Run(id=name_of(owner, table.next_generation(owner)), label=BOTTOM)
+    kept = Kept(run=run, owner=owner)
+    table.keep(kept)
+    return kept

@@ -1,0 +1,225 @@
+"""Tables of runs: in the database, and in memory alone."""
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from gateway.domain.flow import Run, RunId, Source
+from gateway.domain.labels import Confidentiality, Integrity, Label
+from gateway.storage.run_changes import Binding, Change, Kept, OwnerName, RunTable
+from gateway.storage.writer import Writer
+
+MOST_ENDED = 10_000
+"""How many runs that have ended are kept, the newest; the audit log has the story of all."""
+
+Job = Callable[[RunTable], Change]
+
+_COLUMNS = "id, owner, part_of, integrity, confidentiality, ended"
+_SOURCE = "server, tool, record, integrity, confidentiality"
+
+
+class MemoryRunTable:
+    """A `RunTable` that forgets at the end."""
+
+    def __init__(self) -> None:
+        self._runs: dict[RunId, Kept] = {}
+        self._bindings: dict[tuple[OwnerName, str], Binding] = {}
+        self._generations: dict[OwnerName, int] = defaultdict(int)
+
+    def find(self, run: RunId) -> Kept | None:
+        return self._runs.get(run)
+
+    def parts(self, run: RunId) -> Sequence[Kept]:
+        return [k for k in self._runs.values() if k.run.part_of == run and not k.ended]
+
+    def wholes(self, owner: OwnerName) -> Sequence[Kept]:
+        mine = (k for k in self._runs.values() if k.owner == owner and k.run.part_of is None)
+        return [kept for kept in mine if not kept.ended]
+
+    def keep(self, kept: Kept) -> None:
+        self._runs[kept.run.id] = kept
+
+    def bound(self, owner: OwnerName, grant_id: str) -> Binding | None:
+        return self._bindings.get((owner, grant_id))
+
+    def endpoints(self, run: RunId) -> frozenset[str]:
+        return frozenset(one.endpoint for one in self._bindings.values() if one.run == run)
+
+    def bind(self, binding: Binding) -> None:
+        self._bindings[binding.owner, binding.grant_id] = binding
+
+    def forget(self) -> None:
+        """Keep all: it is not for long."""
+
+    def next_generation(self, owner: OwnerName) -> int:
+        self._generations[owner] += 1
+        return self._generations[owner]
+
+
+class MemoryRunLedger:
+    """Makes changes at once."""
+
+    def __init__(self) -> None:
+        self._table = MemoryRunTable()
+
+    async def make(self, job: Job, committed: Callable[[Change], None]) -> Change:
+        """Make the change that `job` describes."""
+        change = job(self._table)
+        committed(change)
+        return change
+
+
+class SqliteRunLedger:
+    """Makes changes in the writer's transactions."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    async def make(self, job: Job, committed: Callable[[Change], None]) -> Change:
+        """Make the change that `job` describes; it is durable on return.
+
+        Raises:
+            AuditUnavailable: It did not happen, or is not known to have, in time.
+
+        """
+        return await self._writer.run(
+            lambda connection: job(SqliteRunTable(connection)), committed=committed
+        )
+
+
+class SqliteRunTable:
+    """A `RunTable` in the database, within the transaction of a connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def all(self) -> Sequence[Kept]:
+        """Return every run, in the order in which they began."""
+        sources: dict[str, list[Source]] = defaultdict(list)
+        for run, *columns in self._connection.execute(
+            f"SELECT run, {_SOURCE} FROM run_sources ORDER BY rowid"  # noqa: S608 - fixed text
+        ):
+            sources[run].append(_source(*columns))
+        rows = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM runs ORDER BY began"  # noqa: S608 - fixed text
+        )
+        return [_kept(row, sources.get(row[0], ())) for row in rows]
+
+    def bindings(self) -> Sequence[Binding]:
+        """Return which run every grant's calls are in."""
+        rows = self._connection.execute("SELECT owner, grant_id, endpoint, run FROM run_grants")
+        return [_binding(*row) for row in rows]
+
+    def find(self, run: RunId) -> Kept | None:
+        return next(iter(self._where("id = ?", run)), None)
+
+    def parts(self, run: RunId) -> Sequence[Kept]:
+        return self._where("part_of = ? AND NOT ended", run)
+
+    def wholes(self, owner: OwnerName) -> Sequence[Kept]:
+        return self._where("owner = ? AND part_of IS NULL AND NOT ended", owner)
+
+    def keep(self, kept: Kept) -> None:
+        run = kept.run
+        self._connection.execute(
+            f"INSERT INTO runs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608 - fixed text
+            " ON CONFLICT (id) DO UPDATE SET integrity = excluded.integrity,"
+            " confidentiality = excluded.confidentiality, ended = excluded.ended",
+            (
+                run.id,
+                kept.owner,
+                run.part_of,
+                int(run.label.integrity),
+                int(run.label.confidentiality),
+                kept.ended,
+            ),
+        )
+        self._connection.executemany(
+            f"INSERT INTO run_sources (run, {_SOURCE})"  # noqa: S608 - fixed text
+            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run, server, tool) DO UPDATE SET"
+            " record = excluded.record, integrity = excluded.integrity,"
+            " confidentiality = excluded.confidentiality",
+            [
+                (
+                    run.id,
+                    source.server,
+                    source.tool,
+                    source.record,
+                    int(source.label.integrity),
+                    int(source.label.confidentiality),
+                )
+                for source in run.sources
+            ],
+        )
+
+    def bound(self, owner: OwnerName, grant_id: str) -> Binding | None:
+        row = self._connection.execute(
+            "SELECT owner, grant_id, endpoint, run FROM run_grants"
+            " WHERE owner = ? AND grant_id = ?",
+            (owner, grant_id),
+        ).fetchone()
+        return None if row is None else _binding(*row)
+
+    def endpoints(self, run: RunId) -> frozenset[str]:
+        rows = self._connection.execute("SELECT endpoint FROM run_grants WHERE run = ?", (run,))
+        return frozenset(endpoint for (endpoint,) in rows)
+
+    def bind(self, binding: Binding) -> None:
+        self._connection.execute(
+            "INSERT INTO run_grants (owner, grant_id, endpoint, run) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (owner, grant_id) DO UPDATE SET run = excluded.run",
+            (binding.owner, binding.grant_id, binding.endpoint, binding.run),
+        )
+
+    def forget(self) -> None:
+        self._connection.execute(
+            "DELETE FROM runs WHERE ended AND began <= (SELECT began FROM runs WHERE ended"
+            " ORDER BY began DESC LIMIT 1 OFFSET ?)",
+            (MOST_ENDED,),
+        )
+
+    def next_generation(self, owner: OwnerName) -> int:
+        (generation,) = self._connection.execute(
+            "INSERT INTO run_owners (owner, generation) VALUES (?, 1)"
+            " ON CONFLICT (owner) DO UPDATE SET generation = generation + 1 RETURNING generation",
+            (owner,),
+        ).fetchone()
+        return int(generation)
+
+    def _where(self, condition: str, wanted: str) -> Sequence[Kept]:
+        rows = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM runs WHERE {condition} ORDER BY began",  # noqa: S608 - fixed text
+            (wanted,),
+        ).fetchall()
+        return [_kept(row, self._sources(row[0])) for row in rows]
+
+    def _sources(self, run: str) -> Iterable[Source]:
+        rows = self._connection.execute(
+            f"SELECT {_SOURCE} FROM run_sources WHERE run = ? ORDER BY rowid",  # noqa: S608 - fixed text
+            (run,),
+        )
+        return [_source(*row) for row in rows]
+
+
+def _kept(row: Sequence[Any], sources: Iterable[Source]) -> Kept:
+    id_, owner, part_of, integrity, confidentiality, ended = row
+    run = Run(
+        id=RunId(id_),
+        label=_label(integrity, confidentiality),
+        sources=tuple(sources),
+        part_of=None if part_of is None else RunId(part_of),
+    )
+    return Kept(run=run, owner=owner, ended=bool(ended))
+
+
+def _binding(owner: str, grant_id: str, endpoint: str, run: str) -> Binding:
+    return Binding(owner=owner, grant_id=grant_id, endpoint=endpoint, run=RunId(run))
+
+
+def _source(server: str, tool: str, record: int, integrity: int, confidentiality: int) -> Source:
+    return Source(server=server, tool=tool, record=record, label=_label(integrity, confidentiality))
+
+
+def _label(integrity: int, confidentiality: int) -> Label:
+    return Label(integrity=Integrity(integrity), confidentiality=Confidentiality(confidentiality))

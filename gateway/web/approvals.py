@@ -1,0 +1,101 @@
+"""The page on which a person says whether a call may go out."""
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from gateway.admin.approvals import ApprovalDesk
+from gateway.admin.person import Person
+from gateway.domain.approvals import Approval, ApprovalState, Span
+from gateway.domain.document import canonical
+from gateway.domain.identity import User
+from gateway.pins.visible import visible
+from gateway.signin.errors import NotSignedIn
+from gateway.signin.sign_in import APPROVE_PATH, SignIn
+from gateway.signin.transactions import Purpose
+from gateway.web.forms import BadForm
+from gateway.web.visits import Visit, Visits
+
+
+class ApprovalPages:
+    """Shows a question to whoever may answer it, and takes the answer."""
+
+    def __init__(
+        self,
+        visits: Visits,
+        sign_in: SignIn,
+        desk: ApprovalDesk,
+        *,
+        person_of: Callable[[User], Person],
+    ) -> None:
+        self._visits = visits
+        self._pages = visits.pages
+        self._sign_in = sign_in
+        self._desk = desk
+        self._person_of = person_of
+
+    @property
+    def routes(self) -> list[Route]:
+        return [self._visits.route(f"{APPROVE_PATH}{{id}}", get=self._question, post=self._answer)]
+
+    async def _question(self, visit: Visit) -> Response:
+        user = await self._sign_in.user_of(visit.request.cookies)
+        if user is None:
+            purpose = Purpose(name="approve", detail=_id(visit))
+            begun = await self._sign_in.begin(purpose, visit.browser)
+            return self._pages.redirect(self._sign_in.path_to(begun))
+        person = self._person_of(user)
+        found = self._desk.seen(person, _id(visit))
+        self._desk.require_may_answer(person, found.request)
+        if found.state is not ApprovalState.WAITING:
+            return self._pages.message(
+                "Nothing to answer", f"This question waits no more: it is {found.state}."
+            )
+        return self._pages.page(
+            "approve.html",
+            user=user,
+            request=found.request,
+            arguments=[(visible(name), _spelled(said)) for name, said in _said(found)],
+            reasons=[visible(reason.message) for reason in found.request.reasons],
+            evidence=[visible(sentence) for sentence in found.request.evidence],
+            csrf=visit.token("approve", *_bound(found)),
+        )
+
+    async def _answer(self, visit: Visit) -> Response:
+        user = await self._sign_in.user_of(visit.request.cookies)
+        if user is None:
+            raise NotSignedIn
+        person = self._person_of(user)
+        found = self._desk.seen(person, _id(visit))
+        # Bound to what was shown: an answer is to this question and to no other one.
+        visit.require_token("approve", *_bound(found))
+        id_ = found.request.id
+        match visit.form.get("action"):
+            case Span.ONCE | Span.RUN as span:
+                await self._desk.allow(person, approval=id_, for_run=span == Span.RUN)
+                told = "Go back to your application and let it try again."
+                return self._pages.message("Allowed", told)
+            case "deny" | "deny_run" as no:
+                await self._desk.deny(person, approval=id_, for_run=no == "deny_run")
+                return self._pages.message("Refused", "The call does not go out.")
+            case _:
+                raise BadForm("This form says neither yes nor no.")
+
+
+def _id(visit: Visit) -> str:
+    parameters: dict[str, Any] = visit.request.path_params
+    return str(parameters["id"])
+
+
+def _bound(found: Approval) -> tuple[str, str]:
+    return found.request.id, str(found.request.fingerprint)
+
+
+def _said(found: Approval) -> list[tuple[str, Any]]:
+    return list(found.request.arguments.items())
+
+
+def _spelled(said: Any) -> str:
+    return visible(said if isinstance(said, str) else canonical(said).decode())

@@ -1,0 +1,290 @@
+"""Who may answer which question, and what the log knows of it before it counts."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.admin.approvals import ApprovalDesk
+from gateway.admin.person import How, Person, Role
+from gateway.domain.approvals import ApprovalId, ApprovalRequest, ApprovalRules, ApprovalState
+from gateway.domain.decisions import Reason
+from gateway.domain.document import Digest
+from gateway.domain.flow import RunId, Source
+from gateway.domain.labels import STRICTEST_DEFAULT, Effect
+from gateway.domain.tools import Kind, Target, UpstreamId
+from gateway.errors import AuditUnavailable, Denied, Forbidden, NotFound
+from gateway.storage.memory import MemoryApprovalStore, MemoryAuditLog
+from tests.admin.world import NOW, NOW_TEXT, URL, new_journal
+
+
+def person(name: str, *roles: Role, **changes: Any) -> Person:
+    return Person(name=f"user:{name}", roles=frozenset(roles), user_id=f"u_{name}", **changes)
+
+
+ADA = person("ada", Role.APPROVER)
+ROOT = Person(name="os:root", roles=frozenset(Role))
+EMMA = person("emma", Role.USER)
+MIGHTY_EMMA = person("emma", *Role)
+SOURCE = Source(server="web", tool="fetch", record=7, label=STRICTEST_DEFAULT)
+
+
+def question(name: str = "a", **changes: Any) -> ApprovalRequest:
+    made = ApprovalRequest(
+        id=ApprovalId(name),
+        fingerprint=Digest.of(name.encode()),
+        scope=Digest.of(b"scope"),
+        principal=f"{URL}|emma|c_1",
+        subject="emma",
+        user_id="u_emma",
+        client_id="c_1",
+        client_name="Agent",
+        run=RunId("r_1"),
+        target=Target(server=UpstreamId("mail"), kind=Kind.TOOL, name="send"),
+        effect=Effect.EGRESS,
+        pin_digest=Digest.of(b"pin"),
+        arguments={"to": ["eve@outside.example"]},
+        label=STRICTEST_DEFAULT,
+        reasons=(Reason(code="outside", message="it leaves"),),
+        evidence=("this address stands only in a mail from outside",),
+        decision_id="d_1",
+        policy_digest="sha256:policy",
+        self_approval=False,
+        asked_at=NOW,
+        expires_at=NOW + 60,
+    )
+    return replace(made, **changes)
+
+
+class Desk:
+    def __init__(self) -> None:
+        self.log = MemoryAuditLog()
+        self.store = MemoryApprovalStore(ApprovalRules(expire_s=60.0))
+        self.now = NOW
+        self.desk = ApprovalDesk(
+            self.store,
+            new_journal(self.log),
+            sources=lambda run: (SOURCE,) if run == "r_1" else (),
+            issuer=URL,
+            clock=lambda: self.now,
+        )
+
+    async def ask(self, *names: str, **changes: Any) -> "Desk":
+        for name in names or ("a",):
+            await self.store.file(question(name, **changes))
+        return self
+
+    def state(self, name: str = "a") -> ApprovalState:
+        found = self.store.get(ApprovalId(name), now=self.now)
+        assert found is not None
+        return found.state
+
+
+async def allow(desk: Desk, who: Person, **more: Any) -> Mapping[str, Any]:
+    return await desk.desk.allow(who, approval="a", **more)
+
+
+async def test_a_question_is_listed_while_it_waits() -> None:
+    desk = await Desk().ask("a", "b")
+    await desk.desk.deny(ADA, approval="a")
+    assert [row["id"] for row in await desk.desk.list(ADA)] == ["b"]
+    rows = await desk.desk.list(ADA, all=True)
+    assert [(row["id"], row["state"]) for row in rows] == [("b", "waiting"), ("a", "denied")]
+
+
+async def test_what_waits_comes_first_and_then_the_newest() -> None:
+    desk = await Desk().ask("a", "b", "c")
+    await desk.ask("new", asked_at=NOW + 1, expires_at=NOW + 61)
+    await desk.desk.deny(ADA, approval="new")
+    rows = await desk.desk.list(ADA, all=True)
+    assert [row["id"] for row in rows] == ["a", "b", "c", "new"]
+
+
+async def test_a_question_is_shown_with_everything_it_says() -> None:
+    desk = await Desk().ask()
+    assert await desk.desk.show(ADA, approval="a") == {
+        "id": "a",
+        "state": "waiting",
+        "server": "mail",
+        "kind": "tool",
+        "name": "send",
+        "effect": "egress",
+        "subject": "emma",
+        "client_id": "c_1",
+        "client": "Agent",
+        "run": "r_1",
+        "codes": ["outside"],
+        "asked": 1,
+        "asked_at": NOW_TEXT,
+        "expires_at": "2027-01-15T08:01:00.000Z",
+        "self_approval": False,
+        "by": None,
+        "answered_at": None,
+        "span": None,
+        "note": "",
+        "principal": f"{URL}|emma|c_1",
+        "arguments": {"to": ["eve@outside.example"]},
+        "label": {"integrity": "untrusted", "confidentiality": "private"},
+        "sources": [{"server": "web", "tool": "fetch", "record": 7}],
+        "evidence": ["this address stands only in a mail from outside"],
+        "reasons": [{"code": "outside", "message": "it leaves"}],
+        "pin_digest": str(Digest.of(b"pin")),
+        "decision_id": "d_1",
+        "policy_digest": "sha256:policy",
+    }
+
+
+async def test_an_approver_says_yes_and_it_is_on_the_record_first() -> None:
+    desk = await Desk().ask()
+    row = await allow(desk, ADA, note="it is hers")
+    assert (row["state"], row["by"], row["span"]) == ("allowed", "user:ada", "once")
+    assert (row["note"], row["answered_at"]) == ("it is hers", NOW_TEXT)
+    (record,) = desk.log.records
+    assert record.kind == "approval"
+    assert record.fields == {
+        "principal": "user:ada",
+        "roles": ["approver"],
+        "method": "approvals.allow",
+        "server": "mail",
+        "target": "send",
+        "pin_digest": str(Digest.of(b"pin")),
+        "run": "r_1",
+        "approval_id": "a",
+        "decision_id": "d_1",
+        "verdict": "allow",
+        "code": "allowed",
+        "reasons": [
+            {"code": "allowed", "message": "mail/tool/send for emma"},
+            {"code": "note", "message": "it is hers"},
+        ],
+    }
+
+
+async def test_a_yes_for_the_run_says_so_on_the_record() -> None:
+    desk = await Desk().ask()
+    assert (await allow(desk, ADA, for_run=True))["span"] == "run"
+    assert [reason["code"] for reason in desk.log.records[0].fields["reasons"]] == [
+        "allowed",
+        "span",
+    ]
+
+
+@pytest.mark.parametrize("verb", ["allow", "deny"])
+async def test_an_answer_that_cannot_be_recorded_is_none(verb: str) -> None:
+    desk = await Desk().ask()
+    desk.log.failure = "disk full"
+    with pytest.raises(AuditUnavailable):
+        await getattr(desk.desk, verb)(ADA, approval="a")
+    assert desk.state() is ApprovalState.WAITING
+
+
+async def test_a_no_stands() -> None:
+    desk = await Desk().ask()
+    assert (await desk.desk.deny(ADA, approval="a", note="never"))["state"] == "denied"
+    assert desk.log.records[0].fields["code"] == "denied"
+
+
+async def test_a_no_can_be_for_the_run() -> None:
+    desk = await Desk().ask()
+    row = await desk.desk.deny(ADA, approval="a", for_run=True)
+    assert (row["state"], row["span"]) == ("denied", "run")
+
+
+async def test_what_has_run_out_is_shown_as_that() -> None:
+    desk = await Desk().ask()
+    desk.now += 60
+    assert (await desk.desk.show(ADA, approval="a"))["state"] == "expired"
+    with pytest.raises(Denied, match="it is expired"):
+        await allow(desk, ADA)
+    assert desk.log.records == []
+
+
+@pytest.mark.parametrize(
+    "who",
+    [
+        EMMA,
+        MIGHTY_EMMA,
+        replace(MIGHTY_EMMA, user_id="u_emma2"),
+        replace(MIGHTY_EMMA, name=f"user:{URL}|emma", user_id=""),
+    ],
+    ids=["a user", "an approver", "another account", "no account"],
+)
+async def test_the_person_whose_call_it_is_does_not_count(who: Person) -> None:
+    desk = await Desk().ask()
+    for verb in (desk.desk.allow, desk.desk.deny):
+        with pytest.raises(Forbidden, match="your own call"):
+            await verb(who, approval="a")
+    assert (desk.state(), desk.log.records) == (ApprovalState.WAITING, [])
+
+
+async def test_the_person_whose_call_it_is_counts_where_policy_says_so() -> None:
+    desk = await Desk().ask(self_approval=True)
+    assert (await allow(desk, EMMA))["by"] == "user:emma"
+
+
+@pytest.mark.parametrize("self_approval", [True, False])
+async def test_a_question_about_somebody_elses_call_is_not_there_for_users(
+    self_approval: bool,
+) -> None:
+    desk = await Desk().ask(self_approval=self_approval)
+    bob = person("bob", Role.USER)
+    assert await desk.desk.list(bob, all=True) == []
+    for verb in (desk.desk.show, desk.desk.allow, desk.desk.deny):
+        with pytest.raises(NotFound):
+            await verb(bob, approval="a")
+
+
+async def test_users_see_what_is_asked_about_their_own_calls() -> None:
+    desk = await Desk().ask("a")
+    await desk.ask("b", user_id="u_bob", principal=f"{URL}|bob|c_1", subject="bob")
+    assert [row["id"] for row in await desk.desk.list(EMMA)] == ["a"]
+
+
+async def test_auditors_see_everything_and_answer_nothing() -> None:
+    desk = await Desk().ask(self_approval=True)
+    auditor = person("otto", Role.AUDITOR)
+    assert [row["id"] for row in await desk.desk.list(auditor)] == ["a"]
+    with pytest.raises(Forbidden):
+        await allow(desk, auditor)
+
+
+async def test_whoever_has_no_role_sees_nothing() -> None:
+    desk = await Desk().ask()
+    with pytest.raises(Forbidden):
+        await desk.desk.list(person("sam"))
+    with pytest.raises(Forbidden):
+        await desk.desk.show(person("sam"), approval="a")
+
+
+async def test_a_program_cannot_answer_whatever_its_roles() -> None:
+    desk = await Desk().ask(self_approval=True)
+    robot = Person(name="client:c_9", roles=frozenset(Role), how=How.TOKEN)
+    with pytest.raises(Forbidden, match="only a person"):
+        await allow(desk, robot)
+    assert desk.state() is ApprovalState.WAITING
+
+
+async def test_who_owns_the_machine_can_answer_without_an_account() -> None:
+    assert (await allow(await Desk().ask(), ROOT))["by"] == "os:root"
+
+
+async def test_a_question_is_answered_once() -> None:
+    desk = await Desk().ask()
+    await allow(desk, ADA)
+    with pytest.raises(Denied, match="allowed"):
+        await desk.desk.deny(ADA, approval="a")
+    assert len(desk.log.records) == 1
+
+
+async def test_a_question_that_has_run_out_is_not_answered() -> None:
+    desk = await Desk().ask()
+    desk.now += 60
+    with pytest.raises(Denied, match="expired"):
+        await allow(desk, ADA)
+    assert desk.log.records == []
+
+
+async def test_what_nobody_asked_is_not_found() -> None:
+    with pytest.raises(NotFound):
+        await allow(Desk(), ADA)

@@ -1,0 +1,197 @@
+"""What people see of runs, and what their word about one does."""
+
+from typing import Any
+
+import pytest
+
+from gateway.admin.runs import RunDesk
+from gateway.domain.audit import RecordKind
+from gateway.errors import AuditUnavailable, BadCommand, Denied, Forbidden, NotFound
+from tests.admin.world import ADMIN, APPROVER, AUDITOR, STRANGER, USER, Runs, World
+
+CALL = {
+    "id": "1",
+    "time": "2026-11-21T23:00:00Z",
+    "kind": "outcome",
+    "decision_id": "d_1",
+    "server": "web",
+    "target": "fetch",
+    "effect": "read",
+    "verdict": "allow",
+}
+NEW = {
+    "run": "r_new",
+    "integrity": "untrusted",
+    "confidentiality": "private",
+    "sources": 1,
+    "part_of": None,
+    "task": False,
+    "live": True,
+    "idle_s": 7,
+}
+LOWER: dict[str, Any] = {
+    "run": "r_new",
+    "seen_integrity": "untrusted",
+    "seen_confidentiality": "private",
+    "integrity": "trusted",
+    "confidentiality": "private",
+    "note": "I wrote that page",
+}
+
+
+class Desk(RunDesk):
+    """A desk whose journal and runs can be looked at."""
+
+    def __init__(self, records: list[dict[str, Any]] | None = None) -> None:
+        self.world = World()
+        self.runs = Runs()
+        self.asked: list[tuple[str, int]] = []
+        self.records = [CALL] if records is None else records
+        super().__init__(self.runs, self._of_run, self.world.journal)
+
+    async def _of_run(self, run: str, most: int) -> list[dict[str, Any]]:
+        self.asked.append((run, most))
+        return self.records[-most:]
+
+    @property
+    def written(self) -> list[tuple[RecordKind, dict[str, Any]]]:
+        return [(record.kind, dict(record.fields)) for record in self.world.log.records]
+
+
+async def test_runs_are_listed_newest_first_with_their_labels() -> None:
+    desk = Desk()
+    assert await desk.list(USER, limit=1) == [NEW]
+    assert await desk.list(USER, limit=-1) == []
+    assert [row["run"] for row in await desk.list(USER)] == ["r_new", "r_old"]
+    await desk.end(APPROVER, run="r_new")
+    assert [row["run"] for row in await desk.list(USER, live=True)] == ["r_old"]
+    assert [row["live"] for row in await desk.list(USER)] == [False, True]
+
+
+async def test_a_run_is_shown_with_every_source_of_its_label_and_its_steps() -> None:
+    desk = Desk()
+    shown = await desk.show(AUDITOR, run="r_new")
+    (step,) = shown.pop("steps")
+    assert shown == {
+        **NEW,
+        "left_out": False,
+        "sources": [
+            {
+                "server": "web",
+                "tool": "fetch",
+                "record": 7,
+                "integrity": "untrusted",
+                "confidentiality": "private",
+            }
+        ],
+    }
+    assert (step["seq"], step["server"], step["target"]) == (1, "web", "fetch")
+    assert desk.asked == [("r_new", 3000)]
+
+
+async def test_a_run_that_only_the_log_remembers_still_has_its_story() -> None:
+    shown = await Desk().show(AUDITOR, run="r_gone")
+    assert (shown["live"], shown["sources"], len(shown["steps"])) == (False, [], 1)
+    with pytest.raises(NotFound):
+        await Desk(records=[]).show(AUDITOR, run="r_gone")
+    with pytest.raises(NotFound):
+        await Desk(records=[]).picture(AUDITOR, run="r_gone")
+
+
+async def test_a_story_that_is_too_long_says_so() -> None:
+    desk = Desk([{**CALL, "id": str(n), "decision_id": f"d_{n}"} for n in range(3000)])
+    shown = await desk.show(AUDITOR, run="r_new")
+    assert (len(shown["steps"]), shown["left_out"]) == (1000, True)
+
+
+async def test_a_picture_has_each_result_in_its_own_colour() -> None:
+    drawn = await Desk().picture(APPROVER, run="r_new")
+    assert drawn["run"] == "r_new"
+    assert "url(#to-private)" in drawn["svg"]
+
+
+async def test_a_person_ends_a_run_and_it_is_on_record_before() -> None:
+    desk = Desk()
+    assert await desk.end(ADMIN, run="r_new", note="new task") == {"run": "r_new", "ended": True}
+    ((kind, fields),) = desk.written
+    assert kind is RecordKind.RUN
+    assert fields["run"] == "r_new"
+    assert fields["label_before"] == {"integrity": "untrusted", "confidentiality": "private"}
+    assert (fields["method"], fields["code"], fields["principal"]) == (
+        "runs.end",
+        "ended",
+        "os:root",
+    )
+    assert [reason["message"] for reason in fields["reasons"]] == ["r_new", "new task"]
+    with pytest.raises(Denied):
+        await desk.end(ADMIN, run="r_new")
+    with pytest.raises(NotFound):
+        await desk.end(ADMIN, run="r_none")
+
+
+async def test_a_person_vouches_for_what_they_saw_and_it_is_on_record_before() -> None:
+    desk = Desk()
+    label = {"integrity": "trusted", "confidentiality": "private"}
+    assert await desk.relabel(APPROVER, **LOWER) == {"run": "r_new", **label}
+    assert desk.runs.states["r_new"].run.label.words == label  # type: ignore[index]
+    ((kind, fields),) = desk.written
+    assert kind is RecordKind.RUN
+    assert (fields["label_before"], fields["label_after"]) == (
+        {"integrity": "untrusted", "confidentiality": "private"},
+        label,
+    )
+    assert (fields["method"], fields["code"], fields["run"]) == (
+        "runs.relabel",
+        "relabelled",
+        "r_new",
+    )
+
+
+async def test_what_cannot_be_recorded_is_not_done() -> None:
+    desk = Desk()
+    desk.world.log.failure = "disk full"
+    with pytest.raises(AuditUnavailable):
+        await desk.relabel(APPROVER, **LOWER)
+    with pytest.raises(AuditUnavailable):
+        await desk.end(APPROVER, run="r_new")
+    assert desk.runs.states == Runs().states
+
+
+async def test_a_label_that_was_raised_meanwhile_is_not_lowered_and_that_is_on_record() -> None:
+    desk = Desk()
+    with pytest.raises(Denied):
+        await desk.relabel(APPROVER, **{**LOWER, "seen_confidentiality": "secret"})
+    assert [fields["verdict"] for _, fields in desk.written] == ["allow", "deny"]
+    with pytest.raises(NotFound):
+        await desk.relabel(APPROVER, **{**LOWER, "run": "r_none"})
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"integrity": "untrusted"},
+        {"confidentiality": "secret"},
+        {"integrity": "untrusted", "confidentiality": "secret"},
+        {"note": " "},
+    ],
+    ids=["same", "higher", "only higher", "no note"],
+)
+async def test_a_persons_word_only_lowers_and_says_why(changed: dict[str, str]) -> None:
+    desk = Desk()
+    with pytest.raises(BadCommand):
+        await desk.relabel(APPROVER, **{**LOWER, **changed})
+    assert desk.written == []
+
+
+async def test_who_may_do_what_with_runs() -> None:
+    desk = Desk()
+    for refused in (
+        desk.list(STRANGER),
+        desk.show(USER, run="r_new"),
+        desk.picture(USER, run="r_new"),
+        desk.end(AUDITOR, run="r_new"),
+        desk.relabel(AUDITOR, **LOWER),
+    ):
+        with pytest.raises(Forbidden):
+            await refused
+    assert desk.runs.states == Runs().states

@@ -1,0 +1,248 @@
+"""A person says whether a call may go out, on a page that shows all of it."""
+
+from dataclasses import replace
+
+import pytest
+from starlette.routing import Router
+
+from gateway.admin.approvals import ApprovalDesk
+from gateway.admin.journal import Journal
+from gateway.admin.people import person_of
+from gateway.admin.person import How
+from gateway.domain.approvals import ApprovalId, ApprovalState, Span
+from gateway.storage.memory import MemoryApprovalStore
+from gateway.web.approvals import ApprovalPages
+from gateway.web.cookies import BrowserCookies
+from gateway.web.pages import Pages
+from gateway.web.visits import Visits
+from tests.admin.test_approval_desk import question
+from tests.signin.house import HTTPS, PASSWORD, House
+
+ROLES = {"users": "user", "security": "approver"}
+APPROVE = f"{HTTPS}/approve/a"
+
+
+class AskingHouse(House):
+    """One where people are asked about calls."""
+
+    def __init__(self, folder, *, url):
+        super().__init__(folder, url=url)
+        self.approvals = MemoryApprovalStore()
+
+
+@pytest.fixture
+async def house(tmp_path):
+    house = AskingHouse(tmp_path, url=HTTPS)
+    journal = Journal(house.log, clock=house.clock, new_id=house.new_id)
+    desk = ApprovalDesk(
+        house.approvals, journal, sources=lambda _: (), issuer=HTTPS, clock=house.clock
+    )
+    cookies = BrowserCookies(
+        house.names, lambda scope: scope["client"][0], random=house.random, session_s=3600
+    )
+
+    def person(user):
+        return person_of(
+            user,
+            How.PAGE,
+            issuer=HTTPS,
+            roles_of=lambda groups: frozenset(ROLES[g] for g in groups),
+        )
+
+    pages = ApprovalPages(Visits(Pages(), cookies, origin=HTTPS), house.sign_in, desk,
+                          person_of=person)  # fmt: skip
+    house.app = Router([*house.app.routes, *pages.routes], redirect_slashes=False)
+    await house.person()
+    await house.person("bob", groups=frozenset({"users"}))
+    await house.person("ada", groups=frozenset({"users", "security"}))
+    yield house
+    house.stores.close()
+
+
+def asked(house, name="a", **changes):
+    made = {
+        "subject": "alice",
+        "user_id": "id-of-alice",
+        "principal": f"{HTTPS}|alice|c_1",
+        "self_approval": True,
+        "asked_at": house.clock(),
+        "expires_at": house.clock() + 3600,
+    }
+    return house.approvals.file(question(name, **{**made, **changes}))
+
+
+def state(house, name="a"):
+    return house.approvals.get(ApprovalId(name), now=house.clock()).state
+
+
+async def signed_in(house, name="alice", url=APPROVE):
+    browser = house.browser()
+    page = await browser.get(url)
+    page = await browser.submit(
+        page.form(), page, username=name, password=PASSWORD, action="password"
+    )
+    return browser, page
+
+
+async def test_a_person_signs_in_sees_the_call_and_lets_it_out_once(house):
+    await asked(house)
+    browser, page = await signed_in(house)
+    assert page.url == APPROVE
+    assert (page.ids["target"], page.ids["server"], page.ids["effect"]) == (
+        "send",
+        "mail",
+        "egress",
+    )
+    assert page.ids["arguments"] == 'to ["eve@outside.example"]'
+    assert page.ids["reasons"] == "it leaves"
+    assert page.ids["evidence"] == "this address stands only in a mail from outside"
+    assert "UTC" in page.ids["expires"]
+    done = await browser.submit(page.form("approve-question"), page, action="once")
+    assert (done.status, done.title) == (200, "Allowed · Douane")
+    found = house.approvals.get(ApprovalId("a"), now=house.clock())
+    assert (found.state, found.span, found.by, found.by_user_id) == (
+        ApprovalState.ALLOWED,
+        Span.ONCE,
+        "user:alice",
+        "id-of-alice",
+    )
+    record = house.log.records[-1]
+    assert (record.kind, record.fields["method"], record.fields["principal"]) == (
+        "approval",
+        "approvals.allow",
+        "user:alice",
+    )
+
+
+async def test_a_yes_can_be_for_the_run(house):
+    await asked(house)
+    browser, page = await signed_in(house)
+    await browser.submit(page.form("approve-question"), page, action="run")
+    assert house.approvals.get(ApprovalId("a"), now=house.clock()).span is Span.RUN
+
+
+async def test_a_no_can_be_for_the_run(house):
+    await asked(house)
+    browser, page = await signed_in(house)
+    await browser.submit(page.form("approve-question"), page, action="deny_run")
+    found = house.approvals.get(ApprovalId("a"), now=house.clock())
+    assert (found.state, found.span) == (ApprovalState.DENIED, Span.RUN)
+
+
+async def test_a_no_stands(house):
+    await asked(house)
+    browser, page = await signed_in(house)
+    done = await browser.submit(page.form("approve-question"), page, action="deny")
+    assert (done.title, state(house)) == ("Refused · Douane", ApprovalState.DENIED)
+
+
+async def test_a_form_that_says_neither_leaves_the_question(house):
+    await asked(house)
+    browser, page = await signed_in(house)
+    done = await browser.submit(page.form("approve-question"), page, action="maybe")
+    assert (done.status, state(house)) == (400, ApprovalState.WAITING)
+
+
+async def test_the_page_has_the_headers_of_every_page(house):
+    await asked(house)
+    _, page = await signed_in(house)
+    assert page.headers["x-frame-options"] == "DENY"
+    assert page.headers["cache-control"] == "no-store"
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+async def test_an_approver_answers_for_somebody_else(house):
+    await asked(house, self_approval=False)
+    browser, page = await signed_in(house, "ada")
+    await browser.submit(page.form("approve-question"), page, action="once")
+    assert house.approvals.get(ApprovalId("a"), now=house.clock()).by == "user:ada"
+
+
+async def test_the_person_whose_call_it_is_gets_no_form_unless_policy_says_so(house):
+    await asked(house, self_approval=False)
+    _, page = await signed_in(house)
+    assert (page.status, page.forms) == (400, [])
+
+
+async def test_a_question_is_nobody_elses_to_see(house):
+    await asked(house)
+    _, page = await signed_in(house, "bob")
+    _, unknown = await signed_in(house, "bob", url=f"{HTTPS}/approve/unknown")
+    assert (page.status, page.forms) == (400, [])
+    assert page.body == unknown.body
+
+
+@pytest.mark.parametrize("other", ["browser", "question", "fingerprint"])
+async def test_a_form_answers_only_what_it_showed_in_the_browser_that_saw_it(house, other):
+    await asked(house)
+    browser, page = await signed_in(house)
+    form = page.form("approve-question")
+    if other == "browser":
+        browser, _ = await signed_in(house)
+    elif other == "question":
+        await asked(house, "b")
+        form.action = "/approve/b"
+    else:
+        kept = house.approvals.get(ApprovalId("a"), now=house.clock())
+        changed = replace(kept, request=question("a", **_same(kept, fingerprint=b"x")))
+        house.approvals._book.keep(changed)
+    done = await browser.submit(form, page, action="once")
+    assert done.status == 403
+    assert {one.state for one in house.approvals.all(now=house.clock())} == {ApprovalState.WAITING}
+
+
+def _same(kept, *, fingerprint):
+    request = kept.request
+    return {
+        "fingerprint": replace(request.fingerprint, octets=fingerprint),
+        "user_id": request.user_id,
+        "principal": request.principal,
+        "subject": request.subject,
+        "self_approval": True,
+        "asked_at": request.asked_at,
+        "expires_at": request.expires_at,
+    }
+
+
+async def test_a_form_of_another_persons_page_answers_nothing(house):
+    await asked(house)
+    _, page = await signed_in(house)
+    browser, _ = await signed_in(house, "ada")
+    done = await browser.submit(page.form("approve-question"), page, action="once")
+    assert (done.status, state(house)) == (403, ApprovalState.WAITING)
+
+
+async def test_whoever_is_signed_out_answers_nothing(house):
+    await asked(house)
+    _, page = await signed_in(house)
+    done = await house.browser().submit(page.form("approve-question"), page, action="once")
+    assert (done.status, state(house)) == (403, ApprovalState.WAITING)
+
+
+async def test_a_question_is_answered_once(house):
+    await asked(house)
+    browser, page = await signed_in(house)
+    form = page.form("approve-question")
+    await browser.submit(form, page, action="deny")
+    again = await browser.submit(form, page, action="once")
+    assert (again.status, state(house)) == (400, ApprovalState.DENIED)
+    assert (await browser.get(APPROVE)).title == "Nothing to answer · Douane"
+
+
+async def test_an_answer_that_cannot_be_recorded_is_none(house):
+    await asked(house)
+    browser, page = await signed_in(house)
+    house.log.failure = "disk full"
+    done = await browser.submit(page.form("approve-question"), page, action="once")
+    assert (done.status, state(house)) == (503, ApprovalState.WAITING)
+
+
+async def test_nothing_that_an_agent_wrote_hides_or_becomes_markup(house):
+    arguments = {"<b id='x'>": "a\u202eb\x1b[2J<script>alert(1)</script>", "long": "y" * 5000}
+    await asked(house, arguments=arguments)
+    _, page = await signed_in(house)
+    assert not {"script", "b"} & page.elements
+    assert "\u202e" not in page.body
+    assert "\x1b" not in page.body
+    assert "<script>alert(1)</script>" in page.ids["arguments"]
+    assert "y" * 5000 in page.ids["arguments"]
