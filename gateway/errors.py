@@ -124,7 +124,30 @@ class Denied(Refusal):
 
 
 class ApprovalRequired(Refusal):
+    """`approval_id` names the question that waits; empty if none was filed.
+
+    The rest is there only where the person whose call it is may answer it: `url` is the page, and
+    `question` with `state` what a form asks them, and what proves that we asked it.
+    """
+
     code = "approval_required"
+
+    def __init__(
+        self,
+        public: str,
+        *,
+        approval_id: str = "",
+        url: str = "",
+        question: str = "",
+        state: str = "",
+        detail: str = "",
+        reasons: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__(public, detail=detail, reasons=reasons)
+        self.approval_id = approval_id
+        self.url = url
+        self.question = question
+        self.state = state
 
 
 class RateLimited(Refusal):

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import orjson
 
@@ -12,7 +12,6 @@ from gateway.domain._value import value
 from gateway.domain.calls import RawAnswer
 from gateway.domain.tools import Profile
 from gateway.errors import GatewayError
-from gateway.upstream.exchange import Exchange
 from gateway.upstream.faults import unusable
 from gateway.upstream.headers import SESSION, Headers
 from gateway.upstream.replies import ErrorAnswer, discard, result_of
@@ -49,6 +48,27 @@ _END_S: Final = 2.0
 """How long leaving may take: longer than any server needs, shorter than a shutdown may last."""
 
 
+class Transport(Protocol):
+    """What carries messages to one upstream: HTTP, or the pipes of a process."""
+
+    async def send(
+        self, verb: str, headers: Headers, body: bytes, *, listens: bool = False
+    ) -> RawAnswer:
+        """Send one message, once, and return the answer: whole, or as events.
+
+        Raises:
+            UpstreamFailed: No answer in time, or none of MCP.
+            CredentialRequired: The upstream wants a credential that we do not hold.
+            LimitExceeded: The answer is larger than the limits allow.
+
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close every connection; what still streams ends with a fault."""
+        ...
+
+
 class NotSpoken(Exception):
     """The upstream does not speak this family of revisions."""
 
@@ -69,7 +89,7 @@ class Conversation:
 
     def __init__(
         self,
-        exchange: Exchange,
+        exchange: Transport,
         profile: Profile,
         limits: WireLimits,
         capabilities: Mapping[str, Any],
@@ -124,7 +144,7 @@ class Conversation:
         """Open the stream on which the server says what changes; its body is not awaited.
 
         Raises:
-            UpstreamFailed, CredentialRequired: As `Exchange.send`.
+            UpstreamFailed, CredentialRequired: As `Transport.send`.
 
         """
         if self.profile is Profile.LEGACY:
@@ -217,7 +237,7 @@ def all_capabilities(extensions: Collection[str]) -> Mapping[str, Any]:
 
 @asynccontextmanager
 async def converse(
-    exchange: Exchange,
+    exchange: Transport,
     profile: Profile,
     limits: WireLimits,
     *,

@@ -16,6 +16,7 @@ from gateway.upstream.client import (
     Conversation,
     NotSpoken,
     ServerInfo,
+    Transport,
     all_capabilities,
     converse,
 )
@@ -24,7 +25,8 @@ from gateway.upstream.faults import Challenged, unusable
 from gateway.upstream.interfaces import read_interfaces
 from gateway.upstream.listener import listen
 from gateway.upstream.lists import LISTS, Listed, ListLimits, read_list
-from gateway.upstream.settings import UpstreamSettings
+from gateway.upstream.local import LocalExchange
+from gateway.upstream.settings import LocalSettings, UpstreamSettings
 from gateway.wire.extensions import UI
 
 _FIRST_RETRY_S: Final = 1.0
@@ -55,7 +57,7 @@ class CrawlStatus:
 class _Watched:
     """What the crawler remembers of one upstream."""
 
-    def __init__(self, settings: UpstreamSettings) -> None:
+    def __init__(self, settings: UpstreamSettings | LocalSettings) -> None:
         # A list needs no work to be done, so chatter ends as soon as silence does.
         timeouts = replace(settings.timeouts, hard_s=settings.timeouts.idle_s)
         self.server = settings.server
@@ -63,8 +65,14 @@ class _Watched:
         self.reads_interfaces = UI in settings.extensions
         self.capabilities = all_capabilities(settings.extensions)
         self.wire = settings.limits.wire
-        self.exchange = Exchange(replace(settings, timeouts=timeouts))
-        self.listening = Exchange(settings)
+        self.exchange: Transport
+        self.listening: Exchange | None = None
+        """For what the server says by itself; `None` where listening would keep a process for it."""
+        if isinstance(settings, LocalSettings):
+            self.exchange = LocalExchange(replace(settings, timeouts=timeouts))
+        else:
+            self.exchange = Exchange(replace(settings, timeouts=timeouts))
+            self.listening = Exchange(settings)
         self.alone = asyncio.Lock()
         self.changed = asyncio.Event()
         self.status = CrawlStatus(
@@ -90,7 +98,7 @@ class Crawler:
 
     def __init__(
         self,
-        upstreams: Iterable[UpstreamSettings],
+        upstreams: Iterable[UpstreamSettings | LocalSettings],
         *,
         sink: CatalogSink,
         clock: Clock,
@@ -122,6 +130,11 @@ class Crawler:
     def status(self) -> tuple[CrawlStatus, ...]:
         """Return how it stands with each upstream, in the order of the configuration."""
         return tuple(watched.status for watched in self._watched.values())
+
+    def spoken(self, server: UpstreamId) -> frozenset[Profile]:
+        """Return the families of revisions that `server` was last heard to speak; none if unheard."""
+        watched = self._watched.get(server)
+        return frozenset() if watched is None else watched.status.profiles
 
     async def crawl(self, server: UpstreamId) -> None:
         """Read all lists of `server` once and hand over each that was read to its end.
@@ -204,14 +217,16 @@ class Crawler:
         async with asyncio.TaskGroup() as group:
             for watched in self._watched.values():
                 group.create_task(self._watch(watched))
-                for profile in Profile:
-                    group.create_task(self._listen(watched, profile))
+                if watched.listening is not None:
+                    for profile in Profile:
+                        group.create_task(self._listen(watched, watched.listening, profile))
 
     async def aclose(self) -> None:
         """Close every connection."""
         for watched in self._watched.values():
             await watched.exchange.aclose()
-            await watched.listening.aclose()
+            if watched.listening is not None:
+                await watched.listening.aclose()
 
     async def _try(self, server: UpstreamId) -> None:
         with suppress(*_FAILURES):  # `status` tells it
@@ -226,13 +241,13 @@ class Crawler:
             watched.changed.clear()
             await self._try(watched.server)
 
-    async def _listen(self, watched: _Watched, profile: Profile) -> None:
+    async def _listen(self, watched: _Watched, exchange: Exchange, profile: Profile) -> None:
         heard = partial(self.announce, watched.server)
         clock = asyncio.get_running_loop().time
         while True:
             begun = clock()
             with suppress(NotSpoken, *_FAILURES):  # the next crawl tells what is wrong
-                await listen(watched.listening, profile, watched.wire, heard)
+                await listen(exchange, profile, watched.wire, heard)
             # One attempt per `recheck_s`: a stream that lasts is resumed at once, and a server
             # that offers none is not bothered.
             await asyncio.sleep(max(_FIRST_RETRY_S, begun + self._recheck_s - clock()))

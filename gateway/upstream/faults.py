@@ -47,6 +47,11 @@ def broken_answer(error: Raised, timeouts: Timeouts) -> UpstreamFailed:
             return _broke(error)
 
 
+def late(which: str, waited_s: float) -> UpstreamFailed:
+    """Say that nothing came within `waited_s` seconds."""
+    return _timed_out(which, f"nothing within {waited_s:g} s")
+
+
 def unusable(detail: str) -> UpstreamFailed:
     return UpstreamFailed(PUBLIC, detail=detail)
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 from gateway.domain.calls import Form, RawAnswer
 from gateway.errors import UpstreamFailed
 from gateway.upstream.faults import PUBLIC, unusable
-from gateway.upstream.stream import EventStream
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.server_message import ServerMessage, read_server_message
 
@@ -53,8 +52,9 @@ async def result_of(
 
 async def discard(answer: RawAnswer) -> None:
     """Close what still streams of an answer that nobody reads."""
-    if isinstance(answer.body, EventStream):
-        await answer.body.aclose()
+    close = getattr(answer.body, "aclose", None)
+    if close is not None:
+        await close()
 
 
 def _whole(

@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 from gateway.domain._value import value
 from gateway.domain.tools import UpstreamId
 from gateway.upstream.headers import is_ours
+from gateway.upstream.jail import ProcessLimits
+from gateway.upstream.launch import Launch
 from gateway.wire.jsontext import WireLimits
 
 MEBIBYTE = 1024 * 1024
@@ -111,3 +113,34 @@ class UpstreamSettings:
         port = default if parts.port is None else parts.port
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
         return f"{parts.scheme}://{host}:{port}{parts.path or '/'}"
+
+
+@value
+class LocalSettings:
+    """One upstream that the gateway starts itself, and speaks to over standard input and output."""
+
+    server: UpstreamId
+    launch: Launch
+    refused: str = ""
+    """Why it is never started; empty if it may be."""
+    extensions: frozenset[str] = frozenset()
+    """The protocol extensions that are approved for it (MCP 2026-07-28, extensions)."""
+    timeouts: Timeouts = Timeouts()
+    limits: Limits = Limits()
+    process: ProcessLimits = ProcessLimits()
+    """Of each of its processes."""
+    processes: int = 64
+    """Of this server at once, whoever they work for."""
+    idle_s: float = 900.0
+    """After how long without use a process is ended."""
+    per_person: bool = False
+    """Whoever may call it is shown the same."""
+
+    def __post_init__(self) -> None:
+        if self.processes <= 0 or self.idle_s <= 0 or self.per_person:
+            raise ValueError(f"{self.server!r}: limits are above zero, and everybody sees the same")
+
+    @property
+    def identity(self) -> str:
+        """Which server this is, for its pins: how it is started, and in what jail."""
+        return self.launch.identity

@@ -12,6 +12,7 @@ from gateway.wiring.administration import (
     policy_files,
     probe,
     probe_issuers,
+    probe_local,
     verify_log,
 )
 from gateway.wiring.logs import set_up_logs
@@ -23,7 +24,15 @@ _SWITCH_S = 0.0001
 With the default of 5 ms every commit of a busy gateway waits some milliseconds for nothing.
 """
 
-__all__ = ["open_admin", "policy_files", "probe", "probe_issuers", "serve", "verify_log"]
+__all__ = [
+    "open_admin",
+    "policy_files",
+    "probe",
+    "probe_issuers",
+    "probe_local",
+    "serve",
+    "verify_log",
+]
 
 
 def serve(config: Config, path: Path) -> int:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -11,20 +11,24 @@ from typing import Any
 
 from gateway.admin import Admin
 from gateway.admin.access import AccessDesk
+from gateway.admin.approvals import ApprovalDesk
 from gateway.admin.audit import AuditDesk
 from gateway.admin.clients import ClientDesk
 from gateway.admin.journal import Journal
+from gateway.admin.labels import LabelDesk
 from gateway.admin.lock import LockSigner
-from gateway.admin.operations import KeyDesk, RunDesk, ServerDesk
+from gateway.admin.operations import KeyDesk, ServerDesk
 from gateway.admin.people import People
 from gateway.admin.pins import PinDesk
 from gateway.admin.policy import PolicyDesk
+from gateway.admin.runs import RunDesk
 from gateway.admin.users import UserDesk
 from gateway.audit.checkpoint import VerifierKey
 from gateway.audit.record import hmac_of
-from gateway.config import Config
+from gateway.config import Config, Server
 from gateway.domain.decisions import Decision
 from gateway.domain.identity import AuthMethod, Client
+from gateway.domain.tools import UpstreamId
 from gateway.errors import ConfigError, IdentityUnavailable, PolicyUnavailable, UpstreamFailed
 from gateway.oauth.clients import ID_OCTETS, SECRET_OCTETS, new_client
 from gateway.oauth.foreign.metadata import RemoteMetadata
@@ -38,11 +42,13 @@ from gateway.signin.links import SetupLinks
 from gateway.storage.verify import Verification, own_verifier, verify
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.upstream.probe import probe_unauthenticated
+from gateway.upstream.settings import LocalSettings
 from gateway.wiring.authorization import authorization
 from gateway.wiring.foundation import new_id, now, open_store
 from gateway.wiring.identity import Identity
 from gateway.wiring.settings import policy_data, policy_settings
 from gateway.wiring.standing import standing
+from gateway.wiring.upstreams import upstreams_of
 
 ServerRows = Callable[[], Sequence[Mapping[str, Any]]]
 
@@ -65,6 +71,7 @@ async def open_admin(config: Config) -> AsyncIterator[Admin]:
                 identity,
                 who.authenticator,
                 links=lasting.links,
+                questions=lasting.questions,
                 policy=PolicyOnDemand(config),
                 servers=partial(_not_running, config),
             ) as admin:
@@ -78,6 +85,7 @@ def admin_of(
     authenticator: Authenticator,
     *,
     links: SetupLinks,
+    questions: ApprovalDesk,
     policy: PolicyEngine,
     servers: ServerRows,
 ) -> Iterator[Admin]:
@@ -89,6 +97,10 @@ def admin_of(
     def roles_of(groups: frozenset[str]) -> frozenset[str]:
         return current().roles.of(groups)
 
+    def labelled(server: UpstreamId) -> Collection[str]:
+        known = current().servers.get(server)
+        return known.tools if known else ()
+
     people = People(
         identity.users,
         authenticator,
@@ -98,6 +110,12 @@ def admin_of(
     )
     by_password = current().auth.mode == "embedded"
     with closing(store.reader()) as reader:
+        audit = AuditDesk(
+            reader,
+            verify=partial(_verified, current().data_dir, store.verifier),
+            hash_of=partial(hmac_of, store.keys.hmac),
+            clock=now,
+        )
         yield Admin(
             people=people,
             users=UserDesk(
@@ -126,18 +144,16 @@ def admin_of(
                 LockSigner("douane", store.keys.audit),
                 policy=policy,
                 expire_s=lambda: current().pins.expire,
+                labelled=labelled,
                 clock=now,
             ),
+            approvals=questions,
             clients=ClientDesk(stores.clients, journal, partial(_made_client, current)),
             servers=ServerDesk(servers, store.pins),
-            runs=RunDesk(store.runs),
+            labels=LabelDesk(store.pins, labelled),
+            runs=RunDesk(store.runs, audit.of_run, journal),
             policy=PolicyDesk(policy, PolicyFilesOf(current)),
-            audit=AuditDesk(
-                reader,
-                verify=partial(_verified, current().data_dir, store.verifier),
-                hash_of=partial(hmac_of, store.keys.hmac),
-                clock=now,
-            ),
+            audit=audit,
             keys=KeyDesk(partial(_keys, identity), identity, journal),
         )
 
@@ -204,6 +220,10 @@ class PolicyOnDemand:
         """Hold: what changes while no gateway runs waits for a person."""
         return "hold"
 
+    async def self_approval(self, question: Mapping[str, Any]) -> bool:  # noqa: ARG002 - the port's
+        """Answer no: where no gateway runs, nobody calls anything."""
+        return False
+
     async def pin_approvals(self, question: Mapping[str, Any]) -> int:
         """Ask how many people must approve a definition.
 
@@ -221,12 +241,30 @@ async def probe(config: Config) -> tuple[str, ...]:
     """Return the servers that answer without any credential; one that is down is not among them."""
     found = []
     for name, server in config.servers.items():
+        if server.url is None:
+            continue  # nobody but the gateway reaches it
         try:
             if await probe_unauthenticated(str(server.url)):
                 found.append(name)
         except UpstreamFailed:
             continue
     return tuple(found)
+
+
+async def probe_local(config: Config) -> Mapping[str, str]:
+    """Return the local servers that cannot be started on this machine, and why."""
+    return {
+        one.server: one.refused
+        for one in await upstreams_of(config)
+        if isinstance(one, LocalSettings) and one.refused
+    }
+
+
+def place_of(server: Server) -> str:
+    """Return where a server is: its URL, or how it is started."""
+    if server.url is not None:
+        return str(server.url)
+    return f"{server.command[0]} ({'in a jail' if server.jail == 'auto' else 'no jail'})"
 
 
 async def probe_issuers(config: Config) -> Mapping[str, str]:
@@ -328,7 +366,7 @@ def _not_running(config: Config) -> Sequence[Mapping[str, Any]]:
     return [
         {
             "server": name,
-            "url": str(server.url),
+            "url": place_of(server),
             "status": "not running",
             "profiles": [],
             "checked_at": None,

@@ -9,10 +9,13 @@ from contextlib import asynccontextmanager, suppress
 from starlette.routing import Route
 from starlette.types import Scope
 
+from gateway.admin.people import person_of
+from gateway.admin.person import How, Person
 from gateway.broker import Broker, client_metadata
 from gateway.config import Config
 from gateway.config.auth import Auth, External, Provider
 from gateway.domain._value import value
+from gateway.domain.identity import User
 from gateway.errors import GatewayError
 from gateway.oauth.authorization import AuthorizationEndpoint, must_ask
 from gateway.oauth.clients import with_builtin
@@ -40,6 +43,7 @@ from gateway.signin.people import PasswordCheck
 from gateway.signin.sessions import Sessions
 from gateway.signin.sign_in import SignIn
 from gateway.web.account import AccountPages
+from gateway.web.approvals import ApprovalPages
 from gateway.web.connect import ConnectPages
 from gateway.web.cookies import BrowserCookies
 from gateway.web.oauth import IssuingEndpoints, oauth_routes
@@ -124,6 +128,12 @@ class _Building:
                 self.names, client_address, random=os.urandom, session_s=auth.session_lifetime
             ),
             origin=url,
+        )
+
+    def person_of(self, user: User) -> Person:
+        """Return who a signed-in person is, as to what people may do."""
+        return person_of(
+            user, How.PAGE, issuer=self.config.public_url, roles_of=self.config.roles.of
         )
 
 
@@ -333,6 +343,7 @@ def _pages(
             origin=origin,
         ),
         ConnectPages(visits, sign_in, building.broker.connecting),
+        ApprovalPages(visits, sign_in, building.lasting.questions, person_of=building.person_of),
     )
     return [*visits.assets, *(route for page in pages for route in page.routes)]
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from gateway.audit.record import Redaction
 from gateway.config import Config
 from gateway.storage.connection import Durability
+from gateway.storage.runs import RunLimits
 from gateway.storage.store import Store
 
 
@@ -44,6 +45,7 @@ async def open_store(config: Config) -> AsyncIterator[Store]:
         deadline_s=config.audit.deadline,
         redaction=Redaction(config.audit.redaction),
         clock=now,
+        runs=RunLimits(idle_s=config.runs.idle, most=config.runs.most),
     )
     try:
         yield store

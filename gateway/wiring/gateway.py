@@ -34,7 +34,7 @@ from gateway.web.mcp import McpEndpoint
 from gateway.web.metrics import Metered, Metrics
 from gateway.web.peers import client_address
 from gateway.wire.jsontext import WireLimits
-from gateway.wiring.administration import admin_of
+from gateway.wiring.administration import admin_of, place_of
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
 from gateway.wiring.runtime import Carried, Runtime, runtime
@@ -62,6 +62,7 @@ class Gateway:
         self._store = identity.store
         self._metrics = Metrics()
         self._lasting = standing(lambda: self._config, identity)
+        self._metrics.count_questions(lambda: self._lasting.approvals.counts(now=now()))
         self._carried = Carried(
             memory=ProvenanceMemory(),
             conversations=Conversations(),
@@ -83,6 +84,7 @@ class Gateway:
                 self._identity,
                 authenticator,
                 links=self._lasting.links,
+                questions=self._lasting.questions,
                 policy=policy,
                 servers=self._servers,
             ) as admin:
@@ -148,6 +150,7 @@ class Gateway:
         address = client_address(config.trusted_proxies)
         mcp = McpEndpoint(
             carrier=Metered(built.pipeline, self._metrics),
+            aggregate=built.aggregate,
             servers=config.servers,
             guard=guard,
             limits=WireLimits(json_depth=config.limits.json_depth),
@@ -205,11 +208,11 @@ class Gateway:
         return self._current
 
     def _servers(self) -> Sequence[Mapping[str, Any]]:
-        urls = {name: str(server.url) for name, server in self._config.servers.items()}
+        places = {name: place_of(server) for name, server in self._config.servers.items()}
         return [
             {
                 "server": one.server,
-                "url": urls.get(one.server, ""),
+                "url": places.get(one.server, ""),
                 "status": "connect" if one.waits else "failing" if one.error else "ok",
                 "profiles": sorted(profile.value for profile in one.profiles),
                 "checked_at": None if one.seen_at is None else rfc3339(one.seen_at),
@@ -303,6 +306,9 @@ class PolicyInForce:
     async def pin_approvals(self, question: Mapping[str, Any]) -> int:
         return await self._current().pin_approvals(question)
 
+    async def self_approval(self, question: Mapping[str, Any]) -> bool:
+        return await self._current().self_approval(question)
+
 
 def _require_same_process(before: Config, after: Config) -> None:
     """Refuse what only a restart can change.
@@ -321,6 +327,7 @@ def _require_same_process(before: Config, after: Config) -> None:
         "tls",
         "limits",
         "egress",
+        "runs",
     )
     changed = [key for key in fixed if getattr(before, key) != getattr(after, key)]
     if changed:

@@ -2,17 +2,22 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from gateway.builtin.aggregate import Aggregate
+from gateway.builtin.offers import Offers
+from gateway.builtin.server import OwnServer
 from gateway.config import Config
 from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, RecordKind
-from gateway.domain.tools import UpstreamId
+from gateway.domain.tools import OWN, UpstreamId
 from gateway.errors import AuditUnavailable
 from gateway.oauth.resources import Resources
 from gateway.pipeline import Pipeline
 from gateway.pipeline.admission import Admission, Rules
+from gateway.pipeline.approvals import Approvals
+from gateway.pipeline.begun import BegunRuns
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.keeper import PinKeeper
 from gateway.pipeline.labels import Labeller
@@ -27,19 +32,23 @@ from gateway.pipeline.streams import StreamRelay
 from gateway.pipeline.visibility import Visibility
 from gateway.policy.reload import PolicyHolder, load
 from gateway.policy.settings import PolicyEvent
+from gateway.ports import ApprovalStore, Upstream
 from gateway.storage.store import Store
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.directory import Directory
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.settings import UpstreamSettings
-from gateway.web.metrics import Metrics
+from gateway.upstream.own_client import OwnClient
+from gateway.upstream.settings import LocalSettings, UpstreamSettings
+from gateway.upstream.stdio import StdioUpstream
+from gateway.web.metrics import Metered, Metrics
 from gateway.web.peers import client_address
 from gateway.wire.jsontext import WireLimits
 from gateway.wiring.authorization import Authorization, authorization
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
-from gateway.wiring.settings import policy_data, policy_settings, upstream_settings
+from gateway.wiring.settings import policy_data, policy_settings
 from gateway.wiring.standing import Standing
+from gateway.wiring.upstreams import upstreams_of
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +63,7 @@ class Runtime:
     crawler: Crawler
     keeper: PinKeeper
     pipeline: Pipeline
+    aggregate: Aggregate
 
 
 @value
@@ -84,9 +94,7 @@ async def runtime(
         stack.push_async_callback(policy.close)
         stack.push_async_callback(reporter.settle)
         await reporter.settle()
-        settings = [
-            upstream_settings(name, server, config) for name, server in config.servers.items()
-        ]
+        settings = await upstreams_of(config)
         keeper = PinKeeper(
             pins=store.pins,
             policy=policy,
@@ -111,22 +119,36 @@ async def runtime(
             )
         )
         upstreams = {
-            one.server: HttpUpstream(one, who.broker if one.per_person else None)
+            one.server: StdioUpstream(one)
+            if isinstance(one, LocalSettings)
+            else HttpUpstream(one, who.broker if one.per_person else None)
             for one in settings
         }
         for upstream in upstreams.values():
             stack.push_async_callback(upstream.aclose)
-        directory = Directory(upstreams, announce=crawler.announce)
-        pipeline = _pipeline(
+        levels: dict[str, str] = {}
+        clients = {
+            one.server: OwnClient(
+                one.server, upstreams[one.server], wire=one.limits.wire, levels=levels
+            )
+            for one in settings
+        }
+        for client in clients.values():
+            stack.push_async_callback(client.aclose)
+        pipeline, aggregate = _pipelines(
             config=config,
             settings=settings,
             store=store,
+            approvals=lasting.approvals,
             who=who,
             policy=policy,
             keeper=keeper,
             crawler=crawler,
-            directory=directory,
+            upstreams=upstreams,
+            clients=clients,
+            levels=levels,
             carried=carried,
+            metrics=metrics,
         )
         yield Runtime(
             config=config,
@@ -135,21 +157,27 @@ async def runtime(
             crawler=crawler,
             keeper=keeper,
             pipeline=pipeline,
+            aggregate=aggregate,
         )
 
 
-def _pipeline(
+def _pipelines(
     *,
     config: Config,
-    settings: Sequence[UpstreamSettings],
+    settings: Sequence[UpstreamSettings | LocalSettings],
     store: Store,
+    approvals: ApprovalStore,
     who: Authorization,
     policy: PolicyHolder,
     keeper: PinKeeper,
     crawler: Crawler,
-    directory: Directory,
+    upstreams: Mapping[UpstreamId, Upstream],
+    clients: Mapping[UpstreamId, Upstream],
+    levels: MutableMapping[str, str],
     carried: Carried,
-) -> Pipeline:
+    metrics: Metrics,
+) -> tuple[Pipeline, Aggregate]:
+    """Return the one path twice: to servers as they are, and through clients of our own."""
     wire_limits = WireLimits(json_depth=config.limits.json_depth)
     schemas = Schemas(refuse_results=config.pins.results == "refuse")
     rules = Rules(
@@ -184,21 +212,24 @@ def _pipeline(
         schemas=schemas,
         prompts=Prompts(pins=store.pins, refuse_results=config.pins.results == "refuse"),
     )
-    streams = StreamRelay(
-        release=release,
-        requests=requests,
-        labels=labels,
-        conversations=carried.conversations,
-        upstreams=directory,
-        audit=store.audit,
-        limits=wire_limits,
-    )
     admission = Admission(
         authenticator=who.authenticator,
         runs=store.runs,
         pins=store.pins,
         catalogs=crawler,
         policy=policy,
+        approvals=Approvals(
+            store=approvals,
+            policy=policy,
+            audit=store.audit,
+            rules=config.approvals.value,
+            # Whom another authorization server vouches for cannot sign in to pages of ours.
+            pages_at="" if config.auth.external is not None else config.public_url,
+            issuer=config.public_url,
+            seal_key=store.keys.seal,
+            clock=now,
+            new_id=new_id,
+        ),
         visibility=visibility,
         rules=rules,
         memory=carried.memory,
@@ -208,20 +239,43 @@ def _pipeline(
         seal_key=store.keys.seal,
         clock=now,
     )
-    return Pipeline(
-        admission=admission,
-        release=release,
-        streams=streams,
-        labels=labels,
-        runs=store.runs,
-        upstreams=directory,
-        audit=store.audit,
-        challenge=who.metadata.challenge_for,
-        seal_key=store.keys.seal,
-        limits=wire_limits,
-        clock=now,
-        new_id=new_id,
+    begun = BegunRuns(
+        admission=admission, runs=store.runs, audit=store.audit, idle_s=store.runs.idle_s
     )
+
+    def over(reached: Mapping[UpstreamId, Upstream]) -> Pipeline:
+        directory = Directory(reached, announce=crawler.announce)
+        return Pipeline(
+            admission=admission,
+            release=release,
+            streams=StreamRelay(
+                release=release,
+                requests=requests,
+                labels=labels,
+                conversations=carried.conversations,
+                upstreams=directory,
+                audit=store.audit,
+                limits=wire_limits,
+            ),
+            labels=labels,
+            begun=begun,
+            upstreams=directory,
+            audit=store.audit,
+            challenge=who.metadata.challenge_for,
+            seal_key=store.keys.seal,
+            limits=wire_limits,
+            clock=now,
+            new_id=new_id,
+        )
+
+    offers = Offers(
+        pins=store.pins, identities=rules.identities, sight=visibility, spoken=crawler.spoken
+    )
+    front = over({OWN: OwnServer(offers=offers, levels=levels, new_nonce=new_id), **clients})
+    aggregate = Aggregate(
+        carrier=Metered(front, metrics), offers=offers, limits=wire_limits, new_id=new_id
+    )
+    return over(upstreams), aggregate
 
 
 class PolicyReporter:

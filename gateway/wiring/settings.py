@@ -4,10 +4,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.config import Config, Server
-from gateway.domain.tools import UpstreamId
+from gateway.config import Config
 from gateway.policy.settings import EngineKind, OpaServer, PolicySettings
-from gateway.upstream.settings import HeaderCredential, Limits, Timeouts, UpstreamSettings
 
 
 def policy_settings(config: Config) -> PolicySettings:
@@ -43,26 +41,3 @@ def policy_data(config: Config) -> Mapping[str, Any]:
         },
         "servers": sorted(config.servers),
     }
-
-
-def upstream_settings(name: str, server: Server, config: Config) -> UpstreamSettings:
-    """Return what the upstream room needs of one server's configuration."""
-    credential, limits = server.credential, config.limits
-    header = None
-    if credential.kind == "header" and credential.value is not None:
-        header = HeaderCredential(
-            name=credential.name, value=credential.value.resolve(os.environ).reveal()
-        )
-    return UpstreamSettings(
-        server=UpstreamId(name),
-        url=str(server.url),
-        credential=header,
-        per_person=credential.kind in {"oauth", "exchange"},
-        extensions=frozenset(server.extensions),
-        timeouts=Timeouts(
-            connect_s=limits.upstream_connect,
-            idle_s=limits.upstream_idle,
-            hard_s=limits.upstream_hard,
-        ),
-        limits=Limits(result_bytes=limits.result_bytes, json_depth=limits.json_depth),
-    )

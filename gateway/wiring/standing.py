@@ -1,16 +1,26 @@
 """What of sign-in lasts as long as the process, whatever the configuration does meanwhile."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
 
+from gateway.admin.approvals import ApprovalDesk
+from gateway.admin.journal import Journal as AdminJournal
 from gateway.config import Config
 from gateway.domain._value import value
+from gateway.domain.flow import RunId, Source
+from gateway.errors import ConfigError, Unsealable
+from gateway.ports import ApprovalStore
 from gateway.signin.device import Devices
 from gateway.signin.journal import Journal
 from gateway.signin.links import SetupLinks
 from gateway.signin.passwords import Passwords
 from gateway.signin.throttle import Attempts
 from gateway.signin.transactions import Transactions
+from gateway.storage.approvals import SqliteApprovalStore
+from gateway.storage.connection import open_reader
+from gateway.storage.database import DATABASE
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
 
@@ -26,10 +36,18 @@ class Standing:
     attempts: Attempts
     transactions: Transactions
     devices: Devices
+    approvals: ApprovalStore
+    questions: ApprovalDesk
+    """Where people come to them, by whatever door."""
 
 
 def standing(config: Callable[[], Config], identity: Identity) -> Standing:
-    """Make what lasts as long as the process; `config` gives the configuration in force."""
+    """Make what lasts as long as the process; `config` gives the configuration in force.
+
+    Raises:
+        ConfigError: The questions that are kept are sealed with another key.
+
+    """
 
     def first_groups() -> frozenset[str]:
         roles = config().roles
@@ -38,6 +56,7 @@ def standing(config: Callable[[], Config], identity: Identity) -> Standing:
     stores = identity.store.identity
     journal = Journal(identity.store.audit, clock=now, new_id=new_id)
     passwords = Passwords(os.urandom)
+    approvals = _approvals(config, identity)
     return Standing(
         links=SetupLinks(
             stores.users,
@@ -59,4 +78,31 @@ def standing(config: Callable[[], Config], identity: Identity) -> Standing:
             new_id=new_id,
             grant_lifetime_s=config().auth.grant_lifetime,
         ),
+        approvals=approvals,
+        questions=ApprovalDesk(
+            approvals,
+            AdminJournal(identity.store.audit, clock=now, new_id=new_id),
+            sources=partial(_sources, identity),
+            issuer=config().public_url,
+            clock=now,
+        ),
     )
+
+
+def _sources(identity: Identity, run: RunId) -> Sequence[Source]:
+    found = identity.store.runs.find(run)
+    return () if found is None else found.run.sources
+
+
+def _approvals(config: Callable[[], Config], identity: Identity) -> SqliteApprovalStore:
+    store = identity.store
+    try:
+        with closing(open_reader(store.data_dir / DATABASE)) as connection:
+            return SqliteApprovalStore(
+                store.writer, connection, identity.vault, lambda: config().approvals.value
+            )
+    except Unsealable as error:
+        raise ConfigError(
+            f"the questions to people in {store.data_dir} cannot be read: {error.public}",
+            problems=[error.detail],
+        ) from error

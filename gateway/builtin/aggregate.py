@@ -1,0 +1,263 @@
+"""The endpoint in front of every server: each message goes to the one server that it is for.
+
+A call that came in here walks the same path as one at the server's own endpoint, under its real name.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, Final, Protocol, TypeAlias
+
+from gateway.builtin.cursors import cursor_of, place_of
+from gateway.builtin.homeward import Homeward
+from gateway.builtin.offers import Offers
+from gateway.domain._value import value
+from gateway.domain.calls import Call, CallId, Form, Message, Reply
+from gateway.domain.tools import Kind, Profile, Target, UpstreamId
+from gateway.errors import GatewayError
+from gateway.wire import jsontext
+from gateway.wire.eras import headers_for, request_for, wants_logs
+from gateway.wire.extensions import with_params
+from gateway.wire.headers import PARAM_PREFIX
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.param_headers import params_mirrored
+from gateway.wire.server_message import read_server_message
+from gateway.wire.sse import EventReader
+
+_LIST_S: Final = 10.0
+"""How long one server may take to list its resources; without it the list goes out nevertheless."""
+_RESOURCES: Final = "resources/list"
+_CANCELLED: Final = "notifications/cancelled"
+
+Key: TypeAlias = tuple[str | None, type, str | int | None]
+"""A request of a session's; 1 and "1" are different ids (JSON-RPC 2.0 section 4)."""
+
+
+class Carrier(Protocol):
+    """The one path."""
+
+    async def handle(self, call: Call) -> Reply:
+        """Carry `call` to its reply, which may be a refusal; raises nothing of ours."""
+        ...
+
+    async def refuse(self, call: Call, error: GatewayError) -> Reply:
+        """Refuse what could not be read as a call, and record it like any refusal."""
+        ...
+
+
+@value
+class Directed:
+    """A call in the words of the server that it is for, and the way back."""
+
+    call: Call
+    home: Homeward
+
+
+class Aggregate:
+    """Carries what comes in at `/mcp`. Decides nothing."""
+
+    def __init__(
+        self, *, carrier: Carrier, offers: Offers, limits: WireLimits, new_id: Callable[[], str]
+    ) -> None:
+        self._carrier = carrier
+        self._offers = offers
+        self._limits = limits
+        self._new_id = new_id
+        self._under_way: dict[Key, UpstreamId] = {}
+        """Which server a request of a session is at, for when the client cancels it."""
+
+    async def handle(self, call: Call) -> Reply:
+        """Carry `call` to its reply, which may be a refusal; raises nothing of ours."""
+        message = call.message
+        match message.form:
+            case Form.REQUEST if message.method == _RESOURCES:
+                return await self._resources(call)
+            case Form.REQUEST:
+                directed = self._directed(call)
+                return await (
+                    self._carrier.handle(call)
+                    if directed is None
+                    else self._carried(call, directed)
+                )
+            case Form.NOTIFICATION if message.method == _CANCELLED and call.session is not None:
+                server = self._under_way.get(_key(call, message.params.get("requestId")))
+            case Form.RESPONSE:
+                server = self._asking(message)
+            case _:
+                server = None
+        return await self._carrier.handle(call if server is None else self._to(call, server))
+
+    async def refuse(self, call: Call, error: GatewayError) -> Reply:
+        """Refuse what could not be read as a call, and record it like any refusal."""
+        return await self._carrier.refuse(call, error)
+
+    def _to(self, call: Call, server: UpstreamId) -> Call:
+        """Return a message without a target as one for `server`."""
+        era = self._offers.era(server, call.profile)
+        headers = headers_for(era, call.message, "", ())
+        return replace(call, server=server, profile=era, headers=headers)
+
+    def _asking(self, message: Message) -> UpstreamId | None:
+        """Return the server whose question `message` answers: its id begins with the name."""
+        server = UpstreamId(str(message.id).partition("/")[0])
+        return server if server in self._offers.servers else None
+
+    def _directed(self, call: Call) -> Directed | None:
+        """Return `call` as one for the server of its target; `None` if that is no server's."""
+        found = self._meant(call.message)
+        if found is None:
+            return None
+        target, params = found
+        return self._towards(call, target, with_params(call.message, params))
+
+    def _towards(self, call: Call, target: Target, message: Message) -> Directed:
+        server = target.server
+        era = self._offers.era(server, call.profile)
+        named = "" if message.method == "completion/complete" else target.name
+        mirrored = self._mirrored(call, target, message.params, era)
+        inner = replace(
+            call,
+            server=server,
+            profile=era,
+            message=request_for(era, message, call.profile),
+            headers=headers_for(era, message, named, mirrored),
+        )
+        home = Homeward(
+            server=server,
+            method=message.method,
+            upstream=era,
+            client=call.profile,
+            logs=call.profile is Profile.LEGACY or wants_logs(message),
+            limits=self._limits,
+        )
+        return Directed(call=inner, home=home)
+
+    def _meant(self, message: Message) -> tuple[Target, Mapping[str, Any]] | None:
+        """Return the target that `message` names, and its params with the server's own name for it."""
+        params = message.params
+        match message.method:
+            case "tools/call":
+                return _with_name(params, "name", self._offers.find(Kind.TOOL, params["name"]))
+            case "prompts/get":
+                return _with_name(params, "name", self._offers.find(Kind.PROMPT, params["name"]))
+            case "resources/read":
+                return _with_name(params, "uri", self._offers.find_resource(params["uri"]))
+            case "completion/complete":
+                return self._completed(params)
+            case _:
+                return None
+
+    def _completed(self, params: Mapping[str, Any]) -> tuple[Target, Mapping[str, Any]] | None:
+        ref = params["ref"]
+        if ref["type"] == "ref/prompt":
+            found = _with_name(ref, "name", self._offers.find(Kind.PROMPT, ref["name"]))
+        else:
+            found = _with_name(ref, "uri", self._offers.find_resource(ref["uri"]))
+        return None if found is None else (found[0], {**params, "ref": found[1]})
+
+    def _mirrored(
+        self, call: Call, target: Target, params: Mapping[str, Any], era: Profile
+    ) -> tuple[tuple[str, str], ...]:
+        """Return the headers that mirror arguments: the client's own, if its family has them."""
+        if target.kind is not Kind.TOOL or era is Profile.LEGACY:
+            return ()
+        if call.profile is Profile.MODERN:
+            return tuple(pair for pair in call.headers if pair[0].startswith(PARAM_PREFIX))
+        definition = self._offers.definition(target, era)
+        return (
+            () if definition is None else params_mirrored(params.get("arguments") or {}, definition)
+        )
+
+    async def _carried(self, call: Call, directed: Directed) -> Reply:
+        """Carry a request, and know where it is for as long as it is under way."""
+        key = _key(call, call.message.id)
+        self._under_way[key] = directed.call.server
+        streams = False
+        try:
+            reply = directed.home.reply(await self._carrier.handle(directed.call))
+            if isinstance(reply.body, bytes):
+                return reply
+            streams = True
+            return replace(reply, body=self._until_its_end(reply.body, key))
+        finally:
+            if not streams:
+                self._under_way.pop(key, None)
+
+    async def _until_its_end(
+        self, parts: AsyncGenerator[bytes, None], key: Key
+    ) -> AsyncGenerator[bytes, None]:
+        try:
+            async with aclosing(parts):
+                async for part in parts:
+                    yield part
+        finally:
+            self._under_way.pop(key, None)
+
+    async def _resources(self, call: Call) -> Reply:
+        """List resources: no definition of them is pinned, so each server that has any is asked.
+
+        A server that does not answer is left out.
+        """
+        own = await self._carrier.handle(call)
+        if own.code is not None or not isinstance(own.body, bytes):
+            return own
+        eras = dict(self._offers.with_resources(call.profile))
+        cursor = call.message.params.get("cursor")
+        wanted = dict.fromkeys(eras) if cursor is None else place_of(cursor, dict)
+        pages = await asyncio.gather(
+            *(self._page(call, server, wanted[server]) for server in eras if server in wanted)
+        )
+        answer = json.loads(own.body)
+        result = answer["result"]
+        result["resources"] = [one for page in pages for one in page.get("resources", ())]
+        following = {
+            server: page["nextCursor"]
+            for server, page in zip((s for s in eras if s in wanted), pages, strict=True)
+            if "nextCursor" in page
+        }
+        if following:
+            result["nextCursor"] = cursor_of(following)
+        return replace(own, body=jsontext.write(answer).encode())
+
+    async def _page(self, call: Call, server: UpstreamId, cursor: Any) -> Mapping[str, Any]:
+        """Return one page of what `server` lists; nothing, if it gives none in time."""
+        kept = {name: part for name, part in call.message.params.items() if name != "cursor"}
+        params = kept if cursor is None else {**kept, "cursor": cursor}
+        asked = with_params(call.message, params)
+        target = Target(server=server, kind=Kind.SERVER, name="")
+        directed = self._towards(
+            replace(call, id=CallId(self._new_id()), parent=call.id), target, asked
+        )
+        try:
+            async with asyncio.timeout(_LIST_S):
+                reply = directed.home.reply(await self._carrier.handle(directed.call))
+                body = reply.body if isinstance(reply.body, bytes) else await self._last(reply.body)
+        except TimeoutError:
+            return {}
+        return {} if reply.code is not None else self._result(body)
+
+    async def _last(self, parts: AsyncGenerator[bytes, None]) -> bytes:
+        """Return the response at the end of a stream."""
+        last = b""
+        async with aclosing(parts):
+            async for part in parts:
+                reader = EventReader(self._limits)
+                last = next((one.data for one in reader.feed(part) if one.data), last)
+        return last
+
+    def _result(self, body: bytes) -> Mapping[str, Any]:
+        if not body:
+            return {}
+        return read_server_message(body, self._limits).result or {}
+
+
+def _key(call: Call, id_: object) -> Key:
+    return (call.session, type(id_), id_ if isinstance(id_, str | int) else None)
+
+
+def _with_name(
+    holder: Mapping[str, Any], member: str, target: Target | None
+) -> tuple[Target, Mapping[str, Any]] | None:
+    return None if target is None else (target, {**holder, member: target.name})

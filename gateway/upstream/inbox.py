@@ -1,0 +1,185 @@
+"""What a local server says to one reader: a bounded queue, and the stream of events made of it."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from enum import Enum, auto
+from typing import Self
+
+from gateway.domain._value import value
+from gateway.domain.calls import ServerEvent
+from gateway.errors import GatewayError
+from gateway.upstream.faults import late, too_large
+from gateway.upstream.settings import Limits, Timeouts
+from gateway.wire.sse import data_event
+
+
+@value
+class Heard:
+    """One message of a server's."""
+
+    line: bytes
+    final: bool = False
+    """Whether it is the response that its reader waits for."""
+
+
+class Ending(Enum):
+    """How a reader comes to read no more."""
+
+    ANSWERED = auto()
+    GONE = auto()
+    """It went away."""
+    GIVEN_UP = auto()
+    """Too much came, or nothing."""
+
+
+class Inbox:
+    """Messages on their way to one reader; whoever is slow to read slows the server."""
+
+    def __init__(self, most_bytes: int, kept: Iterable[Heard] = ()) -> None:
+        """`kept` comes first; `most_bytes` is when `put` begins to wait."""
+        self._most_bytes = most_bytes
+        self._waiting = deque(kept)
+        self._bytes = sum(len(heard.line) for heard in self._waiting)
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
+        self._failure: GatewayError | None = None
+        self._closed = False
+
+    async def put(self, heard: Heard) -> None:
+        """Add a message, once there is room for it; what nobody reads any more is dropped."""
+        while self._bytes >= self._most_bytes and not self._closed:
+            self._room.clear()
+            await self._room.wait()
+        if not self._closed:
+            self._waiting.append(heard)
+            self._bytes += len(heard.line)
+            self._news.set()
+
+    async def get(self) -> Heard:
+        """Return the next message.
+
+        Raises:
+            GatewayError: There will be none, because of this.
+
+        """
+        while not self._waiting:
+            if self._failure is not None:
+                raise self._failure
+            self._news.clear()
+            await self._news.wait()
+        heard = self._waiting.popleft()
+        self._bytes -= len(heard.line)
+        self._room.set()
+        return heard
+
+    def fail(self, failure: GatewayError) -> None:
+        """Let the reader, once it has read what there is, know that nothing more comes."""
+        self._failure = self._failure or failure
+        self._close()
+
+    def close(self) -> None:
+        """Take note that nobody reads any more."""
+        self._waiting.clear()
+        self._close()
+
+    def _close(self) -> None:
+        self._closed = True
+        self._room.set()
+        self._news.set()
+
+
+class Messages:
+    """The messages of one inbox as events, until the response that its reader waits for.
+
+    Whoever holds it closes it. It closes itself at its end and on a fault.
+    """
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        *,
+        timeouts: Timeouts,
+        limits: Limits,
+        left: Callable[[Ending], None],
+        listens: bool = False,
+    ) -> None:
+        """`left` is called once; one that `listens` has no idle limit."""
+        self._inbox = inbox
+        self._idle_s = None if listens else timeouts.idle_s
+        self._hard_s = timeouts.hard_s
+        self._ends_at = asyncio.get_running_loop().time() + timeouts.hard_s
+        self._most_bytes = limits.stream_bytes
+        self._taken_bytes = 0
+        self._left = left
+        self._first: Heard | None = None
+        self._ended = False
+
+    async def first(self) -> Heard:
+        """Return the first message, and keep it if it is not the response.
+
+        Raises:
+            UpstreamFailed, LimitExceeded: As `__anext__`.
+
+        """
+        heard = await self._next()
+        if not heard.final:
+            self._first = heard
+        return heard
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ServerEvent:
+        """Return the next event.
+
+        Raises:
+            UpstreamFailed: The process ended, spoke nonsense or fell silent.
+            LimitExceeded: The stream, or a line, is larger than the limits allow.
+
+        """
+        if self._first is not None:
+            heard, self._first = self._first, None
+        elif self._ended:
+            raise StopAsyncIteration
+        else:
+            heard = await self._next()
+        return data_event(heard.line)
+
+    async def aclose(self) -> None:
+        """Stop reading; waits for nothing, so it also works while its caller is being cancelled."""
+        self._leave(Ending.GONE)
+
+    async def _next(self) -> Heard:
+        try:
+            heard = await self._timed()
+            self._taken_bytes += len(heard.line)
+            if self._taken_bytes > self._most_bytes:
+                raise too_large(f"a stream of more than {self._most_bytes} bytes")
+        except GatewayError:
+            self._leave(Ending.GIVEN_UP)
+            raise
+        except asyncio.CancelledError:
+            self._leave(Ending.GONE)
+            raise
+        if heard.final:
+            self._leave(Ending.ANSWERED)
+        return heard
+
+    async def _timed(self) -> Heard:
+        left_s = self._ends_at - asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(
+                left_s if self._idle_s is None else min(left_s, self._idle_s)
+            ):
+                return await self._inbox.get()
+        except TimeoutError as error:
+            if self._idle_s is not None and self._idle_s < left_s:
+                raise late("idle", self._idle_s) from error
+            raise late("hard maximum", self._hard_s) from error
+
+    def _leave(self, ending: Ending) -> None:
+        if not self._ended:
+            self._ended = True
+            self._inbox.close()
+            self._left(ending)

@@ -1,0 +1,162 @@
+"""The jail of a local server: no network, a read-only system, only the files that it was given.
+
+`bwrap` (bubblewrap) makes it of namespaces, `prlimit` bounds what runs in it. Whether both work is
+found out by running them: containers and hardened kernels often forbid the namespaces.
+"""
+
+import asyncio
+import shutil
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from gateway.domain._value import value
+from gateway.upstream.launch import SYSTEM, Launch, in_system, own_files, search_path
+
+MEBIBYTE: Final = 1024 * 1024
+
+_ETC: Final = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
+_HOME: Final = "/tmp"  # noqa: S108 - the jail's own, empty and gone with it
+_SCRATCH_BYTES: Final = 64 * MEBIBYTE
+"""Of each folder in memory that a jail can write."""
+_PROBE_S: Final = 10.0
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_TOLD: Final = 200
+"""Characters of what `bwrap` says, at most."""
+
+_WALLS: Final = (
+    *("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"),
+    *("--uid", "1000", "--gid", "1000", "--hostname", "jail"),
+    *("--die-with-parent", "--new-session", "--as-pid-1"),
+)
+"""The server is the first process of its jail, so that all others end with it, and bwrap waits for
+it: as a child of bwrap's own first process it would leave that one for our init to bury.
+`--disable-userns` keeps whoever is inside from becoming root of a namespace of their own, and with
+it a large part of the kernel out of reach; `--new-session` keeps them off a terminal of ours."""
+
+
+@value
+class ProcessLimits:
+    """What one process of a local server may use. None of them can be switched off."""
+
+    memory_bytes: int = 1024 * MEBIBYTE
+    """Of data; each process that it starts has as much again."""
+    files: int = 512
+    """Open at once."""
+    processes: int = 128
+    """At once. The kernel holds nobody to it who runs as root, and so no jail of a root's."""
+
+    def __post_init__(self) -> None:
+        if min(self.memory_bytes, self.files, self.processes) <= 0:
+            raise ValueError("a limit is a positive number")
+
+
+def command(launch: Launch, limits: ProcessLimits) -> list[str]:
+    """Return the words that start `launch`."""
+    if launch.jailed:
+        bounded = _bounded(limits, processes=True)
+        return [_tool("bwrap"), *_WALLS, *_shown(launch), "--", *bounded, *launch.argv]
+    # The number of processes is counted over all of a user's, and ours are among them.
+    return [_tool("setpriv"), "--pdeathsig", "KILL", "--", *_bounded(limits), *launch.argv]
+
+
+def environment(launch: Launch) -> dict[str, str]:
+    """Return all that the server finds in its environment."""
+    home = {"HOME": _HOME} if launch.jailed else {}
+    own = {"PATH": search_path(Path(launch.argv[0])), "LANG": "C.UTF-8", **home}
+    # Handed to bwrap as its own, which it passes on: words of a command are for everybody to see.
+    return {**launch.environment, **own}
+
+
+def hides(launch: Launch, secret: Iterable[Path]) -> Iterator[str]:
+    """Yield why `launch` cannot have the files that it names; nothing in `secret` is ever shown.
+
+    Nothing is yielded for what only starting it can tell.
+    """
+    kept = [path.resolve() for path in secret]
+    for path in (*launch.read, *launch.write):
+        real = path.resolve()
+        if not real.exists():
+            yield f"`{path}` is not there"
+        elif real.is_socket():
+            yield f"`{path}` is a socket, which no jail closes"
+        elif real in _WHOLE or any(real.is_relative_to(hole) for hole in _HOLES):
+            yield f"`{path}` shows more than a jail can keep; name what is needed of it"
+    for path in (*launch.read, *launch.write, *own_files(Path(launch.argv[0]))):
+        real = path.resolve()
+        if any(one.is_relative_to(real) or real.is_relative_to(one) for one in kept):
+            yield f"`{path}` would show the gateway's own data"
+
+
+_HOLES: Final = tuple(map(Path, ("/proc", "/sys", "/dev", "/run")))
+"""Where the kernel and the sockets of other services are."""
+_WHOLE: Final = frozenset(map(Path, ("/", "/etc", "/home", "/root", "/var")))
+"""What holds everybody's files, and not one server's."""
+
+
+async def problem(limits: ProcessLimits) -> str:
+    """Try a jail, and return why there is none to be had here; empty if it works."""
+    missing = [name for name in ("bwrap", "prlimit") if shutil.which(name, path=_PATH) is None]
+    if missing:
+        return f"{' and '.join(missing)} not found; install bubblewrap and util-linux"
+    probe = Launch(argv=("/usr/bin/env", "true"), folder=Path("/"))
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command(probe, limits), env={"PATH": _PATH}, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
+        )
+    except OSError as error:
+        return f"bwrap cannot be started: {error.strerror}"
+    try:
+        async with asyncio.timeout(_PROBE_S):
+            _, said = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.communicate()
+        return f"bwrap did not end within {_PROBE_S:g} s"
+    if process.returncode == 0:
+        return ""
+    text = said.decode(errors="replace").strip()[:_TOLD]
+    return f"bwrap does not work here ({text or f'exit status {process.returncode}'})"
+
+
+def _shown(launch: Launch) -> Iterator[str]:
+    """Yield the arguments that make the file system, what lies deeper after what holds it."""
+    yield from _system()
+    yield from ("--proc", "/proc", "--dev", "/dev")
+    for folder in ("/dev/shm", "/tmp"):  # noqa: S108 - the jail's own
+        yield from ("--size", str(_SCRATCH_BYTES), "--tmpfs", folder)
+    yield from _ours(launch)
+    # Above the other mounts, so that they stay writable where they are.
+    yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", str(launch.folder))
+
+
+def _system() -> Iterator[str]:
+    for path in SYSTEM:
+        if path.is_symlink():
+            yield from ("--symlink", str(path.readlink()), str(path))
+        elif path.is_dir():
+            yield from ("--ro-bind", str(path), str(path))
+    for name in _ETC:
+        yield from ("--ro-bind-try", name, name)
+
+
+def _ours(launch: Launch) -> Iterator[str]:
+    if not in_system(launch.folder):
+        yield from ("--dir", str(launch.folder))
+    binds = dict.fromkeys((*own_files(Path(launch.argv[0])), *launch.read), "--ro-bind")
+    binds |= dict.fromkeys(launch.write, "--bind")
+    for path in sorted(binds):
+        yield from (binds[path], str(path), str(path))
+
+
+def _bounded(limits: ProcessLimits, *, processes: bool = False) -> Sequence[str]:
+    bounds = [f"--data={limits.memory_bytes}", f"--nofile={limits.files}", "--core=0"]
+    if processes:
+        bounds.append(f"--nproc={limits.processes}")
+    return [_tool("prlimit"), *bounds, "--"]
+
+
+def _tool(name: str) -> str:
+    # Never from the server's own PATH, where it might lie beside the program.
+    return shutil.which(name, path=_PATH) or name

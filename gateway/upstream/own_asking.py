@@ -1,0 +1,85 @@
+"""One request to an upstream, under an id of the gateway's own, while it is under way."""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from gateway.domain.calls import Message, Permit, RawAnswer, ServerEvent
+from gateway.errors import UpstreamFailed
+from gateway.upstream.faults import unusable
+from gateway.upstream.own_sessions import Session, worded
+from gateway.wire import jsontext
+from gateway.wire.server_message import ServerMessage
+
+_MOST_BESIDE: Final = 16
+"""Messages of an upstream's, beside its answer, that wait for a client."""
+
+Found = TypeVar("Found")
+
+
+class Asking:
+    """One request that is under way."""
+
+    def __init__(self, permit: Permit, message: Message, token: Any) -> None:
+        self.permit = permit
+        self.message = message
+        """As the upstream gets it."""
+        self.token = token
+        """The client's progress token, where it gave one."""
+        self.session: Session | None = None
+        self.beside_it: asyncio.Queue[ServerEvent] = asyncio.Queue(_MOST_BESIDE)
+        """What the upstream said meanwhile, and not on the stream of the answer."""
+        self.first: ServerEvent | None = None
+        """What of that came before there was any answer."""
+        self.answering: asyncio.Task[RawAnswer] | None = None
+        """What waits for the answer, where something else came before it."""
+        self.answered = False
+        self._waiting: asyncio.Task[Any] | None = None
+        self._cancelled = False
+
+    @property
+    def worded(self) -> Permit:
+        """Leave to send it, in its session."""
+        if self.session is None:
+            call = replace(self.permit.call, message=self.message)
+            return replace(self.permit, call=call, session=None)
+        return self.beside(self.message)
+
+    def beside(self, message: Message) -> Permit:
+        """Return leave to send what belongs to it in its session."""
+        if self.session is None:
+            raise unusable("there is no session to say it in")
+        return worded(self.permit, message, self.session.id, self.session.revision)
+
+    @property
+    def hears(self) -> bool:
+        """Whether the upstream may say something beside the answer."""
+        return self.session is not None and self.session.listening is not None
+
+    async def wait(self, work: Coroutine[Any, Any, Found]) -> Found:
+        """Return what `work` does, unless the request is cancelled meanwhile.
+
+        Raises:
+            UpstreamFailed: The client cancelled it.
+
+        """
+        waiting: asyncio.Task[Found] = asyncio.create_task(work)
+        self._waiting = waiting
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._cancelled or (task is not None and task.cancelling()):
+                raise
+            raise UpstreamFailed("the client cancelled the call") from None
+
+    def cancel(self) -> None:
+        """Wait for it no longer."""
+        self._cancelled = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    def named(self, message: ServerMessage) -> bytes:
+        """Return `message`, which answers the request, under the client's own id."""
+        return jsontext.write({**message.content, "id": self.permit.call.message.id}).encode()

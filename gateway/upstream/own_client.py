@@ -1,0 +1,305 @@
+"""The gateway as a client of one upstream, for whoever comes in at the endpoint in front of all.
+
+What was permitted is what is sent, under an id and a progress token of ours: clients count alike, and
+here they share connections and sessions.
+"""
+
+import asyncio
+import itertools
+from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any, Final, TypeAlias, TypeVar
+
+from gateway.domain.calls import Form, Permit, RawAnswer
+from gateway.domain.tools import Profile, UpstreamId
+from gateway.errors import GatewayError
+from gateway.ports import Upstream
+from gateway.upstream.faults import unusable
+from gateway.upstream.own_asking import Asking
+from gateway.upstream.own_events import Events, answer_in, sooner
+from gateway.upstream.own_sessions import Session, Sessions, notification, request, worded
+from gateway.upstream.replies import discard
+from gateway.wire import jsontext
+from gateway.wire.eras import is_stateless
+from gateway.wire.inbound import meta_of
+from gateway.wire.jsonrpc import METHOD_NOT_FOUND
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.own_session import can_answer
+from gateway.wire.server_message import ServerMessage, read_server_message
+from gateway.wire.sse import data_event
+
+_MOST_ASKED: Final = 20_000
+"""Questions of an upstream's that clients have not answered yet."""
+_TELL_S: Final = 5.0
+"""How long it may take to tell an upstream that nobody waits any more."""
+_BESIDE: Final = frozenset({"notifications/message"})
+"""What a server says beside its answers that the client of a call may want to hear."""
+_SET_LEVEL: Final = "logging/setLevel"
+_EVENTS: Final = (("content-type", "text/event-stream"), ("cache-control", "no-cache"))
+_ACCEPTED: Final = RawAnswer(status=HTTPStatus.ACCEPTED, headers=(), session=None, body=b"")
+
+Id: TypeAlias = str | int
+Key: TypeAlias = tuple[str, str | None, type, object]
+"""A request as its client knows it: 1 and "1" are different ids (JSON-RPC 2.0 section 4)."""
+Found = TypeVar("Found")
+
+
+class OwnClient:
+    """One upstream, in whichever family of revisions a call is worded. `relay` stays another's."""
+
+    def __init__(
+        self,
+        server: UpstreamId,
+        relay: Upstream,
+        *,
+        wire: WireLimits,
+        levels: Mapping[str, str],
+        idle_s: float = 900.0,
+    ) -> None:
+        """End a session in which nothing was asked for `idle_s` seconds.
+
+        `levels` says by a client's session how much of what servers log it wants to hear.
+        """
+        self._server = server
+        self._relay = relay
+        self._wire = wire
+        self._levels = levels
+        self._sessions = Sessions(relay, heard=self._heard, wire=wire, idle_s=idle_s)
+        self._numbers = itertools.count()
+        self._under_way: dict[Key, Asking] = {}
+        """The newest under each id: what its client would cancel."""
+        self._asked: OrderedDict[Id, tuple[Id, Asking]] = OrderedDict()
+        self._telling: set[asyncio.Task[None]] = set()
+
+    async def forward(self, permit: Permit) -> RawAnswer:
+        """Send the permit's message and return the answer under the client's own id.
+
+        Raises:
+            UpstreamFailed: No answer in time, not one of MCP, or the client cancelled the call.
+            CredentialRequired: The upstream wants a credential that we do not hold.
+            LimitExceeded: The answer is larger than the limits allow.
+
+        """
+        match permit.call.message.form:
+            case Form.REQUEST:
+                return await self._ask(permit)
+            case Form.RESPONSE:
+                return await self._tell(permit)
+            case Form.NOTIFICATION:
+                return await self._cancel(permit)
+            case Form.STREAM | Form.END:
+                raise unusable("a client has no session here")
+
+    async def reject(self, permit: Permit, body: bytes) -> None:
+        """Answer a request of the server's in the client's place, with a JSON-RPC error `body`.
+
+        Raises:
+            UpstreamFailed: It could not be delivered.
+
+        """
+        content = jsontext.read_lenient(body, self._wire.json_depth)
+        id_, asking = self._question(permit, content["id"])
+        await self._reply(asking, {**content, "id": id_})
+
+    async def aclose(self) -> None:
+        """End every session."""
+        for task in self._telling:
+            task.cancel()
+        await asyncio.gather(*self._telling, return_exceptions=True)
+        await self._sessions.aclose()
+
+    async def _ask(self, permit: Permit) -> RawAnswer:
+        asking = self._asking(permit)
+        key = _key(permit, permit.call.message.id)
+        self._under_way[key] = asking
+        streams = False
+        try:
+            answer = await asking.wait(self._head(asking))
+            if isinstance(answer.body, bytes):
+                return replace(answer, session=None, body=self._home(asking, answer))
+            streams = True
+            return replace(answer, session=None, body=Events(answer.body, asking, self))
+        finally:
+            if not streams:
+                self._done(key, asking)
+
+    def _asking(self, permit: Permit) -> Asking:
+        message = permit.call.message
+        id_ = f"front-{next(self._numbers)}"
+        meta = meta_of(message)
+        token = meta.get("progressToken")
+        params = message.params
+        if token is not None:
+            params = {**params, "_meta": {**meta, "progressToken": id_}}
+        return Asking(permit, request(id_, message.method, params), token)
+
+    async def _head(self, asking: Asking) -> RawAnswer:
+        """Return the answer; a stream with it, if the upstream asks something before it answers."""
+        if asking.permit.call.profile is Profile.MODERN:
+            return await self._relay.forward(asking.worded)
+        session = await self._enter(asking)
+        if not asking.hears:
+            return await self._answered(asking, session)
+        answering = asking.answering = asyncio.create_task(self._answered(asking, session))
+        try:
+            event = await sooner(asking.beside_it, answering)
+        except asyncio.CancelledError:
+            answering.cancel()
+            raise
+        if event is None:
+            return answering.result()
+        asking.first = event
+        events = answer_in(answering)
+        return RawAnswer(status=HTTPStatus.OK, headers=_EVENTS, session=None, body=events)
+
+    async def _answered(self, asking: Asking, session: Session) -> RawAnswer:
+        """Send a request; into another session, once, where the upstream has forgotten the first."""
+        answer = await self._relay.forward(asking.worded)
+        if answer.status != HTTPStatus.NOT_FOUND or session.id is None:
+            return answer
+        # It has done nothing with the message (2025-11-25, transports, session management).
+        await discard(answer)
+        self._leave(asking)
+        self._sessions.forget(session)
+        await self._enter(asking)
+        return await self._relay.forward(asking.worded)
+
+    async def _enter(self, asking: Asking) -> Session:
+        session = asking.session = await self._sessions.of(asking.permit)
+        session.under_way += 1
+        level = self._levels.get(asking.permit.session or "", session.level)
+        if session.logs and level != session.level:
+            session.level = level
+            told = request(f"front-{next(self._numbers)}", _SET_LEVEL, {"level": level})
+            with suppress(GatewayError):
+                # One that does not take it logs as much as it likes, which is no reason to fail.
+                await discard(await self._relay.forward(asking.beside(told)))
+        return session
+
+    def _leave(self, asking: Asking) -> None:
+        if asking.session is not None:
+            asking.session.under_way -= 1
+            asking.session = None
+
+    def _home(self, asking: Asking, answer: RawAnswer) -> bytes:
+        body = answer.body if isinstance(answer.body, bytes) else b""
+        if not body:
+            raise unusable(f"status {answer.status}")
+        message = read_server_message(body, self._wire)
+        asking.answered = True
+        if message.id is None and message.error is not None:
+            # It could not read the request, and so not its id either.
+            return asking.named(message)
+        return asking.named(message) if message.id == asking.message.id else body
+
+    def _done(self, key: Key, asking: Asking) -> None:
+        """Forget a request; an upstream that still works for a client that is gone is told.
+
+        In the legacy revisions going away cancels nothing; in the stateless one it does.
+        """
+        if self._under_way.get(key) is asking:
+            del self._under_way[key]
+        session = asking.session
+        if session is not None:
+            session.used_at = asyncio.get_running_loop().time()
+            gone = not asking.answered and is_stateless(asking.permit.call.revision)
+            if gone:
+                task = asyncio.create_task(self._tell_cancelled(asking, "nobody waits any more"))
+                self._telling.add(task)
+                task.add_done_callback(self._telling.discard)
+            session.under_way -= 1
+
+    async def _cancel(self, permit: Permit) -> RawAnswer:
+        params = permit.call.message.params
+        asking = self._under_way.get(_key(permit, params.get("requestId")))
+        if asking is not None:
+            if asking.session is not None:
+                await self._tell_cancelled(asking, str(params.get("reason", ""))[:1000])
+            asking.answered = True  # nobody has to be told again
+            asking.cancel()
+        return _ACCEPTED
+
+    async def _tell_cancelled(self, asking: Asking, reason: str) -> None:
+        params = {"requestId": asking.message.id, "reason": reason}
+        try:
+            async with asyncio.timeout(_TELL_S):
+                told = asking.beside(notification("notifications/cancelled", params))
+                await discard(await self._relay.forward(told))
+        except (GatewayError, TimeoutError):
+            # An upstream that cannot be told finds out when it answers.
+            return
+
+    async def _tell(self, permit: Permit) -> RawAnswer:
+        """Give an upstream the client's answer to its question."""
+        message = permit.call.message
+        id_, asking = self._question(permit, message.id)
+        content = jsontext.read_lenient(message.body, self._wire.json_depth)
+        body = jsontext.write({**content, "id": id_}).encode()
+        answer = await self._relay.forward(asking.beside(replace(message, id=id_, body=body)))
+        await discard(answer)
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            raise unusable(f"the answer to its question: status {answer.status}")
+        return _ACCEPTED
+
+    def _question(self, permit: Permit, id_: Id | None) -> tuple[Id, Asking]:
+        """Return, once, what a question is called at the upstream, and in which request it asked."""
+        asked = None if id_ is None else self._asked.pop(id_, None)
+        if asked is None or asked[1].permit.principal.key != permit.principal.key:
+            raise unusable("the question is not known any more")
+        return asked
+
+    async def question(self, asking: Asking, message: ServerMessage) -> bytes | None:
+        """Return what the client is to be asked; `None` for what it cannot be: that is answered here.
+
+        Raises:
+            UpstreamFailed: The answer could not be delivered.
+
+        """
+        if asking.session is None or message.id is None:
+            return None  # no server of the stateless revision may ask
+        if message.method == "ping":
+            await self._reply(asking, {"jsonrpc": "2.0", "id": message.id, "result": {}})
+            return None
+        if not can_answer(asking.session.abilities, message.method, message.params):
+            error = {"code": METHOD_NOT_FOUND, "message": "not supported by the client"}
+            await self._reply(asking, {"jsonrpc": "2.0", "id": message.id, "error": error})
+            return None
+        id_ = f"{self._server}/{next(self._numbers)}"
+        self._asked[id_] = (message.id, asking)
+        if len(self._asked) > _MOST_ASKED:
+            self._asked.popitem(last=False)
+        return jsontext.write({**message.content, "id": id_}).encode()
+
+    async def _heard(self, session: Session, data: bytes) -> None:
+        """Take what the upstream says beside its answers to the one client that it can be for."""
+        message = self.read(data)
+        meant = [one for one in self._under_way.values() if one.session is session]
+        clients = {one.permit.session for one in meant}
+        if len(clients) == 1 and (message.form is Form.REQUEST or message.method in _BESIDE):
+            with suppress(asyncio.QueueFull):
+                meant[-1].beside_it.put_nowait(data_event(data))
+                return
+        if message.form is Form.REQUEST:
+            # With nobody, or several, under way nobody knows whom it would be for.
+            error = {"code": METHOD_NOT_FOUND, "message": "there is nobody to ask"}
+            content = {"jsonrpc": "2.0", "id": message.id, "error": error}
+            beside = worded(session.begun_by, notification(""), session.id, session.revision)
+            await self._relay.reject(beside, jsontext.write(content).encode())
+
+    def ended(self, asking: Asking) -> None:
+        """Take note that nobody reads the answer any more."""
+        self._done(_key(asking.permit, asking.permit.call.message.id), asking)
+
+    async def _reply(self, asking: Asking, content: Any) -> None:
+        await self._relay.reject(asking.beside(asking.message), jsontext.write(content).encode())
+
+    def read(self, data: bytes) -> ServerMessage:
+        return read_server_message(data, self._wire)
+
+
+def _key(permit: Permit, id_: object) -> Key:
+    hashable = id_ if isinstance(id_, str | int) else None
+    return (permit.principal.key, permit.session, type(id_), hashable)

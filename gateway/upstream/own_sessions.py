@@ -1,0 +1,259 @@
+"""Sessions of the gateway's own with one upstream of the legacy revisions."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any, Final, TypeAlias
+
+from gateway.domain.calls import Form, Message, Permit
+from gateway.errors import GatewayError
+from gateway.ports import Upstream
+from gateway.upstream.client import LEGACY_REVISIONS
+from gateway.upstream.faults import unusable
+from gateway.upstream.replies import discard, result_of
+from gateway.wire import headers as names
+from gateway.wire import jsontext
+from gateway.wire.eras import ACCEPT, SELF
+from gateway.wire.inbound import CONTENT_TYPE
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.own_session import abilities_of, capabilities_of
+
+_END_S: Final = 2.0
+"""How long leaving may take."""
+_LISTEN_S: Final = 1.0
+"""How long a server may take to say whether it offers a stream."""
+_AGAIN_S: Final = 1.0
+_OPENING: Final = "front-open"
+
+Key: TypeAlias = tuple[str, str]
+"""A principal, and the abilities of its client."""
+
+
+class Session:
+    """One session, while it is used."""
+
+    def __init__(
+        self, key: Key, id_: str | None, revision: str, begun_by: Permit, *, logs: bool
+    ) -> None:
+        self.key = key
+        self.id = id_
+        """`None` with an upstream that keeps no sessions."""
+        self.revision = revision
+        self.begun_by = begun_by
+        self.logs = logs
+        """Whether the upstream lets its clients say how much it is to log."""
+        self.level = ""
+        """What it was told last; empty for nothing."""
+        self.under_way = 0
+        """Requests in it that have no answer yet."""
+        self.listening: asyncio.Task[None] | None = None
+        """Hears what the upstream says beside its answers, for as long as it offers that."""
+        self.hears = asyncio.Event()
+        """Whether it is known if it does."""
+        self.used_at = asyncio.get_running_loop().time()
+
+    @property
+    def abilities(self) -> str:
+        """What the clients in it can be asked."""
+        return self.key[1]
+
+
+class Sessions:
+    """One for each principal and set of abilities; begun when first needed, ended when idle."""
+
+    def __init__(
+        self,
+        relay: Upstream,
+        *,
+        heard: Callable[[Session, bytes], Awaitable[None]],
+        wire: WireLimits,
+        idle_s: float,
+        most: int = 1_000,
+    ) -> None:
+        """`heard` is given what the upstream says beside its answers.
+
+        `most` is how many sessions there may be at once, whoever they are for.
+        """
+        self._relay = relay
+        self._heard = heard
+        self._wire = wire
+        self._idle_s = idle_s
+        self._most = most
+        self._open: dict[Key, asyncio.Task[Session]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def of(self, permit: Permit) -> Session:
+        """Return the session for a permitted call, begun if there is none.
+
+        Of many calls at once one begins it. A caller who goes away ends it for nobody else.
+
+        Raises:
+            UpstreamFailed, CredentialRequired, LimitExceeded: It cannot be begun.
+
+        """
+        key = (permit.principal.key, abilities_of(permit.session))
+        opening = self._open.get(key)
+        if opening is None:
+            self._make_room()
+            opening = self._open[key] = asyncio.create_task(self._begin(key, permit))
+            opening.add_done_callback(lambda task: self._begun(key, task))
+        session = await asyncio.shield(opening)
+        session.used_at = asyncio.get_running_loop().time()
+        return session
+
+    def forget(self, session: Session) -> None:
+        """Take note that the upstream knows this session no more."""
+        if _begun_in(self._open.get(session.key)) is session:
+            del self._open[session.key]
+            _stop(session)
+
+    async def aclose(self) -> None:
+        """End every session."""
+        begins = [task for task in self._open.values() if not task.done()]
+        for task in begins:
+            task.cancel()
+        await asyncio.gather(*begins, return_exceptions=True)
+        for key in tuple(self._open):
+            self._end_soon(key)
+        await asyncio.gather(*self._ending)
+
+    def _begun(self, key: Key, task: asyncio.Task[Session]) -> None:
+        session = _begun_in(task)
+        if session is not None:
+            self._look_again(key, session, self._idle_s)
+        elif self._open.get(key) is task:
+            del self._open[key]  # the next call tries again
+
+    async def _begin(self, key: Key, permit: Permit) -> Session:
+        params = {
+            "protocolVersion": LEGACY_REVISIONS[0],
+            "capabilities": capabilities_of(key[1]),
+            "clientInfo": SELF,
+        }
+        asked = request(_OPENING, "initialize", params)
+        answer = await self._relay.forward(worded(permit, asked, None, ""))
+        result, _ = await result_of(answer, "initialize", _OPENING, self._wire)
+        revision = result.get("protocolVersion")
+        if revision not in LEGACY_REVISIONS:
+            raise unusable("initialize: it speaks a revision that the gateway does not know")
+        declared = result.get("capabilities")
+        logs = isinstance(declared, dict) and "logging" in declared
+        session = Session(key, answer.session, revision, permit, logs=logs)
+        told = notification("notifications/initialized")
+        accepted = await self._relay.forward(worded(permit, told, session.id, revision))
+        await discard(accepted)
+        if accepted.status >= HTTPStatus.BAD_REQUEST:
+            raise unusable(f"notifications/initialized: status {accepted.status}")
+        if session.id is not None:
+            session.listening = asyncio.create_task(self._listen(session))
+            with suppress(TimeoutError):
+                # A server that asks beside an answer asks nobody who does not listen by then.
+                async with asyncio.timeout(_LISTEN_S):
+                    await session.hears.wait()
+        return session
+
+    async def _listen(self, session: Session) -> None:
+        """Hear what the upstream says by itself, until it offers that no more."""
+        message = Message(form=Form.STREAM, method="GET", id=None, params={}, body=b"")
+        listening = worded(session.begun_by, message, session.id, session.revision)
+        try:
+            while not isinstance((answer := await self._relay.forward(listening)).body, bytes):
+                session.hears.set()
+                try:
+                    async for event in answer.body:
+                        if event.data is not None:
+                            await self._heard(session, event.data)
+                finally:
+                    await discard(answer)
+                await asyncio.sleep(_AGAIN_S)
+        except GatewayError:
+            # Calls go on without; the next session tries again.
+            return
+        finally:
+            session.hears.set()
+            session.listening = None
+
+    def _make_room(self) -> None:
+        """End what was used longest ago, where there is no room for another one."""
+        if len(self._open) < self._most:
+            return
+        unused = {
+            session.used_at: key
+            for key, task in self._open.items()
+            if (session := _begun_in(task)) is not None and not session.under_way
+        }
+        if not unused:
+            raise unusable("too many of its sessions are in use")
+        self._end_soon(unused[min(unused)])
+
+    def _look_again(self, key: Key, session: Session, after_s: float) -> None:
+        asyncio.get_running_loop().call_later(after_s, self._end_if_idle, key, session)
+
+    def _end_if_idle(self, key: Key, session: Session) -> None:
+        if _begun_in(self._open.get(key)) is not session:
+            return
+        left_s = session.used_at + self._idle_s - asyncio.get_running_loop().time()
+        if left_s <= 0 and not session.under_way:
+            self._end_soon(key)
+        else:
+            self._look_again(key, session, max(left_s, self._idle_s / 10))
+
+    def _end_soon(self, key: Key) -> None:
+        session = _begun_in(self._open.pop(key))
+        if session is None:
+            return
+        task = asyncio.create_task(self._end(session))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _end(self, session: Session) -> None:
+        _stop(session)
+        if session.id is None:
+            return
+        message = Message(form=Form.END, method="DELETE", id=None, params={}, body=b"")
+        try:
+            async with asyncio.timeout(_END_S):
+                leaving = worded(session.begun_by, message, session.id, session.revision)
+                await discard(await self._relay.forward(leaving))
+        except (GatewayError, TimeoutError):
+            # A server that does not take leave forgets sessions by itself.
+            return
+
+
+def _stop(session: Session) -> None:
+    if session.listening is not None:
+        session.listening.cancel()
+
+
+def _begun_in(task: asyncio.Task[Session] | None) -> Session | None:
+    """Return the session that `task` has begun; `None` if it has not, or in vain."""
+    if task is None or not task.done() or task.cancelled() or task.exception() is not None:
+        return None
+    return task.result()
+
+
+def worded(permit: Permit, message: Message, session: str | None, revision: str) -> Permit:
+    """Return `permit` as leave to send `message`, which says in an upstream's session what it allows.
+
+    Nothing is permitted here: of the message that was decided on, or that a decided one needs before
+    it, only id, token, session and revision are other ones.
+    """
+    version = ((names.VERSION, revision),) if revision else ()
+    call = replace(permit.call, message=message, headers=(CONTENT_TYPE, ACCEPT, *version))
+    return replace(permit, call=call, session=session)
+
+
+def request(id_: str, method: str, params: Mapping[str, Any]) -> Message:
+    """Return a request under an id of ours."""
+    content = {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
+    body = jsontext.write(content).encode()
+    return Message(form=Form.REQUEST, method=method, id=id_, params=params, body=body)
+
+
+def notification(method: str, params: Mapping[str, Any] | None = None) -> Message:
+    """Return a notification."""
+    content = {"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})}
+    body = jsontext.write(content).encode()
+    return Message(form=Form.NOTIFICATION, method=method, id=None, params=params or {}, body=body)

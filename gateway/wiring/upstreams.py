@@ -1,0 +1,108 @@
+"""Every server of the configuration in the words of the upstream room, and whether it can be had."""
+
+import os
+from pathlib import Path
+
+from gateway.config import Config, Server
+from gateway.domain.tools import UpstreamId
+from gateway.upstream.jail import ProcessLimits, hides, problem
+from gateway.upstream.launch import Launch, find_program
+from gateway.upstream.settings import (
+    HeaderCredential,
+    Limits,
+    LocalSettings,
+    Timeouts,
+    UpstreamSettings,
+)
+
+
+async def upstreams_of(config: Config) -> list[UpstreamSettings | LocalSettings]:
+    """Return every server's settings; a jail is tried where one is wanted."""
+    wanted = any(one.command and one.jail == "auto" for one in config.servers.values())
+    no_jail = await problem(_process_limits(config)) if wanted else ""
+    return [
+        _local_settings(name, server, config, no_jail)
+        if server.command
+        else _remote_settings(name, server, config)
+        for name, server in config.servers.items()
+    ]
+
+
+def _remote_settings(name: str, server: Server, config: Config) -> UpstreamSettings:
+    credential, limits = server.credential, config.limits
+    header = None
+    if credential.kind == "header" and credential.value is not None:
+        header = HeaderCredential(
+            name=credential.name, value=credential.value.resolve(os.environ).reveal()
+        )
+    return UpstreamSettings(
+        server=UpstreamId(name),
+        url=str(server.url),
+        credential=header,
+        per_person=credential.kind in {"oauth", "exchange"},
+        extensions=frozenset(server.extensions),
+        timeouts=_timeouts(config),
+        limits=Limits(result_bytes=limits.result_bytes, json_depth=limits.json_depth),
+    )
+
+
+def _local_settings(name: str, server: Server, config: Config, no_jail: str) -> LocalSettings:
+    limits = config.limits
+    launch, problems = _launch(server, config)
+    if launch.jailed and no_jail:
+        problems = [f"no jail: {no_jail}; or write `jail: none`", *problems]
+    return LocalSettings(
+        server=UpstreamId(name),
+        launch=launch,
+        refused="; ".join(problems),
+        extensions=frozenset(server.extensions),
+        timeouts=_timeouts(config),
+        limits=Limits(result_bytes=limits.result_bytes, json_depth=limits.json_depth),
+        process=_process_limits(config),
+        processes=limits.processes,
+        idle_s=limits.process_idle,
+    )
+
+
+def _launch(server: Server, config: Config) -> tuple[Launch, list[str]]:
+    """Return how a server is started, and all that stands against it."""
+    folder = server.folder.absolute()
+    problems = [] if folder.is_dir() else [f"`{folder}` is no folder"]
+    program, *arguments = server.command
+    try:
+        program = str(find_program(program, folder, os.environ.get("PATH", "")))
+    except ValueError as error:
+        problems.append(str(error))
+    launch = Launch(
+        argv=(program, *arguments),
+        folder=folder,
+        jailed=server.jail == "auto",
+        environment={
+            name: ref.resolve(os.environ).reveal() for name, ref in server.environment.items()
+        },
+        references=tuple((name, str(ref)) for name, ref in server.environment.items()),
+        read=tuple(path.absolute() for path in server.files.read),
+        write=tuple(path.absolute() for path in server.files.write),
+    )
+    if launch.jailed and not problems:
+        problems += hides(launch, _secret(config))
+    return launch, problems
+
+
+def _secret(config: Config) -> list[Path]:
+    """Return what no server may see of this machine, whatever the configuration says."""
+    files = [Path(ref.name) for ref in config.references if ref.kind == "file"]
+    return [config.data_dir, *files, *([config.tls.key] if config.tls else [])]
+
+
+def _timeouts(config: Config) -> Timeouts:
+    limits = config.limits
+    return Timeouts(
+        connect_s=limits.upstream_connect,
+        idle_s=limits.upstream_idle,
+        hard_s=limits.upstream_hard,
+    )
+
+
+def _process_limits(config: Config) -> ProcessLimits:
+    return ProcessLimits(memory_bytes=config.limits.process_memory)

@@ -1,0 +1,204 @@
+"""The endpoint in front of two simulated servers: everything real between the web and the wire."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from gateway.builtin.aggregate import Aggregate
+from gateway.builtin.offers import Offers
+from gateway.builtin.server import OwnServer
+from gateway.domain.calls import AGGREGATE, Call, Form, Permit
+from gateway.domain.labels import ServerRule, ToolRule
+from gateway.domain.tools import OWN, Kind, Profile, Target, UpstreamId
+from gateway.pipeline import Pipeline
+from gateway.pipeline.streams import StreamRelay
+from gateway.upstream.directory import Directory
+from gateway.upstream.own_client import OwnClient
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.session import seal
+from tests.pipeline.house import (
+    KEY,
+    MAIL,
+    READ,
+    TOOLS,
+    TRUSTED,
+    Answer,
+    House,
+    Seen,
+    Server,
+    result,
+    text,
+    whole,
+)
+
+NOTES = UpstreamId("notes")
+BOTH = frozenset(Profile)
+
+
+class Site:
+    """A gateway in front of `mail` and `notes`, and the clients' side of it."""
+
+    def __init__(self, *, spoken: frozenset[Profile] = BOTH, page: int = 1_000) -> None:
+        self.house = House(tools={"search": READ})
+        self.spoken = {MAIL: spoken, NOTES: spoken}
+        self.servers = {MAIL: self.house.server, NOTES: Server()}
+        self.house.identities[NOTES] = "https://notes.example:443/mcp"
+        rules: dict[Any, Any] = dict(self.house.rules.servers)
+        rules[NOTES] = ServerRule(default=TRUSTED, tools={"read": ToolRule()})
+        vars_of(self.house.rules.servers).update(rules)
+        vars_of(self.house.rules.extensions)[NOTES] = frozenset()
+        self.levels: dict[str, str] = {}
+        self.clients = {
+            name: OwnClient(name, server, wire=WireLimits(), levels=self.levels)
+            for name, server in self.servers.items()
+        }
+        relay = self.house.pipeline
+        self.offers = Offers(
+            pins=self.house.pins,
+            identities=self.house.identities,
+            sight=relay._admission._visibility,
+            spoken=self.spoken.__getitem__,
+        )
+        own = OwnServer(
+            offers=self.offers, levels=self.levels, new_nonce=self.house.new_id, page=page
+        )
+        self.aggregate = Aggregate(
+            carrier=self._front(relay, {OWN: own, **self.clients}),
+            offers=self.offers,
+            limits=WireLimits(),
+            new_id=self.house.new_id,
+        )
+
+    def _front(self, relay: Pipeline, reached: Mapping[UpstreamId, Any]) -> Pipeline:
+        directory = Directory(reached, announce=self.house.server.announce)
+        streams = relay._streams
+        return Pipeline(
+            admission=relay._admission,
+            release=relay._release,
+            streams=StreamRelay(
+                release=streams._release,
+                requests=streams._requests,
+                labels=streams._labels,
+                conversations=streams._conversations,
+                upstreams=directory,
+                audit=streams._audit,
+                limits=WireLimits(),
+            ),
+            labels=relay._labels,
+            begun=relay._begun,
+            upstreams=directory,
+            audit=self.house.audit,
+            challenge=relay._challenge,
+            seal_key=KEY,
+            limits=WireLimits(),
+            clock=self.house.clock,
+            new_id=self.house.new_id,
+        )
+
+    async def show(
+        self,
+        server: UpstreamId,
+        *definitions: Mapping[str, Any],
+        kind: Kind = Kind.TOOL,
+        profiles: frozenset[Profile] = BOTH,
+        approve: bool = True,
+    ) -> None:
+        """Let a server be seen with these definitions, and approve them."""
+        for profile in profiles:
+            targets = await self.house.keeper.compare(server, profile, kind, definitions, "1")
+            for target in targets if approve else ():
+                await self.approve(target, profile)
+
+    async def approve(self, target: Target, profile: Profile) -> None:
+        pin = self.house.pins.find(target, profile)
+        assert pin is not None
+        expected = str(pin.observed.digest)
+        await self.house.pins.approve(target, profile, expected=expected, by="bob", note="")
+
+    async def furnish(self, profiles: frozenset[Profile] = BOTH) -> "Site":
+        """Show and approve a few things of each server."""
+        everything: dict[str, Any] = {"resources": {}, "prompts": {}, "tools": {}}
+        for server in self.servers:
+            item = {"name": str(server), "capabilities": everything}
+            await self.show(server, item, kind=Kind.SERVER, profiles=profiles)
+        await self.show(MAIL, *TOOLS.values(), profiles=profiles)
+        await self.show(NOTES, tool("read"), tool("search"), profiles=profiles)
+        await self.show(NOTES, {"name": "sum_up"}, kind=Kind.PROMPT, profiles=profiles)
+        template = {"name": "note", "uriTemplate": "notes://{name}"}
+        await self.show(NOTES, template, kind=Kind.TEMPLATE, profiles=profiles)
+        return self
+
+    def call(self, method: str, params: Mapping[str, Any] | None = None, **more: Any) -> Call:
+        """Make a request as the web does; `session` is our own session id, sealed here."""
+        session = more.pop("session", None)
+        made = self.house.request(method, params, endpoint=AGGREGATE, **more)
+        who = self.house.gate.people[more.get("who") or "alice"]
+        sealed = None if session is None else seal(KEY, OWN, who.key, session)
+        return replace(made, server=OWN, session=sealed)
+
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None, **more: Any) -> Seen:
+        return await Seen.of(await self.aggregate.handle(self.call(method, params, **more)))
+
+    async def names(
+        self, method: str = "tools/list", member: str = "tools", **more: Any
+    ) -> list[str]:
+        """Return the names that a list shows."""
+        listed = (await self.ask(method, **more)).json["result"][member]
+        return [
+            one.get("name" if member != "resourceTemplates" else "uriTemplate") for one in listed
+        ]
+
+    async def aclose(self) -> None:
+        for client in self.clients.values():
+            await client.aclose()
+
+
+def vars_of(mapping: Any) -> dict[Any, Any]:
+    """Return the dictionary that a test may still add to."""
+    assert isinstance(mapping, dict)
+    return mapping
+
+
+def tool(name: str, **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "title": name.title(),
+        "inputSchema": {"type": "object"},
+        "annotations": {"readOnlyHint": True},
+        **more,
+    }
+
+
+def speaks(
+    answer: Answer = lambda permit: result(permit, text("hello")),
+    *,
+    session: str | None = "s1",
+    capabilities: Mapping[str, Any] | None = None,
+) -> Answer:
+    """Answer as a server of the legacy revisions does, from its handshake on."""
+
+    def answered(permit: Permit) -> Any:
+        message = permit.call.message
+        if message.form is not Form.REQUEST:
+            return whole(b"", status=202)
+        if message.method == "initialize":
+            greeting = {
+                "protocolVersion": "2025-11-25",
+                "capabilities": dict(capabilities or {}),
+                "serverInfo": {"name": "simulated", "version": "1"},
+            }
+            return result(permit, greeting, session=session)
+        return answer(permit)
+
+    return answered
+
+
+def methods(server: Server) -> list[str]:
+    """Return what reached a server, in order."""
+    return [permit.call.message.method for permit in server.saw]
+
+
+def sent(permit: Permit) -> Any:
+    """Return the message that reached a server."""
+    return json.loads(permit.call.message.body)

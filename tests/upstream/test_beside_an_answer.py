@@ -1,0 +1,171 @@
+"""What a server says on a stream of its own, while clients of the gateway's session wait for answers."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from gateway.domain.calls import Form, Permit, RawAnswer, ServerEvent
+from gateway.domain.tools import Profile
+from gateway.errors import UpstreamFailed
+from tests.builtin.front import Site, sent, speaks
+from tests.pipeline.house import MAIL, event
+from tests.upstream.test_own_client import answer_to
+
+OLD: dict[str, Any] = {"profile": Profile.LEGACY, "session": "esr.1"}
+CALL = {"name": "mail__search", "arguments": {}}
+ROOTS = {"jsonrpc": "2.0", "id": 0, "method": "roots/list"}
+LOG = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x"}}
+CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+
+
+class Speaker:
+    """A server with a stream of its own; it answers a call once it is let go."""
+
+    def __init__(self, site: Site) -> None:
+        self.says: asyncio.Queue[Any] = asyncio.Queue()
+        self.reached, self.free = asyncio.Semaphore(0), asyncio.Event()
+        self.heard: list[Any] = []
+        self.closed = False
+        self._server = site.servers[MAIL]
+        self._server.answer = speaks()
+        self._forward = self._server.forward
+
+    async def forward(self, permit: Permit) -> RawAnswer:
+        message = permit.call.message
+        answer = await self._forward(permit)
+        if message.form is Form.STREAM:
+            headers = (("content-type", "text/event-stream"),)
+            return RawAnswer(status=200, headers=headers, session=None, body=self._events())
+        if message.method == "tools/call":
+            self.reached.release()
+            await self.free.wait()
+        if message.form is Form.RESPONSE:
+            self.heard.append(sent(permit))
+        return answer
+
+    async def _events(self) -> AsyncIterator[ServerEvent]:
+        try:
+            while (said := await self.says.get()) is not None:
+                if isinstance(said, Exception):
+                    raise said
+                yield event(said)
+        finally:
+            self.closed = True
+
+
+@pytest.fixture
+async def site() -> Any:
+    site = await Site(spoken=frozenset({Profile.LEGACY})).furnish()
+    yield site
+    await site.aclose()
+
+
+@pytest.fixture
+def speaker(site: Site, monkeypatch: pytest.MonkeyPatch) -> Speaker:
+    speaker = Speaker(site)
+    monkeypatch.setattr(site.servers[MAIL], "forward", speaker.forward)
+    return speaker
+
+
+async def begun(site: Site, speaker: Speaker, **more: Any) -> tuple[Any, list[Any]]:
+    """Begin a call and return its task, which ends with what the client saw, and what it has seen."""
+    seen: list[Any] = []
+
+    async def carried() -> None:
+        reply = await site.aggregate.handle(site.call("tools/call", CALL, **{**OLD, **more}))
+        if isinstance(reply.body, bytes):
+            seen.append(json.loads(reply.body))
+            return
+        async for part in reply.body:
+            seen.extend(json.loads(x[6:]) for x in part.splitlines() if x.startswith(b"data: "))
+
+    task = asyncio.create_task(carried())
+    await speaker.reached.acquire()
+    return task, seen
+
+
+async def until(holds: Any) -> None:
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0)
+
+
+async def test_a_question_beside_the_answer_reaches_the_client_that_waits(
+    site: Site, speaker: Speaker
+) -> None:
+    calling, seen = await begun(site, speaker)
+    await speaker.says.put(CHANGED)
+    await speaker.says.put(LOG)
+    await speaker.says.put(ROOTS)
+    await until(lambda: len(seen) == 2)
+    assert [one["method"] for one in seen] == ["notifications/message", "roots/list"]
+    reply = await site.aggregate.handle(answer_to(site, seen[1]["id"], **OLD))
+    assert reply.status == 202
+    assert speaker.heard == [{"jsonrpc": "2.0", "id": 0, "result": {"x": 1}}]
+    speaker.free.set()
+    await calling
+    assert (len(seen), seen[2]["id"]) == (3, 1)
+
+
+async def test_without_a_question_the_answer_comes_whole(site: Site, speaker: Speaker) -> None:
+    calling, seen = await begun(site, speaker)
+    speaker.free.set()
+    await calling
+    assert [one["id"] for one in seen] == [1]
+
+
+@pytest.mark.parametrize("sessions", [(), ("esr.1", "esr.2")])
+async def test_a_question_that_is_nobodys_or_could_be_two_clients_is_answered_here(
+    site: Site, speaker: Speaker, sessions: tuple[str, ...]
+) -> None:
+    calls = [await begun(site, speaker, session=session) for session in sessions or ("esr.1",)]
+    if not sessions:
+        speaker.free.set()
+        await calls[0][0]
+    await speaker.says.put(ROOTS)
+    await until(lambda: site.servers[MAIL].rejected)
+    (no,) = site.servers[MAIL].rejected
+    assert (no["id"], no["error"]["code"]) == (0, -32601)
+    speaker.free.set()
+    for task, seen in calls:
+        await task
+        assert [one["id"] for one in seen] == [1]
+
+
+async def test_a_client_that_goes_away_after_a_question_leaves_nothing_behind(
+    site: Site, speaker: Speaker
+) -> None:
+    calling, seen = await begun(site, speaker)
+    await speaker.says.put(ROOTS)
+    await until(lambda: seen)
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    await site.aclose()
+    assert speaker.closed
+    others = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
+    await asyncio.sleep(0)
+    assert [task for task in others if not task.done()] == []
+
+
+@pytest.mark.parametrize("end", [None, UpstreamFailed("it broke")])
+async def test_calls_go_on_where_the_stream_ends(site: Site, speaker: Speaker, end: Any) -> None:
+    speaker.free.set()
+    await begun(site, speaker)
+    await speaker.says.put(end)
+    await until(lambda: speaker.closed)
+    calling, seen = await begun(site, speaker)
+    await calling
+    assert [one["id"] for one in seen] == [1]
+
+
+async def test_the_stream_ends_with_the_session(site: Site, speaker: Speaker) -> None:
+    speaker.free.set()
+    calling, _ = await begun(site, speaker)
+    await calling
+    await site.aclose()
+    await until(lambda: speaker.closed)
+    assert site.servers[MAIL].saw[-1].call.message.method == "DELETE"

@@ -1,0 +1,113 @@
+"""Whether a local server can be had on this machine is found out before it is started."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.config import Config, parse
+from gateway.upstream.settings import LocalSettings
+from gateway.wiring import probe_local, upstreams
+from gateway.wiring.upstreams import upstreams_of
+
+
+def config(at: Path, **server: Any) -> Config:
+    content = {"version": 1, "public_url": "http://localhost", "servers": {"a": server}}
+    return parse(json.dumps(content), file=at / "douane.yaml", environ={})
+
+
+async def local(found: Config) -> LocalSettings:
+    (one,) = await upstreams_of(found)
+    assert isinstance(one, LocalSettings)
+    return one
+
+
+async def no_jail(_: object) -> str:
+    return "bwrap does not work here (setting up uid map: Permission denied)"
+
+
+async def test_a_server_with_a_jail_is_started_where_jails_can_be_had(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    one = await local(config(tmp_path, command=["sh", "./x"], files={"read": ["r"]}))
+    assert one.refused == ""
+    assert one.launch.argv == ("/usr/bin/sh", "./x")
+    assert (one.launch.folder, one.launch.read) == (tmp_path, (tmp_path / "r",))
+
+
+async def test_where_no_jail_can_be_had_the_server_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upstreams, "problem", no_jail)
+    found = config(tmp_path, command=["sh"])
+    told = (
+        "no jail: bwrap does not work here (setting up uid map: Permission denied); "
+        "or write `jail: none`"
+    )
+    assert (await local(found)).refused == told
+    assert await probe_local(found) == {"a": told}
+
+
+async def test_where_no_jail_can_be_had_one_without_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upstreams, "problem", no_jail)
+    one = await local(config(tmp_path, command=["sh"], jail="none"))
+    assert (one.refused, one.launch.jailed) == ("", False)
+
+
+async def test_no_jail_is_tried_where_none_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(upstreams, "problem")
+    await local(config(tmp_path, command=["sh"], jail="none"))
+    await upstreams_of(config(tmp_path, url="http://localhost/mcp"))
+
+
+@pytest.mark.parametrize(
+    ("server", "told"),
+    [
+        ({"command": ["no-such-tool"]}, "there is no program `no-such-tool`"),
+        ({"command": ["sh"], "folder": "gone"}, "gone` is no folder"),
+        ({"command": ["sh"], "files": {"read": ["gone"]}}, "gone` is not there"),
+        ({"command": ["sh"], "files": {"write": ["var"]}}, "would show the gateway's own data"),
+        ({"command": ["sh"], "files": {"read": ["."]}}, "would show the gateway's own data"),
+        (
+            {"command": ["sh"], "files": {"read": ["t"]}, "environment": {"T": "file:t"}},
+            "would show the gateway's own data",
+        ),
+    ],
+    ids=["program", "folder", "file", "data", "above", "secret"],
+)
+async def test_what_cannot_be_started_says_why(
+    tmp_path: Path, server: dict[str, Any], told: str
+) -> None:
+    (tmp_path / "var").mkdir()
+    (tmp_path / "t").write_text("secret")
+    assert told in (await local(config(tmp_path, **server))).refused
+
+
+async def test_a_secret_reaches_the_environment_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("the-secret\n")
+    one = await local(config(tmp_path, command=["sh"], environment={"T": "file:t"}))
+    assert one.launch.environment == {"T": "the-secret"}
+    assert one.launch.references == (("T", f"file:{tmp_path / 't'}"),)
+    assert "the-secret" not in repr(one)
+
+
+def test_a_machine_that_forbids_the_namespaces_is_found_out_by_trying() -> None:
+    """As containers do: here it is another jail, in which nobody may make a namespace."""
+    script = (
+        "import asyncio; from gateway.upstream.jail import *; "
+        "print(asyncio.run(problem(ProcessLimits())))"
+    )
+    walls = ["--unshare-user", "--disable-userns", "--bind", "/", "/", "--dev-bind", "/dev", "/dev"]
+    done = subprocess.run(
+        ["bwrap", *walls, "--", sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("bwrap does not work here (bwrap: ")
