@@ -1,0 +1,1 @@
+"""How well a search finds the tools that a request needs, how fast, and what it saves."""

@@ -1,0 +1,156 @@
+"""What discovery asks: the tools that fit a request, among those that the caller may see."""
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import Protocol
+
+from gateway.errors import ConfigError
+from gateway.ports.vectors import VectorStore
+from gateway.search.index import Closeness, Index
+from gateway.search.query import understand
+from gateway.search.tools import Ranking, Strategy, ToolText
+
+MOST_HITS = 50
+"""Tools in one answer."""
+_BATCH = 8
+"""Tools that are embedded in one go; a query waits for its turn at most that long."""
+
+
+class Meaning(Protocol):
+    """Tools and texts by what they mean (`gateway.search.meaning`)."""
+
+    def has_all(self, tools: Sequence[str]) -> bool:
+        """Whether each of these has been placed."""
+        ...
+
+    def put(self, tool: str, vectors: Sequence[bytes]) -> None:
+        """Place a tool."""
+        ...
+
+    def drop(self, tool: str) -> None:
+        """Forget where a tool stands."""
+        ...
+
+    async def vectors_of(self, tools: Sequence[ToolText]) -> Mapping[str, Sequence[bytes]]:
+        """Return the vectors that place each tool, by id."""
+        ...
+
+    async def texts(self, texts: Sequence[str]) -> Mapping[str, bytes]:
+        """Return the vector of each text."""
+        ...
+
+    def closeness(self, tools: Sequence[str], texts: Mapping[str, bytes]) -> Closeness | None:
+        """Return how close `tools` are to each of `texts`; `None` if one has not been placed."""
+        ...
+
+
+class Finder:
+    """Searches approved tools. Of one event loop; nothing leaves the process."""
+
+    def __init__(self, meaning: Meaning | None = None) -> None:
+        """Begin with nothing indexed. Without `meaning` there is no search by meaning."""
+        self._index = Index()
+        self._meaning = meaning
+
+    @property
+    def strategies(self) -> tuple[Strategy, ...]:
+        """What may be asked for; the best first."""
+        if self._meaning is None:
+            return (Strategy.KEYWORD, Strategy.REGEX)
+        return (Strategy.HYBRID, Strategy.EMBEDDING, Strategy.KEYWORD, Strategy.REGEX)
+
+    def add(self, tool: ToolText) -> None:
+        """Make an approved tool findable, in place of what was indexed under its id."""
+        if self._meaning is not None and self._index.tools.get(tool.id) != tool:
+            self._meaning.drop(tool.id)
+        self._index.add(tool)
+
+    def remove(self, tool: str) -> None:
+        """Make the tool with this id impossible to find."""
+        if self._meaning is not None:
+            self._meaning.drop(tool)
+        self._index.remove(tool)
+
+    async def prepare(self) -> None:
+        """Compute the vectors that are missing; searches go on meanwhile, by keyword."""
+        if self._meaning is None:
+            return
+        waiting = [
+            tool for name, tool in self._index.tools.items() if not self._meaning.has_all([name])
+        ]
+        for start in range(0, len(waiting), _BATCH):
+            batch = waiting[start : start + _BATCH]
+            vectors = await self._meaning.vectors_of(batch)
+            for tool in batch:
+                # Meanwhile its approval may have been withdrawn, or another definition approved.
+                if self._index.tools.get(tool.id) == tool:
+                    self._meaning.put(tool.id, vectors[tool.id])
+
+    async def search(
+        self,
+        request: str,
+        *,
+        visible: AbstractSet[str],
+        limit: int,
+        strategy: Strategy | None = None,
+    ) -> Ranking:
+        """Return the best of the `visible` tools, as if no others existed.
+
+        `visible` are ids, and the caller's: what policy lets them see. Narrow it to search one
+        server. `limit` is at most 50. `strategy` is the best there is unless it is asked for;
+        by keyword is answered where no meaning is known, and while vectors of visible tools are
+        missing: `answered_by` says which it was.
+
+        Raises:
+            BadCommand: A pattern was asked for that is none.
+
+        """
+        limit = max(0, min(limit, MOST_HITS))
+        strategy = strategy or self.strategies[0]
+        if strategy is Strategy.REGEX:
+            return self._index.regex(request, self._index.view(visible), limit)
+        query = understand(request)
+        closeness = None
+        if strategy is not Strategy.KEYWORD:
+            closeness = await self._closeness(query.texts, visible)
+        # Only now: while vectors were computed, approvals may have been withdrawn.
+        view = self._index.view(visible)
+        if closeness is not None:
+            measured = closeness(view.tools)
+            if measured is not None and strategy is Strategy.HYBRID:
+                return self._index.hybrid(query, view, measured, limit)
+            if measured is not None:
+                return self._index.embedding(query, view, measured, limit)
+        return self._index.keyword(query, view, limit)
+
+    async def _closeness(
+        self, texts: Sequence[str], visible: AbstractSet[str]
+    ) -> Callable[[Sequence[str]], Closeness | None] | None:
+        """Return how to compare tools with `texts`, or `None` if that cannot be done now."""
+        meaning = self._meaning
+        if meaning is None or not meaning.has_all(self._index.view(visible).tools):
+            return None
+        vectors = await meaning.texts(texts)
+        return lambda tools: meaning.closeness(tools, vectors)
+
+    def close(self) -> None:
+        """Let go of what is held."""
+        self._index.close()
+
+
+def load_meaning(model: Path, digest: str, store: VectorStore) -> Meaning:
+    """Load a model that the operator named, whose file is the one that `digest` pins.
+
+    Raises:
+        ConfigError: The file is missing or another one, or the library that runs it is missing.
+
+    """
+    try:
+        from gateway.search.meaning import Vectorized  # noqa: PLC0415 - an optional library
+        from gateway.search.minilm import MiniLM  # noqa: PLC0415 - an optional library
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"search by meaning needs {error.name}: pip install 'douane[embedding]'"
+        ) from error
+    return Vectorized(MiniLM(model, digest), store)
