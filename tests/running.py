@@ -16,6 +16,8 @@ from typing import Any
 from tests.servers.process import ROOT, free_port
 
 DOUANE = str(Path(sys.executable).parent / "douane")
+ALL = "all"
+"""No server's name in any test."""
 EVERY_SCOPE = ("tools:list", "tools:call", "tools:write", "prompts", "resources")
 
 
@@ -60,13 +62,16 @@ class Running:
     def client(
         self, server: str, *, name: str = "agent", scopes: tuple[str, ...] = EVERY_SCOPE
     ) -> dict[str, Any]:
-        """Return the client of that name for `server`, registering it if need be."""
+        """Return the client of that name for `server`, registering it if need be.
+
+        Everywhere here the server `ALL` is the endpoint in front of all of them.
+        """
         kept = self.folder / f"{name}-{server}.json"
         if not kept.exists():
             options = [option for scope in scopes for option in ("--scope", scope)]
             (made,) = self.rows(
                 *("clients", "add", f"{name}-{server}", "--grant", "client_credentials"),
-                *("--resource", f"/mcp/{server}", *options),
+                *("--resource", endpoint_of(server), *options),
             )
             kept.touch(mode=0o600)
             kept.write_text(json.dumps(made))
@@ -84,13 +89,18 @@ class Running:
         self.rows("pins", "approve", server, "--all", "--accept-risks", "--note", "for a test")
 
 
+def endpoint_of(server: str) -> str:
+    """Return the path of a server's endpoint."""
+    return "/mcp" if server == ALL else f"/mcp/{server}"
+
+
 def fetch_token(url: str, server: str, client: Mapping[str, Any]) -> str:
     """Ask the gateway at `url` for a token (RFC 6749 section 4.4, RFC 8707)."""
     form = {
         "grant_type": "client_credentials",
         "client_id": client["client_id"],
         "client_secret": client["client_secret"],
-        "resource": f"{url}/mcp/{server}",
+        "resource": url + endpoint_of(server),
     }
     data = urllib.parse.urlencode(form).encode()
     with urllib.request.urlopen(f"{url}/oauth/token", data, timeout=10) as answer:

@@ -2,39 +2,50 @@
 
 import argparse
 import asyncio
+import json
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, TypeAlias
 
+import uvloop
+
+from benchmarks.flow.cost import measure
 from benchmarks.flow.figures import Tally
-from benchmarks.flow.stage import BEGIN, Outcome, Stage
-from benchmarks.flow.traces import Suite, Trace, UnreadableError, read_suite, trace_files
-from benchmarks.report import FOLDER, print_table, write_report
-from gateway.policy.reload import build
-from gateway.ports import PolicyEngine
-from gateway.wiring.settings import policy_data, policy_settings
+from benchmarks.flow.gateways import GatewayFailed, staged
+from benchmarks.flow.outcome import Outcome
+from benchmarks.flow.promises import broken
+from benchmarks.flow.traces import ENCODED, Suite, Trace, UnreadableError, read_suite, trace_files
+from benchmarks.flow.variants import ALL, BENIGN_BEFORE, COST, VARIANTS, Play, plays
+from benchmarks.report import FOLDER, ROOT, print_table, write_report
 
 OWN = Path(__file__).parent / "agentdojo"
-POOLS = {False: "all", True: "all.b64"}
-"""Where a suite counts besides its own figures, by whether its goals are encoded."""
-
 _MOST_FAILURES = 20
-"""Of one suite that are told one by one."""
+"""Of one play that are told one by one."""
+
+_GATEWAYS = 2
+"""So many run at once: while one starts, another is called."""
+
+Played: TypeAlias = list[list[list[Outcome]]]
 
 _TASK = {
-    False: "no host declares a task: a value that only the user's words name is not proven",
-    True: "a trusted host declares the user's prompt, and never which tools the task needs",
+    False: (
+        "no host declares a task: a value that only the user's words name is not proven; each trace "
+        "is all that a client does that was registered for it, in a session with each server"
+    ),
+    True: (
+        "a trusted host declares the user's prompt with every call, and never which tools the task "
+        "needs; each trace is all that a client does that was registered for it"
+    ),
 }
 LIMITS = (
     "recorded tasks take the shortest path: an agent that looks around reads more on its way",
     "the model is taken to obey every injection, and to go on with its task after a refusal",
     "traces of one goal are not independent of each other, and the goals are few",
     "injections that ask for words and no call are beyond what a gateway can see",
-    (
-        "the client has no session: each trace is all that its grant does, which is read as "
-        "untrusted and private from the first call on"
-    ),
+    "nobody answers a question: a call that waits for a person counts as refused",
 )
 
 
@@ -43,90 +54,216 @@ class Findings:
     """All that the report says."""
 
     tallies: dict[str, Tally] = field(default_factory=dict)
-    """By suite, in the order of their names; then by pool."""
+    """By suite and variant; then by pool."""
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """One a trace of which something was refused, or harm was done."""
     failures: list[str] = field(default_factory=list)
+    unpoisoned: int = 0
+    cost: dict[str, float] = field(default_factory=dict)
+
+    def tally(self, name: str) -> Tally:
+        return self.tallies.setdefault(name, Tally())
 
     @property
     def figures(self) -> dict[str, float]:
-        return {
+        counted = {
             f"{name}.{key}": figure
-            for name, tally in self.tallies.items()
+            for name, tally in self.in_order
             for key, figure in tally.figures.items()
         }
+        return counted | self.cost
+
+    @property
+    def in_order(self) -> list[tuple[str, Tally]]:
+        """Tallies of suites, then of pools, each as they came."""
+        return sorted(self.tallies.items(), key=lambda item: is_pool(item[0]))
 
 
-async def measured(folder: Path, *, declared: bool) -> Findings:
-    """Replay every suite in `folder` under the shipped policy."""
+def is_pool(name: str) -> bool:
+    return name.partition(".")[0] == ALL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How traces are played."""
+
+    declared: bool = False
+    sessions: bool = True
+    variants: Collection[str] = VARIANTS
+    most: int | None = None
+    """Of a suite's tasks, and of its attacks; `None`: all."""
+    policies: Path = ROOT / "policies"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Job:
+    """What one gateway is for."""
+
+    suite: Suite
+    """Whose tools it offers."""
+    plays: Sequence[Play]
+    """All under the same settings."""
+
+
+async def measured(folder: Path, options: Options) -> Findings:
+    """Play every suite in `folder` through a gateway process under the shipped policy."""
     found = Findings()
-    pools: dict[str, Tally] = {}
     files = trace_files(folder)
     if not files:
         found.failures.append(f"{folder}: there are no traces")
+    suites = []
     for name, path in files.items():
         try:
-            suite = read_suite(name, path)
+            suites.append(_fewer(read_suite(name, path), options.most))
         except UnreadableError as error:
             found.failures.append(str(error))
-            continue
-        policy = await build(
-            policy_settings(suite.config), policy_data(suite.config), clock=lambda: BEGIN
-        )
-        pool = pools.setdefault(POOLS[suite.is_encoded], Tally())
-        found.tallies[name] = Tally()
-        found.failures += await replay(
-            suite, policy, declared=declared, tallies=(found.tallies[name], pool)
-        )
-        await policy.close()
-    found.tallies |= pools
+    jobs = [job for group in _with_the_same_tools(suites) for job in _jobs(group, options.variants)]
+    turns = asyncio.Semaphore(_GATEWAYS)
+    tasks = [asyncio.create_task(_played(job, options, turns)) for job in jobs]
+    if tasks:
+        await asyncio.wait(tasks)
+    for job, task in zip(jobs, tasks, strict=True):
+        try:
+            for play, played in zip(job.plays, task.result(), strict=True):
+                count(play, played, found)
+        except GatewayFailed as error:
+            found.failures.append(f"{job.plays[0].names[0]}: {error}")
+    if COST in options.variants:
+        found.cost = measure()  # last, when nothing else runs
     return found
 
 
-async def replay(
-    suite: Suite, policy: PolicyEngine, *, declared: bool, tallies: Sequence[Tally]
-) -> list[str]:
-    """Count every trace of `suite` in each of `tallies`; return what could not be replayed."""
-    stage = await Stage.of(suite, policy, declared=declared)
-    failures = []
-    for trace in suite.traces:
-        outcomes = await stage.replay(trace)
-        failures += _unplayed(trace, outcomes)
-        for tally in tallies:
-            tally.add(trace, outcomes)
-    rest = len(failures) - _MOST_FAILURES
-    told = [f"{suite.name}: {failure}" for failure in failures[:_MOST_FAILURES]]
-    return [*told, f"{suite.name}: {rest} more calls like these"] if rest > 0 else told
+def _fewer(suite: Suite, most: int | None) -> Suite:
+    if most is None:
+        return suite
+    benign = [trace for trace in suite.traces if not trace.is_attack]
+    attacks = [trace for trace in suite.traces if trace.is_attack]
+    return replace(suite, traces=[*benign[:most], *attacks[:: max(1, len(attacks) // most)][:most]])
+
+
+def _with_the_same_tools(suites: Sequence[Suite]) -> Iterator[list[Suite]]:
+    """Yield each suite together with its encoded one: they have their labels in common."""
+    groups: dict[str, list[Suite]] = {}
+    for suite in suites:
+        groups.setdefault(suite.name.removesuffix(ENCODED), []).append(suite)
+    yield from groups.values()
+
+
+def _jobs(suites: Sequence[Suite], variants: Collection[str]) -> Iterator[_Job]:
+    """Share all that is to be played of `suites` out among as few gateways as can be."""
+    waiting = [play for suite in suites for play in plays(suite, variants)]
+    while waiting:
+        settings = waiting[0].settings
+        yield _Job(suite=suites[0], plays=[p for p in waiting if p.settings == settings])
+        waiting = [play for play in waiting if play.settings != settings]
+
+
+async def _played(job: _Job, options: Options, turns: asyncio.Semaphore) -> list[Played]:
+    async with turns:
+        with tempfile.TemporaryDirectory(prefix="flow-", ignore_cleanup_errors=True) as folder:
+            async with staged(
+                Path(folder),
+                job.suite,
+                settings=job.plays[0].settings,
+                declared=options.declared,
+                sessions=options.sessions,
+                policies=options.policies,
+            ) as stage:
+                return [await stage.play(play.conversations) for play in job.plays]
+
+
+def count(play: Play, played: Played, found: Findings) -> None:
+    """Add to `found` what became of a play: `played` is by conversation, by trace, by step."""
+    found.unpoisoned += play.unpoisoned
+    unplayed = []
+    for conversation, outcomes in zip(play.conversations, played, strict=True):
+        for trace, became in zip(conversation, outcomes, strict=True):
+            unplayed += _unplayed(trace, became)
+            for name in play.names:
+                found.tally(name).add(trace, became)
+            found.rows += _row(play.names[0], trace, became)
+    rest = len(unplayed) - _MOST_FAILURES
+    found.failures += [f"{play.names[0]}: {failure}" for failure in unplayed[:_MOST_FAILURES]]
+    if rest > 0:
+        found.failures.append(f"{play.names[0]}: {rest} more calls like these")
 
 
 def _unplayed(trace: Trace, outcomes: Sequence[Outcome]) -> list[str]:
     """Return the calls that ended before anything was decided about them."""
     return [
-        f"{trace.id}, step {number}: {outcome.step.server}/{outcome.step.tool}: {outcome.code}"
+        f"{trace.id}, step {number}: {outcome.name}: {outcome.code}"
         for number, outcome in enumerate(outcomes)
         if not outcome.is_decided
     ]
 
 
+def _row(name: str, trace: Trace, outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
+    refused = [
+        {"step": number, "tool": outcome.name, "code": outcome.code, "why": outcome.why}
+        for number, outcome in enumerate(outcomes)
+        if outcome.code is not None and outcome.step.of_user
+    ]
+    harm = [
+        {"step": number, "tool": outcome.name}
+        for number, outcome in enumerate(outcomes)
+        if outcome.step.harmful and outcome.executed
+    ]
+    if refused or harm:
+        yield {"of": name, "trace": trace.id, "users_refused": refused, "harm_done": harm}
+
+
 def main(arguments: Sequence[str] | None = None, *, folder: Path = FOLDER) -> int:
-    """Print the figures and write them below `folder`; return 1 if a trace could not be read."""
+    """Print the figures and write them below `folder`; return 1 if a promise is not kept."""
+    given = _parser().parse_args(arguments)
+    options = Options(
+        declared=bool(given.declared),
+        sessions=not given.stateless,
+        variants=given.variants,
+        most=given.most,
+        policies=given.policies,
+    )
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        found = runner.run(measured(given.dir, options))
+    figures = found.figures
+    found.failures += broken(figures, declared=options.declared)
+    _print(found)
+    for key, figure in found.cost.items():
+        print(f"{key}: {figure}")
+    folder.mkdir(parents=True, exist_ok=True)
+    traces = "".join(json.dumps(row) + "\n" for row in found.rows)
+    (folder / "flow_traces.jsonl").write_text(traces)
+    return write_report(
+        "flow",
+        figures,
+        found.failures,
+        _limits(found, options),
+        summary=_summary(found, options),
+        folder=folder,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="flow-report")
     parser.add_argument("--dir", type=_folder, default=OWN, help="a folder of suites")
     parser.add_argument(
         "--declared", type=int, choices=(0, 1), default=0, help="1: a host declares the prompt"
     )
-    given = parser.parse_args(arguments)
-    declared = bool(given.declared)
-    found = asyncio.run(measured(given.dir, declared=declared))
-    _print(found.tallies)
-    limits = [_TASK[declared], *LIMITS]
-    harmless = sum(
-        tally.harmless for name, tally in found.tallies.items() if name in POOLS.values()
+    parser.add_argument(
+        "--variants",
+        type=_variants,
+        default=VARIANTS,
+        help=f"some of {','.join(VARIANTS)}; all, unless given",
     )
-    if harmless:
-        limits.append(f"{harmless} attack traces do no harm, and count in no share")
-    summary = _summary(found, declared)
-    return write_report(
-        "flow", found.figures, found.failures, limits, summary=summary, folder=folder
+    parser.add_argument(
+        "--stateless", action="store_true", help="speak the revision without sessions"
     )
+    parser.add_argument(
+        "--most", type=int, help="play no more tasks, and no more attacks, of a suite"
+    )
+    parser.add_argument(
+        "--policies", type=_folder, default=ROOT / "policies", help="other policies"
+    )
+    return parser
 
 
 def _folder(text: str) -> Path:
@@ -136,34 +273,65 @@ def _folder(text: str) -> Path:
     return path
 
 
-def _summary(found: Findings, declared: bool) -> str:
-    task = "the prompt declared" if declared else "nothing declared"
+def _variants(text: str) -> tuple[str, ...]:
+    chosen = tuple(text.split(","))
+    unknown = [variant for variant in chosen if variant not in VARIANTS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(VARIANTS)}")
+    return chosen
+
+
+def _limits(found: Findings, options: Options) -> list[str]:
+    limits = [_TASK[options.declared], *LIMITS]
+    if not options.sessions:
+        limits.append("the clients have no sessions: each run is untrusted and private at once")
+    if options.most is not None:
+        limits.append(f"only {options.most} tasks and {options.most} attacks of each suite")
+    if any(name.endswith(".shared") for name in found.tallies):
+        limits.append(
+            f"shared: {BENIGN_BEFORE} tasks of the same suite before each attack, in one run"
+        )
+    if found.unpoisoned:
+        limits.append(f"{found.unpoisoned} attacks are poisoned nowhere: nothing can hold it")
+    harmless = sum(tally.harmless for name, tally in found.tallies.items() if not is_pool(name))
+    if harmless:
+        limits.append(f"{harmless} attack traces do no harm, and count in no share")
+    return limits
+
+
+def _summary(found: Findings, options: Options) -> str:
+    task = "the prompt declared" if options.declared else "nothing declared"
     shares = [
         f"{name}: {figures['util']} % of {figures['user_traces']} tasks undisturbed, "
         f"{figures['sec']} % of {figures['attack_traces']} attacks refused"
-        for name, figures in (
-            (name, found.tallies[name].figures) for name in POOLS.values() if name in found.tallies
-        )
+        for name, figures in ((n, t.figures) for n, t in found.in_order if is_pool(n))
     ]
     return "; ".join([task, *shares])
 
 
-def _print(tallies: Mapping[str, Tally]) -> None:
+def _print(found: Findings) -> None:
     heads = ("util %", "sec %", "all harm %", "uua %", "holds/task", "user traces", "attacks")
     print_table(
-        ("suite", *heads),
-        [(name, *tally.figures.values()) for name, tally in tallies.items()],
+        ("suite", *heads), [(name, *tally.figures.values()) for name, tally in found.in_order]
     )
-    for name, tally in tallies.items():
-        if name in POOLS.values():
+    for name, tally in found.tallies.items():
+        # What else is played of a suite is in the file of traces.
+        if is_pool(name) or name.removesuffix(ENCODED).count("."):
             continue
-        if tally.refused:
-            print_table(
-                (f"{name}: the user's calls that were refused", "why", "calls"),
-                [(tool, why, count) for (tool, why), count in tally.refused.most_common()],
-            )
-        if tally.passed:
-            print_table((f"{name}: harmful calls that passed", "calls"), tally.passed.most_common())
+        _print_one(name, tally)
+
+
+def _print_one(name: str, tally: Tally) -> None:
+    if tally.refused:
+        print_table(
+            (f"{name}: the user's calls that were refused", "tool", "why", "calls"),
+            [(*call, count) for call, count in tally.refused.items()],
+        )
+    if tally.passed:
+        print_table(
+            (f"{name}: harmful calls that passed", "goal", "calls"),
+            [(*call, count) for call, count in tally.passed.most_common()],
+        )
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import gzip
 import json
 import lzma
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -51,6 +51,10 @@ class Trace:
 
     id: str
     is_attack: bool
+    user_task: str
+    """Which task it is: the same one stands without and with attacks."""
+    goal: str
+    """Which injection it is that attacks; empty without one."""
     prompt: str
     """The user's task, in the user's words."""
     steps: Sequence[Step]
@@ -61,7 +65,10 @@ class Suite:
     """Traces over the same tools."""
 
     name: str
+    settings: Mapping[str, Any]
+    """What an administrator knows before any task: a part of `douane.yaml`, with every server."""
     config: Config
+    """The same, as a gateway reads it."""
     tools: Mapping[str, Sequence[Mapping[str, Any]]]
     """By server: what it answers to `tools/list`."""
     traces: Sequence[Trace]
@@ -89,8 +96,15 @@ def read_suite(name: str, path: Path) -> Suite:
     """
     beside = name.removesuffix(ENCODED)
     tools = _tools(path.with_name(f"{beside}.tools.json"))
-    config = _config(path.with_name(f"{beside}.labels.yaml"), tools)
-    return Suite(name=name, config=config, tools=tools, traces=_traces(path))
+    labels = path.with_name(f"{beside}.labels.yaml")
+    settings = _settings(labels, tools)
+    return Suite(
+        name=name,
+        settings=settings,
+        config=configured(settings, labels),
+        tools=tools,
+        traces=_traces(path, tools),
+    )
 
 
 def _tools(path: Path) -> dict[str, list[dict[str, Any]]]:
@@ -101,47 +115,77 @@ def _tools(path: Path) -> dict[str, list[dict[str, Any]]]:
         raise UnreadableError(f"{path.name}: {error}") from error
 
 
-def _config(path: Path, tools: Mapping[str, Any]) -> Config:
-    """Return the configuration of a gateway that stands before `tools`, with the labels at `path`."""
+def _settings(path: Path, tools: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the labels at `path` say, with every server of `tools`, labelled or not."""
     try:
         tree = read(path.read_text(encoding="utf-8"), path.name)
-        content = tree.content | {
+        labelled = dict(tree.content.get("servers") or {})
+    except (ConfigError, *_BROKEN, AttributeError, TypeError) as error:
+        raise UnreadableError(f"{path.name}: {_problems(error)}") from error
+    if tree.problems:
+        raise UnreadableError(f"{path.name}: {tree.problems}")
+    return {**tree.content, "servers": {**{name: {} for name in tools}, **labelled}}
+
+
+def configured(settings: Mapping[str, Any], path: Path) -> Config:
+    """Return the configuration of a gateway with `settings`, which `path` says.
+
+    Raises:
+        UnreadableError: No gateway could run with them.
+
+    """
+    try:
+        content = {
+            **settings,
             "version": 1,
             "public_url": "https://gateway.example",
             "policy": {"path": str(ROOT / "policies")},
-            "servers": _reachable(tree.content.get("servers") or {}, tools),
+            "servers": {
+                name: {**(server or {}), "url": f"https://{name}.example/mcp"}
+                for name, server in settings["servers"].items()
+            },
         }
-        if tree.problems:
-            raise UnreadableError(f"{path.name}: {tree.problems}")
         return parse(json.dumps(content), file=path)
     except (ConfigError, *_BROKEN, AttributeError, TypeError) as error:
-        problems = getattr(error, "problems", None) or [str(error)]
-        raise UnreadableError(f"{path.name}: {'; '.join(problems)}") from error
+        raise UnreadableError(f"{path.name}: {_problems(error)}") from error
 
 
-def _reachable(labels: Mapping[str, Any], tools: Mapping[str, Any]) -> dict[str, Any]:
-    """Return every server, labelled or not, with an address: the labels say none."""
-    return {
-        name: {**(labels.get(name) or {}), "url": f"https://{name}.example/mcp"}
-        for name in (*labels, *tools)
-    }
+def _problems(error: Exception) -> str:
+    return "; ".join(getattr(error, "problems", None) or [str(error)])
 
 
-def _traces(path: Path) -> list[Trace]:
+def _traces(path: Path, tools: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Trace]:
     ending = next(ending for ending in _READERS if path.name.endswith(ending))
     try:
         text = _READERS[ending](path.read_bytes()).decode()
     except _BROKEN as error:
         raise UnreadableError(f"{path.name}: {error}") from error
+    offered = {(server, tool.get("name")) for server, listed in tools.items() for tool in listed}
     traces = []
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
-                traces.append(_trace(json.loads(line)))
+                traces.append(_offered(_trace(json.loads(line)), offered))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 reason = f"{type(error).__name__}: {error}"
                 raise UnreadableError(f"{path.name}:{number}: {reason}") from error
     return traces
+
+
+def _offered(trace: Trace, offered: Collection[tuple[str, Any]]) -> Trace:
+    """Return `trace`, of which every tool is `offered`.
+
+    Raises:
+        ValueError: One is not.
+
+    """
+    for step in trace.steps:
+        if (step.server, step.tool) not in offered:
+            raise ValueError(
+                f"{trace.id} calls {step.server}/{step.tool}, which the suite's .tools.json does not "
+                "list; add its definition there"
+            )
+    return trace
 
 
 def _trace(row: Mapping[str, Any]) -> Trace:
@@ -149,6 +193,8 @@ def _trace(row: Mapping[str, Any]) -> Trace:
     return Trace(
         id=str(row["id"]),
         is_attack=kind == "attack",
+        user_task=str(row.get("user_task") or row["prompt"]),
+        goal=str(row.get("injection_task") or ""),
         prompt=str(row["prompt"]),
         steps=[_step(step) for step in row["steps"]],
     )

@@ -6,16 +6,16 @@ import secrets
 import shutil
 import sys
 import tempfile
-import time
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.demo.client import call, connected
+from tests.demo.leak import leak
 from tests.demo.run import first_link
 from tests.demo.sign_in import Person, call_as
 from tests.demo.stage import Stage, stage
+from tests.demo.steps import Failed, expect, until
 from tests.running import Running
 from tests.servers.process import ROOT
 
@@ -32,27 +32,6 @@ deny contains {"code": "closed_today", "message": "the notes are closed today"} 
 
 SIGN_IN = {"admin", "auth", "token"}
 """Kinds of records that say who came in, and how."""
-
-
-class Failed(Exception):
-    """A step did not do what it says."""
-
-
-def expect(what: str, holds: object) -> None:
-    """Print the step and go on if it holds."""
-    print(f"  {'ok  ' if holds else 'FAIL'} {what}", flush=True)
-    if not holds:
-        raise Failed(what)
-
-
-def until(what: str, holds: Callable[[], object], patience_s: float = 30.0) -> None:
-    """Go on as soon as it holds."""
-    deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline:
-        if holds():
-            break
-        time.sleep(0.2)
-    expect(what, holds())
 
 
 class Agent:
@@ -93,6 +72,7 @@ def play(built: Stage, policies: Path) -> None:
         expect(f"a call is answered ({mode})", code is None and "first note" in text)
 
     person_signs_in(gateway)
+    leak(built)
 
     print("One rule changes, without a restart")
     before = gateway.rows("policy", "status")[0]["digest"]
@@ -180,7 +160,7 @@ def main() -> int:
     policies = folder / "policies"
     shutil.copytree(ROOT / "policies", policies)
     try:
-        with stage(folder, policies=policies) as built:
+        with stage(folder, policies=policies, with_tickets=True) as built:
             play(built, policies)
     except (Failed, RuntimeError) as error:
         print(f"the demo failed: {error}", file=sys.stderr)

@@ -16,6 +16,7 @@ TABLE = {row["key"].strip("`"): row for row in rows(PAGE, "key")}
 FIXED = (
     *("public_url", "listen", "admin_listen", "data_dir", "auth", "audit", "tls", "limits"),
     "egress",
+    "runs",
 )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.running import EVERY_SCOPE, Running
+from tests.running import EVERY_SCOPE, Running, endpoint_of
 
 RULES = """\
 package douane
@@ -87,7 +87,7 @@ class Corridor:
         return self.running.folder
 
     def endpoint(self, server: str) -> str:
-        return f"{self.url}/mcp/{server}"
+        return self.url + endpoint_of(server)
 
     def token(
         self, server: str, *, name: str = "agent", scopes: tuple[str, ...] = EVERY_SCOPE

@@ -40,6 +40,13 @@ def readiness(gateway: Corridor) -> tuple[int, dict[str, Any]]:
         return 0, {}
 
 
+def labels(gateway: Corridor) -> dict[str, tuple[str, str]]:
+    return {
+        row["run"]: (row["integrity"], row["confidentiality"])
+        for row in gateway.running.rows("runs", "list")
+    }
+
+
 def refuses_connections(gateway: Corridor) -> bool:
     parts = urlsplit(gateway.url)
     try:
@@ -139,7 +146,7 @@ async def test_sigkill_loses_no_pin_no_client_no_label_and_no_record(
         (before,) = gateway.running.rows("audit", "query", "--tool", "page", "--limit", "1")
         pins = gateway.running.rows("pins", "list")
         clients = gateway.running.rows("clients", "list")
-        runs = gateway.running.rows("runs", "list")
+        runs = labels(gateway)
         module_raw.forget()
         module_raw.play(instead("tools/call", waits))
         async with released(gate):
@@ -153,8 +160,7 @@ async def test_sigkill_loses_no_pin_no_client_no_label_and_no_record(
     with own_gateway(tmp_path / "g", module_raw, policies, ports=ports) as gateway:
         assert gateway.running.rows("pins", "list") == pins
         assert gateway.running.rows("clients", "list") == clients
-        kept = {run["run"]: run for run in gateway.running.rows("runs", "list")}
-        assert {run["run"]: run for run in runs}.items() <= kept.items()
+        assert runs.items() <= labels(gateway).items()
         # The same token, the same session; what the run has read, it still has read.
         assert poster.legacy("tools/call", remove, session).refusal == "approval_required"
         (after,) = gateway.running.rows("audit", "query", "--tool", "remove", "--limit", "1")

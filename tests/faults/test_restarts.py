@@ -19,7 +19,9 @@ TOOLS = {
     "located": {"effect": "read", "result": STRANGE},
     "amounts": {"effect": "egress", "destination": ["to"], "payload": ["body"]},
 }
-MAIL = {"to": "somebody@elsewhere.example", "body": "hello"}
+FIRST = "friend@elsewhere.example"
+STRANGER = "stranger@elsewhere.example"
+"""Whom no call named before anything strange was read."""
 
 
 @contextmanager
@@ -33,8 +35,8 @@ def killed_and_restarted(at: Scene, folder: Path) -> Iterator[Scene]:
         yield Scene(running=running, raw=at.raw)
 
 
-def in_session(at: Scene, session: str, tool: str) -> Answered:
-    params = {"name": tool, "arguments": MAIL}
+def in_session(at: Scene, session: str, tool: str, to: str = FIRST) -> Answered:
+    params = {"name": tool, "arguments": {"to": to, "body": "hello"}}
     return at.poster.legacy("tools/call", params, ("Mcp-Session-Id", session))
 
 
@@ -43,12 +45,12 @@ def test_a_session_and_the_labels_of_runs_outlive_the_process(tmp_path: Path) ->
         session = at.poster.session()
         assert in_session(at, session, "amounts").refusal is None
         assert in_session(at, session, "located").refusal is None
-        assert in_session(at, session, "amounts").refusal == "approval_required"
+        assert in_session(at, session, "amounts", STRANGER).refusal == "approval_required"
         before = at.log()[-1]
         assert at.call("located").code is None  # without a session: the run of the whole grant
         with killed_and_restarted(at, tmp_path) as after:
             assert in_session(after, session, "allowed").refusal is None
-            assert in_session(after, session, "amounts").refusal == "approval_required"
+            assert in_session(after, session, "amounts", STRANGER).refusal == "approval_required"
             last = after.log()[-1]
             assert (last["run"], last["label_before"]) == (before["run"], before["label_before"])
             assert last["label_before"] == STRANGE
@@ -58,7 +60,9 @@ def test_a_session_and_the_labels_of_runs_outlive_the_process(tmp_path: Path) ->
             theirs = sessions[0]
             assert sessions == [theirs, theirs, None, theirs]
             assert theirs not in {None, session}
-            assert after.call("amounts", MAIL).code == "approval_required"
+            assert (
+                after.call("amounts", {"to": STRANGER, "body": "hello"}).code == "approval_required"
+            )
             assert after.verified() == ""
 
 

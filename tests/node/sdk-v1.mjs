@@ -1,4 +1,6 @@
-// A client on the TypeScript SDK v1: `node sdk-v1.mjs URL [TOKEN]`.
+// A client on the TypeScript SDK v1: `node sdk-v1.mjs URL [TOKEN [PREFIX]]`, where PREFIX is what the
+// names of the reference server begin with at an endpoint in front of it. There a client is told and
+// asked only what comes while a call of its own is under way.
 // Uses every callback that it has against the reference server and prints what it saw as JSON.
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
@@ -9,7 +11,7 @@ import {
   LoggingMessageNotificationSchema,
 } from "@modelcontextprotocol/sdk/types.js";
 
-const [url, token] = process.argv.slice(2);
+const [url, token, prefix = ""] = process.argv.slice(2);
 const headers = token ? { Authorization: `Bearer ${token}` } : {};
 const client = new Client(
   { name: "sdk-v1", version: "1" },
@@ -39,14 +41,20 @@ client.setRequestHandler(ListRootsRequestSchema, () => {
 const texts = (result) => result.content.map((block) => block.text ?? block.type);
 await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
 const call = async (name, args = {}, options = {}) =>
-  await client.callTool({ name, arguments: args }, undefined, options);
+  await client.callTool({ name: prefix + name, arguments: args }, undefined, options);
+const named = (items) =>
+  items
+    .map((item) => item.name)
+    .filter((name) => name.startsWith(prefix))
+    .map((name) => name.slice(prefix.length))
+    .sort();
 
 const progress = [];
 const seen = {
   server: client.getServerVersion().name,
   instructions: (client.getInstructions() ?? "").length > 0,
-  tools: (await client.listTools()).tools.map((tool) => tool.name).sort(),
-  prompts: (await client.listPrompts()).prompts.map((prompt) => prompt.name).sort(),
+  tools: named((await client.listTools()).tools),
+  prompts: named((await client.listPrompts()).prompts),
   echo: texts(await call("echo", { message: "hello" })),
   structured: (await call("get-structured-content", { location: "Chicago" })).structuredContent,
   sampled: texts(await call("trigger-sampling-request", { prompt: "hello", maxTokens: 10 })),
@@ -62,8 +70,10 @@ const seen = {
   refused: await call("get-sum", { a: 1, b: 2 }),
 };
 await client.setLoggingLevel("debug");
-await call("toggle-simulated-logging");
-await loggedOnce;
-await call("toggle-simulated-logging");
+if (!prefix) {
+  await call("toggle-simulated-logging");
+  await loggedOnce;
+  await call("toggle-simulated-logging");
+}
 console.log(JSON.stringify({ ...seen, progress, asked, logged: logged.length > 0 }));
 await client.close();

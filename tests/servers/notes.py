@@ -147,7 +147,12 @@ async def change(request: Request) -> Response:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
-    port = parser.parse_args().port
+    parser.add_argument(
+        "--note", action="append", default=[], help="NAME=TEXT, kept from the start"
+    )
+    given = parser.parse_args()
+    port = given.port
+    stored.update(note.split("=", 1) for note in given.note)
     uvicorn.run(
         server.http_app(),
         host="127.0.0.1",

@@ -51,10 +51,13 @@ def everything(logs: Path, *, port: int | None = None) -> Iterator[RunningServer
 
 
 @contextmanager
-def notes(logs: Path, *, port: int | None = None) -> Iterator[RunningServer]:
-    """Run the notes server, which speaks both families of revisions."""
+def notes(
+    logs: Path, *, port: int | None = None, kept: Mapping[str, str] | None = None
+) -> Iterator[RunningServer]:
+    """Run the notes server, which speaks both families of revisions, with `kept` in it."""
     port = port or free_port()
     command = [sys.executable, "-m", "tests.servers.notes", "--port", str(port)]
+    command += [f"--note={name}={text}" for name, text in (kept or {}).items()]
     with running(command, {}, port, logs / f"notes-{port}.log") as server:
         yield server
 

@@ -1,0 +1,170 @@
+"""A gateway process for one suite, between a host and recorded servers."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from benchmarks.flow.host import Host
+from benchmarks.flow.outcome import Outcome
+from benchmarks.flow.traces import Step, Suite, Trace
+from benchmarks.flow.upstream import RecordedServers, listening
+from benchmarks.report import ROOT
+from gateway.cli.connection import connect
+from gateway.config import load
+from tests.running import Running, running_gateway
+from tests.servers.process import free_port
+
+SCOPES = ("tools:list", "tools:call", "tools:write")
+"""All that calls need: what is refused is refused for its flow."""
+
+AT_ONCE = 12
+"""Conversations that go on at the same time."""
+
+_SETTINGS: Mapping[str, Any] = {
+    # A figure here is no figure of the disk's, and a host does not call faster than it may.
+    "audit": {"durability": "process"},
+    "limits": {"calls_per_minute": 1_000_000_000},
+}
+_OURS = {"version", "public_url", "listen", "admin_listen", "data_dir", "policy", "servers"}
+_PATIENCE = aiohttp.ClientTimeout(total=60)
+
+
+class GatewayFailed(Exception):
+    """A gateway did not start with what it was given, or did not take the tools; says why."""
+
+
+class Stage:
+    """A gateway that is ready, with the tools of a suite approved."""
+
+    def __init__(
+        self,
+        gateway: Running,
+        servers: RecordedServers,
+        http: aiohttp.ClientSession,
+        *,
+        declared: bool,
+        sessions: bool,
+    ) -> None:
+        self.gateway = gateway
+        self._servers = servers
+        self._http = http
+        self._declared = declared
+        self._sessions = sessions
+        self._ids = count()
+
+    def without_sessions(self) -> "Stage":
+        """Return the same gateway with clients that speak the stateless revision."""
+        return Stage(
+            self.gateway, self._servers, self._http, declared=self._declared, sessions=False
+        )
+
+    async def play(self, conversations: Sequence[Sequence[Trace]]) -> list[list[list[Outcome]]]:
+        """Play each conversation, one trace after the other, as one client that is new to us.
+
+        Many go on at once; what is returned is in the order of `conversations`: by trace, by step.
+        """
+        clients = await asyncio.to_thread(self._registered, len(conversations))
+        turns = asyncio.Semaphore(AT_ONCE)
+
+        async def one(client: Mapping[str, Any], traces: Sequence[Trace]) -> list[list[Outcome]]:
+            async with turns:
+                return await self._conversation(client, traces)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(one(client, traces))
+                for client, traces in zip(clients, conversations, strict=True)
+            ]
+        return [task.result() for task in tasks]
+
+    def _registered(self, number: int) -> list[Mapping[str, Any]]:
+        """Register so many clients as an administrator does, over the gateway's own socket."""
+        config = load(self.gateway.config)
+        with connect(config) as gateway:
+            return [
+                gateway.call(
+                    "clients.add",
+                    name=f"host-{secrets.token_hex(8)}",
+                    resources=[f"/mcp/{server}" for server in config.servers],
+                    scopes=SCOPES,
+                    trusted_host=self._declared,
+                )
+                for _ in range(number)
+            ]
+
+    async def _conversation(
+        self, client: Mapping[str, Any], traces: Sequence[Trace]
+    ) -> list[list[Outcome]]:
+        host = Host(self._http, self.gateway.url, client, sessions=self._sessions)
+        played = []
+        for trace in traces:
+            meta = {"douane/task": {"prompt": trace.prompt}} if self._declared else {}
+            played.append([await self._call(host, step, meta) for step in trace.steps])
+        await host.end()
+        return played
+
+    async def _call(self, host: Host, step: Step, meta: Mapping[str, Any]) -> Outcome:
+        id_ = f"step-{next(self._ids)}"
+        self._servers.expect(id_, step)
+        try:
+            answer = await host.call(step, id_, meta)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            answer = {"error": {"data": {"code": f"{type(error).__name__}: {error}"}}}
+        return Outcome.of(step, answer, executed=self._servers.arrived(id_))
+
+
+@asynccontextmanager
+async def staged(
+    folder: Path,
+    suite: Suite,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    declared: bool = False,
+    sessions: bool = True,
+    policies: Path = ROOT / "policies",
+) -> AsyncIterator[Stage]:
+    """Run a gateway in `folder` before the tools of `suite`, all approved, until the context ends.
+
+    `settings` are those of the suite, unless given. `declared`: its clients are hosts that are
+    trusted to declare the user's task, and do. Without `sessions` they speak the stateless revision.
+
+    Raises:
+        GatewayFailed: It did not come up, or not with these tools.
+
+    """
+    given = suite.settings if settings is None else settings
+    port = free_port()
+    recorded = RecordedServers(suite.tools)
+    servers = {
+        name: {**(server or {}), "url": f"http://127.0.0.1:{port}/{name}/mcp"}
+        for name, server in given["servers"].items()
+    }
+    others = {key: part for key, part in given.items() if key not in _OURS}
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(listening(recorded, port))
+        running = running_gateway(folder, servers, policies=policies, **_merged(others, _SETTINGS))
+        # The gateway asks the servers, which answer in this very loop, for their tools.
+        try:
+            gateway = await asyncio.to_thread(running.__enter__)
+            stack.push_async_callback(asyncio.to_thread, running.__exit__, None, None, None)
+            await asyncio.gather(
+                *(asyncio.to_thread(gateway.approve_all, server) for server in suite.tools)
+            )
+        except RuntimeError as error:
+            raise GatewayFailed(str(error)) from error
+        connector = aiohttp.TCPConnector(limit=0)
+        http = await stack.enter_async_context(
+            aiohttp.ClientSession(connector=connector, timeout=_PATIENCE)
+        )
+        yield Stage(gateway, recorded, http, declared=declared, sessions=sessions)
+
+
+def _merged(content: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `content` with `over` laid over it, section by section."""
+    return {**content, **{key: {**(content.get(key) or {}), **part} for key, part in over.items()}}

@@ -1,0 +1,99 @@
+"""Every server of a suite: a call gets what was recorded of the step that it belongs to."""
+
+import json
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from benchmarks.flow.traces import Step
+
+_STATELESS = "2026-07-28"
+_LASTS = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+_METHOD_NOT_FOUND, _INVALID_PARAMS = -32601, -32602
+_LARGEST_BODY = 64 * 1024 * 1024
+
+
+class RecordedServers:
+    """What the servers offer, which calls are expected, and which of them have arrived.
+
+    They speak both families of revisions. A call is told from others by its JSON-RPC id, which the
+    host chooses and a gateway relays: so many conversations can go on at once.
+    """
+
+    def __init__(self, tools: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        """`tools` is what each server answers to `tools/list`."""
+        self._tools = tools
+        self._expected: dict[str, tuple[Step, bool]] = {}
+
+    def expect(self, id_: str, step: Step) -> None:
+        """Make ready for the call of `step`, which will have this JSON-RPC id."""
+        self._expected[id_] = (step, False)
+
+    def arrived(self, id_: str) -> bool:
+        """Return whether that call has arrived, and expect it no longer."""
+        return self._expected.pop(id_)[1]
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """Answer one request of either family."""
+        if request.method == "DELETE":
+            return web.Response()
+        if request.method != "POST":
+            return web.Response(status=405, headers={"Allow": "POST, DELETE"})
+        message = json.loads(await request.read())
+        if "id" not in message:
+            return web.Response(status=202)
+        stateless = request.headers.get("MCP-Protocol-Version") == _STATELESS
+        found = self._found(request.match_info["server"], message, stateless=stateless)
+        headers = {}
+        if message["method"] == "initialize":
+            headers["Mcp-Session-Id"] = secrets.token_hex(16)
+        return web.json_response({"jsonrpc": "2.0", "id": message["id"], **found}, headers=headers)
+
+    def _found(
+        self, server: str, message: Mapping[str, Any], *, stateless: bool
+    ) -> Mapping[str, Any]:
+        params = message.get("params") or {}
+        about = {
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": server, "version": "1"},
+        }
+        lasts = _LASTS if stateless else {}
+        match message["method"]:
+            case "tools/call":
+                return self._called(server, message["id"], params, lasts)
+            case "tools/list":
+                return {"result": {"tools": list(self._tools.get(server, ())), **lasts}}
+            case "server/discover":
+                return {"result": {"supportedVersions": [_STATELESS], **about, **_LASTS}}
+            case "initialize":
+                return {"result": {"protocolVersion": params["protocolVersion"], **about}}
+            case "ping":
+                return {"result": {}}
+            case _:
+                return {"error": {"code": _METHOD_NOT_FOUND, "message": "no such method"}}
+
+    def _called(
+        self, server: str, id_: str, params: Mapping[str, Any], lasts: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        step, _ = self._expected.get(id_, (None, False))
+        if step is None or (step.server, step.tool) != (server, params.get("name")):
+            return {"error": {"code": _INVALID_PARAMS, "message": "nothing is recorded of this"}}
+        self._expected[id_] = (step, True)
+        return {"result": {**step.result, **({"resultType": "complete"} if lasts else {})}}
+
+
+@asynccontextmanager
+async def listening(servers: RecordedServers, port: int) -> AsyncIterator[None]:
+    """Serve each of them at `/SERVER/mcp` of a loopback port until the context ends."""
+    app = web.Application(client_max_size=_LARGEST_BODY)
+    app.router.add_route("*", "/{server}/mcp", servers.answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", port, backlog=1024).start()
+        yield
+    finally:
+        await runner.cleanup()

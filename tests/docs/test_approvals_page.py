@@ -1,0 +1,50 @@
+"""docs/approvals.md and the code say the same."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gateway.domain.approvals import Span
+from gateway.pipeline.asking import LARGEST_QUESTION_BYTES
+from gateway.policy import toolchain
+from gateway.storage.questions import MOST_KEPT
+from tests.docs.pages import ROOT, blocks, prose, rows
+
+PAGE = ROOT / "docs" / "approvals.md"
+
+
+def test_every_span_is_told() -> None:
+    assert [row["span"].strip("`") for row in rows(PAGE, "span")] == [span.value for span in Span]
+
+
+def test_the_bounds_on_the_page_are_those_of_the_code() -> None:
+    assert f"larger than {LARGEST_QUESTION_BYTES // 1024} KiB" in prose(PAGE)
+    assert f"no more than {MOST_KEPT} that" in prose(PAGE)
+
+
+@pytest.mark.parametrize(
+    ("effect", "confidentiality", "said"),
+    [("write", "internal", "true"), ("write", "private", "false"), ("egress", "public", "false")],
+)
+def test_the_example_rule_says_what_it_seems_to(
+    tmp_path: Path, effect: str, confidentiality: str, said: str
+) -> None:
+    (rule,) = blocks(PAGE, "rego")
+    (tmp_path / "p.rego").write_text(rule)
+    label = {"integrity": "trusted", "confidentiality": confidentiality}
+    asked = {"target": {"effect": effect}, "flow": {"label": label}}
+    shipped = ROOT / "policies" / "approvals.rego"
+    entry = ("data.douane.self_approval", "--stdin-input")
+    ran = toolchain.find_opa().run(
+        "eval",
+        "-f",
+        "raw",
+        "-d",
+        str(tmp_path),
+        "-d",
+        str(shipped),
+        *entry,
+        stdin=json.dumps(asked),
+    )
+    assert ran.out.strip() == said
