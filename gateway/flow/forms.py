@@ -95,10 +95,16 @@ def links_in(text: str) -> Iterator[str]:
     """
     seen: set[str] = set()
     for shown in dict.fromkeys((text, _shown(text))):
-        for link in chain(_urls(shown), (odd[0] for odd in _ODD_LINK.finditer(shown))):
+        for link in chain(_urls(shown), _odd_links(shown)):
             if link not in seen:
                 seen.add(link)
                 yield link
+
+
+def _odd_links(text: str) -> Iterator[str]:
+    if "//" in text or "\\" in text or "http" in text.lower():
+        for odd in _ODD_LINK.finditer(text):
+            yield odd[0]
 
 
 def _shown(text: str) -> str:
