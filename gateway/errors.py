@@ -8,6 +8,7 @@
     - UnknownTool          no such target, or none this principal may know of
     - PinMismatch          the target is not what a person approved
       + PinPending, PinDrift, PinRevoked
+        . ReadBefore         approved, but not what the caller has read
     - Denied               policy says no
     - ApprovalRequired     policy wants a person's word first
     - RateLimited          too many calls
@@ -113,6 +114,10 @@ class PinPending(PinMismatch):
 
 class PinDrift(PinMismatch):
     code = "pin_drift"
+
+
+class ReadBefore(PinDrift):
+    """It was read before the definition that is approved now was."""
 
 
 class PinRevoked(PinMismatch):

@@ -12,9 +12,10 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from gateway.builtin.cursors import cursor_of, place_of
 from gateway.builtin.homeward import Homeward
+from gateway.builtin.meta_tools import called_through
 from gateway.builtin.offers import Offers
 from gateway.domain._value import value
-from gateway.domain.calls import Call, CallId, Form, Message, Reply
+from gateway.domain.calls import Call, CallId, Form, Message, OriginKind, Reply
 from gateway.domain.tools import Kind, Profile, Target, UpstreamId
 from gateway.errors import GatewayError
 from gateway.wire import jsontext
@@ -75,6 +76,7 @@ class Aggregate:
             case Form.REQUEST if message.method == _RESOURCES:
                 return await self._resources(call)
             case Form.REQUEST:
+                call = called_through(call)
                 directed = self._directed(call)
                 return await (
                     self._carrier.handle(call)
@@ -160,10 +162,13 @@ class Aggregate:
     def _mirrored(
         self, call: Call, target: Target, params: Mapping[str, Any], era: Profile
     ) -> tuple[tuple[str, str], ...]:
-        """Return the headers that mirror arguments: the client's own, if its family has them."""
+        """Return the headers that mirror arguments: the client's own, if its family has them.
+
+        What a client mirrors is named by the tool that it calls, and `call_tool` names nothing.
+        """
         if target.kind is not Kind.TOOL or era is Profile.LEGACY:
             return ()
-        if call.profile is Profile.MODERN:
+        if call.profile is Profile.MODERN and call.origin is not OriginKind.META_TOOL:
             return tuple(pair for pair in call.headers if pair[0].startswith(PARAM_PREFIX))
         definition = self._offers.definition(target, era)
         return (

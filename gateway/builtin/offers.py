@@ -10,7 +10,7 @@ from gateway.domain._value import value
 from gateway.domain.calls import Call
 from gateway.domain.document import Document
 from gateway.domain.identity import Principal
-from gateway.domain.tools import Kind, Pin, Profile, Target, UpstreamId
+from gateway.domain.tools import Kind, Manifest, Pin, Profile, Target, UpstreamId
 from gateway.errors import GatewayError
 from gateway.pins.names import folded
 from gateway.pins.verify import verify
@@ -45,6 +45,11 @@ class Sight(Protocol):
 class Offer:
     """One approved definition, as it is listed."""
 
+    target: Target
+    profile: Profile
+    """The family of revisions in which its server shows it so."""
+    definition: Document
+    """As it was approved."""
     name: str
     """What it is called here."""
     text: str
@@ -111,6 +116,15 @@ class Offers:
                     found.append((server, era))
         return found
 
+    def approved_tools(self) -> dict[str, Manifest]:
+        """Return every definition of a tool that is approved and in force, by its offer's id."""
+        return {
+            offer_id(pin.target, pin.profile): pin.approved
+            for pin in self._pins.all()
+            if pin.target.kind is Kind.TOOL and pin.approved is not None
+            if pin.target.server in self._identities and self._is_served(pin)
+        }
+
     async def of(self, call: Call, principal: Principal, kind: Kind) -> list[Offer]:
         """Return what `principal` is offered of `kind`, in the order of servers and names.
 
@@ -163,6 +177,11 @@ class Offers:
         return True
 
 
+def offer_id(target: Target, profile: Profile) -> str:
+    """Return what a definition is called among all: a tool may have one in each family."""
+    return f"{target}@{profile}"
+
+
 @lru_cache(maxsize=_MOST_TEXTS)
 def _offer(target: Target, definition: Document, client: Profile, upstream: Profile) -> Offer:
     content: Mapping[str, Any] = definition.content
@@ -173,4 +192,11 @@ def _offer(target: Target, definition: Document, client: Profile, upstream: Prof
     if target.kind is Kind.TOOL:
         content = definition_for(client, content, upstream)
     text = jsontext.write({**content, member: name})
-    return Offer(name=name, text=text, looks=folded(name))
+    return Offer(
+        target=target,
+        profile=upstream,
+        definition=definition,
+        name=name,
+        text=text,
+        looks=folded(name),
+    )

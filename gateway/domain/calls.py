@@ -90,6 +90,8 @@ class Call:
     """Taken out of the message, so that no upstream sees what was meant for us."""
     declared: Task | None = None
     """The task that its host declares, taken out likewise; it counts only from a trusted host."""
+    definition_hash: str | None = None
+    """`sha256:...` of the definition that its author has read; under another nothing is called."""
 
     @property
     def session_of(self) -> UpstreamId:

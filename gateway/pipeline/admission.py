@@ -11,7 +11,14 @@ from gateway.domain.flow import FlowReview, Run, RunHint, Task
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Integrity, ServerRule, Tenant
 from gateway.domain.tools import Kind, Pin, Pinned, PinStatus, Target, UpstreamId
-from gateway.errors import Denied, InsufficientScope, PinDrift, PinMismatch, UnknownTool
+from gateway.errors import (
+    Denied,
+    InsufficientScope,
+    PinDrift,
+    PinMismatch,
+    ReadBefore,
+    UnknownTool,
+)
 from gateway.flow.review import Knowledge, Use, review
 from gateway.flow.task import narrowed
 from gateway.pins.verify import verify
@@ -32,6 +39,7 @@ from gateway.wire.operations import (
     Operation,
     completed,
     judge,
+    own_tool,
     scopes_of,
     subscribed,
     target_name,
@@ -131,6 +139,7 @@ class Admission:
         if operation is None or operation.handling is Handling.PROTOCOL:
             if operation is not None:
                 await self._require_protocol(call, principal, operation)
+                _note_own_tool(call, trail)
             return trail.permit(
                 protocol_permit(
                     call,
@@ -244,6 +253,7 @@ class Admission:
         """Verify the pin (stage 5) and review the flow (stage 6)."""
         try:
             pinned = self._verified(call, pin.target, pin)
+            _require_read(call, pinned)
         except PinMismatch:
             await self._require_otherwise_allowed(call, principal, run, target, pin)
             raise
@@ -337,7 +347,21 @@ def _operation(call: Call) -> Operation | None:
     """Return the row of the call's method; `None` for what has none: a response, GET, DELETE."""
     if call.message.form not in (Form.REQUEST, Form.NOTIFICATION):
         return None
-    return judge(call.message, call.profile)
+    row = judge(call.message, call.profile)
+    return own_tool(call) or row
+
+
+def _note_own_tool(call: Call, trail: Trail) -> None:
+    if own_tool(call) is not None:
+        params = call.message.params
+        target = Target(server=call.server, kind=Kind.TOOL, name=params["name"])
+        trail.target(target, None, params.get("arguments") or {})
+
+
+def _require_read(call: Call, pinned: Pinned) -> None:
+    """Return if the author of `call` says nothing of what they have read, or that it was this."""
+    if call.definition_hash not in {None, str(pinned.manifest.digest)}:
+        raise ReadBefore("another definition of this tool is in force than the one that was read")
 
 
 def _hint(call: Call, session: str | None) -> RunHint:

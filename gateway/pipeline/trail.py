@@ -13,7 +13,7 @@ from gateway.domain.labels import Effect, Label
 from gateway.domain.tools import Pin, Target
 from gateway.errors import ApprovalRequired, Fault, GatewayError
 from gateway.ports import Clock
-from gateway.wire.operations import Sender, find
+from gateway.wire.operations import Sender, find, own_tool
 
 
 class Trail:
@@ -187,7 +187,7 @@ def _verdict(error: GatewayError) -> str:
 
 def outcome_kind(permit: Permit) -> RecordKind:
     """Return under which kind the outcome of a permitted call is recorded."""
-    operation = find(Sender.CLIENT, permit.call.message.method)
+    operation = own_tool(permit.call) or find(Sender.CLIENT, permit.call.message.method)
     if operation is not None and operation.lists is not None:
         return RecordKind.LIST
     return RecordKind.OUTCOME

@@ -85,6 +85,7 @@ def _key(
         principal.groups,
         principal.scopes,
         call.endpoint,
+        call.origin,
         target,
         pin.profile,
         (pin.approved or pin.observed).digest,

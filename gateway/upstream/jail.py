@@ -72,9 +72,12 @@ def environment(launch: Launch) -> dict[str, str]:
 def hides(launch: Launch, secret: Iterable[Path]) -> Iterator[str]:
     """Yield why `launch` cannot have the files that it names; nothing in `secret` is ever shown.
 
-    Nothing is yielded for what only starting it can tell.
+    Nothing is yielded for what only starting it can tell. It holds for as long as nobody moves what
+    the paths lead to, so it is asked before each start.
     """
     kept = [path.resolve() for path in secret]
+    for path in filter(in_system, kept):
+        yield f"`{path}` is the gateway's own, and lies where every jail shows it"
     for path in (*launch.read, *launch.write):
         real = path.resolve()
         if not real.exists():
@@ -147,7 +150,7 @@ def _ours(launch: Launch) -> Iterator[str]:
     binds = dict.fromkeys((*own_files(Path(launch.argv[0])), *launch.read), "--ro-bind")
     binds |= dict.fromkeys(launch.write, "--bind")
     for path in sorted(binds):
-        yield from (binds[path], str(path), str(path))
+        yield from (binds[path], str(path.resolve()), str(path))
 
 
 def _bounded(limits: ProcessLimits, *, processes: bool = False) -> Sequence[str]:

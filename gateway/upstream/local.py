@@ -15,6 +15,7 @@ from gateway.upstream.channel import Asked, Channel
 from gateway.upstream.child import Child, Patience
 from gateway.upstream.faults import unusable
 from gateway.upstream.headers import SESSION, Headers
+from gateway.upstream.jail import hides
 from gateway.upstream.settings import LocalSettings
 
 _MOST_OF_ONE: Final = 8
@@ -35,6 +36,8 @@ class Channels:
     def __init__(self, settings: LocalSettings) -> None:
         self._settings = settings
         self._open: dict[str, Channel] = {}
+        self._starting: list[str] = []
+        """Whose processes will be there in a moment: they take up room already."""
         self._ending: set[asyncio.Task[None]] = set()
         self._patience = Patience(read_s=settings.timeouts.connect_s + settings.timeouts.idle_s)
 
@@ -46,18 +49,22 @@ class Channels:
 
         """
         settings = self._settings
-        if settings.refused:
+        if refused := settings.refused or _refused(settings):
             raise UpstreamFailed(
-                "The upstream server cannot be started on this machine.", detail=settings.refused
+                "The upstream server cannot be started on this machine.", detail=refused
             )
         self._make_room(owner)
-        child = await Child.start(
-            settings.server,
-            settings.launch,
-            settings.process,
-            line_bytes=settings.limits.result_bytes,
-            patience=self._patience,
-        )
+        self._starting.append(owner)
+        try:
+            child = await Child.start(
+                settings.server,
+                settings.launch,
+                settings.process,
+                line_bytes=settings.limits.result_bytes,
+                patience=self._patience,
+            )
+        finally:
+            self._starting.remove(owner)
         channel = Channel(
             child,
             stateless=stateless,
@@ -94,7 +101,9 @@ class Channels:
         """End what this owner has used longest ago, where there is no room for another process."""
         self._open = {id_: one for id_, one in self._open.items() if not one.ended}
         own = {id_: one for id_, one in self._open.items() if one.owner == owner}
-        if len(own) < _MOST_OF_ONE and len(self._open) < self._settings.processes:
+        count_own = len(own) + self._starting.count(owner)
+        count = len(self._open) + len(self._starting)
+        if count_own < _MOST_OF_ONE and count < self._settings.processes:
             return
         unused = {one.used_at: id_ for id_, one in own.items() if not one.busy}
         if not unused:
@@ -120,6 +129,14 @@ class Channels:
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
         return task
+
+
+def _refused(settings: LocalSettings) -> str:
+    """Return why a jail would show by now what none may; empty if it would not.
+
+    A server that may change a folder can exchange what lies in it, its own program too.
+    """
+    return "; ".join(hides(settings.launch, settings.secret)) if settings.launch.jailed else ""
 
 
 class LocalExchange:

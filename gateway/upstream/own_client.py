@@ -19,7 +19,7 @@ from gateway.errors import GatewayError
 from gateway.ports import Upstream
 from gateway.upstream.faults import unusable
 from gateway.upstream.own_asking import Asking
-from gateway.upstream.own_events import Events, answer_in, sooner
+from gateway.upstream.own_events import Events, abandon, answer_in, sooner
 from gateway.upstream.own_sessions import Session, Sessions, notification, request, worded
 from gateway.upstream.replies import discard
 from gateway.wire import jsontext
@@ -39,6 +39,7 @@ _BESIDE: Final = frozenset({"notifications/message"})
 """What a server says beside its answers that the client of a call may want to hear."""
 _SET_LEVEL: Final = "logging/setLevel"
 _EVENTS: Final = (("content-type", "text/event-stream"), ("cache-control", "no-cache"))
+_NOBODY: Final = {"code": METHOD_NOT_FOUND, "message": "there is nobody to ask"}
 _ACCEPTED: Final = RawAnswer(status=HTTPStatus.ACCEPTED, headers=(), session=None, body=b"")
 
 Id: TypeAlias = str | int
@@ -57,16 +58,20 @@ class OwnClient:
         *,
         wire: WireLimits,
         levels: Mapping[str, str],
+        apart: bool = False,
         idle_s: float = 900.0,
     ) -> None:
         """End a session in which nothing was asked for `idle_s` seconds.
 
+        `apart` is whether each answer has a stream to itself, and all that comes on it belongs to
+        that call. A local server's process has one line for all.
         `levels` says by a client's session how much of what servers log it wants to hear.
         """
         self._server = server
         self._relay = relay
         self._wire = wire
         self._levels = levels
+        self._apart = apart
         self._sessions = Sessions(relay, heard=self._heard, wire=wire, idle_s=idle_s)
         self._numbers = itertools.count()
         self._under_way: dict[Key, Asking] = {}
@@ -147,7 +152,7 @@ class OwnClient:
         try:
             event = await sooner(asking.beside_it, answering)
         except asyncio.CancelledError:
-            answering.cancel()
+            await abandon(answering)
             raise
         if event is None:
             return answering.result()
@@ -267,11 +272,27 @@ class OwnClient:
             error = {"code": METHOD_NOT_FOUND, "message": "not supported by the client"}
             await self._reply(asking, {"jsonrpc": "2.0", "id": message.id, "error": error})
             return None
+        if not self.is_for(asking):
+            content = {"jsonrpc": "2.0", "id": message.id, "error": _NOBODY}
+            await self._reply(asking, content)
+            return None
         id_ = f"{self._server}/{next(self._numbers)}"
         self._asked[id_] = (message.id, asking)
         if len(self._asked) > _MOST_ASKED:
             self._asked.popitem(last=False)
         return jsontext.write({**message.content, "id": id_}).encode()
+
+    def is_for(self, asking: Asking) -> bool:
+        """Whether what came on the stream of an answer can only be for the client that waits for it."""
+        if self._apart:
+            return True
+        of, session = asking.permit.principal.key, asking.session
+        clients = {
+            one.permit.session
+            for one in self._under_way.values()
+            if one.session is session and one.permit.principal.key == of
+        }
+        return len(clients) <= 1
 
     async def _heard(self, session: Session, data: bytes) -> None:
         """Take what the upstream says beside its answers to the one client that it can be for."""
@@ -284,8 +305,7 @@ class OwnClient:
                 return
         if message.form is Form.REQUEST:
             # With nobody, or several, under way nobody knows whom it would be for.
-            error = {"code": METHOD_NOT_FOUND, "message": "there is nobody to ask"}
-            content = {"jsonrpc": "2.0", "id": message.id, "error": error}
+            content = {"jsonrpc": "2.0", "id": message.id, "error": _NOBODY}
             beside = worded(session.begun_by, notification(""), session.id, session.revision)
             await self._relay.reject(beside, jsontext.write(content).encode())
 

@@ -24,6 +24,10 @@ class Answering(Protocol):
         """Return what the client is to be asked; `None` for what it cannot be."""
         ...
 
+    def is_for(self, asking: Asking) -> bool:
+        """Whether what came on the stream of an answer can only be for the client that waits for it."""
+        ...
+
     def ended(self, asking: Asking) -> None:
         """Take note that nobody reads the answer any more."""
         ...
@@ -68,7 +72,7 @@ class Events:
                 self._pending.cancel()
                 await asyncio.wait([self._pending])
             if self._asking.answering is not None:
-                self._asking.answering.cancel()
+                await abandon(self._asking.answering)
             close = getattr(self._events, "aclose", None)
             if close is not None:
                 await close()
@@ -101,7 +105,7 @@ class Events:
             case _ if message.method == "notifications/progress":
                 return self._progress(message)
             case _:
-                return data
+                return data if self._client.is_for(self._asking) else None
 
     def _progress(self, message: ServerMessage) -> bytes | None:
         asking = self._asking
@@ -136,6 +140,12 @@ async def answer_in(answering: "asyncio.Task[RawAnswer]") -> AsyncIterator[Serve
             yield event
     finally:
         await discard(answer)
+
+
+async def abandon(answering: "asyncio.Task[RawAnswer]") -> None:
+    """Wait no longer for an answer; one that has come, and that nobody has begun to read, is closed."""
+    if not answering.cancel() and not answering.cancelled() and answering.exception() is None:
+        await discard(answering.result())
 
 
 async def _next(events: AsyncIterator[ServerEvent]) -> ServerEvent | None:

@@ -1,6 +1,7 @@
 """What an operator says of one upstream: where it is, what opens it, how long and how much."""
 
 from dataclasses import field
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from gateway.domain._value import value
@@ -121,6 +122,8 @@ class LocalSettings:
 
     server: UpstreamId
     launch: Launch
+    secret: tuple[Path, ...]
+    """What no jail shows, wherever links lead when it is made."""
     refused: str = ""
     """Why it is never started; empty if it may be."""
     extensions: frozenset[str] = frozenset()

@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Any
 
 from gateway.domain._value import value
-from gateway.domain.calls import Form, Message
-from gateway.domain.tools import Kind, Profile
+from gateway.domain.calls import Call, Form, Message
+from gateway.domain.tools import OWN, Kind, Profile
 from gateway.errors import ProtocolError
 from gateway.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 
@@ -63,6 +63,10 @@ _MODERN = frozenset({Profile.MODERN})
 _BOTH = _LEGACY | _MODERN
 
 LISTEN = "subscriptions/listen"
+TOOLS_CALL = "tools/call"
+SEARCH_TOOLS = "search_tools"
+TOOL_DETAILS = "get_tool_details"
+CALL_TOOL = "call_tool"
 RUN_BEGIN = "douane/run/begin"
 RUN_END = "douane/run/end"
 
@@ -197,6 +201,9 @@ OPERATIONS = (
 """What the revisions of MCP have."""
 OWN_OPERATIONS = _OWN_REQUESTS
 """What no revision has, and no server is asked."""
+_LISTING_TOOL = _request(
+    TOOLS_CALL, Handling.PROTOCOL, _BOTH, lists=(Kind.TOOL, "tools"), scopes=("tools:list",)
+)
 _BY_METHOD = {(row.sender, row.method): row for row in (*OPERATIONS, *OWN_OPERATIONS)}
 
 _REFERENCES = {
@@ -208,6 +215,18 @@ _REFERENCES = {
 def find(sender: Sender, method: str) -> Operation | None:
     """Return the row of `method` as `sender` may send it, or nothing."""
     return _BY_METHOD.get((sender, method))
+
+
+def own_tool(call: Call) -> Operation | None:
+    """Return the row of a call of the gateway's own tools, or nothing.
+
+    What they answer is a list of tools, and so is how they are treated. A `call_tool` that is still
+    one calls nothing: it is told what it lacks.
+    """
+    if call.server != OWN or call.message.method != TOOLS_CALL:
+        return None
+    name = call.message.params.get("name")
+    return _LISTING_TOOL if name in (SEARCH_TOOLS, TOOL_DETAILS, CALL_TOOL) else None
 
 
 def judge(message: Message, profile: Profile) -> Operation:

@@ -15,6 +15,7 @@ from gateway.errors import (
     IdentityUnavailable,
     InsufficientScope,
     ProtocolError,
+    ReadBefore,
     Unauthenticated,
 )
 from gateway.wire import jsontext
@@ -132,6 +133,9 @@ CODES: Mapping[str, Told] = MappingProxyType(
 )
 _AT_THE_DOOR = (Unauthenticated, InsufficientScope, IdentityUnavailable)
 """What is told to HTTP, whatever was asked: clients sign in anew on a 401, and wait on a 503."""
+
+_READ_AGAIN = "Nothing was called. Look at the tool again with get_tool_details, then call it so."
+"""What helps is not a person but another look."""
 
 _UNFORESEEN = Told(status=500, rpc_code=INTERNAL_ERROR, advice="Do not retry the same call.")
 
@@ -253,7 +257,8 @@ def _text(error: GatewayError) -> str:
     reasons = [message for _, message in error.reasons]
     if isinstance(error, CredentialRequired | ApprovalRequired) and error.url:
         reasons.append(f"Open {error.url} in a browser.")
-    sentences = (error.public, *reasons, _told(error).advice)
+    advice = _READ_AGAIN if isinstance(error, ReadBefore) else _told(error).advice
+    sentences = (error.public, *reasons, advice)
     return " ".join(text if text.endswith((".", "!", "?")) else f"{text}." for text in sentences)
 
 

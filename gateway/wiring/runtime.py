@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from gateway.builtin.aggregate import Aggregate
+from gateway.builtin.discovery import Discovery
 from gateway.builtin.offers import Offers
 from gateway.builtin.server import OwnServer
 from gateway.config import Config
@@ -33,6 +34,8 @@ from gateway.pipeline.visibility import Visibility
 from gateway.policy.reload import PolicyHolder, load
 from gateway.policy.settings import PolicyEvent
 from gateway.ports import ApprovalStore, Upstream
+from gateway.search.catalog import Catalog
+from gateway.search.finder import Finder
 from gateway.storage.store import Store
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.directory import Directory
@@ -126,10 +129,16 @@ async def runtime(
         }
         for upstream in upstreams.values():
             stack.push_async_callback(upstream.aclose)
+        catalog = Catalog(Finder())
+        stack.callback(catalog.close)
         levels: dict[str, str] = {}
         clients = {
             one.server: OwnClient(
-                one.server, upstreams[one.server], wire=one.limits.wire, levels=levels
+                one.server,
+                upstreams[one.server],
+                wire=one.limits.wire,
+                levels=levels,
+                apart=not isinstance(one, LocalSettings),
             )
             for one in settings
         }
@@ -147,6 +156,7 @@ async def runtime(
             upstreams=upstreams,
             clients=clients,
             levels=levels,
+            catalog=catalog,
             carried=carried,
             metrics=metrics,
         )
@@ -174,6 +184,7 @@ def _pipelines(
     upstreams: Mapping[UpstreamId, Upstream],
     clients: Mapping[UpstreamId, Upstream],
     levels: MutableMapping[str, str],
+    catalog: Catalog,
     carried: Carried,
     metrics: Metrics,
 ) -> tuple[Pipeline, Aggregate]:
@@ -271,7 +282,13 @@ def _pipelines(
     offers = Offers(
         pins=store.pins, identities=rules.identities, sight=visibility, spoken=crawler.spoken
     )
-    front = over({OWN: OwnServer(offers=offers, levels=levels, new_nonce=new_id), **clients})
+    own = OwnServer(
+        offers=offers,
+        discovery=Discovery(offers=offers, catalog=catalog),
+        levels=levels,
+        new_nonce=new_id,
+    )
+    front = over({OWN: own, **clients})
     aggregate = Aggregate(
         carrier=Metered(front, metrics), offers=offers, limits=wire_limits, new_id=new_id
     )

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.builtin.aggregate import Aggregate
+from gateway.builtin.discovery import Discovery
+from gateway.builtin.meta_tools import DEFINITIONS
 from gateway.builtin.offers import Offers
 from gateway.builtin.server import OwnServer
 from gateway.domain.calls import AGGREGATE, Call, Form, Permit
@@ -13,6 +15,8 @@ from gateway.domain.labels import ServerRule, ToolRule
 from gateway.domain.tools import OWN, Kind, Profile, Target, UpstreamId
 from gateway.pipeline import Pipeline
 from gateway.pipeline.streams import StreamRelay
+from gateway.search.catalog import Catalog
+from gateway.search.finder import Finder
 from gateway.upstream.directory import Directory
 from gateway.upstream.own_client import OwnClient
 from gateway.wire.jsontext import WireLimits
@@ -34,12 +38,16 @@ from tests.pipeline.house import (
 
 NOTES = UpstreamId("notes")
 BOTH = frozenset(Profile)
+OWN_TOOLS = [tool["name"] for tool in DEFINITIONS]
+"""What is listed before everything else."""
 
 
 class Site:
     """A gateway in front of `mail` and `notes`, and the clients' side of it."""
 
-    def __init__(self, *, spoken: frozenset[Profile] = BOTH, page: int = 1_000) -> None:
+    def __init__(
+        self, *, spoken: frozenset[Profile] = BOTH, page: int = 1_000, apart: bool = True
+    ) -> None:
         self.house = House(tools={"search": READ})
         self.spoken = {MAIL: spoken, NOTES: spoken}
         self.servers = {MAIL: self.house.server, NOTES: Server()}
@@ -50,7 +58,7 @@ class Site:
         vars_of(self.house.rules.extensions)[NOTES] = frozenset()
         self.levels: dict[str, str] = {}
         self.clients = {
-            name: OwnClient(name, server, wire=WireLimits(), levels=self.levels)
+            name: OwnClient(name, server, wire=WireLimits(), levels=self.levels, apart=apart)
             for name, server in self.servers.items()
         }
         relay = self.house.pipeline
@@ -60,8 +68,13 @@ class Site:
             sight=relay._admission._visibility,
             spoken=self.spoken.__getitem__,
         )
+        self.catalog = Catalog(Finder())
         own = OwnServer(
-            offers=self.offers, levels=self.levels, new_nonce=self.house.new_id, page=page
+            offers=self.offers,
+            discovery=Discovery(offers=self.offers, catalog=self.catalog),
+            levels=self.levels,
+            new_nonce=self.house.new_id,
+            page=page,
         )
         self.aggregate = Aggregate(
             carrier=self._front(relay, {OWN: own, **self.clients}),
@@ -150,6 +163,7 @@ class Site:
         ]
 
     async def aclose(self) -> None:
+        self.catalog.close()
         for client in self.clients.values():
             await client.aclose()
 

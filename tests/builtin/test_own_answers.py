@@ -10,14 +10,15 @@ from gateway.builtin.names import public_name
 from gateway.builtin.offers import Offer
 from gateway.domain.calls import Form
 from gateway.domain.decisions import Verdict
+from gateway.domain.document import Document
 from gateway.domain.tools import OWN, Kind, Profile, Target, UpstreamId
 from gateway.wire.own_session import abilities_of
 from gateway.wire.session import unseal
-from tests.builtin.front import NOTES, Site, tool
+from tests.builtin.front import NOTES, OWN_TOOLS, Site, tool
 from tests.pipeline.house import ALICE, KEY, MAIL, TOOLS
 
 LEGACY: dict[str, Any] = {"profile": Profile.LEGACY}
-SHOWN = ["mail__search", "mail__send", "notes__read", "notes__search"]
+SHOWN = [*OWN_TOOLS, "mail__search", "mail__send", "notes__read", "notes__search"]
 
 
 @pytest.fixture
@@ -167,7 +168,7 @@ async def test_what_may_not_be_called_is_not_listed(site: Site, wanted: str) -> 
     if wanted == "pending":
         assert names == SHOWN
     elif wanted == "elsewhere":
-        assert names == ["mail__search", "mail__send"]
+        assert names == [*OWN_TOOLS, "mail__search", "mail__send"]
     else:
         assert names == [name for name in SHOWN if name != "notes__read"]
 
@@ -193,11 +194,11 @@ async def test_a_stateless_list_is_nobody_elses(site: Site) -> None:
 
 
 async def test_pages_hold_all_of_a_list_once() -> None:
-    site = await Site(page=3).furnish()
+    site = await Site(page=4).furnish()
     first = (await site.ask("tools/list")).json["result"]
     second = (await site.ask("tools/list", {"cursor": first["nextCursor"]})).json["result"]
     names = [one["name"] for one in (*first["tools"], *second["tools"])]
-    assert (names, len(first["tools"]), "nextCursor" in second) == (SHOWN, 3, False)
+    assert (names, len(first["tools"]), "nextCursor" in second) == (SHOWN, 4, False)
 
 
 @pytest.mark.parametrize("cursor", ["x", "", 1, "ImEi", "W10=", "////"])
@@ -214,12 +215,21 @@ async def test_of_a_name_that_two_tools_share_neither_is_offered(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.builtin.offers._offer", _all_alike)
-    assert await site.names() == ["mail__search", "mail__send"]
+    assert await site.names() == [*OWN_TOOLS, "mail__search", "mail__send"]
 
 
 def _all_alike(target: Target, *_: object) -> object:
     name = "same" if target.server == NOTES else public_name(target)
-    return Offer(name=name, text=json.dumps({"name": name}), looks=name)
+    text = json.dumps({"name": name})
+    definition = Document(text)
+    return Offer(
+        target=target,
+        profile=Profile.MODERN,
+        definition=definition,
+        name=name,
+        text=text,
+        looks=name,
+    )
 
 
 async def test_prompts_and_templates_are_listed_under_names_of_ours(site: Site) -> None:

@@ -65,6 +65,8 @@ async def test_the_python_sdk_uses_every_server(front: Corridor, mode: str) -> N
     async with connected(front.endpoint(ALL), front.token(ALL), mode) as client:
         assert client.protocol_version == NEGOTIATED[mode]
         names = [tool.name for tool in (await client.list_tools()).tools]
+        assert names[:3] == ["search_tools", "get_tool_details", "call_tool"]
+        names = names[3:]
         assert names == sorted(names)
         assert {name.split("__")[0] for name in names} == {
             *("everything", "notes", "filesystem", "raw"),
@@ -93,6 +95,41 @@ async def test_the_python_sdk_uses_every_server(front: Corridor, mode: str) -> N
         for name in ("notes__always_fails", "notes__nope", "nope", "read_note"):
             hidden = await client.call_tool(name, {})
             assert (hidden.is_error, refused_as(hidden)["code"]) == (True, "unknown_tool")
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_python_sdk_finds_a_tool_looks_at_it_and_calls_it(
+    front: Corridor, mode: str
+) -> None:
+    async with connected(front.endpoint(ALL), front.token(ALL), mode) as client:
+
+        async def ask(name: str, arguments: dict[str, Any]) -> Any:
+            return json.loads(text_of(await client.call_tool(name, arguments)))
+
+        query = {"query": "read one of my notes", "detail": "name", "limit": 3}
+        found = await ask("search_tools", query)
+        assert found["answered_by"] == "keyword"
+        assert "notes__read_note" in found["servers"]["notes"]
+        secret = {"query": "get-env|always_fails|hidden", "strategy": "regex", "detail": "name"}
+        names = [n for of in (await ask("search_tools", secret))["servers"].values() for n in of]
+        assert not {"everything__get-env", "notes__always_fails", "raw__hidden"} & set(names)
+
+        wanted = {"names": ["notes__read_note", "notes__always_fails", "nope"]}
+        details = await ask("get_tool_details", wanted)
+        (read,) = details["tools"]
+        assert details["unknown"] == ["notes__always_fails", "nope"]
+        assert read["definition"]["inputSchema"]["required"] == ["name"]
+
+        arguments = {"name": "notes__read_note", "arguments": {"name": "welcome"}}
+        stale = {**arguments, "definition_hash": "sha256:0"}
+        assert refused_as(await client.call_tool("call_tool", stale))["code"] == "pin_drift"
+        seen = {**arguments, "definition_hash": read["definition_hash"]}
+        answered = await client.call_tool("call_tool", seen)
+        assert text_of(answered) == "This is your first note."
+        hidden = await client.call_tool("call_tool", {"name": "notes__always_fails"})
+        assert refused_as(hidden)["code"] == "unknown_tool"
+    rows = front.running.rows("audit", "query", "--server", "notes", "--tool", "read_note")
+    assert "meta_tool" in {row.get("origin") for row in rows}
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -11,7 +11,7 @@ from gateway.domain.calls import Form, Permit, RawAnswer, ServerEvent
 from gateway.domain.tools import Profile
 from gateway.errors import UpstreamFailed
 from tests.builtin.front import Site, sent, speaks
-from tests.pipeline.house import MAIL, event
+from tests.pipeline.house import MAIL, Events, event
 from tests.upstream.test_own_client import answer_to
 
 OLD: dict[str, Any] = {"profile": Profile.LEGACY, "session": "esr.1"}
@@ -149,6 +149,24 @@ async def test_a_client_that_goes_away_after_a_question_leaves_nothing_behind(
     others = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
     await asyncio.sleep(0)
     assert [task for task in others if not task.done()] == []
+
+
+async def test_an_answer_that_comes_when_its_client_has_gone_is_closed(
+    site: Site, speaker: Speaker
+) -> None:
+    answer = Events([])
+    site.servers[MAIL].answer = speaks(lambda permit: answer.answer())
+    carrying = asyncio.create_task(site.aggregate.handle(site.call("tools/call", CALL, **OLD)))
+    await speaker.reached.acquire()
+    await speaker.says.put(ROOTS)
+    reply = await carrying
+    assert not isinstance(reply.body, bytes)
+    assert [await anext(reply.body), await anext(reply.body)][0] == b""
+    speaker.free.set()
+    (asking,) = site.clients[MAIL]._under_way.values()
+    await until(lambda: asking.answering is None or asking.answering.done())
+    await reply.body.aclose()
+    assert answer.closed
 
 
 @pytest.mark.parametrize("end", [None, UpstreamFailed("it broke")])

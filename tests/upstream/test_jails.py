@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.errors import UpstreamFailed
 from gateway.upstream import jail
 from gateway.upstream.jail import ProcessLimits
 from gateway.upstream.launch import Launch, find_program, own_files, search_path
@@ -262,6 +263,29 @@ def test_the_gateways_own_data_are_never_shown(tmp_path, member):
     (tmp_path / "other").touch()
     one = Launch(argv=("/usr/bin/env",), folder=tmp_path, read=(tmp_path / "other",))
     assert list(jail.hides(one, [data])) == []
+
+
+async def test_what_is_exchanged_behind_a_path_later_is_not_shown_either(tmp_path):
+    """As a server can that may change the folder around it."""
+    data, shown = tmp_path / "data", tmp_path / "work" / "a" / "b"
+    data.mkdir()
+    shown.mkdir(parents=True)
+    given = {"write": (tmp_path / "work",), "read": (shown,)}
+    about = {"launch": given, "secret": (data,), **IN_JAIL}
+    async with local_upstream(tmp_path, **about) as upstream:
+        await session_of(upstream)
+        shown.rmdir()
+        shown.symlink_to(data)
+        with pytest.raises(UpstreamFailed) as refused:
+            await upstream.forward(initialize())
+        assert refused.value.detail == f"`{shown}` would show the gateway's own data"
+
+
+def test_data_of_ours_among_the_systems_files_leave_no_jail_to_be_had():
+    one = Launch(argv=("/usr/bin/env",), folder=Path("/"))
+    assert list(jail.hides(one, [Path("/usr/douane/data")])) == [
+        "`/usr/douane/data` is the gateway's own, and lies where every jail shows it"
+    ]
 
 
 @pytest.mark.parametrize("path", ["/", "/etc", "/run", "/proc/1", "/sys", "/dev", "/var", "/root"])

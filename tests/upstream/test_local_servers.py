@@ -237,6 +237,17 @@ async def test_a_principal_gets_no_more_processes_than_its_share(tmp_path):
         assert (await upstream.forward(call("pid", sessions[1]))).status == HTTPStatus.OK
 
 
+async def test_many_sessions_that_begin_at_once_get_no_more_processes(tmp_path):
+    async with local_upstream(tmp_path) as upstream:
+        begins = [upstream.forward(initialize()) for _ in range(9)]
+        answers = await asyncio.gather(*begins, return_exceptions=True)
+        refused = [str(one) for one in answers if isinstance(one, UpstreamFailed)]
+        assert (len(refused), len(list(upstream._channels.of(initialize().principal.key)))) == (
+            1,
+            8,
+        )
+
+
 async def test_there_are_no_more_processes_than_allowed_and_nobody_elses_is_ended(tmp_path):
     one = replace(settings(tmp_path), processes=1)
     async with local_upstream(tmp_path, settings=one) as upstream:

@@ -219,6 +219,28 @@ async def test_a_question_that_policy_refuses_is_answered_with_its_own_id(site: 
     assert (no["id"], no["error"]["data"]["code"]) == (0, "denied")
 
 
+@pytest.mark.parametrize("other", ["esr.1", "esr.2"])
+async def test_on_one_line_for_all_a_question_is_nobodys_if_it_could_be_two_clients(
+    other: str,
+) -> None:
+    site = await Site(spoken=frozenset({Profile.LEGACY}), apart=False).furnish()
+    roots = {"jsonrpc": "2.0", "id": 0, "method": "roots/list"}
+    log = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x"}}
+    site.servers[MAIL].answer = speaks(streams(log, roots))
+    waiting = await site.aggregate.handle(site.call("tools/call", CALL, **OLD, id_=1))
+    assert not isinstance(waiting.body, bytes)
+    assert await anext(waiting.body) == b""
+    seen = await site.ask("tools/call", CALL, **{**OLD, "session": other}, id_=2)
+    told = [one.get("method") for one in seen.messages]
+    rejected = [(no["id"], no["error"]["message"]) for no in site.servers[MAIL].rejected]
+    if other == OLD["session"]:
+        assert (told, rejected) == (["notifications/message", "roots/list", None], [])
+    else:
+        assert (told, rejected) == ([None], [(0, "there is nobody to ask")])
+    await waiting.body.aclose()
+    await site.aclose()
+
+
 async def test_a_ping_is_answered_here(site: Site) -> None:
     site.servers[MAIL].answer = speaks(streams({"jsonrpc": "2.0", "id": 3, "method": "ping"}))
     assert len((await site.ask("tools/call", CALL, **OLD)).messages) == 1
