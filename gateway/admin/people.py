@@ -83,7 +83,7 @@ class People:
 
     def roles_of(self, user: User) -> frozenset[Role]:
         """Return what they may do now; nothing while they are disabled."""
-        return frozenset() if user.disabled else self._roles(user.groups)
+        return _roles_now(user, self._roles_of)
 
     def _person(self, user: User, how: How) -> Person:
         return person_of(user, how, issuer=self._issuer, roles_of=self._roles_of)
@@ -94,8 +94,16 @@ class People:
 
 def person_of(user: User, how: How, *, issuer: str, roles_of: RolesOf) -> Person:
     """Return who a user is here, with the roles of now: none while they are disabled."""
-    roles = frozenset() if user.disabled else frozenset(map(Role, roles_of(user.groups)))
-    return Person(name=name_of(user, issuer=issuer), roles=roles, user_id=user.id, how=how)
+    return Person(
+        name=name_of(user, issuer=issuer),
+        roles=_roles_now(user, roles_of),
+        user_id=user.id,
+        how=how,
+    )
+
+
+def _roles_now(user: User, roles_of: RolesOf) -> frozenset[Role]:
+    return frozenset() if user.disabled else frozenset(map(Role, roles_of(user.groups)))
 
 
 def name_of(user: User, *, issuer: str) -> str:
