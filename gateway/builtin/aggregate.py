@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any, Final, Protocol, TypeAlias
 
 from gateway.builtin.cursors import cursor_of, place_of
-from gateway.builtin.homeward import Homeward
+from gateway.builtin.homeward import Homeward, events_of
 from gateway.builtin.meta_tools import called_through
 from gateway.builtin.offers import Offers
 from gateway.domain._value import value
-from gateway.domain.calls import Call, CallId, Form, Message, OriginKind, Reply
+from gateway.domain.calls import Call, CallId, Form, Message, Reply
 from gateway.domain.tools import Kind, Profile, Target, UpstreamId
 from gateway.errors import GatewayError
 from gateway.wire import jsontext
@@ -25,7 +25,6 @@ from gateway.wire.headers import PARAM_PREFIX
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.param_headers import params_mirrored
 from gateway.wire.server_message import read_server_message
-from gateway.wire.sse import EventReader
 
 _LIST_S: Final = 10.0
 """How long one server may take to list its resources; without it the list goes out nevertheless."""
@@ -34,6 +33,9 @@ _CANCELLED: Final = "notifications/cancelled"
 
 Key: TypeAlias = tuple[str | None, type, str | int | None]
 """A request of a session's; 1 and "1" are different ids (JSON-RPC 2.0 section 4)."""
+
+
+Headers: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class Carrier(Protocol):
@@ -76,12 +78,12 @@ class Aggregate:
             case Form.REQUEST if message.method == _RESOURCES:
                 return await self._resources(call)
             case Form.REQUEST:
-                call = called_through(call)
-                directed = self._directed(call)
+                meant = called_through(call)
+                directed = self._directed(meant, mirrors=meant is call)
                 return await (
-                    self._carrier.handle(call)
+                    self._carrier.handle(meant)
                     if directed is None
-                    else self._carried(call, directed)
+                    else self._carried(meant, directed)
                 )
             case Form.NOTIFICATION if message.method == _CANCELLED and call.session is not None:
                 server = self._under_way.get(_key(call, message.params.get("requestId")))
@@ -106,19 +108,25 @@ class Aggregate:
         server = UpstreamId(str(message.id).partition("/")[0])
         return server if server in self._offers.servers else None
 
-    def _directed(self, call: Call) -> Directed | None:
-        """Return `call` as one for the server of its target; `None` if that is no server's."""
+    def _directed(self, call: Call, *, mirrors: bool) -> Directed | None:
+        """Return `call` as one for the server of its target; `None` if that is no server's.
+
+        `mirrors`: what its client mirrors in headers are the arguments of that very target.
+        """
         found = self._meant(call.message)
         if found is None:
             return None
         target, params = found
-        return self._towards(call, target, with_params(call.message, params))
+        return self._towards(call, target, with_params(call.message, params), mirrors=mirrors)
 
-    def _towards(self, call: Call, target: Target, message: Message) -> Directed:
+    def _towards(
+        self, call: Call, target: Target, message: Message, *, mirrors: bool = False
+    ) -> Directed:
         server = target.server
         era = self._offers.era(server, call.profile)
         named = "" if message.method == "completion/complete" else target.name
-        mirrored = self._mirrored(call, target, message.params, era)
+        own = _own_mirrored(call) if mirrors and call.profile is Profile.MODERN else None
+        mirrored = self._mirrored(target, message.params, era, own)
         inner = replace(
             call,
             server=server,
@@ -160,16 +168,13 @@ class Aggregate:
         return None if found is None else (found[0], {**params, "ref": found[1]})
 
     def _mirrored(
-        self, call: Call, target: Target, params: Mapping[str, Any], era: Profile
-    ) -> tuple[tuple[str, str], ...]:
-        """Return the headers that mirror arguments: the client's own, if its family has them.
-
-        What a client mirrors is named by the tool that it calls, and `call_tool` names nothing.
-        """
+        self, target: Target, params: Mapping[str, Any], era: Profile, own: Headers | None
+    ) -> Headers:
+        """Return the headers that mirror arguments: the client's `own`, if it mirrors any."""
         if target.kind is not Kind.TOOL or era is Profile.LEGACY:
             return ()
-        if call.profile is Profile.MODERN and call.origin is not OriginKind.META_TOOL:
-            return tuple(pair for pair in call.headers if pair[0].startswith(PARAM_PREFIX))
+        if own is not None:
+            return own
         definition = self._offers.definition(target, era)
         return (
             () if definition is None else params_mirrored(params.get("arguments") or {}, definition)
@@ -248,14 +253,18 @@ class Aggregate:
         last = b""
         async with aclosing(parts):
             async for part in parts:
-                reader = EventReader(self._limits)
-                last = next((one.data for one in reader.feed(part) if one.data), last)
+                found = events_of(part, self._limits)
+                last = next((one.data for one in found if one.data), last)
         return last
 
     def _result(self, body: bytes) -> Mapping[str, Any]:
         if not body:
             return {}
         return read_server_message(body, self._limits).result or {}
+
+
+def _own_mirrored(call: Call) -> Headers:
+    return tuple(pair for pair in call.headers if pair[0].startswith(PARAM_PREFIX))
 
 
 def _key(call: Call, id_: object) -> Key:

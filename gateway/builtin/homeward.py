@@ -58,7 +58,7 @@ class Homeward:
         async with aclosing(parts):
             yield await anext(parts)
             async for part in parts:
-                for event in _events(part, self.limits):
+                for event in events_of(part, self.limits):
                     if (told := self._event(event)) is not None:
                         yield data_event(told).raw
 
@@ -131,9 +131,12 @@ class Homeward:
         return {**holder, "uri": public_uri(self.server, uri)} if isinstance(uri, str) else holder
 
 
-def _events(part: bytes, limits: WireLimits) -> Iterator[ServerEvent]:
-    """Yield the events of `part`, which ends with one: the pipeline gives out whole events."""
-    reader = EventReader(limits)
+def events_of(part: bytes, limits: WireLimits) -> Iterator[ServerEvent]:
+    """Yield the events of `part`, which ends with one: the pipeline gives out whole events.
+
+    How large they may be was said where they came in.
+    """
+    reader = EventReader(replace(limits, event_bytes=max(len(part), 1)))
     yield from reader.feed(part)
     yield from reader.finish()[0]
 

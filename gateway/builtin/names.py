@@ -30,7 +30,7 @@ def public_name(target: Target) -> str:
     `server__name`, where the first `__` can only be the one between the two. Whatever else ends in
     two dashes and a digest, as no plain name does, so of two targets no two names are the same.
     """
-    plain = f"{target.server}{_BETWEEN}{target.name}"
+    plain = _plain(target)
     if (
         len(plain) <= LONGEST
         and plain.index(_BETWEEN) == len(target.server)
@@ -54,8 +54,18 @@ def target_of(
         server, _, inner = name.partition(_BETWEEN)
         target = Target(server=UpstreamId(server), kind=kind, name=inner)
         return target if inner and server in servers and public_name(target) == name else None
-    found = {one for one in known if one.kind is kind and public_name(one) == name}
+    head = name[: -_DIGEST_CHARS - 2]
+    found = {
+        one
+        for one in known
+        # What is cheap to tell first: anybody may ask, and there may be thousands.
+        if one.kind is kind and _plain(one)[:_HEAD_CHARS] == head and public_name(one) == name
+    }
     return found.pop() if len(found) == 1 else None
+
+
+def _plain(target: Target) -> str:
+    return f"{target.server}{_BETWEEN}{target.name}"
 
 
 def public_uri(server: UpstreamId, uri: str) -> str:

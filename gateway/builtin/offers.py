@@ -1,7 +1,7 @@
 """What a principal is offered in front of all servers: approved definitions that policy lets them see."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
@@ -92,8 +92,12 @@ class Offers:
 
     def find(self, kind: Kind, name: str) -> Target | None:
         """Return the tool or prompt that `name` names here, or nothing; it need not exist."""
-        known = (pin.target for pin in self._pins.all())
-        return target_of(name, kind, self.servers, known)
+        return target_of(name, kind, self.servers, self._known())
+
+    def _known(self) -> Iterator[Target]:
+        # Not before somebody asks: most names say by themselves what they name.
+        for pin in self._pins.all():
+            yield pin.target
 
     def find_resource(self, uri: str) -> Target | None:
         """Return the resource that `uri` names here, or nothing; it need not exist."""

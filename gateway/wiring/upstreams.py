@@ -54,7 +54,7 @@ def _local_settings(name: str, server: Server, config: Config, no_jail: str) -> 
     return LocalSettings(
         server=UpstreamId(name),
         launch=launch,
-        secret=tuple(_secret(config)),
+        concealed=tuple(_secret(config)),
         refused="; ".join(problems),
         extensions=frozenset(server.extensions),
         timeouts=_timeouts(config),

@@ -38,6 +38,8 @@ from tests.pipeline.house import (
 
 NOTES = UpstreamId("notes")
 BOTH = frozenset(Profile)
+FINDERS: list[Finder] = []
+"""What every site searches with, until the test is over."""
 OWN_TOOLS = [tool["name"] for tool in DEFINITIONS]
 """What is listed before everything else."""
 
@@ -68,10 +70,11 @@ class Site:
             sight=relay._admission._visibility,
             spoken=self.spoken.__getitem__,
         )
-        self.catalog = Catalog(Finder())
+        finder = Finder()
+        FINDERS.append(finder)
         own = OwnServer(
             offers=self.offers,
-            discovery=Discovery(offers=self.offers, catalog=self.catalog),
+            discovery=Discovery(offers=self.offers, catalog=Catalog(finder)),
             levels=self.levels,
             new_nonce=self.house.new_id,
             page=page,
@@ -163,7 +166,6 @@ class Site:
         ]
 
     async def aclose(self) -> None:
-        self.catalog.close()
         for client in self.clients.values():
             await client.aclose()
 

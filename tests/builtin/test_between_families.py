@@ -47,6 +47,19 @@ async def test_a_stateless_client_calls_a_server_with_sessions() -> None:
     await site.aclose()
 
 
+async def test_an_event_is_as_large_as_it_may_be_where_it_comes_in() -> None:
+    site = await site_of(Profile.LEGACY)
+    size = 5 << 20  # more than is read of a server that nothing else is said of
+
+    def large(permit: Permit) -> RawAnswer:
+        final = {"jsonrpc": "2.0", "id": permit.call.message.id, "result": text("x" * size)}
+        return Events([event(final)]).answer()
+
+    site.servers[MAIL].answer = speaks(large)
+    (told,) = (await site.ask("tools/call", CALL, **OLD)).messages
+    assert len(told["result"]["content"][0]["text"]) == size
+
+
 async def test_a_client_of_a_session_calls_a_stateless_server() -> None:
     site = await site_of(Profile.MODERN)
     site.servers[MAIL].answer = lambda permit: result(
