@@ -130,8 +130,11 @@ def _shown(launch: Launch) -> Iterator[str]:
     for folder in ("/dev/shm", "/tmp"):  # noqa: S108 - the jail's own
         yield from ("--size", str(_SCRATCH_BYTES), "--tmpfs", folder)
     yield from _ours(launch)
-    # Above the other mounts, so that they stay writable where they are.
-    yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", str(launch.folder))
+    # Above the other mounts, so that they stay writable where they are. Whoever is root here could
+    # change the kernel's settings in /proc, under any number and without a capability.
+    for folder in ("/proc", "/dev", "/"):
+        yield from ("--remount-ro", folder)
+    yield from ("--chdir", str(launch.folder))
 
 
 def _system() -> Iterator[str]:

@@ -136,7 +136,7 @@ def _refused(settings: LocalSettings) -> str:
 
     A server that may change a folder can exchange what lies in it, its own program too.
     """
-    return "; ".join(hides(settings.launch, settings.secret)) if settings.launch.jailed else ""
+    return "; ".join(hides(settings.launch, settings.concealed)) if settings.launch.jailed else ""
 
 
 class LocalExchange:

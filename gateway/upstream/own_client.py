@@ -40,6 +40,7 @@ _BESIDE: Final = frozenset({"notifications/message"})
 _SET_LEVEL: Final = "logging/setLevel"
 _EVENTS: Final = (("content-type", "text/event-stream"), ("cache-control", "no-cache"))
 _NOBODY: Final = {"code": METHOD_NOT_FOUND, "message": "there is nobody to ask"}
+_EMPTY: Final = notification("")
 _ACCEPTED: Final = RawAnswer(status=HTTPStatus.ACCEPTED, headers=(), session=None, body=b"")
 
 Id: TypeAlias = str | int
@@ -76,7 +77,8 @@ class OwnClient:
         self._numbers = itertools.count()
         self._under_way: dict[Key, Asking] = {}
         """The newest under each id: what its client would cancel."""
-        self._asked: OrderedDict[Id, tuple[Id, Asking]] = OrderedDict()
+        self._asked: OrderedDict[Id, tuple[Id, Permit]] = OrderedDict()
+        """What each is called at the upstream, and leave to answer it there."""
         self._telling: set[asyncio.Task[None]] = set()
 
     async def forward(self, permit: Permit) -> RawAnswer:
@@ -106,8 +108,8 @@ class OwnClient:
 
         """
         content = jsontext.read_lenient(body, self._wire.json_depth)
-        id_, asking = self._question(permit, content["id"])
-        await self._reply(asking, {**content, "id": id_})
+        id_, answering = self._question(permit, content["id"])
+        await self._relay.reject(answering, jsontext.write({**content, "id": id_}).encode())
 
     async def aclose(self) -> None:
         """End every session."""
@@ -240,19 +242,20 @@ class OwnClient:
     async def _tell(self, permit: Permit) -> RawAnswer:
         """Give an upstream the client's answer to its question."""
         message = permit.call.message
-        id_, asking = self._question(permit, message.id)
+        id_, answering = self._question(permit, message.id)
         content = jsontext.read_lenient(message.body, self._wire.json_depth)
         body = jsontext.write({**content, "id": id_}).encode()
-        answer = await self._relay.forward(asking.beside(replace(message, id=id_, body=body)))
+        call = replace(answering.call, message=replace(message, id=id_, body=body))
+        answer = await self._relay.forward(replace(answering, call=call))
         await discard(answer)
         if answer.status >= HTTPStatus.BAD_REQUEST:
             raise unusable(f"the answer to its question: status {answer.status}")
         return _ACCEPTED
 
-    def _question(self, permit: Permit, id_: Id | None) -> tuple[Id, Asking]:
-        """Return, once, what a question is called at the upstream, and in which request it asked."""
+    def _question(self, permit: Permit, id_: Id | None) -> tuple[Id, Permit]:
+        """Return, once, what a question is called at the upstream, and leave to answer it there."""
         asked = None if id_ is None else self._asked.pop(id_, None)
-        if asked is None or asked[1].permit.principal.key != permit.principal.key:
+        if asked is None or asked[1].principal.key != permit.principal.key:
             raise unusable("the question is not known any more")
         return asked
 
@@ -277,7 +280,8 @@ class OwnClient:
             await self._reply(asking, content)
             return None
         id_ = f"{self._server}/{next(self._numbers)}"
-        self._asked[id_] = (message.id, asking)
+        # Without what was asked for: it may be large, and questions wait for long.
+        self._asked[id_] = (message.id, replace(asking.beside(_EMPTY), access=None))
         if len(self._asked) > _MOST_ASKED:
             self._asked.popitem(last=False)
         return jsontext.write({**message.content, "id": id_}).encode()
@@ -306,7 +310,7 @@ class OwnClient:
         if message.form is Form.REQUEST:
             # With nobody, or several, under way nobody knows whom it would be for.
             content = {"jsonrpc": "2.0", "id": message.id, "error": _NOBODY}
-            beside = worded(session.begun_by, notification(""), session.id, session.revision)
+            beside = worded(session.begun_by, _EMPTY, session.id, session.revision)
             await self._relay.reject(beside, jsontext.write(content).encode())
 
     def ended(self, asking: Asking) -> None:

@@ -140,9 +140,11 @@ class Sessions:
             raise unusable("initialize: it speaks a revision that the gateway does not know")
         declared = result.get("capabilities")
         logs = isinstance(declared, dict) and "logging" in declared
-        session = Session(key, answer.session, revision, permit, logs=logs)
         told = notification("notifications/initialized")
-        accepted = await self._relay.forward(worded(permit, told, session.id, revision))
+        # Without the call that it is begun for, which may be large: a session is kept for long.
+        leave = replace(worded(permit, told, answer.session, revision), access=None)
+        session = Session(key, answer.session, revision, leave, logs=logs)
+        accepted = await self._relay.forward(leave)
         await discard(accepted)
         if accepted.status >= HTTPStatus.BAD_REQUEST:
             raise unusable(f"notifications/initialized: status {accepted.status}")

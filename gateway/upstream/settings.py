@@ -122,7 +122,7 @@ class LocalSettings:
 
     server: UpstreamId
     launch: Launch
-    secret: tuple[Path, ...]
+    concealed: tuple[Path, ...]
     """What no jail shows, wherever links lead when it is made."""
     refused: str = ""
     """Why it is never started; empty if it may be."""

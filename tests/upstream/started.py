@@ -34,7 +34,7 @@ def settings(
     folder: Path, *how: str, jailed: bool = False, idle_s: float = 10.0, **about: Any
 ) -> LocalSettings:
     given = about.pop("launch", {})
-    about.setdefault("secret", ())
+    about.setdefault("concealed", ())
     about.setdefault("timeouts", Timeouts(connect_s=5.0, idle_s=idle_s, hard_s=20.0))
     return LocalSettings(server=LOCAL, launch=launch(folder, *how, jailed=jailed, **given), **about)
 

@@ -85,6 +85,15 @@ async def test_it_sees_no_process_but_its_own_and_becomes_nobody_else(tmp_path):
         assert "Uid:\t1000" in found
 
 
+def test_it_cannot_change_the_kernels_settings_although_its_gateway_is_root(tmp_path):
+    """As `core_pattern`, with which the kernel would start a program of its choice outside."""
+    tried = "for f in /proc/sys/kernel/core_pattern /proc/self/comm; do true >>$f; done"
+    shell = ("/bin/sh", "-c", f"{tried}; grep ' /proc ' /proc/self/mounts")
+    words = jail.command(Launch(argv=shell, folder=tmp_path), ProcessLimits())
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.stderr.count("cannot create"), done.stdout.split()[3][:3]) == (2, "ro,")
+
+
 async def test_its_limits_are_what_was_said(tmp_path):
     limits = ProcessLimits(memory_bytes=300 << 20, files=50, processes=20)
     for jailed in (True, False):
@@ -271,7 +280,7 @@ async def test_what_is_exchanged_behind_a_path_later_is_not_shown_either(tmp_pat
     data.mkdir()
     shown.mkdir(parents=True)
     given = {"write": (tmp_path / "work",), "read": (shown,)}
-    about = {"launch": given, "secret": (data,), **IN_JAIL}
+    about = {"launch": given, "concealed": (data,), **IN_JAIL}
     async with local_upstream(tmp_path, **about) as upstream:
         await session_of(upstream)
         shown.rmdir()

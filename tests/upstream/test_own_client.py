@@ -219,6 +219,16 @@ async def test_a_question_that_policy_refuses_is_answered_with_its_own_id(site: 
     assert (no["id"], no["error"]["data"]["code"]) == (0, "denied")
 
 
+async def test_what_outlives_a_call_keeps_nothing_of_it_in_memory(site: Site) -> None:
+    roots = {"jsonrpc": "2.0", "id": 0, "method": "roots/list"}
+    site.servers[MAIL].answer = speaks(streams(roots))
+    large = {**CALL, "arguments": {"q": "x" * 1000}}
+    assert len((await site.ask("tools/call", large, **OLD)).messages) == 2
+    ((_, answering),) = site.clients[MAIL]._asked.values()
+    (session,) = site.clients[MAIL]._sessions._open.values()
+    assert "xxx" not in repr((answering, (await session).begun_by))
+
+
 @pytest.mark.parametrize("other", ["esr.1", "esr.2"])
 async def test_on_one_line_for_all_a_question_is_nobodys_if_it_could_be_two_clients(
     other: str,
