@@ -125,7 +125,7 @@ class Release:
             return _rewritten(
                 (*permit.decision.obligations, *decision.obligations), message, "error", data
             )
-        return _rewritten(permit.decision.obligations, message, "error", data)
+        return data
 
     async def notification(
         self, permit: Permit, message: ServerMessage, data: bytes, trail: Trail

@@ -184,3 +184,9 @@ async def test_a_label_that_policy_asks_for_can_only_raise(house):
     await house.handle(house.call())
     after: Label = (await house.runs.of(ALICE, UNHINTED)).label
     assert after == before.join(after) != BOTTOM
+
+
+async def test_a_result_that_policy_asks_about_is_withheld(house):
+    house.rule.says = lambda q: Verdict.ASK if q["phase"] == "result" else Verdict.ALLOW
+    seen = await house.handle(house.call())
+    assert (seen.code, b"hello" in seen.bytes) == ("approval_required", False)
