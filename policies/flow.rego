@@ -60,7 +60,7 @@ run_private := false if input.flow.label.confidentiality in {"public", "internal
 
 flow_deny contains {"code": "no_flow", "message": "nothing is known of the data of this call"} if {
 	is_tool_call
-	not input.flow
+	not input.flow.label
 }
 
 # The task. A host that declares which tools it needs has asked for no others.

@@ -194,9 +194,11 @@ test_a_label_that_is_not_there_is_untrusted if {
 }
 
 test_a_call_without_flow_is_denied if {
-	question := json.patch(fix.read, [{"op": "remove", "path": "/flow"}])
-	answer := douane.decision with input as question with data.douane.config as fix.config
-	fix.outcome(answer) == ["deny", ["no_flow"]]
+	every path in ["/flow", "/flow/label"] {
+		question := json.patch(fix.read, [{"op": "remove", "path": path}])
+		answer := douane.decision with input as question with data.douane.config as fix.config
+		fix.outcome(answer) == ["deny", ["no_flow"]]
+	}
 }
 
 test_flow_is_not_missed_in_a_list if {

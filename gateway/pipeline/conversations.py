@@ -8,7 +8,6 @@ from collections import OrderedDict
 from typing import Any, TypeAlias
 
 from gateway.domain.calls import Call, Permit
-from gateway.domain.flow import Run
 from gateway.errors import ProtocolError
 from gateway.pipeline.trail import Trail
 
@@ -21,7 +20,7 @@ Key: TypeAlias = tuple[str, str | None, type, RpcId]
 class Conversations:
     def __init__(self) -> None:
         self._asked: OrderedDict[Key, None] = OrderedDict()
-        self._cut: OrderedDict[Key, tuple[Permit, Run, Trail]] = OrderedDict()
+        self._cut: OrderedDict[Key, tuple[Permit, Trail]] = OrderedDict()
 
     def ask(self, permit: Permit, id_: RpcId) -> None:
         """Note that the server's request `id_` was let through to the client."""
@@ -41,14 +40,14 @@ class Conversations:
             raise ProtocolError("this response answers no request of the server's", rpc_id=id_)
         del self._asked[key]
 
-    def cut(self, permit: Permit, run: Run, trail: Trail) -> None:
+    def cut(self, permit: Permit, trail: Trail) -> None:
         """Note that a call's stream ended before its response, which a later stream may bring."""
         id_ = permit.call.message.id
         if permit.session is not None and id_ is not None:
-            self._cut[_key(permit.call.server, permit.session, id_)] = (permit, run, trail)
+            self._cut[_key(permit.call.server, permit.session, id_)] = (permit, trail)
             _bound(self._cut)
 
-    def resume(self, permit: Permit, id_: RpcId) -> tuple[Permit, Run, Trail] | None:
+    def resume(self, permit: Permit, id_: RpcId) -> tuple[Permit, Trail] | None:
         """Return, once, the call of this session that response `id_` belongs to."""
         return self._cut.pop(_key(permit.call.server, permit.session, id_), None)
 

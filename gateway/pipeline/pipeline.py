@@ -85,11 +85,12 @@ class Pipeline:
         return await self._refuse(call, trail, error)
 
     async def _reply(self, permit: Permit, answer: RawAnswer, trail: Trail) -> Reply:
-        run = await self._labels.raise_for_result(permit, trail.intent_index)
-        trail.label(run.label)
         headers = await self._headers(permit, answer)
         if not isinstance(answer.body, bytes):
-            events = self._streams.relay(permit, answer.body, run, trail)
+            # Of an answer that comes whole nothing goes out before it was read, and raised the run.
+            run = await self._labels.raise_for_result(permit, trail.intent_index)
+            trail.label(run.label)
+            events = self._streams.relay(permit, answer.body, trail)
             return Reply(status=answer.status, headers=headers, body=events)
         body = await self._whole(permit, answer.status, answer.body, trail)
         trail.answer(answer.status, answer.body)

@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TypeAlias
 
 from gateway.domain.calls import Form, Permit, ServerEvent
-from gateway.domain.flow import Run
 from gateway.errors import AuditUnavailable, Denied, GatewayError
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.labels import Labeller
@@ -54,7 +53,7 @@ class StreamRelay:
         self._limits = limits
 
     async def relay(
-        self, permit: Permit, events: Events, run: Run, trail: Trail
+        self, permit: Permit, events: Events, trail: Trail
     ) -> AsyncGenerator[bytes, None]:
         """Yield what the caller gets; the outcome is durable before the final response is.
 
@@ -86,7 +85,7 @@ class StreamRelay:
         finally:
             await _close(events)
             if not recorded:
-                await asyncio.shield(self._cut(permit, run, trail))
+                await asyncio.shield(self._cut(permit, trail))
 
     def _is_final(self, permit: Permit, message: ServerMessage) -> bool:
         return message.form is Form.RESPONSE and permit.call.message.form is Form.REQUEST
@@ -136,7 +135,7 @@ class StreamRelay:
         waiting = None if message.id is None else self._conversations.resume(permit, message.id)
         if waiting is None:
             return b""
-        earlier, _, trail = waiting
+        earlier, trail = waiting
         try:
             last = await self._release.response(earlier, message, data, trail)
             trail.answer(_OK, data)
@@ -156,11 +155,11 @@ class StreamRelay:
         call = permit.call
         return refusal_event(error, call.message, call.profile, decision_id=trail.decision_id).raw
 
-    async def _cut(self, permit: Permit, run: Run, trail: Trail) -> None:
+    async def _cut(self, permit: Permit, trail: Trail) -> None:
         if permit.call.message.form is Form.STREAM:
             trail.unknown("stream_ended", "the stream of the session ended")
         else:
-            self._conversations.cut(permit, run, trail)
+            self._conversations.cut(permit, trail)
             trail.unknown("outcome_unknown", "the stream ended before the response")
         try:
             await self._audit.append(trail.outcome())
