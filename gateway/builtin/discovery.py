@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, Protocol
 
-from gateway.builtin.meta_tools import Detail, misuse, named, wanted
+from gateway.builtin.meta_tools import DEFINITIONS, Detail, misuse, named, wanted
 from gateway.builtin.offers import Offer, Offers, offer_id
 from gateway.domain.calls import Permit
 from gateway.domain.tools import Kind, Manifest
@@ -62,6 +62,11 @@ class Discovery:
     def __init__(self, *, offers: Offers, catalog: Catalog) -> None:
         self._offers = offers
         self._catalog = catalog
+
+    @property
+    def definitions(self) -> Sequence[Mapping[str, Any]]:
+        """What is listed of it."""
+        return DEFINITIONS
 
     async def answer(self, permit: Permit) -> Mapping[str, Any]:
         """Return the result of a call of one of the gateway's own tools.

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from http import HTTPStatus
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 from gateway.builtin.cursors import cursor_of, place_of
-from gateway.builtin.discovery import Discovery
-from gateway.builtin.meta_tools import DEFINITIONS
 from gateway.builtin.offers import Offers
+from gateway.builtin.own_tools import OwnTools
+from gateway.builtin.shelf import Item, Shelf
 from gateway.domain.calls import Form, Permit, RawAnswer
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import ProtocolError, UpstreamFailed
@@ -29,8 +29,6 @@ INSTRUCTIONS: Final = (
 )
 
 Place = TypeVar("Place")
-Item: TypeAlias = tuple[str, str]
-"""The name of what is listed, and its definition as JSON."""
 
 _SPOKEN: Final = ("2025-03-26", "2025-06-18", "2025-11-25")
 _CAPABILITIES: Final[Mapping[str, Any]] = {
@@ -51,7 +49,6 @@ _LEVELS: Final = frozenset(
 """RFC 5424 section 6.2.1, as 2025-11-25 spells them (utilities, logging)."""
 _MOST_LEVELS: Final = 10_000
 """Sessions whose level is kept; of one that is forgotten servers log what they do by themselves."""
-_OWN_TOOLS: Final = tuple((tool["name"], jsontext.write(tool)) for tool in DEFINITIONS)
 _LISTS: Final = {
     "tools/list": (Kind.TOOL, "tools"),
     "prompts/list": (Kind.PROMPT, "prompts"),
@@ -66,17 +63,22 @@ class OwnServer:
         self,
         *,
         offers: Offers,
-        discovery: Discovery,
+        shelf: Shelf,
+        tools: Sequence[OwnTools],
         levels: MutableMapping[str, str],
         new_nonce: Callable[[], str],
         page: int = _PAGE,
     ) -> None:
         """`new_nonce` tells sessions apart; 1 to 128 visible ASCII characters.
 
-        `levels` is told by session how much of what servers log its client wants to hear.
+        `tools` are our own, in the order in which they are listed. `levels` is told by session how much of what servers log its client wants to hear.
         """
         self._offers = offers
-        self._discovery = discovery
+        self._shelf = shelf
+        self._tools = {tool["name"]: one for one in tools for tool in one.definitions}
+        self._own = [
+            (tool["name"], jsontext.write(tool)) for one in tools for tool in one.definitions
+        ]
         self._levels = levels
         self._new_nonce = new_nonce
         self._page = page
@@ -129,7 +131,8 @@ class OwnServer:
     async def _told_of_servers(self, permit: Permit) -> RawAnswer:
         method = permit.call.message.method
         if method == TOOLS_CALL:
-            return _answer(permit, await self._discovery.answer(permit))
+            own = self._tools[permit.call.message.params["name"]]
+            return _answer(permit, await own.answer(permit))
         if method in _LISTS:
             return await self._list(permit, *_LISTS[method])
         raise _no_method(permit)
@@ -147,8 +150,11 @@ class OwnServer:
 
     async def _list(self, permit: Permit, kind: Kind, member: str) -> RawAnswer:
         offers = await self._offers.of(permit.call, permit.principal, kind)
-        items = [(offer.name, offer.text) for offer in offers]
-        shown, last = self._page_of([*_OWN_TOOLS, *items] if kind is Kind.TOOL else items, permit)
+        if kind is Kind.TOOL:
+            items: Sequence[Item] = [*self._own, *self._shelf.items(permit, offers)]
+        else:
+            items = [(offer.name, offer.text) for offer in offers]
+        shown, last = self._page_of(items, permit)
         rest = {**({"nextCursor": cursor_of(last)} if last else {}), **_lives(permit)}
         listed = f'"{member}":[{",".join(text for _, text in shown)}]'
         result = jsontext.write(_complete(permit, rest))

@@ -15,6 +15,7 @@ from pydantic import (
 from gateway.config.approvals import Approvals
 from gateway.config.auth import Auth
 from gateway.config.credential import Credential
+from gateway.config.discovery import Discovery
 from gateway.config.local import LocalServer
 from gateway.config.runs import RunsSection
 from gateway.config.section import Section, Word, Words, written
@@ -175,6 +176,14 @@ class Limits(Section):
     upstream_connect: Duration = written("5s")
     upstream_idle: Duration = written("60s")
     upstream_hard: Duration = written("15m")
+    upstream_failures: int = Field(default=5, ge=1, le=1000)
+    """After so many failures one after another a server is left alone for `upstream_rest`."""
+    upstream_rest: Duration = written("1s")
+    """How long at first; it doubles with each further failure, up to a minute."""
+    upstream_ping: Duration | None = None
+    """How often a session that is open at `/mcp` asks its server whether it is there; `None`: never."""
+    session_idle: Duration = written("15m")
+    """After how long without use a session with a server ends, at `/mcp`."""
     processes: int = Field(default=64, ge=1)
     """Of one local server at once."""
     process_memory: int = Field(default=1 << 30, ge=64 << 20)
@@ -313,6 +322,7 @@ class Config(Section):
     pins: Pins = written({})
     approvals: Approvals = written({})
     runs: RunsSection = written({})
+    discovery: Discovery = written({})
     limits: Limits = written({})
     egress: Egress = written({})
     tls: Tls | None = None

@@ -147,6 +147,11 @@ class PinStore(Protocol):
 
     def all(self, server: UpstreamId | None = None) -> Sequence[Pin]: ...
 
+    @property
+    def version(self) -> int:
+        """A number that is another one whenever `all` may answer differently."""
+        ...
+
     async def observe(self, sightings: Sequence[Sighting]) -> Sequence[Pin]:
         """Note what upstreams show, all in one transaction, durable on return.
 

@@ -19,10 +19,11 @@ from gateway.domain.identity import Client, ClientKind
 from gateway.domain.tools import Pin, Profile, Sighting, Target, UpstreamId
 from gateway.errors import AuditUnavailable
 from gateway.pins.names import tools_elsewhere
-from gateway.pins.observe import approved_pin, observed, pin_at, revoked_pin, with_body
+from gateway.pins.observe import approved_pin, observed, revoked_pin, with_body
 from gateway.ports import Clock
 from gateway.storage.identity.clients import already_taken
-from gateway.storage.pins import PinKey, known, pin_key, sighted, sorted_pins
+from gateway.storage.pin_table import PinKey, PinTable
+from gateway.storage.pins import known, sighted
 from gateway.storage.questions import (
     HOUR_S,
     MOST_KEPT,
@@ -70,15 +71,18 @@ class MemoryPinStore:
 
     def __init__(self, *, clock: Clock, pins: Sequence[Pin] = ()) -> None:
         self._clock = clock
-        self._pins: dict[PinKey, Pin] = {pin_key(pin): pin for pin in pins}
+        self._pins = PinTable()
+        self._pins.put(pins)
 
     def find(self, target: Target, profile: Profile) -> Pin | None:
-        pin = self._pins.get((target, profile))
-        return None if pin is None else pin_at(pin, self._clock())
+        return self._pins.find(target, profile, self._clock())
 
     def all(self, server: UpstreamId | None = None) -> Sequence[Pin]:
-        now = self._clock()
-        return sorted_pins((pin_at(pin, now) for pin in self._pins.values()), server)
+        return self._pins.all(server, self._clock())
+
+    @property
+    def version(self) -> int:
+        return self._pins.version(self._clock())
 
     async def observe(self, sightings: Sequence[Sighting]) -> Sequence[Pin]:
         """Note what upstreams show; see `PinStore`."""
@@ -88,7 +92,7 @@ class MemoryPinStore:
             pin = observed(changed.get(key) or self.find(*key), sighting)
             if pin is not None:
                 changed[key] = pin
-        self._pins.update(changed)
+        self._pins.put(changed.values())
         return list(changed.values())
 
     async def approve(
@@ -116,19 +120,19 @@ class MemoryPinStore:
             expires_at=expires_at,
             elsewhere=tools_elsewhere(self.all(), target.server),
         )
-        self._pins[pin_key(pin)] = approved
+        self._pins.put([approved])
         return approved
 
     async def revoke(self, target: Target, profile: Profile, *, by: str, note: str) -> Pin:  # noqa: ARG002 - the port's; who it was is in the audit log
         """Withdraw the approval; see `PinStore`."""
         pin = revoked_pin(known(self.find(target, profile), target), note=note)
-        self._pins[pin_key(pin)] = pin
+        self._pins.put([pin])
         return pin
 
     async def keep_body(self, target: Target, profile: Profile, digest: str) -> Pin:
         """Keep what a prompt said when it was first used; see `PinStore`."""
         pin = with_body(known(self.find(target, profile), target), digest)
-        self._pins[pin_key(pin)] = pin
+        self._pins.put([pin])
         return pin
 
 

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -22,9 +22,8 @@ from gateway.errors import PinMismatch
 from gateway.pins.names import tools_elsewhere
 from gateway.pins.observe import approved_pin, observed, pin_at, revoked_pin, with_body
 from gateway.ports import Clock
+from gateway.storage.pin_table import PinKey, PinTable, identity_of, pin_key
 from gateway.storage.writer import Writer
-
-PinKey = tuple[Target, Profile]
 
 _COLUMNS = (
     "server, kind, name, profile, status, observed, observed_version, approved,"
@@ -43,20 +42,22 @@ class SqlitePinStore:
         """Load every pin through `connection`, which is not needed afterwards."""
         self._writer = writer
         self._clock = clock
-        self._pins = {pin_key(pin): pin for pin in map(_pin, connection.execute(_ALL))}
+        self._pins = PinTable()
+        self._pins.put(map(_pin, connection.execute(_ALL)))
 
     def find(self, target: Target, profile: Profile) -> Pin | None:
-        pin = self._pins.get((target, profile))
-        # Most approvals never end, and this is asked at every call.
-        return pin if pin is None or pin.expires_at is None else pin_at(pin, self._clock())
+        return self._pins.find(target, profile, self._clock())
 
     def all(self, server: UpstreamId | None = None) -> Sequence[Pin]:
-        now = self._clock()
-        return sorted_pins((pin_at(pin, now) for pin in self._pins.values()), server)
+        return self._pins.all(server, self._clock())
+
+    @property
+    def version(self) -> int:
+        return self._pins.version(self._clock())
 
     async def observe(self, sightings: Sequence[Sighting]) -> Sequence[Pin]:
         """Note what upstreams show, in one transaction, durable on return; see `PinStore`."""
-        if not any(observed(self._pins.get(sighted(each)), each) for each in sightings):
+        if not any(observed(self._pins.committed(*sighted(each)), each) for each in sightings):
             return ()
 
         now = self._clock()
@@ -70,7 +71,7 @@ class SqlitePinStore:
                     changed[pin_key(pin)] = pin
             return list(changed.values())
 
-        return await self._writer.run(job, committed=self._remember)
+        return await self._writer.run(job, committed=self._pins.put)
 
     async def approve(
         self,
@@ -102,7 +103,7 @@ class SqlitePinStore:
             )
             return [_write(connection, pin)]
 
-        return (await self._writer.run(job, committed=self._remember))[0]
+        return (await self._writer.run(job, committed=self._pins.put))[0]
 
     async def revoke(self, target: Target, profile: Profile, *, by: str, note: str) -> Pin:  # noqa: ARG002 - the port's; who it was is in the audit log
         """Withdraw the approval, durable on return; see `PinStore`."""
@@ -112,7 +113,7 @@ class SqlitePinStore:
             pin = known(_read(connection, (target, profile), now), target)
             return [_write(connection, revoked_pin(pin, note=note))]
 
-        return (await self._writer.run(job, committed=self._remember))[0]
+        return (await self._writer.run(job, committed=self._pins.put))[0]
 
     async def keep_body(self, target: Target, profile: Profile, digest: str) -> Pin:
         """Keep what a prompt said when it was first used, durable on return; see `PinStore`."""
@@ -122,26 +123,12 @@ class SqlitePinStore:
             pin = known(_read(connection, (target, profile), now), target)
             return [_write(connection, with_body(pin, digest))]
 
-        return (await self._writer.run(job, committed=self._remember))[0]
-
-    def _remember(self, pins: Sequence[Pin]) -> None:
-        self._pins.update((pin_key(pin), pin) for pin in pins)
-
-
-def pin_key(pin: Pin) -> PinKey:
-    """Return what `pin` is filed under."""
-    return pin.target, pin.profile
+        return (await self._writer.run(job, committed=self._pins.put))[0]
 
 
 def sighted(sighting: Sighting) -> PinKey:
     """Return which pin a sighting is of."""
     return sighting.manifest.target, sighting.manifest.profile
-
-
-def sorted_pins(pins: Iterable[Pin], server: UpstreamId | None) -> list[Pin]:
-    """Return the pins of `server`, or all, in a stable order."""
-    chosen = [pin for pin in pins if server is None or pin.target.server == server]
-    return sorted(chosen, key=lambda pin: _identity(pin_key(pin)))
 
 
 def known(pin: Pin | None, target: Target) -> Pin:
@@ -156,13 +143,8 @@ def known(pin: Pin | None, target: Target) -> Pin:
     return pin
 
 
-def _identity(key: PinKey) -> tuple[str, str, str, str]:
-    target, profile = key
-    return target.server, target.kind.value, target.name, profile.value
-
-
 def _read(connection: sqlite3.Connection, key: PinKey, now: float) -> Pin | None:
-    row = connection.execute(_ONE, _identity(key)).fetchone()
+    row = connection.execute(_ONE, identity_of(key)).fetchone()
     return None if row is None else pin_at(_pin(row), now)
 
 
@@ -171,7 +153,7 @@ def _write(connection: sqlite3.Connection, pin: Pin) -> Pin:
     connection.execute(
         _STORE,
         (
-            *_identity(pin_key(pin)),
+            *identity_of(pin_key(pin)),
             pin.status.value,
             pin.observed.definition.text,
             pin.observed.server_version,

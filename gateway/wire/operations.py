@@ -204,6 +204,7 @@ OWN_OPERATIONS = _OWN_REQUESTS
 _LISTING_TOOL = _request(
     TOOLS_CALL, Handling.PROTOCOL, _BOTH, lists=(Kind.TOOL, "tools"), scopes=("tools:list",)
 )
+_OWN_TOOLS = dict.fromkeys((SEARCH_TOOLS, TOOL_DETAILS, CALL_TOOL), _LISTING_TOOL)
 _BY_METHOD = {(row.sender, row.method): row for row in (*OPERATIONS, *OWN_OPERATIONS)}
 
 _REFERENCES = {
@@ -226,7 +227,7 @@ def own_tool(call: Call) -> Operation | None:
     if call.server != OWN or call.message.method != TOOLS_CALL:
         return None
     name = call.message.params.get("name")
-    return _LISTING_TOOL if name in (SEARCH_TOOLS, TOOL_DETAILS, CALL_TOOL) else None
+    return _OWN_TOOLS.get(name) if isinstance(name, str) else None
 
 
 def judge(message: Message, profile: Profile) -> Operation:

@@ -9,6 +9,7 @@ from gateway.builtin.aggregate import Aggregate
 from gateway.builtin.discovery import Discovery
 from gateway.builtin.offers import Offers
 from gateway.builtin.server import OwnServer
+from gateway.builtin.shelf import Shelf
 from gateway.config import Config
 from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, RecordKind
@@ -284,7 +285,8 @@ def _pipelines(
     )
     own = OwnServer(
         offers=offers,
-        discovery=Discovery(offers=offers, catalog=catalog),
+        shelf=Shelf(),
+        tools=[Discovery(offers=offers, catalog=catalog)],
         levels=levels,
         new_nonce=new_id,
     )

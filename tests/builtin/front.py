@@ -10,6 +10,7 @@ from gateway.builtin.discovery import Discovery
 from gateway.builtin.meta_tools import DEFINITIONS
 from gateway.builtin.offers import Offers
 from gateway.builtin.server import OwnServer
+from gateway.builtin.shelf import Shelf
 from gateway.domain.calls import AGGREGATE, Call, Form, Permit
 from gateway.domain.labels import ServerRule, ToolRule
 from gateway.domain.tools import OWN, Kind, Profile, Target, UpstreamId
@@ -74,7 +75,8 @@ class Site:
         FINDERS.append(finder)
         own = OwnServer(
             offers=self.offers,
-            discovery=Discovery(offers=self.offers, catalog=Catalog(finder)),
+            shelf=Shelf(),
+            tools=[Discovery(offers=self.offers, catalog=Catalog(finder))],
             levels=self.levels,
             new_nonce=self.house.new_id,
             page=page,

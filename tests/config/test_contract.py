@@ -52,7 +52,7 @@ DEFAULTED = ("listen", "admin_listen", "data_dir", "auth", "policy", "audit", "p
 
 KEYS = {
     "": "version public_url listen admin_listen data_dir auth policy tenant roles audit pins "
-    "approvals limits runs egress tls trusted_proxies allowed_origins servers",
+    "approvals limits runs discovery egress tls trusted_proxies allowed_origins servers",
     "Auth": "mode token_lifetime refresh_lifetime refresh_grace grant_lifetime session_lifetime "
     "registration providers external enterprise key_encryption_key former_key_encryption_key "
     "key_lifetime",
@@ -73,7 +73,13 @@ KEYS = {
     "Approvals": "expire denial_holds most_waiting most_per_hour keep",
     "RunsSection": "idle most",
     "Limits": "request_bytes json_depth calls_per_minute result_bytes upstream_connect upstream_idle "
-    "upstream_hard processes process_memory process_idle",
+    "upstream_hard upstream_failures upstream_rest upstream_ping session_idle processes "
+    "process_memory process_idle",
+    "Discovery": "strategy model subagent defer window share core descriptions priority clients",
+    "Model": "path digest",
+    "Subagent": "url token deadline",
+    "Descriptions": "mode idle",
+    "ClientDiscovery": "defer descriptions window",
     "Tls": "certificate key",
     "Server": "command folder jail environment files network url credential defaults extensions "
     "tools",
