@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -12,6 +12,7 @@ from gateway.domain._value import value
 from gateway.domain.tools import Kind, Profile, UpstreamId
 from gateway.errors import GatewayError, UnknownTool, UpstreamFailed
 from gateway.ports import CatalogSink, Clock
+from gateway.upstream.breaker import Breaker
 from gateway.upstream.client import (
     Conversation,
     NotSpoken,
@@ -57,7 +58,7 @@ class CrawlStatus:
 class _Watched:
     """What the crawler remembers of one upstream."""
 
-    def __init__(self, settings: UpstreamSettings | LocalSettings) -> None:
+    def __init__(self, settings: UpstreamSettings | LocalSettings, breaker: Breaker | None) -> None:
         # A list needs no work to be done, so chatter ends as soon as silence does.
         timeouts = replace(settings.timeouts, hard_s=settings.timeouts.idle_s)
         self.server = settings.server
@@ -78,6 +79,7 @@ class _Watched:
         self.status = CrawlStatus(
             server=settings.server, seen_at=None, error="", profiles=frozenset()
         )
+        self.breaker = breaker
         self.failures = 0
         """In a row, up to now."""
         self.fresh_until: dict[tuple[Profile, Kind], float] = {}
@@ -107,12 +109,17 @@ class Crawler:
         fresh_s: float = 300.0,
         limits: ListLimits | None = None,
         monotonic: Clock = time.monotonic,
+        breakers: Mapping[UpstreamId, Breaker] | None = None,
+        relisted: Callable[[UpstreamId], None] | None = None,
     ) -> None:
         """`debounce_s` seconds of announcements become one crawl.
 
         A call may rely on a list for `fresh_s` seconds, or for its own `ttlMs` if that is shorter.
+        `relisted` is called for each server that says to us that it has other resources.
+        What calls wait for goes by `breakers`; crawls have pauses of their own.
         """
-        self._watched = {settings.server: _Watched(settings) for settings in upstreams}
+        found = breakers or {}
+        self._watched = {one.server: _Watched(one, found.get(one.server)) for one in upstreams}
         self._sink = sink
         self._clock = clock
         self._recheck_s = recheck_s
@@ -120,6 +127,7 @@ class Crawler:
         self._fresh_s = fresh_s
         self._monotonic = monotonic
         self._limits = limits or ListLimits()
+        self._relisted = relisted
 
     def announce(self, server: UpstreamId, kind: Kind) -> None:  # noqa: ARG002 - the directory's
         """Note that a list of `server` has changed; all its lists are read again soon."""
@@ -167,6 +175,7 @@ class Crawler:
 
         Raises:
             UnknownTool: No such server.
+            UpstreamResting: Nobody tries to read it now, because the upstream has failed too often.
             UpstreamFailed: It cannot be read now.
 
         """
@@ -179,7 +188,7 @@ class Crawler:
             # Of many calls at once one reads it, or finds that it cannot be read.
             tried = self._monotonic() - watched.tried_at < _FIRST_RETRY_S
             if not tried and not self._is_fresh(watched, profile, kind):
-                await self._read_again(watched, profile)
+                await self._try_again(watched, profile, kind)
         if not self._is_fresh(watched, profile, kind):
             raise UpstreamFailed(
                 "the upstream server's list cannot be read, so nobody knows if it has changed",
@@ -189,6 +198,20 @@ class Crawler:
     def _is_fresh(self, watched: _Watched, profile: Profile, kind: Kind) -> bool:
         until = watched.fresh_until.get((profile, kind))
         return until is not None and self._monotonic() < until
+
+    async def _try_again(self, watched: _Watched, profile: Profile, kind: Kind) -> None:
+        if watched.breaker is None:
+            await self._read_again(watched, profile)
+            return
+        trial = watched.breaker.admit(None)
+        try:
+            await self._read_again(watched, profile)
+            if self._is_fresh(watched, profile, kind):
+                watched.breaker.answered(trial)
+            else:
+                watched.breaker.failed(None, trial, watched.problem)
+        finally:
+            watched.breaker.left(trial)
 
     async def _read_again(self, watched: _Watched, profile: Profile) -> None:
         """Read what the server shows in one family of revisions, for a call that waits for it."""
@@ -242,7 +265,7 @@ class Crawler:
             await self._try(watched.server)
 
     async def _listen(self, watched: _Watched, exchange: Exchange, profile: Profile) -> None:
-        heard = partial(self.announce, watched.server)
+        heard = partial(self._heard, watched.server)
         clock = asyncio.get_running_loop().time
         while True:
             begun = clock()
@@ -251,6 +274,11 @@ class Crawler:
             # One attempt per `recheck_s`: a stream that lasts is resumed at once, and a server
             # that offers none is not bothered.
             await asyncio.sleep(max(_FIRST_RETRY_S, begun + self._recheck_s - clock()))
+
+    def _heard(self, server: UpstreamId, kind: Kind) -> None:
+        self.announce(server, kind)
+        if kind is Kind.RESOURCE and self._relisted is not None:
+            self._relisted(server)
 
     def _pause_s(self, watched: _Watched) -> float:
         if watched.failures == 0:

@@ -24,6 +24,10 @@ class Challenged(CredentialRequired):
         """Its `WWW-Authenticate`; empty if it sent none."""
 
 
+class Late(UpstreamFailed):
+    """The upstream took too long, and nobody waits for it any more."""
+
+
 def no_answer(error: Raised, timeouts: Timeouts) -> UpstreamFailed:
     """Say what happened before there was an answer's head."""
     match error:
@@ -47,7 +51,7 @@ def broken_answer(error: Raised, timeouts: Timeouts) -> UpstreamFailed:
             return _broke(error)
 
 
-def late(which: str, waited_s: float) -> UpstreamFailed:
+def late(which: str, waited_s: float) -> Late:
     """Say that nothing came within `waited_s` seconds."""
     return _timed_out(which, f"nothing within {waited_s:g} s")
 
@@ -60,8 +64,8 @@ def too_large(detail: str) -> LimitExceeded:
     return LimitExceeded("The upstream server's answer is too large.", detail=detail)
 
 
-def _timed_out(which: str, how: str) -> UpstreamFailed:
-    return UpstreamFailed("The upstream server did not answer in time.", detail=f"{which}: {how}")
+def _timed_out(which: str, how: str) -> Late:
+    return Late("The upstream server did not answer in time.", detail=f"{which}: {how}")
 
 
 def _broke(error: Raised) -> UpstreamFailed:

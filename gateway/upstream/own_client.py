@@ -10,18 +10,23 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias, TypeVar
 
-from gateway.domain.calls import Form, Permit, RawAnswer
+from gateway.domain.calls import Form, OriginKind, Permit, RawAnswer
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import GatewayError
 from gateway.ports import Upstream
+from gateway.ports.front import Listeners
 from gateway.upstream.faults import unusable
 from gateway.upstream.own_asking import Asking
 from gateway.upstream.own_events import Events, abandon, answer_in, sooner
+from gateway.upstream.own_resume import Resumed
 from gateway.upstream.own_sessions import Session, Sessions, notification, request, worded
+from gateway.upstream.own_subscriptions import METHODS, Subscriptions
 from gateway.upstream.replies import discard
+from gateway.upstream.settings import Limits, Timeouts
 from gateway.wire import jsontext
 from gateway.wire.eras import is_stateless
 from gateway.wire.inbound import meta_of
@@ -59,13 +64,20 @@ class OwnClient:
         *,
         wire: WireLimits,
         levels: Mapping[str, str],
+        listeners: Listeners,
         apart: bool = False,
         idle_s: float = 900.0,
+        ping_s: float | None = None,
+        timeouts: Timeouts | None = None,
+        limits: Limits | None = None,
     ) -> None:
         """End a session in which nothing was asked for `idle_s` seconds.
 
+        Every `ping_s` seconds it is tried if its upstream is there; for `None` it is not.
+        `timeouts` and `limits` hold for an answer also where it takes several streams.
         `apart` is whether each answer has a stream to itself, and all that comes on it belongs to
         that call. A local server's process has one line for all.
+        `listeners` are told of what the upstream says by itself.
         `levels` says by a client's session how much of what servers log it wants to hear.
         """
         self._server = server
@@ -73,7 +85,12 @@ class OwnClient:
         self._wire = wire
         self._levels = levels
         self._apart = apart
-        self._sessions = Sessions(relay, heard=self._heard, wire=wire, idle_s=idle_s)
+        self._timeouts = timeouts or Timeouts()
+        self._limits = limits or Limits()
+        self._sessions = Sessions(relay, heard=self._heard, wire=wire, idle_s=idle_s, ping_s=ping_s)
+        self._subscriptions = Subscriptions(
+            server, relay, self._sessions, listeners=listeners, wire=wire
+        )
         self._numbers = itertools.count()
         self._under_way: dict[Key, Asking] = {}
         """The newest under each id: what its client would cancel."""
@@ -91,6 +108,8 @@ class OwnClient:
 
         """
         match permit.call.message.form:
+            case Form.REQUEST if permit.call.message.method in METHODS:
+                return await self._subscriptions.answer(permit)
             case Form.REQUEST:
                 return await self._ask(permit)
             case Form.RESPONSE:
@@ -111,8 +130,21 @@ class OwnClient:
         id_, answering = self._question(permit, content["id"])
         await self._relay.reject(answering, jsontext.write({**content, "id": id_}).encode())
 
+    def end_sessions(self, principal: str) -> None:
+        """End the sessions for a principal's key, each once no request is under way in it.
+
+        What was followed in them is followed no more.
+        """
+        self._subscriptions.end_of(principal)
+        self._sessions.end_of(principal)
+
+    def leave(self, principal: str, holder: str) -> None:
+        """Take note that one of a principal's, by its key, follows no resources any more."""
+        self._subscriptions.leave(principal, holder)
+
     async def aclose(self) -> None:
         """End every session."""
+        await self._subscriptions.aclose()
         for task in self._telling:
             task.cancel()
         await asyncio.gather(*self._telling, return_exceptions=True)
@@ -164,7 +196,7 @@ class OwnClient:
 
     async def _answered(self, asking: Asking, session: Session) -> RawAnswer:
         """Send a request; into another session, once, where the upstream has forgotten the first."""
-        answer = await self._relay.forward(asking.worded)
+        answer = await self._sent(asking)
         if answer.status != HTTPStatus.NOT_FOUND or session.id is None:
             return answer
         # It has done nothing with the message (2025-11-25, transports, session management).
@@ -172,7 +204,28 @@ class OwnClient:
         self._leave(asking)
         self._sessions.forget(session)
         await self._enter(asking)
-        return await self._relay.forward(asking.worded)
+        return await self._sent(asking)
+
+    async def _sent(self, asking: Asking) -> RawAnswer:
+        ends_at = asyncio.get_running_loop().time() + self._timeouts.hard_s
+        answer = await self._relay.forward(asking.worded)
+        if isinstance(answer.body, bytes):
+            return answer
+        events = Resumed(
+            answer.body,
+            asking,
+            self._relay,
+            timeouts=self._timeouts,
+            limits=self._limits,
+            ends_at=ends_at,
+            given_up=partial(self._give_up, asking),
+        )
+        return replace(answer, body=events)
+
+    def _give_up(self, asking: Asking) -> None:
+        """Wait no longer for an upstream that may still be working, and tell it so."""
+        asking.answered = True  # nobody has to be told again
+        self._tell_soon(asking)
 
     async def _enter(self, asking: Asking) -> Session:
         session = asking.session = await self._sessions.of(asking.permit)
@@ -188,7 +241,7 @@ class OwnClient:
 
     def _leave(self, asking: Asking) -> None:
         if asking.session is not None:
-            asking.session.under_way -= 1
+            self._sessions.left(asking.session)
             asking.session = None
 
     def _home(self, asking: Asking, answer: RawAnswer) -> bytes:
@@ -205,19 +258,23 @@ class OwnClient:
     def _done(self, key: Key, asking: Asking) -> None:
         """Forget a request; an upstream that still works for a client that is gone is told.
 
-        In the legacy revisions going away cancels nothing; in the stateless one it does.
+        In the legacy revisions going away cancels nothing; in the stateless one, and where a program
+        made the call, it does.
         """
         if self._under_way.get(key) is asking:
             del self._under_way[key]
         session = asking.session
         if session is not None:
-            session.used_at = asyncio.get_running_loop().time()
-            gone = not asking.answered and is_stateless(asking.permit.call.revision)
-            if gone:
-                task = asyncio.create_task(self._tell_cancelled(asking, "nobody waits any more"))
-                self._telling.add(task)
-                task.add_done_callback(self._telling.discard)
-            session.under_way -= 1
+            call = asking.permit.call
+            cancels = is_stateless(call.revision) or call.origin is OriginKind.SANDBOX
+            if cancels and not asking.answered:
+                self._tell_soon(asking)
+            self._sessions.left(session)
+
+    def _tell_soon(self, asking: Asking) -> None:
+        task = asyncio.create_task(self._tell_cancelled(asking, "nobody waits any more"))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
 
     async def _cancel(self, permit: Permit) -> RawAnswer:
         params = permit.call.message.params
@@ -301,6 +358,7 @@ class OwnClient:
     async def _heard(self, session: Session, data: bytes) -> None:
         """Take what the upstream says beside its answers to the one client that it can be for."""
         message = self.read(data)
+        self._subscriptions.heard(session, message)
         meant = [one for one in self._under_way.values() if one.session is session]
         clients = {one.permit.session for one in meant}
         if len(clients) == 1 and (message.form is Form.REQUEST or message.method in _BESIDE):
@@ -312,6 +370,11 @@ class OwnClient:
             content = {"jsonrpc": "2.0", "id": message.id, "error": _NOBODY}
             beside = worded(session.begun_by, _EMPTY, session.id, session.revision)
             await self._relay.reject(beside, jsontext.write(content).encode())
+
+    def overheard(self, asking: Asking, message: ServerMessage) -> None:
+        """Take news of resources that came on the stream of an answer."""
+        if asking.session is not None:
+            self._subscriptions.heard(asking.session, message)
 
     def ended(self, asking: Asking) -> None:
         """Take note that nobody reads the answer any more."""

@@ -28,6 +28,10 @@ class Answering(Protocol):
         """Whether what came on the stream of an answer can only be for the client that waits for it."""
         ...
 
+    def overheard(self, asking: Asking, message: ServerMessage) -> None:
+        """Take what may be for others than the client of a call, whose stream it came on."""
+        ...
+
     def ended(self, asking: Asking) -> None:
         """Take note that nobody reads the answer any more."""
         ...
@@ -105,6 +109,7 @@ class Events:
             case _ if message.method == "notifications/progress":
                 return self._progress(message)
             case _:
+                self._client.overheard(self._asking, message)
                 return data if self._client.is_for(self._asking) else None
 
     def _progress(self, message: ServerMessage) -> bytes | None:

@@ -8,15 +8,16 @@ from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
 from gateway.domain.calls import Form, Message, Permit
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, UpstreamResting
 from gateway.ports import Upstream
 from gateway.upstream.client import LEGACY_REVISIONS
 from gateway.upstream.faults import unusable
-from gateway.upstream.replies import discard, result_of
+from gateway.upstream.replies import ErrorAnswer, discard, result_of
 from gateway.wire import headers as names
 from gateway.wire import jsontext
 from gateway.wire.eras import ACCEPT, SELF
 from gateway.wire.inbound import CONTENT_TYPE
+from gateway.wire.jsonrpc import METHOD_NOT_FOUND
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.own_session import abilities_of, capabilities_of
 
@@ -24,8 +25,11 @@ _END_S: Final = 2.0
 """How long leaving may take."""
 _LISTEN_S: Final = 1.0
 """How long a server may take to say whether it offers a stream."""
+_PONG_S: Final = 10.0
+"""How long it may take to answer a ping; less where the next one is due by then."""
 _AGAIN_S: Final = 1.0
 _OPENING: Final = "front-open"
+_PING: Final = "front-ping"
 
 Key: TypeAlias = tuple[str, str]
 """A principal, and the abilities of its client."""
@@ -52,6 +56,9 @@ class Session:
         """Hears what the upstream says beside its answers, for as long as it offers that."""
         self.hears = asyncio.Event()
         """Whether it is known if it does."""
+        self.pinging: asyncio.Task[None] | None = None
+        self.ends = False
+        """Whether it ends with the last request in it."""
         self.used_at = asyncio.get_running_loop().time()
 
     @property
@@ -70,16 +77,19 @@ class Sessions:
         heard: Callable[[Session, bytes], Awaitable[None]],
         wire: WireLimits,
         idle_s: float,
+        ping_s: float | None = None,
         most: int = 1_000,
     ) -> None:
         """`heard` is given what the upstream says beside its answers.
 
+        Every `ping_s` seconds a session in which nothing is asked is tried; for `None` none is.
         `most` is how many sessions there may be at once, whoever they are for.
         """
         self._relay = relay
         self._heard = heard
         self._wire = wire
         self._idle_s = idle_s
+        self._ping_s = ping_s
         self._most = most
         self._open: dict[Key, asyncio.Task[Session]] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -103,9 +113,30 @@ class Sessions:
         session.used_at = asyncio.get_running_loop().time()
         return session
 
+    def left(self, session: Session) -> None:
+        """Take note that a request in this session is over."""
+        session.used_at = asyncio.get_running_loop().time()
+        session.under_way -= 1
+        if session.ends and not session.under_way and self._has(session):
+            self._end_soon(session.key)
+
+    def end_of(self, principal: str) -> None:
+        """End the sessions for one principal, each as soon as nothing is under way in it."""
+        for key, task in tuple(self._open.items()):
+            if key[0] != principal:
+                continue
+            session = _begun_in(task)
+            if session is None:
+                # For whoever waits for it, and for nobody after.
+                task.add_done_callback(_end_with_the_last)
+                continue
+            session.ends = True
+            if not session.under_way:
+                self._end_soon(key)
+
     def forget(self, session: Session) -> None:
         """Take note that the upstream knows this session no more."""
-        if _begun_in(self._open.get(session.key)) is session:
+        if self._has(session):
             del self._open[session.key]
             _stop(session)
 
@@ -123,6 +154,8 @@ class Sessions:
         session = _begun_in(task)
         if session is not None:
             self._look_again(key, session, self._idle_s)
+            if self._ping_s is not None and session.id is not None:
+                session.pinging = asyncio.create_task(self._ping(session, self._ping_s))
         elif self._open.get(key) is task:
             del self._open[key]  # the next call tries again
 
@@ -177,6 +210,41 @@ class Sessions:
             session.hears.set()
             session.listening = None
 
+    async def _ping(self, session: Session, every_s: float) -> None:
+        """Ask again and again whether the upstream is there; if it is not, end the session."""
+        while True:
+            await asyncio.sleep(every_s)
+            # A request that is under way has clocks of its own, and a server may do one at a time.
+            if not session.under_way and not await self._is_there(session, every_s):
+                break
+        session.pinging = None  # which must not end itself halfway
+        self._give_up(session)
+
+    def _give_up(self, session: Session) -> None:
+        if session.under_way:
+            self.forget(session)
+        elif self._has(session):
+            self._end_soon(session.key)
+
+    async def _is_there(self, session: Session, patience_s: float) -> bool:
+        leave = worded(session.begun_by, request(_PING, "ping", {}), session.id, session.revision)
+        try:
+            async with asyncio.timeout(min(patience_s, _PONG_S)):
+                await result_of(await self._relay.forward(leave), "ping", _PING, self._wire)
+        except UpstreamResting:
+            return True  # nobody has asked
+        except ErrorAnswer as error:
+            # With the same status it says that it has forgotten the session.
+            forgotten = error.status == HTTPStatus.NOT_FOUND and error.rpc_code != METHOD_NOT_FOUND
+            return error.means_unknown and not forgotten
+        except (GatewayError, TimeoutError):
+            return False
+        return True
+
+    def _has(self, session: Session) -> bool:
+        """Whether this is the session of its principal and abilities, for calls to come too."""
+        return _begun_in(self._open.get(session.key)) is session
+
     def _make_room(self) -> None:
         """End what was used longest ago, where there is no room for another one."""
         if len(self._open) < self._most:
@@ -194,7 +262,7 @@ class Sessions:
         asyncio.get_running_loop().call_later(after_s, self._end_if_idle, key, session)
 
     def _end_if_idle(self, key: Key, session: Session) -> None:
-        if _begun_in(self._open.get(key)) is not session:
+        if not self._has(session):
             return
         left_s = session.used_at + self._idle_s - asyncio.get_running_loop().time()
         if left_s <= 0 and not session.under_way:
@@ -225,8 +293,15 @@ class Sessions:
 
 
 def _stop(session: Session) -> None:
-    if session.listening is not None:
-        session.listening.cancel()
+    for task in (session.listening, session.pinging):
+        if task is not None:
+            task.cancel()
+
+
+def _end_with_the_last(task: asyncio.Task[Session]) -> None:
+    session = _begun_in(task)
+    if session is not None:
+        session.ends = True
 
 
 def _begun_in(task: asyncio.Task[Session] | None) -> Session | None:

@@ -19,6 +19,7 @@ class ErrorAnswer(UpstreamFailed):
     def __init__(self, method: str, *, status: int, rpc_code: object = None) -> None:
         super().__init__(PUBLIC, detail=f"{method}: status {status}, error {rpc_code!r}"[:200])
         self.status = status
+        self.rpc_code = rpc_code
 
     @property
     def means_unknown(self) -> bool:

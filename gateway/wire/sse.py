@@ -16,6 +16,8 @@ _BLANK_FIRST = re.compile(_LINE_END)
 _BLANK_NEXT = re.compile(_LINE_END + _LINE_END)
 _KEPT_FIELD = re.compile(rb"(?:id|event|retry)(?::[\t\x20-\x7e]*)?")
 _LONGEST_BLANK = len(b"\r\n\r\n")
+_MOST_DIGITS = 9
+"""Of a number of milliseconds that means more than for ever."""
 
 
 class EventReader:
@@ -96,6 +98,29 @@ def with_data(event: ServerEvent, data: bytes) -> ServerEvent:
     """
     kept = (line + b"\n" for line in event.raw.splitlines() if _KEPT_FIELD.fullmatch(line))
     return ServerEvent(raw=b"".join(kept) + _data_lines(data) + b"\n", data=data)
+
+
+def event_id(event: ServerEvent) -> str | None:
+    """Return what a reader comes back with after `event`: empty for nothing, `None` if it is unsaid."""
+    said = _field(event, b"id")
+    # A NUL makes the field none (section 9.2.6).
+    return None if said is None or b"\0" in said else said.decode(errors="replace")
+
+
+def retry_s(event: ServerEvent) -> float | None:
+    """Return after how many seconds a reader is asked to come back; `None` if it is unsaid."""
+    said = _field(event, b"retry")
+    return int(said[:_MOST_DIGITS]) / 1000 if said and said.isdigit() else None
+
+
+def _field(event: ServerEvent, name: bytes) -> bytes | None:
+    """Return what the last line of that name says; `None` without one."""
+    said = None
+    for line in event.raw.removeprefix(_BOM).splitlines():
+        field, _, rest = line.partition(b":")
+        if field == name:
+            said = rest.removeprefix(b" ")
+    return said
 
 
 def _data_lines(data: bytes) -> bytes:
