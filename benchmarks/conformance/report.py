@@ -19,7 +19,14 @@ LIMITS = (
     "the suite asks nothing about tokens, pins, policy, provenance or audit",
     "tasks-* (an extension, not scored) fails directly, too: the gateway refuses tasks",
     "the suite cannot sign in: a proxy adds the token, and passes all else unchanged",
+    "at /mcp names begin with the server's: there the proxy also puts that in front, and takes it away",
+    "at /mcp server-sse-polling is not offered: what is cut there is the stream of one call",
+    "at /mcp server-stateless hears of no list that changed, for in the fixture none really does",
 )
+DIFFERING_IN_FRONT = frozenset(
+    {"server-sse-multiple-streams", "server-sse-polling", "server-stateless"}
+)
+"""Scenarios in which fewer checks pass in front of all servers; in none does one fail."""
 _EXPECTED = frozenset({"protocol_error", "unknown_tool"})
 """The suite sends malformed requests on purpose, and asks for tools that the fixture lacks."""
 
@@ -57,6 +64,39 @@ class Pair:
         return [*differing, f"{self.revision}: the suite does not pass through the gateway"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Front:
+    """One revision, judged at the endpoint in front of all servers, where the fixture is the only one."""
+
+    revision: str
+    direct: Score
+    front: Score
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        totals = {"front_passed": self.front.passed, "front_failed": self.front.failed}
+        return {f"{self.revision}.{name}": total for name, total in totals.items()}
+
+    @property
+    def failures(self) -> list[str]:
+        """Say which scenarios end otherwise than they may, and whether it conforms."""
+        differing = [
+            f"{self.revision} {name}: {_words(self.direct, name)} directly, "
+            f"{_words(self.front, name)} in front of all servers"
+            for name in self.direct.differing(self.front)
+            if name not in DIFFERING_IN_FRONT or self.front.of(name)[1]
+        ]
+        if self.front.conforms:
+            return differing
+        return [*differing, f"{self.revision}: the suite does not pass in front of all servers"]
+
+
+def judge_front(on: Stage, pair: Pair, revision: Revision, folder: Path) -> Front:
+    """Run the suite once more, and keep what it writes in `folder`."""
+    front = run_suite(on.front, revision.arguments, folder / "front")
+    return Front(revision=revision.name, direct=pair.direct, front=front)
+
+
 def judge(on: Stage, revision: Revision, folder: Path) -> Pair:
     """Run the suite twice, and keep what it writes in `folder`."""
     return Pair(
@@ -66,13 +106,17 @@ def judge(on: Stage, revision: Revision, folder: Path) -> Pair:
     )
 
 
-def measure() -> tuple[list[Pair], Mapping[str, float], list[str]]:
+def measure() -> tuple[list[Pair], list[Front], Mapping[str, float], list[str]]:
     """Run everything; return the pairs, and what the gateway's own log says of it."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     with stage(FOLDER) as on:
         pairs = [judge(on, revision, FOLDER / revision.name) for revision in REVISIONS]
+        fronts = [
+            judge_front(on, pair, revision, FOLDER / revision.name)
+            for pair, revision in zip(pairs, REVISIONS, strict=True)
+        ]
         figures, failures = proof_of_work(on.gateway)
-    return pairs, figures, failures
+    return pairs, fronts, figures, failures
 
 
 def proof_of_work(gateway: Running) -> tuple[Mapping[str, float], list[str]]:
@@ -115,9 +159,9 @@ def _words(score: Score, scenario: str) -> str:
 
 def main() -> int:
     """Print the table, write the report, and return 1 if the gateway makes a difference."""
-    pairs, figures, failures = measure()
+    pairs, fronts, figures, failures = measure()
     print_table(
-        ("revision", "scenarios", "direct", "gateway", "differing"),
+        ("revision", "scenarios", "direct", "gateway", "differing", "at /mcp"),
         [
             (
                 pair.revision,
@@ -125,13 +169,15 @@ def main() -> int:
                 f"{pair.direct.passed}/{pair.direct.failed}",
                 f"{pair.through.passed}/{pair.through.failed}",
                 len(pair.direct.differing(pair.through)),
+                f"{front.front.passed}/{front.front.failed}",
             )
-            for pair in pairs
+            for pair, front in zip(pairs, fronts, strict=True)
         ],
     )
-    for pair in pairs:
-        figures = {**figures, **pair.figures}
-        failures = [*failures, *pair.failures]
+    judged: list[Pair | Front] = [*pairs, *fronts]
+    for found in judged:
+        figures = {**figures, **found.figures}
+        failures = [*failures, *found.failures]
     totals = ", ".join(f"{pair.revision} {pair.through.passed}" for pair in pairs)
     same = "as directly" if not failures else f"{len(failures)} failures"
     return write_report(

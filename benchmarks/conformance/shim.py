@@ -8,14 +8,23 @@ import asyncio
 import re
 import threading
 from collections.abc import Coroutine, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 _Found = TypeVar("_Found")
+Made = TypeVar("Made", bound="Shim")
 
 _CONNECTION = re.compile(rb"\r\nconnection:[^\r\n]*", re.IGNORECASE)
 _PIECE_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Ends:
+    """One connection, in both directions."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
 
 
 @dataclass
@@ -49,21 +58,34 @@ class Shim:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             answer, onward = await asyncio.open_connection("127.0.0.1", self.target_port)
-            onward.write(self._signed(head))
-            await _until_one_ends(_pump(reader, onward), _pump(answer, writer))
+            await self._carry(head, Ends(reader, writer), Ends(answer, onward))
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # one side is gone, and so is now the other
         finally:
-            await _close(writer)
+            await shut(writer)
             if onward is not None:
-                await _close(onward)
+                await shut(onward)
 
-    def _signed(self, head: bytes) -> bytes:
-        line, _, rest = _CONNECTION.sub(b"", head).partition(b"\r\n")
-        added = b"Connection: close\r\n"
-        if self.token and line.split(b" ")[1].startswith(b"/mcp/"):
-            added += b"Authorization: Bearer " + self.token.encode() + b"\r\n"
-        return line + b"\r\n" + added + rest
+    async def _carry(self, head: bytes, client: Ends, server: Ends) -> None:
+        """Carry a request whose head was read, and its answer, until either side ends."""
+        server.writer.write(signed(head, self.token if path_of(head).startswith(b"/mcp/") else ""))
+        await ends_with_the_first(
+            _pump(client.reader, server.writer), _pump(server.reader, client.writer)
+        )
+
+
+def path_of(head: bytes) -> bytes:
+    """Return the path of a request."""
+    return head.split(b" ", 2)[1]
+
+
+def signed(head: bytes, token: str) -> bytes:
+    """Return a request's head for a connection that carries no other, and with a token, if any."""
+    line, _, rest = _CONNECTION.sub(b"", head).partition(b"\r\n")
+    added = b"Connection: close\r\n"
+    if token:
+        added += b"Authorization: Bearer " + token.encode() + b"\r\n"
+    return line + b"\r\n" + added + rest
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -72,7 +94,8 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         await writer.drain()
 
 
-async def _until_one_ends(*pumps: Coroutine[Any, Any, None]) -> None:
+async def ends_with_the_first(*pumps: Coroutine[Any, Any, None]) -> None:
+    """Run all of them until one ends."""
     tasks = [asyncio.create_task(pump) for pump in pumps]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -80,7 +103,8 @@ async def _until_one_ends(*pumps: Coroutine[Any, Any, None]) -> None:
         await _end(tasks)
 
 
-async def _close(writer: asyncio.StreamWriter) -> None:
+async def shut(writer: asyncio.StreamWriter) -> None:
+    """Close a connection that may be gone already."""
     writer.close()
     with suppress(ConnectionError):
         await writer.wait_closed()
@@ -93,15 +117,19 @@ async def _end(tasks: Iterable["asyncio.Task[None]"]) -> None:
     await asyncio.gather(*ending, return_exceptions=True)
 
 
-@contextmanager
-def shim(port: int, target_port: int) -> Iterator[Shim]:
+def shim(port: int, target_port: int) -> AbstractContextManager[Shim]:
     """Serve on `port` for the gateway on `target_port`, in a thread, while the context is open."""
-    made = Shim(port=port, target_port=target_port)
+    return serving(Shim(port=port, target_port=target_port))
+
+
+@contextmanager
+def serving(made: Made) -> Iterator[Made]:
+    """Serve a shim, in a thread, while the context is open."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="shim")
     thread.start()
     try:
-        server = _in(loop, asyncio.start_server(made.accept, "127.0.0.1", port))
+        server = _in(loop, asyncio.start_server(made.accept, "127.0.0.1", made.port))
         try:
             yield made
         finally:

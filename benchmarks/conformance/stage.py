@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.conformance.shim import shim
-from tests.running import Running, fetch_token, running_gateway
+from benchmarks.conformance.renaming import ENDPOINT, renaming
+from tests.running import ALL, Running, fetch_token, running_gateway
 from tests.servers import process
 from tests.servers.conformance_tools import TOOLS
 from tests.servers.process import free_port
@@ -23,6 +23,8 @@ class Stage:
     """The fixture's own endpoint."""
     through: str
     """Its endpoint at the gateway, where a client is signed in."""
+    front: str
+    """The endpoint in front of all servers, where it is the only one, under its own names."""
 
 
 @contextmanager
@@ -50,8 +52,12 @@ def stage(folder: Path) -> Iterator[Stage]:
         ) as gateway:
             gateway.approve_all(SERVER)
             client = gateway.client(SERVER)
-            with shim(port, listen[0]) as proxy:
+            with renaming(port, listen[0], SERVER) as proxy:
                 proxy.token = fetch_token(proxy.url, SERVER, client)
+                proxy.front_token = fetch_token(proxy.url, ALL, gateway.client(ALL))
                 yield Stage(
-                    gateway=gateway, direct=fixture.url, through=f"{proxy.url}/mcp/{SERVER}"
+                    gateway=gateway,
+                    direct=fixture.url,
+                    through=f"{proxy.url}/mcp/{SERVER}",
+                    front=f"{proxy.url}{ENDPOINT}",
                 )

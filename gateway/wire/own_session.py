@@ -8,6 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+LONGEST_S: Final = 30 * 24 * 3600.0
+"""For how long a session can be used: so long those that were ended have to be remembered."""
+
 _ABILITIES: Final = {
     "e": ("elicitation", "form"),
     "u": ("elicitation", "url"),
@@ -17,17 +20,39 @@ _ABILITIES: Final = {
     "r": ("roots",),
 }
 """Letter -> where in its capabilities a client declares the ability (MCP 2025-11-25, lifecycle)."""
-_SESSION: Final = re.compile(r"([a-z]*)\.[\x21-\x7e]+")
+_SESSION: Final = re.compile(r"([a-z]*)\.(?:([0-9a-f]{1,12})\.)?[\x21-\x7e]+")
+
+_CHOSEN: Final = re.compile(r"[a-z]*\.[0-9a-f]{1,12}\.([0-9]{1,12})~", re.ASCII)
 
 
-def session_for(capabilities: Any, nonce: str) -> str:
-    """Return a session id that says what `capabilities` declare; `nonce` tells it from others."""
+def session_for(capabilities: Any, nonce: str, begun_at: float) -> str:
+    """Return a session id that says what `capabilities` declare; `nonce` tells it from others.
+
+    `begun_at` is in seconds since the epoch; `is_over` tells by it when the session has ended.
+    """
     declared = capabilities if isinstance(capabilities, dict) else {}
     letters = [letter for letter, path in _ABILITIES.items() if _declares(declared, path)]
     elicitation = declared.get("elicitation")
     if elicitation == {}:
         letters.append("e")  # before there were modes, forms were all there was
-    return f"{''.join(letters)}.{nonce}"
+    return f"{''.join(letters)}.{int(begun_at):x}.{nonce}"
+
+
+def nonce_after(chosen: int, nonce: str) -> str:
+    """Return a nonce that says that the principal's choice number `chosen` is in force."""
+    return f"{chosen}~{nonce}"
+
+
+def chosen_before(session: str) -> int:
+    """Return the number of the last choice that was made before `session` began; 0 for none."""
+    found = _CHOSEN.match(session)
+    return 0 if found is None else int(found[1])
+
+
+def is_over(session: str, now: float) -> bool:
+    """Whether `session` has lasted too long by `now`, or does not say since when it lasts."""
+    found = _SESSION.fullmatch(session)
+    return found is None or found[2] is None or int(found[2], 16) + LONGEST_S <= now
 
 
 def abilities_of(session: str | None) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.conformance.report import Pair
+from benchmarks.conformance.report import Front, Pair
 from benchmarks.conformance.suite import Score
 from benchmarks.report import print_table, write_report
 
@@ -64,6 +64,25 @@ def test_a_server_that_fails_the_suite_just_as_directly_does_not_conform():
     failed = score(conforms=False, ping=[FAILED])
     pair = Pair(revision="2025-11-25", direct=failed, through=failed)
     assert pair.failures == ["2025-11-25: the suite does not pass through the gateway"]
+
+
+def test_in_front_only_what_is_named_may_end_otherwise_and_nothing_may_fail():
+    def found(
+        polling: tuple[str, str, str], ping: tuple[str, str, str], *, conforms: bool
+    ) -> Score:
+        scenarios = {"server-sse-polling": Counter([polling]), "ping": Counter([ping])}
+        return Score(scenarios=scenarios, conforms=conforms)
+
+    direct = found(PASSED, PASSED, conforms=True)
+    fewer = found(WARNED, PASSED, conforms=True)
+    assert Front(revision="2025-11-25", direct=direct, front=fewer).failures == []
+    failed = found(FAILED, PASSED, conforms=True)
+    assert len(Front(revision="2025-11-25", direct=direct, front=failed).failures) == 1
+    other = found(PASSED, WARNED, conforms=False)
+    assert Front(revision="2025-11-25", direct=direct, front=other).failures == [
+        "2025-11-25 ping: 1 passed, 0 failed directly, 0 passed, 0 failed in front of all servers",
+        "2025-11-25: the suite does not pass in front of all servers",
+    ]
 
 
 def test_totals_count_every_check():

@@ -2,12 +2,15 @@
 
 import asyncio
 import http.client
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from benchmarks.conformance.renaming import renaming
 from benchmarks.conformance.shim import Shim, shim
 from tests.servers.process import free_port
 from tests.servers.raw import RawUpstream, answers, hangs, raw_upstream, streams
@@ -24,9 +27,9 @@ def in_front_of(upstream: RawUpstream) -> Iterator[Shim]:
         yield proxy
 
 
-def post(proxy: Shim, path: str, headers: dict[str, str]) -> bytes:
+def post(proxy: Shim, path: str, headers: dict[str, str], body: bytes = b"{}") -> bytes:
     connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=10)
-    connection.request("POST", path, b"{}", headers)
+    connection.request("POST", path, body, headers)
     with connection.getresponse() as answer:
         body = answer.read()
     connection.close()
@@ -49,6 +52,44 @@ async def test_the_token_is_for_mcp_endpoints_only(path: str):
         with in_front_of(upstream) as proxy:
             await asyncio.to_thread(post, proxy, path, {})
     assert "authorization" not in upstream.seen[0].headers
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "named"),
+    [
+        ("tools/call", {"name": "a"}, {"name": "fixture__a"}),
+        ("resources/read", {"uri": "x://a"}, {"uri": "douane://fixture/x://a"}),
+        ("tools/list", {"name": "a"}, {"name": "a"}),
+        (
+            "subscriptions/listen",
+            {"notifications": {"resourceSubscriptions": ["x://a"]}},
+            {"notifications": {"resourceSubscriptions": ["douane://fixture/x://a"]}},
+        ),
+        (
+            "completion/complete",
+            {"ref": {"type": "ref/prompt", "name": "a"}},
+            {"ref": {"type": "ref/prompt", "name": "fixture__a"}},
+        ),
+    ],
+)
+async def test_in_front_names_are_put_in_front_and_taken_away_again(
+    method: str, params: dict[str, Any], named: dict[str, Any]
+):
+    answered = b'{"tools": [{"name": "fixture__a"}], "uri": "douane://fixture/x://a"}'
+    async with raw_upstream(answers(answered)) as upstream:
+        port = urlsplit(upstream.url).port
+        assert port is not None
+        with renaming(free_port(), port, "fixture") as proxy:
+            proxy.token, proxy.front_token = "t0ken", "other"
+            body = json.dumps({"method": method, "params": params}).encode()
+            back = await asyncio.to_thread(post, proxy, "/mcp", {"Mcp-Name": " a "}, body)
+            await asyncio.to_thread(post, proxy, "/mcp/fixture", {"Mcp-Name": "a"}, body)
+    assert back == b'{"tools": [{"name": "a"}], "uri": "x://a"}'
+    front, relayed = upstream.seen
+    assert json.loads(front.body)["params"] == named
+    assert front.headers["authorization"] == "Bearer other"
+    assert (relayed.body, relayed.headers["authorization"]) == (body, "Bearer t0ken")
+    assert relayed.headers["mcp-name"] == "a"
 
 
 async def test_an_event_arrives_before_the_stream_has_ended():

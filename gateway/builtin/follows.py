@@ -1,0 +1,140 @@
+"""The way to servers for whoever follows their resources, one call for each."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Final, Protocol
+
+from gateway.builtin.homeward import Homeward
+from gateway.builtin.notices import Notices
+from gateway.builtin.offers import Offers
+from gateway.domain.calls import Call, CallId, Form, Message, Reply
+from gateway.domain.tools import Profile, Target
+from gateway.wire.extensions import with_params
+from gateway.wire.notices import listening
+from gateway.wire.operations import LISTEN, is_descriptions, subscribed
+
+SUBSCRIBE: Final = "resources/subscribe"
+UNSUBSCRIBE: Final = "resources/unsubscribe"
+METHODS: Final = frozenset({SUBSCRIBE, UNSUBSCRIBE, LISTEN})
+_PATIENCE_S: Final = 10.0
+"""How long one server may take; a client that listens hears of the others nevertheless."""
+_LEFT_OUT: Final = frozenset({"upstream_failed", "credential_required", "limit_exceeded"})
+"""Why a resource is only missing in what a stream will tell; anything else refuses the stream."""
+
+
+class Directed(Protocol):
+    """A call in the words of the server that it is for, and the way back."""
+
+    @property
+    def call(self) -> Call: ...
+
+    @property
+    def home(self) -> Homeward: ...
+
+
+class Follows:
+    """Makes of one message here a call at each server that it concerns. Decides nothing."""
+
+    def __init__(
+        self,
+        *,
+        carry: Callable[[Call], Awaitable[Reply]],
+        towards: Callable[[Call, Target, Message], Directed],
+        offers: Offers,
+        notices: Notices,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._carry = carry
+        self._towards = towards
+        self._offers = offers
+        self._notices = notices
+        self._new_id = new_id
+
+    async def handle(self, call: Call) -> Reply:
+        """Carry what begins or ends to follow resources to its reply."""
+        if call.message.method == LISTEN:
+            return await self._listen(call)
+        target = self._offers.find_resource(call.message.params["uri"])
+        return await (self._carry(call) if target is None else self._at(call, target))
+
+    async def stream(self, call: Call) -> Reply:
+        """Open a session's stream; what the session followed before a restart it follows again."""
+        reply = await self._carry(call)
+        uris = self._notices.missing(call.id)
+        if isinstance(reply.body, bytes) or not uris:
+            return reply
+        return replace(reply, body=self._following(call, reply.body, uris))
+
+    async def _listen(self, call: Call) -> Reply:
+        uris = subscribed(call.message.params)
+        own = [uri for uri in uris if is_descriptions(uri)]
+        targets = [self._offers.find_resource(uri) for uri in uris if uri not in own]
+        if None in targets:
+            return await self._carry(call)  # there is no such resource, and it is told so
+        lists = with_params(call.message, listening(call.message.params, None, own))
+        listens = False
+        try:
+            for reply in await self._begun(call, targets):
+                if reply.code is not None and reply.code not in _LEFT_OUT:
+                    return reply
+            reply = await self._carry(replace(call, message=lists) if uris else call)
+            listens = reply.code is None
+            return reply
+        finally:
+            if not listens and uris:
+                self._notices.abandon(call.id)
+
+    async def _begun(self, call: Call, targets: Sequence[Target | None]) -> Sequence[Reply]:
+        calls = (
+            self._in_time(replace(call, id=CallId(self._new_id()), parent=call.id), target)
+            for target in targets
+            if target is not None
+        )
+        return [reply for reply in await asyncio.gather(*calls) if reply is not None]
+
+    async def _in_time(self, call: Call, target: Target) -> Reply | None:
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return await self._at(call, target)
+        except TimeoutError:
+            return None
+
+    async def _at(self, call: Call, target: Target) -> Reply:
+        """Carry a subscription, or the end of one, to the server of `target`."""
+        modern = self._offers.era(target.server, call.profile) is Profile.MODERN
+        message = call.message
+        ends = message.method == UNSUBSCRIBE
+        meta = {name: part for name, part in message.params.items() if name == "_meta"}
+        if modern:
+            message = replace(message, method=LISTEN)
+            params = listening(meta, [target.name])
+        else:
+            message = replace(message, method=UNSUBSCRIBE if ends else SUBSCRIBE)
+            params = {**meta, "uri": target.name}
+        directed = self._towards(call, target, with_params(message, params))
+        inner = replace(directed.call, withdraws=ends and modern)
+        return directed.home.reply(await self._carry(inner))
+
+    async def _following(
+        self, call: Call, parts: AsyncGenerator[bytes, None], uris: Sequence[str]
+    ) -> AsyncGenerator[bytes, None]:
+        async with aclosing(parts):
+            yield await anext(parts)
+            again = asyncio.create_task(self._again(call, uris))
+            try:
+                async for part in parts:
+                    yield part
+            finally:
+                again.cancel()
+                await asyncio.gather(again, return_exceptions=True)
+
+    async def _again(self, call: Call, uris: Sequence[str]) -> None:
+        """Subscribe to what a session followed; what is refused by now is not followed any more."""
+        asks = Message(form=Form.REQUEST, method=SUBSCRIBE, id="again", params={}, body=b"")
+        for uri in uris:
+            target = self._offers.find_resource(uri)
+            if target is not None:
+                id_ = CallId(self._new_id())
+                await self._in_time(replace(call, id=id_, parent=call.id, message=asks), target)

@@ -1,0 +1,107 @@
+"""What is to be told to one holder of subscriptions, whether it listens now or comes back for it."""
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from typing import Final
+
+from gateway.domain.calls import ServerEvent
+from gateway.domain.tools import Kind, UpstreamId
+from gateway.wire.sse import data_event
+
+_MOST_KEPT: Final = 256
+"""Events that a client that comes back can still get."""
+_QUIET_S: Final = 15.0
+"""After how long without an event a comment keeps proxies from closing the connection."""
+_COMMENT: Final = ServerEvent(raw=b": still here\n\n", data=None)
+_ID: Final = re.compile(r"(.+)-(\d{1,15})")
+
+
+class Mailbox:
+    """One holder's events: each is sent on one stream, and again only to whoever comes back for it.
+
+    All of it is news that a client can find out by asking, so what is not kept any more is no loss.
+    """
+
+    def __init__(self, nonce: str, *, resumable: bool) -> None:
+        """`nonce` begins every event's id, so that none is taken for another mailbox's."""
+        self.prints: Mapping[Kind, str] | None = None
+        """What its client was shown of each list when it was last told."""
+        self.pending: dict[tuple[UpstreamId, str], None] = {}
+        """Servers' resources that have changed, and that it has not been told of."""
+        self.uris: set[str] = set()
+        """What it is subscribed to in this process, as its client calls it."""
+        self.descriptions: dict[str, str] = {}
+        """Of those, our own, and what they said when it was last told of them."""
+        self.left_at: float | None = asyncio.get_running_loop().time()
+        """Since when nobody listens; `None` while somebody does."""
+        self.closed = False
+        self._nonce = nonce
+        self._resumable = resumable
+        self._kept: deque[tuple[int, bytes]] = deque(maxlen=_MOST_KEPT)
+        self._last = 0
+        self._sent = 0
+        self._news = asyncio.Event()
+
+    def put(self, data: bytes) -> None:
+        """Add a message."""
+        self._last += 1
+        self._kept.append((self._last, data))
+        self._news.set()
+
+    def close(self) -> None:
+        """End whatever stream there is, once it has told what there is to tell."""
+        self.closed = True
+        self._news.set()
+
+    async def events(self, after: str | None, *, primes: bool) -> AsyncGenerator[ServerEvent, None]:
+        """Yield what is told from now on, after what was sent since the event with the id `after`.
+
+        An id that is none of this mailbox's brings nothing back. A stream that was open before ends.
+        `primes` is whether it begins with an id to come back with (2025-11-25, transports).
+        """
+        at = self._place(after)
+        self._news.set()
+        mine = self._news = asyncio.Event()
+        self.left_at = None
+        try:
+            if primes:
+                yield ServerEvent(raw=b"id: %s\ndata:\n\n" % self._id(at), data=None)
+            while self._news is mine:
+                mine.clear()
+                for number, data in [one for one in self._kept if one[0] > at]:
+                    at = number
+                    self._sent = max(self._sent, number)
+                    yield self._event(number, data)
+                if self.closed and at >= self._last:
+                    return
+                if not mine.is_set() and not await _within(mine, _QUIET_S):
+                    yield _COMMENT
+        finally:
+            if self._news is mine:
+                self.left_at = asyncio.get_running_loop().time()
+
+    def _place(self, after: str | None) -> int:
+        """Return behind which event a stream begins: what was never sent always is to come."""
+        found = None if after is None else _ID.fullmatch(after)
+        if found is None or found[1] != self._nonce:
+            return self._sent
+        return min(int(found[2]), self._sent)
+
+    def _event(self, number: int, data: bytes) -> ServerEvent:
+        event = data_event(data)
+        if not self._resumable:
+            return event
+        return ServerEvent(raw=b"id: %s\n%s" % (self._id(number), event.raw), data=data)
+
+    def _id(self, number: int) -> bytes:
+        return f"{self._nonce}-{number}".encode()
+
+
+async def _within(news: asyncio.Event, patience_s: float) -> bool:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(patience_s):
+            return await news.wait()
+    return False

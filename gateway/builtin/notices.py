@@ -1,0 +1,313 @@
+"""What `/mcp` says by itself: that lists have changed for this principal, and resources it follows.
+
+Nothing that a server writes is passed on. A server's word is why something is looked at again; what is
+told is what this principal is shown, under names that it knows.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from typing import Final
+
+from gateway.builtin.followers import Followers
+from gateway.builtin.mailbox import Mailbox
+from gateway.builtin.mailboxes import Key
+from gateway.builtin.names import public_uri
+from gateway.domain.calls import Permit, ServerEvent
+from gateway.domain.identity import Principal
+from gateway.domain.tools import Kind, UpstreamId
+from gateway.errors import (
+    GatewayError,
+    IdentityUnavailable,
+    PolicyUnavailable,
+    ProtocolError,
+    UnknownTool,
+)
+from gateway.ports import Authenticator
+from gateway.wire.jsonrpc import INVALID_REQUEST
+from gateway.wire.notices import (
+    CHANGING,
+    Subscription,
+    acknowledged,
+    list_changed,
+    lists_wanted,
+    over,
+    updated,
+)
+from gateway.wire.operations import is_descriptions, subscribed
+from gateway.wire.sse import data_event
+
+_LOOK_S: Final = 1.0
+"""How often it is asked whether anything has changed at all; that costs next to nothing."""
+_SETTLE_S: Final = 0.05
+"""What comes within it is told together."""
+_PRIMED_SINCE: Final = "2025-11-25"
+"""Clients of earlier revisions would take an event without data for a broken message."""
+_SCOPES: Final[Mapping[Kind, frozenset[str]]] = {
+    Kind.TOOL: frozenset({"tools:list", "tools:call"}),
+    Kind.PROMPT: frozenset({"prompts"}),
+    Kind.RESOURCE: frozenset({"resources"}),
+}
+"""Any of which lets a token see the list."""
+
+Shown = Callable[[Permit, Kind], Awaitable[Iterable[str]]]
+Described = Callable[[Permit, str], Awaitable[str | None]]
+Sees = Callable[[Permit, UpstreamId, str], Awaitable[bool]]
+
+
+class _Stream:
+    """One stream that is open."""
+
+    def __init__(
+        self, permit: Permit, lists: frozenset[Kind], box: Mailbox, subscription: Subscription
+    ) -> None:
+        self.permit = permit
+        self.lists = lists
+        self.box = box
+        self.subscription = subscription
+        self.looked: object = None
+        """What `version` was when its client was last told what had changed."""
+
+
+class Notices:
+    """Tells clients at `/mcp` what has changed for them; each client its own, and nothing else's."""
+
+    def __init__(
+        self,
+        *,
+        followers: Followers,
+        authenticator: Authenticator,
+        shown: Shown,
+        sees: Sees,
+        described: Described,
+        version: Callable[[], object],
+        idle_s: float,
+    ) -> None:
+        """`shown` is what a principal is shown of a list, as text; `sees`, whether of a resource;
+        `described`, what our own resource says to them, or nothing where they have none.
+
+        `version` is another one whenever `shown` may be. `idle_s` is after how many seconds without a
+        stream a session's subscriptions at servers end; they begin anew with its next stream.
+        """
+        self._followers = followers
+        self._authenticator = authenticator
+        self._shown = shown
+        self._sees = sees
+        self._described = described
+        self._version = version
+        self._idle_s = idle_s
+        self._streams: dict[Key, _Stream] = {}
+        self._missing: dict[str, Sequence[str]] = {}
+
+    def stream(self, permit: Permit) -> AsyncGenerator[ServerEvent, None]:
+        """Return what a session is told, until its client goes or the session ends.
+
+        A client that comes back gets what it has missed of its session's stream.
+
+        Raises:
+            ProtocolError: It names no session.
+
+        """
+        if permit.session is None:
+            raise ProtocolError("this stream is one of a session's", rpc_code=INVALID_REQUEST)
+        key = (permit.principal.key, permit.session)
+        box = self._followers.box(key, resumable=True)
+        kept = self._followers.sessions.subscribed(*key)
+        self._missing[permit.call.id] = [uri for uri in kept if uri not in box.uris]
+        return self._streamed(permit, key, box)
+
+    async def _streamed(
+        self, permit: Permit, key: Key, box: Mailbox
+    ) -> AsyncGenerator[ServerEvent, None]:
+        after = dict(permit.call.headers).get("last-event-id")
+        primes = permit.call.revision >= _PRIMED_SINCE
+        stream = _Stream(permit, frozenset(CHANGING), box, None)
+        kept = self._followers.sessions.subscribed(*key)
+        await self._follow(permit, box, [uri for uri in kept if uri not in box.uris])
+        await self._open(key, stream)
+        try:
+            async with aclosing(box.events(after, primes=primes)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            self._close(key, stream)
+
+    async def listen(self, permit: Permit) -> AsyncGenerator[ServerEvent, None]:
+        """Yield the events of a subscriptions/listen, the first of which says what will be told."""
+        message = permit.call.message
+        key = (permit.principal.key, str(permit.call.id))
+        box = self._followers.box(key, resumable=False)
+        lists = lists_wanted(message.params)
+        stream = _Stream(permit, lists, box, message.id)
+        await self._follow(permit, box, subscribed(message.params))
+        await self._open(key, stream)
+        try:
+            yield data_event(acknowledged(lists, sorted(box.uris), message.id))
+            async with aclosing(box.events(None, primes=False)) as events:
+                async for event in events:
+                    yield event
+            yield data_event(over(message))
+        finally:
+            self._close(key, stream)
+            self._followers.forget(key)
+
+    async def follow(self, permit: Permit, uri: str) -> None:
+        """Let a session hear of our own resource at `uri`, durably.
+
+        Raises:
+            ProtocolError: There is no session.
+            UnknownTool: There is no such resource for this client.
+            AuditUnavailable: It could not be written.
+
+        """
+        if await self._described(permit, uri) is None:
+            raise UnknownTool("there is no resource of this name")
+        if permit.session is None:
+            raise ProtocolError("subscriptions are a session's", rpc_code=INVALID_REQUEST)
+        key = (permit.principal.key, permit.session)
+        await self._followers.sessions.subscribe(*key, uri)
+        await self._follow(permit, self._followers.box(key, resumable=True), [uri])
+
+    async def unfollow(self, permit: Permit, uri: str) -> None:
+        """Let a session hear no more of our own resource at `uri`, durably.
+
+        Raises:
+            AuditUnavailable: It could not be written.
+
+        """
+        key = (permit.principal.key, permit.session or "")
+        await self._followers.sessions.unsubscribe(*key, uri)
+        box = self._followers.box(key, resumable=True)
+        box.uris.discard(uri)
+        box.descriptions.pop(uri, None)
+
+    async def _follow(self, permit: Permit, box: Mailbox, uris: Iterable[str]) -> None:
+        """Begin to tell of those of `uris` that are our own; of what is so from now on."""
+        if not _sees_list(permit.principal, Kind.TOOL):
+            return
+        for uri in filter(is_descriptions, uris):
+            print_ = await self._described(permit, uri)
+            if print_ is not None:
+                box.uris.add(uri)
+                box.descriptions[uri] = print_
+
+    async def end(self, permit: Permit) -> None:
+        """End a session, durably: its id is none any more, and nothing is told to it.
+
+        Raises:
+            AuditUnavailable: It could not be written.
+
+        """
+        key = (permit.principal.key, permit.session or "")
+        await self._followers.sessions.end(*key)
+        self._followers.forget(key)
+
+    def missing(self, call: str) -> Sequence[str]:
+        """Return, once, what the session of a stream that was opened by `call` is to hear of again."""
+        return self._missing.pop(call, ())
+
+    def abandon(self, call: str) -> None:
+        """Take note that `call`, whose subscriptions may have begun, will not listen after all."""
+        self._followers.abandon(call)
+
+    async def run(self) -> None:
+        """Look for what has changed for ever. Ends only by cancellation."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_S):
+                    await self._followers.news.wait()
+                    await asyncio.sleep(_SETTLE_S)
+            self._followers.news.clear()
+            await self.look()
+
+    async def look(self) -> None:
+        """Tell every stream what has changed for it, and forget sessions that nobody listens to."""
+        version = (self._version(), self._followers.relistings)
+        for key, stream in tuple(self._streams.items()):
+            if stream.looked != version or stream.box.pending:
+                await self._look(key, stream, version)
+        idle_since = asyncio.get_running_loop().time() - self._idle_s
+        self._followers.forget_left_before(idle_since)
+
+    async def _look(self, key: Key, stream: _Stream, version: object) -> None:
+        """Tell one stream; whoever holds its token no longer, or otherwise, is told nothing more."""
+        call = stream.permit.call
+        try:
+            principal = await self._authenticator.authenticate(call.credential, call.endpoint)
+            if principal.key != key[0]:
+                stream.box.close()
+                return
+            # A conversation sees the servers that it saw when it began, whatever is chosen since.
+            principal = replace(principal, servers=stream.permit.principal.servers)
+            permit = replace(stream.permit, principal=principal)
+            await self._tell_updates(permit, stream)
+            if stream.looked != version:
+                await self._tell_lists(permit, stream)
+                await self._tell_descriptions(permit, stream)
+                stream.looked = version
+        except (PolicyUnavailable, IdentityUnavailable):
+            return  # what may be told nobody knows now; it is asked again
+        except GatewayError:
+            stream.box.close()
+
+    async def _tell_updates(self, permit: Permit, stream: _Stream) -> None:
+        held = _sees_list(permit.principal, Kind.RESOURCE)
+        for server, uri in tuple(stream.box.pending):
+            named = public_uri(server, uri)
+            seen = held and named in stream.box.uris and await self._sees(permit, server, uri)
+            if stream.box.pending.pop((server, uri), 0) is None and seen:
+                stream.box.put(updated(named, stream.subscription))
+
+    async def _tell_lists(self, permit: Permit, stream: _Stream) -> None:
+        before = stream.box.prints
+        prints = await self._prints(permit, stream.lists)
+        stream.box.prints = prints
+        if before is not None:
+            for kind, print_ in prints.items():
+                if before.get(kind, print_) != print_:
+                    stream.box.put(list_changed(kind, stream.subscription))
+
+    async def _tell_descriptions(self, permit: Permit, stream: _Stream) -> None:
+        before, held = stream.box.descriptions, _sees_list(permit.principal, Kind.TOOL)
+        for uri in tuple(before) if held else ():
+            print_ = await self._described(permit, uri)
+            if print_ is not None and before.get(uri, print_) != print_:
+                before[uri] = print_
+                stream.box.put(updated(uri, stream.subscription))
+
+    async def _prints(self, permit: Permit, lists: Iterable[Kind]) -> Mapping[Kind, str]:
+        found = {}
+        for kind in CHANGING:
+            if kind in lists and _sees_list(permit.principal, kind):
+                digest = hashlib.sha256()
+                for text in await self._shown(permit, kind):
+                    digest.update(text.encode() + b"\n")
+                    if kind is Kind.RESOURCE:
+                        times = self._followers.relisted_for(permit.principal.key, text)
+                        digest.update(b"%d" % times)
+                found[kind] = digest.hexdigest()
+        return found
+
+    async def _open(self, key: Key, stream: _Stream) -> None:
+        """Begin to tell a stream what changes; a first one is told what is so from now on.
+
+        Raises:
+            PolicyUnavailable: Nobody knows what its client is shown now.
+
+        """
+        if stream.box.prints is None:
+            version = (self._version(), self._followers.relistings)
+            stream.box.prints = await self._prints(stream.permit, stream.lists)
+            stream.looked = version
+        self._streams[key] = stream
+        self._followers.news.set()
+
+    def _close(self, key: Key, stream: _Stream) -> None:
+        if self._streams.get(key) is stream:
+            del self._streams[key]
+
+
+def _sees_list(principal: Principal, kind: Kind) -> bool:
+    return not principal.scopes.isdisjoint(_SCOPES[kind])

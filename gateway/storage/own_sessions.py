@@ -1,0 +1,158 @@
+"""Sessions at the endpoint in front of all servers: those that ended, and what the others hear of."""
+
+import hmac
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from gateway.errors import LimitExceeded
+from gateway.ports import Clock
+from gateway.storage.writer import Writer
+from gateway.wire.own_session import LONGEST_S
+
+MOST_OF_ONE: Final = 200
+"""Subscriptions of one session."""
+MOST: Final = 100_000
+"""Subscriptions of all sessions, and sessions that are remembered as ended; of these the oldest go."""
+
+_ENDED: Final = "SELECT session FROM front_sessions_ended ORDER BY ended_at"
+_SUBSCRIBED: Final = "SELECT session, uri FROM front_subscriptions ORDER BY since"
+
+
+class MemorySessionStore:
+    """A `SessionStore` that forgets at the end. Holds keyed hashes of sessions, never their ids."""
+
+    def __init__(self, key: bytes) -> None:
+        self._keyed = hmac.new(key, b"sessions in front\n", digestmod="sha256")
+        self._ended: OrderedDict[bytes, None] = OrderedDict()
+        self._uris: dict[bytes, OrderedDict[str, None]] = {}
+        self._count = 0
+
+    def has_ended(self, principal: str, session: str) -> bool:
+        return self._hashed(principal, session) in self._ended
+
+    def subscribed(self, principal: str, session: str) -> Sequence[str]:
+        return tuple(self._uris.get(self._hashed(principal, session), ()))
+
+    async def subscribe(self, principal: str, session: str, uri: str) -> None:
+        """Keep a subscription; see `SessionStore`."""
+        hashed = self._hashed(principal, session)
+        self._require_room(hashed, uri)
+        self._put(hashed, uri)
+
+    async def unsubscribe(self, principal: str, session: str, uri: str) -> None:
+        """Forget a subscription; see `SessionStore`."""
+        self._drop(self._hashed(principal, session), uri)
+
+    async def end(self, principal: str, session: str) -> None:
+        """End a session; see `SessionStore`."""
+        self._end(self._hashed(principal, session))
+
+    def _hashed(self, principal: str, session: str) -> bytes:
+        keyed = self._keyed.copy()
+        # An id has no line feed in it, so no two pairs are one text.
+        keyed.update(f"{session}\n{principal}".encode())
+        return keyed.digest()
+
+    def _require_room(self, hashed: bytes, uri: str) -> None:
+        mine = self._uris.get(hashed, ())
+        if uri not in mine and (len(mine) >= MOST_OF_ONE or self._count >= MOST):
+            raise LimitExceeded("too many subscriptions", detail=f"{len(mine)}, {self._count}")
+
+    def _put(self, hashed: bytes, uri: str) -> None:
+        mine = self._uris.setdefault(hashed, OrderedDict())
+        self._count += uri not in mine
+        mine[uri] = None
+
+    def _drop(self, hashed: bytes, uri: str) -> None:
+        mine = self._uris.get(hashed, OrderedDict())
+        if uri in mine:
+            del mine[uri]
+            self._count -= 1
+        if not mine:
+            self._uris.pop(hashed, None)
+
+    def _end(self, hashed: bytes) -> None:
+        self._count -= len(self._uris.pop(hashed, ()))
+        self._ended[hashed] = None
+        while len(self._ended) > MOST:
+            self._ended.popitem(last=False)
+
+
+class SqliteSessionStore(MemorySessionStore):
+    """A `SessionStore`. Memory holds what is committed, and nothing else.
+
+    What is older than a session can be is pruned on the way: its session is over in any case.
+    """
+
+    def __init__(
+        self, writer: Writer, connection: sqlite3.Connection, *, key: bytes, clock: Clock
+    ) -> None:
+        """Load everything through `connection`, which is not needed afterwards."""
+        super().__init__(key)
+        self._writer = writer
+        self._clock = clock
+        for (hashed,) in connection.execute(_ENDED):
+            self._ended[hashed] = None
+        for hashed, uri in connection.execute(_SUBSCRIBED):
+            self._put(hashed, uri)
+
+    async def subscribe(self, principal: str, session: str, uri: str) -> None:
+        """Keep a subscription, durable on return; see `SessionStore`."""
+        hashed = self._hashed(principal, session)
+        self._require_room(hashed, uri)
+        now = self._clock()
+
+        def job(connection: sqlite3.Connection) -> Sequence[tuple[bytes, str]]:
+            connection.execute(
+                "INSERT OR IGNORE INTO front_subscriptions (session, uri, since) VALUES (?, ?, ?)",
+                (hashed, uri, now),
+            )
+            return connection.execute(
+                "DELETE FROM front_subscriptions WHERE since < ? RETURNING session, uri",
+                (now - LONGEST_S,),
+            ).fetchall()
+
+        def committed(outlived: Iterable[tuple[bytes, str]]) -> None:
+            self._put(hashed, uri)
+            for old in outlived:
+                self._drop(*old)
+
+        await self._writer.run(job, committed=committed)
+
+    async def unsubscribe(self, principal: str, session: str, uri: str) -> None:
+        """Forget a subscription, durably; see `SessionStore`."""
+        hashed = self._hashed(principal, session)
+
+        def job(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "DELETE FROM front_subscriptions WHERE session = ? AND uri = ?", (hashed, uri)
+            )
+
+        await self._writer.run(job, committed=lambda _: self._drop(hashed, uri))
+
+    async def end(self, principal: str, session: str) -> None:
+        """End a session, durable on return; see `SessionStore`."""
+        hashed = self._hashed(principal, session)
+        now = self._clock()
+
+        def job(connection: sqlite3.Connection) -> Sequence[tuple[bytes]]:
+            connection.execute("DELETE FROM front_subscriptions WHERE session = ?", (hashed,))
+            connection.execute(
+                "INSERT OR IGNORE INTO front_sessions_ended (session, ended_at) VALUES (?, ?)",
+                (hashed, now),
+            )
+            return connection.execute(
+                "DELETE FROM front_sessions_ended WHERE ended_at < ? OR session IN (SELECT session"
+                " FROM front_sessions_ended ORDER BY ended_at DESC LIMIT -1 OFFSET ?)"
+                " RETURNING session",
+                (now - LONGEST_S, MOST),
+            ).fetchall()
+
+        def committed(outlived: Iterable[tuple[bytes]]) -> None:
+            self._end(hashed)
+            for (old,) in outlived:
+                self._ended.pop(old, None)
+
+        await self._writer.run(job, committed=committed)
