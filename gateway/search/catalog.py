@@ -1,16 +1,21 @@
 """The tools that are approved now, kept findable: what changed since the last search is indexed first."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Final
+from typing import Final, TypeAlias
 
 from gateway.domain.tools import Manifest
 from gateway.search.finder import Finder
 from gateway.search.tools import Ranking, Strategy, ToolText
 
-_AT_ONCE: Final = 20
-"""Tools that are indexed before others get their turn: a few milliseconds."""
+Approved: TypeAlias = tuple[Manifest, str]
+"""A definition of a tool, and what was approved of what its server says of itself."""
+
+_AT_ONCE: Final = 4
+"""Tools that are indexed before others get their turn: a millisecond or two."""
+_LOOK_S: Final = 1.0
+"""How often it is looked whether anything else is approved; a search looks for itself."""
 
 
 class Catalog:
@@ -18,14 +23,16 @@ class Catalog:
 
     def __init__(self, finder: Finder) -> None:
         self._finder = finder
-        self._indexed: dict[str, Manifest] = {}
+        self._indexed: dict[str, Approved] = {}
+        self._followed: Mapping[str, Approved] = {}
+        """What was approved when everything was last indexed."""
         self._changing = asyncio.Lock()
 
     async def search(
         self,
         request: str,
         *,
-        approved: Mapping[str, Manifest],
+        approved: Mapping[str, Approved],
         visible: AbstractSet[str],
         limit: int,
         strategy: str | None = None,
@@ -33,7 +40,7 @@ class Catalog:
         """Return the best of the `visible` tools, as if no others existed.
 
         `approved` is every tool that a person approved, by an id of the caller's choice; whatever
-        else was indexed is forgotten first. `strategy` and the rest are as `Finder.search` has them.
+        else was indexed is forgotten first. It is not changed afterwards. `strategy` and the rest are as `Finder.search` has them.
 
         Raises:
             BadCommand: A pattern was asked for that is none.
@@ -46,20 +53,43 @@ class Catalog:
             request, visible=visible & approved.keys(), limit=limit, strategy=chosen
         )
 
-    async def _follow(self, approved: Mapping[str, Manifest]) -> None:
+    async def keep_ready(self, approved: Callable[[], Mapping[str, Approved]]) -> None:
+        """Make ready what is approved, now and whenever that is something else; never returns."""
+        ready: Mapping[str, Approved] | None = None
+        while True:
+            found = approved()
+            if found is not ready:
+                await self.make_ready(found)
+                ready = found
+            await asyncio.sleep(_LOOK_S)
+
+    async def make_ready(self, approved: Mapping[str, Approved]) -> None:
+        """Index what is approved before it is searched, and place it by meaning.
+
+        Searches go on meanwhile. Of tools that are not placed yet they answer by keyword.
+        """
+        async with self._changing:
+            await self._follow(approved)
+        await self._finder.prepare()
+
+    async def _follow(self, approved: Mapping[str, Approved]) -> None:
+        if approved is self._followed:
+            return
         for gone in self._indexed.keys() - approved.keys():
             self._finder.remove(gone)
             del self._indexed[gone]
-        changed = [
-            (id_, manifest)
-            for id_, manifest in approved.items()
-            if self._indexed.get(id_) is not manifest
-        ]
-        for place, (id_, manifest) in enumerate(changed, start=1):
-            self._finder.add(ToolText.of(id_, manifest))
-            self._indexed[id_] = manifest
+        changed = [(id_, one) for id_, one in approved.items() if not self._has(id_, one)]
+        for place, (id_, one) in enumerate(changed, start=1):
+            manifest, described = one
+            self._finder.add(ToolText.of(id_, manifest, server_description=described))
+            self._indexed[id_] = one
             if place % _AT_ONCE == 0:
                 await asyncio.sleep(0)
+        self._followed = approved
+
+    def _has(self, id_: str, approved: Approved) -> bool:
+        manifest, described = self._indexed.get(id_, (None, ""))
+        return manifest is approved[0] and described == approved[1]
 
     def close(self) -> None:
         """Let go of what is held."""

@@ -1,5 +1,6 @@
 """What discovery asks: the tools that fit a request, among those that the caller may see."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -7,10 +8,13 @@ from typing import Protocol
 
 from gateway.errors import ConfigError
 from gateway.ports.vectors import VectorStore
+from gateway.search.embedding import Embedder
 from gateway.search.index import Closeness, Index
 from gateway.search.query import understand
 from gateway.search.tools import Ranking, Strategy, ToolText
 
+WEIGHTS = "model.safetensors"
+"""In a model's folder, beside `vocab.txt`."""
 MOST_HITS = 50
 """Tools in one answer."""
 _BATCH = 8
@@ -140,17 +144,30 @@ class Finder:
 
 
 def load_meaning(model: Path, digest: str, store: VectorStore) -> Meaning:
-    """Load a model that the operator named, whose file is the one that `digest` pins.
+    """Load the model in the folder `model`; `store` keeps what it says. Raises as `load_embedder`."""
+    embedder = load_embedder(model, digest)
+    from gateway.search.meaning import Vectorized  # noqa: PLC0415 - an optional library
+
+    return Vectorized(embedder, store)
+
+
+def load_embedder(model: Path, digest: str) -> Embedder:
+    """Load the model in the folder `model`, whose weights are the ones that `digest` pins.
+
+    The library under it computes in the thread that calls it, and starts none of its own. Blocks for
+    about a second.
 
     Raises:
-        ConfigError: The file is missing or another one, or the library that runs it is missing.
+        ConfigError: A file is missing or another one, or the library that runs it is missing.
 
     """
+    # Read once, when the library is loaded. Its own threads only wait for each other on products as
+    # small as these, and take the cores that calls need.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
-        from gateway.search.meaning import Vectorized  # noqa: PLC0415 - an optional library
         from gateway.search.minilm import MiniLM  # noqa: PLC0415 - an optional library
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"search by meaning needs {error.name}: pip install 'douane[embedding]'"
         ) from error
-    return Vectorized(MiniLM(model, digest), store)
+    return MiniLM(model / WEIGHTS, digest)

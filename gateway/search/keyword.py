@@ -3,6 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from gateway.search.tools import ToolText
 from gateway.search.words import Stems, telling, words_of
@@ -34,20 +35,31 @@ class Keywords:
         self._postings: dict[str, dict[str, float]] = {}
         self._terms: dict[str, tuple[str, ...]] = {}
         self._lengths: dict[str, float] = {}
+        self._last: tuple[tuple[str, ...], Mapping[str, float], float] | None = None
+        """What was counted last: of what a server shows to two families of clients, once is enough."""
 
     def add(self, tool: ToolText) -> None:
         """Count the words of `tool`; afterwards it can be found. It must not be there yet."""
-        frequencies: defaultdict[str, float] = defaultdict(float)
-        length = 0.0
-        for weight, words in _fields(tool):
-            stems = self._stems.of(words)
-            length += weight * len(stems)
-            for stem, often in Counter(stems).items():
-                frequencies[stem] += weight * min(often, _MOST_OFTEN)
+        text = (tool.server, tool.digest, tool.server_description)
+        if self._last is None or self._last[0] != text:
+            self._last = (text, *self._counted(tool))
+        _, frequencies, length = self._last
         for term, frequency in frequencies.items():
             self._postings.setdefault(term, {})[tool.id] = frequency
         self._terms[tool.id] = tuple(frequencies)
         self._lengths[tool.id] = length
+
+    def _counted(self, tool: ToolText) -> tuple[Mapping[str, float], float]:
+        """Return how often each term counts, and how long the text is."""
+        fields = list(_fields(tool))
+        stems = iter(self._stems.of([word for _, words in fields for word in words]))
+        frequencies: defaultdict[str, float] = defaultdict(float)
+        length = 0.0
+        for weight, words in fields:
+            length += weight * len(words)
+            for stem, often in Counter(islice(stems, len(words))).items():
+                frequencies[stem] += weight * min(often, _MOST_OFTEN)
+        return frequencies, length
 
     def remove(self, tool: str) -> None:
         """Forget the words of a tool that was added."""

@@ -75,10 +75,15 @@ def _read_pinned(path: Path, digest: str) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror}; put the weights and their vocabulary there"
+        ) from error
     found = "sha256:" + hashlib.sha256(content).hexdigest()
     if not hmac.compare_digest(found, digest):
-        raise ConfigError(f"{path} is not what was pinned: it is {found}")
+        raise ConfigError(
+            f"{path} is not what was pinned: it is {found}; "
+            "put the pinned file there, or pin this one if it is the one you mean"
+        )
     return content
 
 

@@ -156,10 +156,10 @@ def test_a_missing_library_is_named(monkeypatch, tmp_path):
     real = builtins.__import__
 
     def without(name, *args, **kwargs):
-        if name == "gateway.search.meaning":
+        if name == "gateway.search.minilm":
             raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ConfigError, match=r"needs numpy: pip install 'douane\[embedding\]'"):
-        load_meaning(tmp_path / "model.safetensors", "sha256:0", Remembering())
+        load_meaning(tmp_path, "sha256:0", Remembering())

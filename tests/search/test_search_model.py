@@ -1,6 +1,9 @@
 import hashlib
 import os
 import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,7 @@ from gateway.search.vectors import numbers
 from gateway.search.wordpiece import WordPieces
 from tests.search.weights import MODEL, MODEL_DIGEST
 
+TASKS = Path("/proc/self/task")
 _VOCABULARY = ["[UNK]", "[CLS]", "[SEP]", "play", "##ing", ",", "cafe", "我", "un", "##able"]
 
 
@@ -59,6 +63,27 @@ def test_other_weights_than_the_pinned_ones_are_refused(tmp_path):
     path.write_bytes(b"other")
     with pytest.raises(ConfigError, match="is not what was pinned: it is sha256:"):
         MiniLM(path, MODEL_DIGEST)
+
+
+@pytest.mark.skipif(not TASKS.exists(), reason="threads are counted in /proc")
+def test_the_library_under_it_starts_no_threads_of_its_own(tmp_path):
+    program = f"""
+import os
+from contextlib import suppress
+from pathlib import Path
+from gateway.errors import ConfigError
+from gateway.search.finder import load_embedder
+with suppress(ConfigError):
+    load_embedder(Path({str(tmp_path)!r}), {MODEL_DIGEST!r})
+import numpy
+numpy.ones((500, 500)) @ numpy.ones((500, 500))
+print(len(os.listdir({str(TASKS)!r})))
+"""
+    environment = {name: text for name, text in os.environ.items() if "NUM_THREADS" not in name}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, check=True, text=True
+    )
+    assert done.stdout == "1\n"
 
 
 def test_another_vocabulary_is_refused(model, tmp_path):
