@@ -1,0 +1,225 @@
+"""Choosing servers: which of those that policy shows a principal wants to see at the one endpoint."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from gateway.builtin.offers import Offers
+from gateway.builtin.server_tools import (
+    DEFINITIONS,
+    EVERY,
+    asked_for,
+    described,
+    fits,
+    named_servers,
+)
+from gateway.domain._value import value
+from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.domain.calls import Permit
+from gateway.domain.document import Document
+from gateway.domain.selection import EVERY_SERVER, Selection
+from gateway.domain.tools import Kind, UpstreamId
+from gateway.errors import BadCommand, GatewayError
+from gateway.ports import AuditLog, Clock, RunStore
+from gateway.ports.selection import ChoiceStore
+from gateway.wire import jsontext
+from gateway.wire.operations import DISABLE_SERVER, ENABLE_SERVER, SEARCH_SERVERS
+
+EndSessions = Callable[[UpstreamId, str], None]
+"""Ends what a principal, by its `key`, has open with a server."""
+
+_MOST_TOLD: Final = 50
+_LISTED: Final = (Kind.TOOL, Kind.PROMPT, Kind.TEMPLATE)
+_FROM_WHEN: Final = (
+    "This holds from your next conversation on: in each session that begins after it or, without "
+    "sessions, in each run. Until then nothing changes: what you could see and call you still can."
+)
+
+
+@value
+class Known:
+    """A server that a principal may know of."""
+
+    name: UpstreamId
+    itself: Document
+    """What a person approved of the server itself."""
+    tools: tuple[Document, ...]
+    prompts: int
+
+
+class ServerTools:
+    """Finds servers and keeps choices. It narrows what policy shows, and nothing can widen that."""
+
+    def __init__(
+        self,
+        *,
+        offers: Offers,
+        choices: ChoiceStore,
+        runs: RunStore,
+        audit: AuditLog,
+        end_sessions: EndSessions,
+        clock: Clock,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._offers = offers
+        self._choices = choices
+        self._runs = runs
+        self._audit = audit
+        self._end_sessions = end_sessions
+        self._clock = clock
+        self._new_id = new_id
+
+    @property
+    def definitions(self) -> Sequence[Mapping[str, Any]]:
+        """What is listed of it."""
+        return DEFINITIONS
+
+    async def answer(self, permit: Permit) -> Mapping[str, Any]:
+        """Return the result of a call of one of these tools.
+
+        Raises:
+            PolicyUnavailable: Nobody knows what may be shown.
+            AuditUnavailable: The choice could not be recorded, or not be kept.
+
+        """
+        try:
+            told = await self._told(permit)
+        except BadCommand as error:
+            text = f"{error.public[:1].upper()}{error.public[1:]}. Nothing was done; try again."
+            return {"content": [{"type": "text", "text": text}], "isError": True}
+        return {"content": [{"type": "text", "text": jsontext.write(told)}]}
+
+    async def _told(self, permit: Permit) -> Mapping[str, Any]:
+        params = permit.call.message.params
+        arguments = params.get("arguments") or {}
+        match params["name"]:
+            case name if name == SEARCH_SERVERS:
+                return await self._search(permit, asked_for(arguments))
+            case name if name == ENABLE_SERVER:
+                named = named_servers(arguments)
+                if named == {EVERY}:
+                    return await self._choose(permit, await self._known(permit), _every, "enable *")
+                only = Selection(names=named, but=False)
+                return await self._choose(
+                    permit,
+                    await self._known(permit, named),
+                    lambda _: only,
+                    _worded(ENABLE_SERVER, named),
+                )
+            case _:
+                named = named_servers(arguments)
+                return await self._choose(
+                    permit,
+                    await self._known(permit, named),
+                    lambda chosen: chosen.without(named),
+                    _worded(DISABLE_SERVER, named),
+                )
+
+    async def _search(self, permit: Permit, query: str) -> Mapping[str, Any]:
+        known = await self._known(permit)
+        next_ = self._choices.of(permit.principal.key).newest
+        ranked = sorted(
+            (-fits(query, one.name, one.itself, one.tools), one.name) for one in known.values()
+        )
+        found = [known[name] for score, name in ranked if score < 0]
+        servers = [
+            {
+                "name": one.name,
+                **described(one.itself),
+                "tools": len(one.tools),
+                "prompts": one.prompts,
+                "in_this_conversation": permit.principal.servers.shows(one.name),
+                "in_the_next": next_.shows(one.name),
+            }
+            for one in found[:_MOST_TOLD]
+        ]
+        return {"found": len(found), "servers": servers}
+
+    async def _choose(
+        self,
+        permit: Permit,
+        known: Mapping[UpstreamId, Known],
+        change: Callable[[Selection], Selection],
+        step: str,
+    ) -> Mapping[str, Any]:
+        """Keep a choice, which is on record by then, and end what it leaves open."""
+        principal = permit.principal
+        runs = self._runs.live(principal) | {permit.run.id}
+        await self._record(permit, step, verdict="allow", code="servers_chosen")
+        try:
+            chosen = await self._choices.choose(principal.key, change, frozenset(runs))
+        except GatewayError as error:
+            await self._record(permit, step, verdict="error", code=error.code)
+            raise
+        for server in self._offers.servers:
+            if not chosen.shows(server):
+                self._end_sessions(server, principal.key)
+        return {
+            "servers": [name for name in known if chosen.shows(name)],
+            "and_later_ones": chosen.but,
+            "from_when": _FROM_WHEN,
+        }
+
+    async def _known(
+        self, permit: Permit, named: frozenset[UpstreamId] = frozenset()
+    ) -> Mapping[UpstreamId, Known]:
+        """Return all servers that the principal may know of, whatever it has chosen, in order.
+
+        Raises:
+            BadCommand: One of `named` is not among them; whether it exists is not told.
+
+        """
+        call = permit.call
+        everyone = replace(permit.principal, servers=EVERY_SERVER)
+        tools, prompts, templates = [
+            await self._offers.of(call, everyone, kind) for kind in _LISTED
+        ]
+        seen = {offer.target.server for offer in (*tools, *prompts, *templates)}
+        seen |= await self._offers.readable(call, everyone)
+        known = {}
+        for server in sorted(seen):
+            itself = self._offers.itself(server, call.profile)
+            if itself is not None:
+                known[server] = Known(
+                    name=server,
+                    itself=itself,
+                    tools=tuple(one.definition for one in tools if one.target.server == server),
+                    prompts=sum(one.target.server == server for one in prompts),
+                )
+        unknown = sorted(named - known.keys())
+        if unknown:
+            raise BadCommand(
+                f"there is no server {', '.join(unknown)}: search_available_servers lists those "
+                "that you may use"
+            )
+        return known
+
+    async def _record(self, permit: Permit, step: str, *, verdict: str, code: str) -> None:
+        call, principal = permit.call, permit.principal
+        fields = {
+            "principal": principal.subject,
+            "client": principal.client_id,
+            "endpoint": call.endpoint,
+            "method": call.message.method,
+            "target": call.message.params["name"],
+            "token_id": principal.token_id,
+            "source_ip": call.source_ip,
+            "run": permit.run.id,
+            "parent": permit.decision.id,
+            "verdict": verdict,
+            "code": code,
+            "reasons": [{"code": code, "message": step}],
+        }
+        await self._audit.append(
+            AuditRecord(
+                kind=RecordKind.CONFIG, time=self._clock(), id=self._new_id(), fields=fields
+            )
+        )
+
+
+def _every(_: Selection) -> Selection:
+    return EVERY_SERVER
+
+
+def _worded(tool: str, named: frozenset[UpstreamId]) -> str:
+    return f"{tool.removesuffix('_server')} {', '.join(sorted(named))}"

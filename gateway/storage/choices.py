@@ -1,0 +1,111 @@
+"""What principals choose to see in front of all servers: in SQLite, read from memory."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from gateway.domain.selection import Choice, Choices, Selection
+from gateway.domain.tools import UpstreamId
+from gateway.storage.writer import Writer
+
+MOST_KEPT = 32
+"""Choices of one principal; a conversation that began before them sees what the oldest says."""
+MOST_PRINCIPALS = 10_000
+"""Beyond them, whose newest choice is the oldest is forgotten, and sees all that policy shows."""
+
+_COLUMNS = "principal, number, names, but, runs"
+_ALL = f"SELECT {_COLUMNS} FROM server_choices ORDER BY made"  # noqa: S608 - fixed text
+_OF = f"SELECT {_COLUMNS} FROM server_choices WHERE principal = ? ORDER BY made"  # noqa: S608
+_STORE = f"INSERT INTO server_choices ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
+_TRIM = "DELETE FROM server_choices WHERE principal = ? AND number < ?"
+_FORGET = (
+    "DELETE FROM server_choices WHERE principal IN (SELECT principal FROM server_choices"
+    " GROUP BY principal ORDER BY max(made) DESC LIMIT -1 OFFSET ?) RETURNING principal"
+)
+
+_NOTHING = Choices()
+_Changed = tuple[str, Choices, frozenset[str]]
+"""Whose choices were written, what they are, and whose were forgotten."""
+
+
+class SqliteChoices:
+    """A `ChoiceStore`. Memory holds what is committed, and nothing else."""
+
+    def __init__(
+        self, writer: Writer, connection: sqlite3.Connection, *, principals: int = MOST_PRINCIPALS
+    ) -> None:
+        """Load every choice through `connection`, which is not needed afterwards."""
+        self._writer = writer
+        self._principals = principals
+        self._made: dict[str, Choices] = {}
+        rows: dict[str, list[tuple[object, ...]]] = {}
+        for row in connection.execute(_ALL):
+            rows.setdefault(row[0], []).append(row)
+        self._made = {principal: _choices(found) for principal, found in rows.items()}
+
+    def of(self, principal: str) -> Choices:
+        return self._made.get(principal, _NOTHING)
+
+    async def choose(
+        self, principal: str, change: Callable[[Selection], Selection], runs: frozenset[str]
+    ) -> Selection:
+        """Make the next choice, durable on return; see `ChoiceStore`."""
+        job = partial(self._write, principal, change, runs)
+        _, choices, _ = await self._writer.run(job, committed=self._remember)
+        return choices.newest
+
+    def _write(
+        self,
+        principal: str,
+        change: Callable[[Selection], Selection],
+        runs: frozenset[str],
+        connection: sqlite3.Connection,
+    ) -> _Changed:
+        before = _choices(connection.execute(_OF, (principal,)))
+        after = before.followed_by(change(before.newest), runs, most=MOST_KEPT)
+        choice = after.made[-1]
+        names, live = json.dumps(sorted(choice.selection.names)), json.dumps(sorted(choice.runs))
+        row = (principal, choice.number, names, choice.selection.but, live)
+        connection.execute(_STORE, row)
+        connection.execute(_TRIM, (principal, after.made[0].number))
+        gone = connection.execute(_FORGET, (self._principals,)).fetchall()
+        return principal, after, frozenset(name for (name,) in gone)
+
+    def _remember(self, changed: _Changed) -> None:
+        principal, choices, gone = changed
+        self._made[principal] = choices
+        for name in gone:
+            self._made.pop(name, None)
+
+
+class MemoryChoices:
+    """A `ChoiceStore` that forgets at the end."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Choices] = {}
+
+    def of(self, principal: str) -> Choices:
+        return self._made.get(principal, _NOTHING)
+
+    async def choose(
+        self, principal: str, change: Callable[[Selection], Selection], runs: frozenset[str]
+    ) -> Selection:
+        """Make the next choice; see `ChoiceStore`."""
+        before = self.of(principal)
+        after = before.followed_by(change(before.newest), runs, most=MOST_KEPT)
+        self._made[principal] = after
+        return after.newest
+
+
+def _choices(rows: Iterable[tuple[object, ...]]) -> Choices:
+    return Choices(made=tuple(_choice(*row) for row in rows))
+
+
+def _choice(_: object, number: object, names: object, but: object, runs: object) -> Choice:
+    chosen = frozenset(UpstreamId(name) for name in json.loads(str(names)))
+    return Choice(
+        number=int(str(number)),
+        selection=Selection(names=chosen, but=bool(but)),
+        runs=frozenset(json.loads(str(runs))),
+    )

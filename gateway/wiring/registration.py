@@ -1,0 +1,106 @@
+"""Registering servers beside `douane.yaml`, and taking them up at once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gateway.config import Config, load
+from gateway.config.registered import (
+    place_of_registered,
+    read_registered,
+    servers_in,
+    tree_of,
+    with_server,
+    without_server,
+)
+from gateway.errors import BadCommand, ConfigError, NotFound
+from gateway.storage.files import write_atomically
+
+TakeUp = Callable[[], Awaitable[None]]
+"""Puts what the files say in force.
+
+Raises:
+    ConfigError: It cannot be used, and what was in force stays.
+
+"""
+
+
+class Registration:
+    """A `ServerRegistry`. The configuration with the change is tried before anything is written."""
+
+    def __init__(
+        self,
+        current: Callable[[], Config],
+        *,
+        environ: Mapping[str, str] | None,
+        take_up: TakeUp,
+    ) -> None:
+        """With `environ`, the secrets that a server refers to must be there."""
+        self._current = current
+        self._environ = environ
+        self._take_up = take_up
+        self._one_by_one = asyncio.Lock()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The servers that are registered."""
+        kept = read_registered(self._path)
+        return frozenset(servers_in(tree_of(kept, self._path, self._file.parent).content))
+
+    async def add(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Register a server, and put it in force.
+
+        Raises:
+            BadCommand: There is one of this name, or it would not be a valid configuration.
+            ConfigError: What the files say cannot be put in force.
+
+        """
+        async with self._one_by_one:
+            if name in self._current().servers:
+                raise BadCommand(f"there is a server {name} already")
+            before = await asyncio.to_thread(read_registered, self._path)
+            await self._replace(before, with_server(before, self._path, name, settings))
+
+    async def remove(self, name: str) -> None:
+        """Let a registered server go. Its pins stay, for a server at the same address.
+
+        Raises:
+            NotFound: No server of this name is registered.
+            ConfigError: What the files say cannot be put in force.
+
+        """
+        async with self._one_by_one:
+            if name not in self.names:
+                where = " registered; it is in douane.yaml" if self._is_written(name) else ""
+                raise NotFound(f"no server {name} is{where or ' registered'}")
+            before = await asyncio.to_thread(read_registered, self._path)
+            await self._replace(before, without_server(before, self._path, name))
+
+    async def _replace(self, before: str | None, after: str) -> None:
+        try:
+            load(self._file, self._environ, registered=after)
+        except ConfigError as error:
+            raise BadCommand("; ".join(error.problems) or error.public) from error
+        await asyncio.to_thread(write_atomically, self._path, after.encode())
+        try:
+            await self._take_up()
+        except BaseException:
+            undone = '{"servers": {}}\n' if before is None else before
+            await asyncio.to_thread(write_atomically, self._path, undone.encode())
+            raise
+
+    def _is_written(self, name: str) -> bool:
+        return name in self._current().servers
+
+    @property
+    def _file(self) -> Path:
+        return self._current().file
+
+    @property
+    def _path(self) -> Path:
+        return place_of_registered({"data_dir": str(self._current().data_dir)}, Path())
+
+
+async def nothing_to_take_up() -> None:
+    """Leave it to the gateway that is started next."""

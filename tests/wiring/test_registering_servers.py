@@ -1,0 +1,105 @@
+"""Registering servers: tried first, written whole, taken up at once, and undone if that fails."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gateway.config import load
+from gateway.config.registered import FILE
+from gateway.errors import BadCommand, ConfigError, NotFound
+from gateway.wiring.registration import Registration
+
+WEB = {"url": "http://127.0.0.1:9002/mcp"}
+
+
+class Place:
+    def __init__(self, folder: Path) -> None:
+        self.own = folder / "douane.yaml"
+        self.own.write_text(
+            "version: 1\npublic_url: http://127.0.0.1:8080\n"
+            "servers:\n  mail: {url: 'http://127.0.0.1:9001/mcp'}\n"
+        )
+        (folder / "var").mkdir(mode=0o700)
+        self.file = folder / "var" / FILE
+        self.config = load(self.own)
+        self.problem = ""
+        self.registration = Registration(
+            lambda: self.config, environ={"WEB": "token"}, take_up=self.take_up
+        )
+
+    async def take_up(self) -> None:
+        if self.problem:
+            raise ConfigError(self.problem)
+        self.config = load(self.own)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+async def test_a_server_is_in_force_once_it_is_registered_and_gone_once_it_is_removed(
+    place: Place,
+) -> None:
+    credential = {"kind": "header", "value": "env:WEB"}
+    await place.registration.add("web", {**WEB, "credential": credential})
+    assert sorted(place.config.servers) == ["mail", "web"]
+    assert place.registration.names == {"web"}
+    assert place.file.stat().st_mode & 0o777 == 0o600
+    await place.registration.add("news", WEB)
+    await place.registration.remove("web")
+    assert sorted(place.config.servers) == ["mail", "news"]
+    assert json.loads(place.file.read_text()) == {"servers": {"news": WEB}}
+
+
+@pytest.mark.parametrize("name", ["mail", "web"])
+async def test_a_name_is_given_once(place: Place, name: str) -> None:
+    await place.registration.add("web", WEB)
+    before = place.file.read_text()
+    with pytest.raises(BadCommand, match=f"a server {name} already"):
+        await place.registration.add(name, {"url": "http://127.0.0.1:9/mcp"})
+    assert place.file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("Web", WEB),
+        ("../web", WEB),
+        ("callback", WEB),
+        ("web", {}),
+        ("web", {"url": "file:///etc/passwd"}),
+        ("web", {**WEB, "command": ["sh"]}),
+        ("web", {**WEB, "credential": {"kind": "header", "value": "s3cret"}}),
+        ("web", {**WEB, "credential": {"kind": "header", "value": "env:NOT_SET"}}),
+        ("web", {**WEB, "credential": {"kind": "header", "value": "file:var/audit.key"}}),
+    ],
+)
+async def test_what_the_configuration_could_not_have_is_not_written(
+    place: Place, name: str, settings: dict[str, object]
+) -> None:
+    with pytest.raises(BadCommand) as caught:
+        await place.registration.add(name, settings)
+    assert "s3cret" not in str(caught.value)
+    assert not place.file.exists()
+
+
+async def test_what_cannot_be_put_in_force_is_undone(place: Place) -> None:
+    place.problem = "no"
+    with pytest.raises(ConfigError, match="no"):
+        await place.registration.add("web", WEB)
+    assert place.registration.names == frozenset()
+    place.problem = ""
+    await place.registration.add("web", WEB)
+    place.problem = "no"
+    with pytest.raises(ConfigError, match="no"):
+        await place.registration.remove("web")
+    assert place.registration.names == {"web"}
+
+
+async def test_only_what_is_registered_can_be_removed(place: Place) -> None:
+    for name in ("mail", "web"):
+        with pytest.raises(NotFound):
+            await place.registration.remove(name)
+    assert sorted(place.config.servers) == ["mail"]
