@@ -3,13 +3,16 @@
 import argparse
 import asyncio
 import sys
+import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.discovery.recall import DEPTHS, NOISY, LabelledSet, Scored, scored, sets_in
 from benchmarks.discovery.scale import SIZES, timed, yardstick_ms
-from benchmarks.discovery.tokens import tokens_of
-from benchmarks.report import print_table, write_report
+from benchmarks.front import crowd, saving
+from benchmarks.front.labelled import tools_of
+from benchmarks.front.reference import tools_of_reference_servers
+from benchmarks.report import FOLDER, print_table, write_report
 from gateway.search.finder import Finder, load_meaning
 from gateway.search.tools import Strategy
 from tests.search.weights import MODEL, MODEL_DIGEST
@@ -23,8 +26,21 @@ LEAST = {
     "metatool.keyword.r5": 67.0,
     "metatool.hybrid.r5": 82.0,
     "tokens.livemcp.saved_percent": 99.0,
+    "tokens.livemcp.brief_saved_percent": 75.0,
+    "behind.hung.resources.of_others_percent": 100.0,
 }
-MOST = {"scale.1000.keyword.p50_ms": 1.0, "scale.10000.keyword.p50_ms": 5.0}
+MOST = {
+    "scale.1000.keyword.p50_ms": 1.0,
+    "scale.10000.keyword.p50_ms": 5.0,
+    "behind.hung.call.ratio": 1.5,
+    "behind.hung.call.while_listing_ratio": 1.5,
+}
+_PAID_FOR = 100
+"""Queries of a set that are asked at `/mcp`, to count what their answers cost."""
+_REFERENCE_QUERIES = (
+    *("read a text file", "show what changed in the repository", "add two numbers"),
+    *("commit the changes", "find files by name", "list the branches"),
+)
 
 LIMITS = (
     "a labelled set names the tools that one annotator chose: equally good ones count as misses",
@@ -32,7 +48,8 @@ LIMITS = (
     "on LiveMCP one standard error is about 3 points, on MetaTool about 1",
     "no model is asked: what it makes of the answer, and a second search, are not measured",
     "p50 of embedding and hybrid includes the embedding of the query, which no cache holds here",
-    "tokens are bytes / 4; what the discovery tools themselves cost in a list is not counted",
+    "tokens are bytes / 4 of what came over the wire; searching is the tools for it and one use of each",
+    "behind: servers are light, several to a process, and share the machine with the gateway",
     "no priors from usage: the sets have none",
 )
 
@@ -59,13 +76,12 @@ class Forgetful:
 
 async def measure(labelled: LabelledSet, figures: dict[str, float]) -> list[Sequence[object]]:
     """Score every strategy on a set; return rows for people."""
-    finder = Finder(load_meaning(MODEL, MODEL_DIGEST, Forgetful()))
+    finder = Finder(load_meaning(MODEL.parent, MODEL_DIGEST, Forgetful()))
     for tool in labelled.tools:
         finder.add(tool)
     await finder.prepare()
     visible = frozenset(tool.id for tool in labelled.tools)
     table: list[Sequence[object]] = []
-    answers: list[Sequence[str]] = []
     for strategy in STRATEGIES:
 
         async def search(query: str, strategy: Strategy = strategy) -> Sequence[str]:
@@ -74,24 +90,13 @@ async def measure(labelled: LabelledSet, figures: dict[str, float]) -> list[Sequ
             )
             if ranking.answered_by is not strategy:
                 raise SystemExit(f"{strategy} was answered by {ranking.answered_by}")
-            found = [hit.id for hit in ranking.hits]
-            if strategy is Strategy.KEYWORD:
-                answers.append(found)
-            return found
+            return [hit.id for hit in ranking.hits]
 
         result = await scored(search, labelled.queries)
         name = f"{labelled.name}.{strategy}"
         figures |= _figures(name, result)
         table += _rows(name, result)
     finder.close()
-    tokens = tokens_of(labelled.rows, answers)
-    prefix = f"tokens.{labelled.name}"
-    figures |= {
-        f"{prefix}.list": tokens.list,
-        f"{prefix}.search": tokens.search,
-        f"{prefix}.details": tokens.details,
-        f"{prefix}.saved_percent": tokens.saved_percent,
-    }
     return table
 
 
@@ -113,10 +118,10 @@ def _rows(name: str, result: Scored) -> list[Sequence[object]]:
     return rows
 
 
-def measure_scale(figures: dict[str, float]) -> None:
+def measure_scale(figures: dict[str, float], sizes: Sequence[int] = SIZES) -> None:
     """Time searches by keyword in catalogues of every size."""
     unit = yardstick_ms()
-    results = [timed(size) for size in SIZES]
+    results = [timed(size) for size in sizes]
     for result in results:
         prefix = f"scale.{result.tools}.keyword"
         figures |= {
@@ -134,6 +139,43 @@ def measure_scale(figures: dict[str, float]) -> None:
     )
 
 
+def measure_saving(
+    sets: Sequence[LabelledSet], figures: dict[str, float], folder: Path, queries: int = _PAID_FOR
+) -> None:
+    """Count what hosts read at `/mcp`, of every set and of the reference servers."""
+    staged = [
+        (one.name, tools_of(one.rows), [str(query["query"]) for query in one.queries[:queries]])
+        for one in sets
+    ]
+    reference = tools_of_reference_servers(folder / "served")
+    staged.append(("reference", reference, list(_REFERENCE_QUERIES[:queries])))
+    rows: list[Sequence[object]] = []
+    for name, tools, asked in staged:
+        saved = saving.measure(folder / name, tools, asked)
+        figures |= saved.figures(name)
+        searching = saved.definitions + saved.search + saved.details
+        brief = saved.brief + saved.described
+        rows.append(
+            (
+                f"{name}, {saved.tools} tools",
+                saved.list,
+                round(searching),
+                saved.by_search_percent,
+                round(brief),
+                saved.by_descriptions_percent,
+            )
+        )
+    heads = ("tokens at /mcp", "all", "searching", "saved %", "brief and two", "saved %")
+    print_table(heads, rows)
+
+
+def measure_behind(plan: crowd.Plan, figures: dict[str, float], folder: Path) -> None:
+    """Stage many servers, and have one of them hang."""
+    found = crowd.measure(plan, folder)
+    figures |= {f"behind.{name}": figure for name, figure in found.items()}
+    print_table((f"{plan.servers} servers, {plan.tools} tools", ""), found.items())
+
+
 def failures_of(figures: Mapping[str, float]) -> list[str]:
     """Return what is promised, measured and not kept."""
     low = [
@@ -149,26 +191,32 @@ def failures_of(figures: Mapping[str, float]) -> list[str]:
     return low + high
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None, *, folder: Path = FOLDER) -> int:
     """Measure, print and write; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dir", type=Path, help="NAME.tools.jsonl and NAME.queries.jsonl, or .gz")
-    arguments = parser.parse_args()
+    parser.add_argument("--quick", action="store_true", help="few servers, few queries, one size")
+    asked = parser.parse_args(arguments)
     figures: dict[str, float] = {}
-    sets = sets_in(arguments.dir) if arguments.dir else []
+    sets = sets_in(asked.dir) if asked.dir else []
     table: list[Sequence[object]] = []
     for labelled in sets:
         table += asyncio.run(measure(labelled, figures))
     if table:
         heads = ("set and strategy", "queries", *(f"recall@{depth}" for depth in DEPTHS), "p50 ms")
         print_table(heads, table)
-    measure_scale(figures)
+    measure_scale(figures, SIZES[:1] if asked.quick else SIZES)
+    with tempfile.TemporaryDirectory() as place:
+        measure_saving(sets, figures, Path(place), 3 if asked.quick else _PAID_FOR)
+        plan = crowd.QUICK if asked.quick else crowd.Plan()
+        measure_behind(plan, figures, Path(place) / "behind")
     named = "; ".join(
         f"{one.name} {figures[f'{one.name}.keyword.r5']} / {figures[f'{one.name}.hybrid.r5']}"
         for one in sets
     )
     summary = f"recall@5 by keyword / hybrid: {named or 'no sets (DIR=...)'}"
-    return write_report("discovery", figures, failures_of(figures), LIMITS, summary=summary)
+    failures = failures_of(figures)
+    return write_report("discovery", figures, failures, LIMITS, summary=summary, folder=folder)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,35 @@
 """Counting from outside: the pipeline does not know that it is measured."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from time import perf_counter
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from gateway.domain.approvals import ApprovalState
-from gateway.domain.calls import Call, Form, Reply
+from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
+from gateway.domain.tools import UpstreamId
 from gateway.errors import GatewayError
+from gateway.ports import Upstream
 from gateway.web.carrier import Carrier
+from gateway.web.outcomes import Outcome, outcome_of
+from gateway.web.registry import Registry
+from gateway.wire.operations import TOOLS_CALL, own_tool
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
+_MOST_TOOLS: Final = 2_000
+"""Tools with series of their own, three each; the calls of all others count under no name."""
+_OTHER: Final = ""
+_INITIALIZE: Final = "initialize"
 _COUNTED = _LISTS | {
-    "initialize",
+    _INITIALIZE,
     "server/discover",
-    "tools/call",
+    TOOLS_CALL,
     "prompts/get",
     "resources/read",
     "completion/complete",
@@ -27,12 +39,14 @@ _COUNTED = _LISTS | {
 class Metrics:
     """Every series of the gateway, in a registry of its own; served on the admin listener.
 
-    Labels hold names from the configuration and closed sets only: no tool, principal or session
-    that a caller could invent.
+    Labels hold names from the configuration, names of tools that a person approved, and closed sets
+    only: nothing that a caller or a server could invent, and nobody's name.
     """
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._tools: Registry | None = None
+        self._named: set[tuple[UpstreamId, str]] = set()
         self.requests = Counter(
             "douane_requests",
             "Messages carried, by method and outcome (ok, or a refusal's code).",
@@ -50,6 +64,37 @@ class Metrics:
             "douane_session_initializations",
             "Handshakes (initialize and server/discover), by result.",
             ["server", "result"],
+            registry=self._registry,
+        )
+        self.upstream_sessions = Counter(
+            "douane_upstream_sessions",
+            "Handshakes of the gateway's own with servers, for clients of /mcp, by result.",
+            ["server", "result"],
+            registry=self._registry,
+        )
+        self.tool_calls = Counter(
+            "douane_tool_calls",
+            "Calls of approved tools; ok, refused by the gateway, or failed at the server.",
+            ["server", "tool", "outcome"],
+            registry=self._registry,
+        )
+        self.tool_seconds = Histogram(
+            "douane_tool_call_duration_seconds",
+            "From the parsed call to the last byte of its answer; calls that were refused left out.",
+            ["server"],
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self.registry_tools = Gauge(
+            "douane_registry_tools",
+            "Tools that are approved.",
+            ["server"],
+            registry=self._registry,
+        )
+        self.registry_tokens = Gauge(
+            "douane_registry_tokens",
+            "What the definitions of these tools cost a model to read: bytes of JSON / 4.",
+            ["server"],
             registry=self._registry,
         )
         self.refusals = Counter(
@@ -70,6 +115,12 @@ class Metrics:
             ["state"],
             registry=self._registry,
         )
+        self.failures = Gauge(
+            "douane_upstream_failures",
+            "Failures of a server in a row, up to now; at limits.upstream_failures it is left alone.",
+            ["server"],
+            registry=self._registry,
+        )
         self.ready = Gauge("douane_ready", "1 while /readyz answers 200.", registry=self._registry)
 
     def count_questions(self, kept: Callable[[], Mapping[ApprovalState, int]]) -> None:
@@ -77,9 +128,44 @@ class Metrics:
         for state in ApprovalState:
             self.questions.labels(state.value).set_function(partial(_count, kept, state))
 
+    def count_failures(self, counts: Mapping[UpstreamId, Callable[[], int]]) -> None:
+        """Have the gauge of failures say for each server what its count gives; of no others."""
+        self.failures.clear()
+        for server, count in counts.items():
+            self.failures.labels(server).set_function(count)
+
+    def tell_tools_apart(self, registry: Registry) -> None:
+        """Have approved tools counted by name from now on, and the size of all of them told."""
+        self._tools = registry
+
+    def tool_called(self, call: Call, outcome: Outcome, seconds: float) -> None:
+        """Count one whole call of a tool."""
+        self.tool_calls.labels(call.server, self._tool(call), outcome.value).inc()
+        if outcome is not Outcome.REFUSED:
+            self.tool_seconds.labels(call.server).observe(seconds)
+
     def page(self) -> bytes:
         """Return every series in Prometheus' text format."""
+        if self._tools is not None:
+            self.registry_tools.clear()
+            self.registry_tokens.clear()
+            for server, size in self._tools.sizes().items():
+                self.registry_tools.labels(server).set(size.tools)
+                self.registry_tokens.labels(server).set(size.cost)
         return generate_latest(self._registry)
+
+    def _tool(self, call: Call) -> str:
+        """Return the name under which a call counts: its tool's, if a person approved that one."""
+        name = call.message.params.get("name")
+        if not isinstance(name, str):
+            return _OTHER
+        key = (call.server, name)
+        if key not in self._named:
+            known = self._tools is not None and self._tools.knows(*key)
+            if len(self._named) >= _MOST_TOOLS or not (known or own_tool(call) is not None):
+                return _OTHER
+            self._named.add(key)
+        return name
 
 
 class Metered:
@@ -93,7 +179,26 @@ class Metered:
         began = perf_counter()
         reply = await self._carrier.handle(call)
         self._count(call, reply, perf_counter() - began)
-        return reply
+        if call.message.method != TOOLS_CALL or call.message.form is not Form.REQUEST:
+            return reply
+        if isinstance(reply.body, bytes):
+            outcome = outcome_of(reply, reply.body)
+            self._metrics.tool_called(call, outcome, perf_counter() - began)
+            return reply
+        return replace(reply, body=self._to_its_end(call, reply, reply.body, began))
+
+    async def _to_its_end(
+        self, call: Call, reply: Reply, parts: AsyncGenerator[bytes, None], began: float
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the stream's parts, of which the last one is the answer, and count what it was."""
+        last = b""
+        try:
+            async with aclosing(parts):
+                async for part in parts:
+                    last = part
+                    yield part
+        finally:
+            self._metrics.tool_called(call, outcome_of(reply, last), perf_counter() - began)
 
     async def refuse(self, call: Call, error: GatewayError) -> Reply:
         reply = await self._carrier.refuse(call, error)
@@ -107,11 +212,34 @@ class Metered:
         )
         self._metrics.requests.labels(call.server, method, outcome).inc()
         self._metrics.seconds.labels(call.server, method).observe(seconds)
-        if method in ("initialize", "server/discover"):
+        if method in (_INITIALIZE, "server/discover"):
             result = "success" if outcome == "ok" else "failure"
             self._metrics.sessions.labels(call.server, result).inc()
         if reply.code is not None:
             self._metrics.refusals.labels(reply.code).inc()
+
+
+class MeteredUpstream:
+    """An `Upstream` whose handshakes count."""
+
+    def __init__(self, server: UpstreamId, upstream: Upstream, metrics: Metrics) -> None:
+        self._server = server
+        self._upstream = upstream
+        self._sessions = metrics.upstream_sessions
+
+    async def forward(self, permit: Permit) -> RawAnswer:
+        if permit.call.message.method != _INITIALIZE:
+            return await self._upstream.forward(permit)
+        result = "failure"
+        try:
+            answer = await self._upstream.forward(permit)
+            result = "success" if answer.status < HTTPStatus.BAD_REQUEST else "failure"
+            return answer
+        finally:
+            self._sessions.labels(self._server, result).inc()
+
+    async def reject(self, permit: Permit, body: bytes) -> None:
+        await self._upstream.reject(permit, body)
 
 
 def _count(kept: Callable[[], Mapping[ApprovalState, int]], state: ApprovalState) -> float:

@@ -1,13 +1,20 @@
 """What is counted, and that no caller can invent a series."""
 
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from gateway.domain.calls import Call, Form, Reply
-from gateway.errors import Denied, GatewayError
-from gateway.web.metrics import Metered, Metrics
-from tests.pipeline.house import House
+from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
+from gateway.domain.tools import Kind, Profile, Target, UpstreamId
+from gateway.errors import Denied, GatewayError, UpstreamFailed
+from gateway.web import metrics as measured
+from gateway.web.metrics import Metered, MeteredUpstream, Metrics
+from gateway.web.registry import Registry
+from tests.pipeline.house import MAIL, House, Server, event, result, text
 
 
 class Scripted:
@@ -23,8 +30,37 @@ class Scripted:
         return replace(self.reply, code=error.code)
 
 
-def reply(status: int = 200, code: str | None = None) -> Reply:
-    return Reply(status=status, headers=(), body=b"", code=code)
+def reply(status: int = 200, code: str | None = None, body: Any = b"") -> Reply:
+    return Reply(status=status, headers=(), body=body, code=code)
+
+
+async def stream(*parts: bytes) -> AsyncGenerator[bytes, None]:
+    yield b""
+    for part in parts:
+        yield part
+
+
+async def read(answer: Reply) -> list[bytes]:
+    assert not isinstance(answer.body, bytes)
+    return [part async for part in answer.body]
+
+
+def response(**members: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, **members}).encode()
+
+
+def tool_calls(metrics: Metrics) -> dict[tuple[str, str, str], float]:
+    """Return the counted calls of tools by server, tool and outcome."""
+    return {
+        (sample.labels["server"], sample.labels["tool"], sample.labels["outcome"]): sample.value
+        for family in metrics.tool_calls.collect()
+        for sample in family.samples
+        if sample.name.endswith("_total")
+    }
+
+
+FAILS = {"content": [], "isError": True}
+NO = {"content": [], "isError": True, "_meta": {"douane/refusal": {"code": "denied"}}}
 
 
 def series(metrics: Metrics) -> dict[str, float]:
@@ -49,6 +85,8 @@ async def test_a_carried_call_is_counted_and_timed(metrics):
     assert series(metrics) == {
         'douane_requests_total{method="tools/call",outcome="ok",server="mail"}': 1,
         'douane_request_duration_seconds_count{method="tools/call",server="mail"}': 1,
+        'douane_tool_calls_total{outcome="ok",server="mail",tool=""}': 1,
+        'douane_tool_call_duration_seconds_count{server="mail"}': 1,
     }
 
 
@@ -94,3 +132,184 @@ async def test_no_argument_tool_or_person_is_in_a_label(metrics):
     await Metered(Scripted(reply()), metrics).handle(House().call("secret_tool", {"to": "eve"}))
     page = metrics.page().decode()
     assert not [word for word in ("secret_tool", "eve", "alice") if word in page]
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (reply(body=response(result=text("hello"))), "ok"),
+        (reply(body=response(result={**text("hello"), "isError": False})), "ok"),
+        (reply(body=response(result=text('"isError": true'))), "ok"),
+        (reply(body=response(result={**text("x"), "structuredContent": {"isError": True}})), "ok"),
+        (reply(body=response(result=FAILS)), "failed"),
+        (reply(body=response(error={"code": -32603, "message": "no"})), "failed"),
+        (reply(body=response(error={"code": 1, "message": "no", "data": "x"})), "failed"),
+        (reply(body=response(result={**FAILS, "_meta": ["x"]})), "failed"),
+        (reply(body=response(result={**FAILS, "_meta": "x"})), "failed"),
+        (reply(body=response(error="no")), "failed"),
+        (reply(body=response(error=[{"data": {"decision_id": "d_1"}}])), "failed"),
+        (reply(status=502), "failed"),
+        (reply(code="upstream_failed"), "failed"),
+        (reply(code="denied"), "refused"),
+        (reply(status=429, code="rate_limited"), "refused"),
+    ],
+)
+async def test_a_call_of_a_tool_counts_by_how_it_ended(metrics, answer, outcome):
+    assert await Metered(Scripted(answer), metrics).handle(House().call()) is answer
+    assert tool_calls(metrics) == {("mail", "", outcome): 1}
+
+
+@pytest.mark.parametrize(
+    ("last", "outcome"),
+    [
+        (event(json.loads(response(result=text("hello")))).raw, "ok"),
+        (event(json.loads(response(result=FAILS))).raw, "failed"),
+        (event(json.loads(response(result=NO))).raw, "refused"),
+        (event(json.loads(response(error={"code": -32603, "message": "no"}))).raw, "failed"),
+        (
+            event(json.loads(response(error={"code": 1, "data": {"decision_id": "d_1"}}))).raw,
+            "refused",
+        ),
+        (event({"jsonrpc": "2.0", "method": "notifications/message"}).raw, "failed"),
+        (b": ping\n\n", "failed"),
+        (b'data: {"jsonrpc":"2.0",\ndata: "result":{}}\n\n', "ok"),
+    ],
+)
+async def test_a_streamed_call_counts_at_its_end_by_the_last_that_was_said(metrics, last, outcome):
+    carrier = Scripted(reply(body=stream(b": one\n\n", last)))
+    answer = await Metered(carrier, metrics).handle(House().call())
+    assert tool_calls(metrics) == {}
+    assert await read(answer) == [b"", b": one\n\n", last]
+    assert tool_calls(metrics) == {("mail", "", outcome): 1}
+
+
+async def test_a_stream_that_is_left_early_is_closed_and_counts(metrics):
+    closed = []
+
+    async def parts():
+        try:
+            yield b""
+            yield b": one\n\n"
+        finally:
+            closed.append(True)
+
+    answer = await Metered(Scripted(reply(body=parts())), metrics).handle(House().call())
+    assert not isinstance(answer.body, bytes)
+    async with aclosing(answer.body) as body:
+        await anext(body)
+    assert closed == [True]
+    assert tool_calls(metrics) == {("mail", "", "failed"): 1}
+
+
+async def furnished(*names: str) -> tuple[House, Registry]:
+    house = House()
+    await house.show(*({"name": name, "inputSchema": {"type": "object"}} for name in names))
+    return house, Registry(house.pins, lambda: [MAIL])
+
+
+async def call_all(house: House, metrics: Metrics, names: Sequence[str]) -> None:
+    for name in names:
+        await Metered(Scripted(reply()), metrics).handle(house.call(name))
+
+
+async def test_only_tools_that_somebody_approved_count_by_name(metrics):
+    house, registry = await furnished("search", "pending")
+    await house.approve(Kind.TOOL, "search")
+    metrics.tell_tools_apart(registry)
+    await call_all(house, metrics, ["search", "pending", "invented", "search"])
+    assert tool_calls(metrics) == {("mail", "search", "ok"): 2, ("mail", "", "ok"): 2}
+
+
+async def test_our_own_tools_count_by_name_where_they_are_ours(metrics):
+    call = House().call("search_tools")
+    own = replace(call, server=UpstreamId(""))
+    for one in (own, replace(own, message=House().call("invented").message), call):
+        await Metered(Scripted(reply()), metrics).handle(one)
+    assert tool_calls(metrics) == {
+        ("", "search_tools", "ok"): 1,
+        ("", "", "ok"): 1,
+        ("mail", "", "ok"): 1,
+    }
+
+
+async def test_after_so_many_tools_the_others_count_together(metrics, monkeypatch):
+    monkeypatch.setattr(measured, "_MOST_TOOLS", 2)
+    names = ["a", "b", "c", "d"]
+    house, registry = await furnished(*names)
+    for name in names:
+        await house.approve(Kind.TOOL, name)
+    metrics.tell_tools_apart(registry)
+    await call_all(house, metrics, [*names, *names])
+    assert tool_calls(metrics) == {
+        ("mail", "a", "ok"): 2,
+        ("mail", "b", "ok"): 2,
+        ("mail", "", "ok"): 4,
+    }
+
+
+async def test_the_size_of_the_registry_follows_the_approvals(metrics):
+    house, registry = await furnished("search")
+    metrics.tell_tools_apart(registry)
+    assert "douane_registry_tools" not in " ".join(series(metrics))
+    await house.approve(Kind.TOOL, "search")
+    told = series(metrics)
+    assert told['douane_registry_tools{server="mail"}'] == 1
+    assert told['douane_registry_tokens{server="mail"}'] == registry.sizes()[MAIL].cost > 0
+    target = Target(server=MAIL, kind=Kind.TOOL, name="search")
+    await house.pins.revoke(target, Profile.MODERN, by="bob", note="")
+    assert "douane_registry_tools" not in " ".join(series(metrics))
+
+
+async def test_refused_calls_do_not_count_as_quick_ones(metrics):
+    await Metered(Scripted(reply(code="denied")), metrics).handle(House().call())
+    assert "douane_tool_call_duration_seconds_count" not in " ".join(series(metrics))
+
+
+async def permitted(method: str) -> Permit:
+    """Return leave for a request, as the one path gives it."""
+    house = House()
+    await house.approve_all()
+    await house.pipeline.handle(house.request(method))
+    return house.server.saw[-1]
+
+
+async def handshakes(metrics: Metrics, method: str, server: Server) -> dict[str, float]:
+    permit = await permitted("server/discover")
+    call = replace(permit.call, message=replace(permit.call.message, method=method))
+    upstream = MeteredUpstream(MAIL, server, metrics)
+    with suppress(UpstreamFailed):
+        await upstream.forward(replace(permit, call=call))
+    await upstream.reject(permit, b"{}")
+    assert len(server.rejected) == 1
+    return {name: count for name, count in series(metrics).items() if "upstream_sessions" in name}
+
+
+def fails(permit: Permit) -> RawAnswer:
+    raise UpstreamFailed("it is gone")
+
+
+@pytest.mark.parametrize(
+    ("server", "told"),
+    [
+        (Server(), "success"),
+        (Server(answer=lambda permit: result(permit, {}, status=503)), "failure"),
+        (Server(answer=fails), "failure"),
+    ],
+    ids=["answered", "503", "gone"],
+)
+async def test_handshakes_with_servers_count_by_their_result(metrics, server, told):
+    name = f'douane_upstream_sessions_total{{result="{told}",server="mail"}}'
+    assert await handshakes(metrics, "initialize", server) == {name: 1}
+
+
+async def test_of_what_goes_to_servers_only_handshakes_count(metrics):
+    assert await handshakes(metrics, "tools/call", Server()) == {}
+
+
+def test_failures_in_a_row_are_told_of_the_servers_there_are():
+    metrics = Metrics()
+    metrics.count_failures({MAIL: lambda: 1, UpstreamId("gone"): lambda: 2})
+    metrics.count_failures({MAIL: lambda: 3})
+    lines = metrics.page().decode().splitlines()
+    told = [line for line in lines if line.startswith("douane_upstream_failures{")]
+    assert told == ['douane_upstream_failures{server="mail"} 3.0']

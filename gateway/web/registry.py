@@ -1,0 +1,58 @@
+"""Which tools were approved, and what they would cost a model to read: the pins, for the metrics."""
+
+from collections.abc import Callable, Collection, Mapping
+
+from gateway.domain._value import value
+from gateway.domain.tokens import tokens_of
+from gateway.domain.tools import Kind, PinStatus, UpstreamId
+from gateway.ports import PinStore
+from gateway.wire import jsontext
+
+
+@value
+class Size:
+    """What was approved of one server's tools."""
+
+    tools: int
+    cost: int
+    """In tokens, as `tokens_of` estimates them."""
+
+
+class Registry:
+    """Looks at the pins again only when they have changed."""
+
+    def __init__(self, pins: PinStore, servers: Callable[[], Collection[str]]) -> None:
+        """`servers` are those of the configuration; pins of others are left over."""
+        self._pins = pins
+        self._servers = servers
+        self._version: int | None = None
+        self._names: frozenset[tuple[UpstreamId, str]] = frozenset()
+
+    def knows(self, server: UpstreamId, name: str) -> bool:
+        """Whether a person has approved a tool of this name, be it in force now or not."""
+        version = self._pins.version
+        if version != self._version:
+            self._version = version
+            self._names = frozenset(
+                (pin.target.server, pin.target.name)
+                for pin in self._pins.all()
+                if pin.target.kind is Kind.TOOL and pin.approved is not None
+            )
+        return (server, name) in self._names
+
+    def sizes(self) -> Mapping[str, Size]:
+        """Return what is approved, by server; of a tool's two definitions the larger one counts."""
+        octets: dict[str, dict[str, int]] = {server: {} for server in self._servers()}
+        for pin in self._pins.all():
+            target = pin.target
+            if target.kind is not Kind.TOOL or pin.status is not PinStatus.APPROVED:
+                continue
+            if pin.approved is None or target.server not in octets:
+                continue
+            text = jsontext.write(pin.approved.definition.content)
+            sizes = octets[target.server]
+            sizes[target.name] = max(sizes.get(target.name, 0), len(text.encode()))
+        return {
+            server: Size(tools=len(sizes), cost=tokens_of(sum(sizes.values())))
+            for server, sizes in octets.items()
+        }
