@@ -1,0 +1,1 @@
+"""What running programs costs, and whether one gets out."""

@@ -1,0 +1,1 @@
+"""Programs that call tools: their engine, its jail, and the typed interface that they see."""

@@ -1,0 +1,107 @@
+"""Tools as TypeScript declarations: one function each, typed after the approved schemas (pure)."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gateway.domain.programs import ProgramTool
+from gateway.sandbox.names import ToolTable, identifier
+from gateway.sandbox.schemas import Reader, choices, is_open, literals, members, required
+from gateway.sandbox.screen import one_line
+
+_RESERVED: Final = frozenset(
+    (
+        *("arguments", "await", "break", "case", "catch", "class", "const", "continue", "debugger"),
+        *("default", "delete", "do", "else", "enum", "eval", "export", "extends", "false"),
+        *("finally", "for", "function", "if", "implements", "import", "in", "instanceof"),
+        *("interface", "let", "new", "null", "package", "private", "protected", "public"),
+        *("return", "static", "super", "switch", "this", "throw", "true", "try", "typeof"),
+        *("undefined", "var", "void", "while", "with", "yield"),
+    )
+)
+_SIMPLE: Final = {
+    "integer": "number",
+    "number": "number",
+    "string": "string",
+    "boolean": "boolean",
+    "null": "null",
+}
+_TEXT_CHARS: Final = 300
+_MEMBER_CHARS: Final = 160
+_FIELD: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*", re.ASCII)
+
+
+def typescript_name(name: str) -> str:
+    """Return the identifier of a server or a tool: Python's, with `_` after a word of TypeScript's.
+
+    No other identifier ends so.
+    """
+    ident = identifier(name)
+    return f"{ident}_" if ident in _RESERVED else ident
+
+
+def typescript(table: ToolTable) -> str:
+    """Return declarations of all tools, one namespace for each server."""
+    parts = []
+    for tools in table.servers.values():
+        server = next(iter(tools.values())).server
+        body = "".join(map(_function, tools.values()))
+        parts.append(f"declare namespace {typescript_name(server)} {{\n{body}}}\n")
+    return "".join(parts)
+
+
+def typescript_stub(tool: ProgramTool) -> str:
+    """Return the declaration of one tool."""
+    return f"declare namespace {typescript_name(tool.server)} {{\n{_function(tool)}}}\n"
+
+
+def _function(tool: ProgramTool) -> str:
+    given = _type(tool.input_schema, Reader(tool.input_schema), 1)
+    asked = "" if required(tool.input_schema) else "?"
+    result = "unknown"
+    if tool.output_schema is not None:
+        result = _type(tool.output_schema, Reader(tool.output_schema), 1)
+    text = f"  /** {_commented(tool.description, _TEXT_CHARS)} */\n" if tool.description else ""
+    name = typescript_name(tool.name)
+    return f"{text}  function {name}(input{asked}: {given}): Promise<{result}>;\n"
+
+
+def _type(schema: Any, reader: Reader, depth: int) -> str:
+    opened = reader.opened(schema, depth)
+    if opened is None:
+        return "unknown"
+    if "const" in opened or "enum" in opened:
+        values = literals(opened)
+        return " | ".join(map(json.dumps, values)) if values else "unknown"
+    if (several := choices(opened)) is not None:
+        types = dict.fromkeys(_type(one, reader, depth + 1) for one in several)
+        return "unknown" if "unknown" in types else " | ".join(types)
+    named = members(opened)
+    if named is not None:
+        return _object(opened, named, reader, depth)
+    if opened.get("type") == "array":
+        return f"Array<{_type(opened.get('items'), reader, depth + 1)}>"
+    return _SIMPLE.get(str(opened.get("type")), "unknown")
+
+
+def _object(schema: Mapping[str, Any], named: Mapping[str, Any], reader: Reader, depth: int) -> str:
+    if not named or is_open(schema):
+        more = schema.get("additionalProperties")
+        alike = not named and isinstance(more, dict)
+        return f"Record<string, {_type(more, reader, depth + 1) if alike else 'unknown'}>"
+    needed = required(schema)
+    pad = "  " * (depth + 1)
+    lines = []
+    for name, one in named.items():
+        key = name if _FIELD.fullmatch(name) else json.dumps(name)
+        said = one.get("description") if isinstance(one, dict) else None
+        text = f" // {_commented(said, _MEMBER_CHARS)}" if isinstance(said, str) and said else ""
+        kind = _type(one, reader, depth + 1)
+        lines.append(f"{pad}{key}{'' if name in needed else '?'}: {kind};{text}\n")
+    return f"{{\n{''.join(lines)}{'  ' * depth}}}"
+
+
+def _commented(text: str, most: int) -> str:
+    """Return a stranger's text so that it can stand in a comment."""
+    return one_line(text, most).replace("*/", "* /")

@@ -1,0 +1,134 @@
+"""The jail of an interpreter: no network, no file but its own program, bounds that it cannot lift.
+
+The interpreter has no way to reach any of it; the jail is for the day on which it has a fault.
+"""
+
+import asyncio
+import os
+import shlex
+import shutil
+from asyncio.subprocess import DEVNULL, PIPE
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from gateway.domain._value import value
+from gateway.domain.programs import MEBIBYTE
+from gateway.ports.sandbox import Confinement
+
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_LIBRARIES: Final = ("/lib", "/lib64")
+_INSIDE: Final = "/interpreter"
+_OWN_BYTES: Final = 704 * MEBIBYTE
+"""Of address space, for the interpreter itself and its type checker, beside a program's values."""
+_OWN_CPU_S: Final = 10
+_PROBE_S: Final = 10.0
+_TOLD: Final = 200
+"""Characters of what a program says that does not work here, at most."""
+_NOBODY: Final = "65534"
+_STANDARD: Final = 2
+"""The last of the files that every process has."""
+
+_WALLS: Final = (
+    *("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL", "--clearenv"),
+    *("--uid", _NOBODY, "--gid", _NOBODY, "--hostname", "jail"),
+    *("--die-with-parent", "--new-session", "--as-pid-1"),
+)
+
+
+@value
+class Jail:
+    """How an interpreter is started."""
+
+    program: Path
+    """What is started in its place."""
+    confinement: Confinement
+
+
+async def build(
+    folder: Path, interpreter: Path, *, memory_bytes: int, interpreter_s: float
+) -> Jail:
+    """Write what starts `interpreter` in a jail into `folder`, and try it.
+
+    Where no jail is to be had, what bounds memory, time and files of a process is still used if it
+    works, and the interpreter is started as it is if not; `confinement` says why.
+    """
+    bounds = _bounds(memory_bytes, interpreter_s)
+    walls = _walls(interpreter)
+    missing = [name for name in ("bwrap", "prlimit") if _tool(name) is None]
+    if missing:
+        reason = f"{' and '.join(missing)} not found; install bubblewrap and util-linux"
+    else:
+        program = _written(folder / "interpreter-jailed", [*bounds, *walls, _INSIDE])
+        said = await _problem(program)
+        if not said:
+            return Jail(program=program, confinement=Confinement(jailed=True))
+        reason = f"bwrap does not work here ({said})"
+    bounded = _written(folder / "interpreter-bounded", [*bounds, str(interpreter)])
+    program = interpreter if await _problem(bounded) else bounded
+    return Jail(program=program, confinement=Confinement(jailed=False, reason=reason))
+
+
+def keep_files_to_ourselves() -> None:
+    """See to it that nothing that is open in this process is open in those that it starts.
+
+    Python opens nothing else. What we were started with may be: sockets, pipes of a shell.
+    """
+    for name in [int(file.name) for file in Path("/dev/fd").iterdir()]:
+        if name > _STANDARD:
+            with suppress(OSError):  # the folder itself, which is closed by now
+                os.set_inheritable(name, False)
+
+
+def _bounds(memory_bytes: int, interpreter_s: float) -> list[str]:
+    return [
+        _tool("prlimit") or "prlimit",
+        f"--as={memory_bytes + _OWN_BYTES}",
+        f"--cpu={int(interpreter_s) + _OWN_CPU_S}",
+        *("--nofile=32", "--fsize=0", "--core=0", "--"),
+    ]
+
+
+def _walls(interpreter: Path) -> list[str]:
+    shown = ["--ro-bind", str(interpreter), _INSIDE]
+    for library in _LIBRARIES:
+        shown += ["--ro-bind-try", library, library]
+    return [_tool("bwrap") or "bwrap", *_WALLS, *shown, "--remount-ro", "/", "--chdir", "/", "--"]
+
+
+def _written(path: Path, words: list[str]) -> Path:
+    """Write a program that starts these words with its own arguments, and return where it is.
+
+    The shell stays, as the parent of what it starts. What starts it may be a thread that ends while
+    the interpreter still runs, and `--die-with-parent` means the thread.
+    """
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o700)
+    # What an interpreter complains of is not for our log; what the attempt below says is.
+    quiet = '[ "$1" = --version ] || exec 2>/dev/null'
+    path.write_text(f'#!/bin/sh\n{quiet}\n{shlex.join(words)} "$@"\nexit $?\n')
+    return path
+
+
+async def _problem(program: Path) -> str:
+    """Try to start the interpreter with `program`; return what went wrong, or nothing."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program, "--version", env={}, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
+        )
+    except OSError as error:
+        return str(error.strerror)
+    try:
+        async with asyncio.timeout(_PROBE_S):
+            _, said = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.communicate()
+        return f"it did not end within {_PROBE_S:g} s"
+    if process.returncode == 0:
+        return ""
+    return said.decode(errors="replace").strip()[:_TOLD] or f"exit status {process.returncode}"
+
+
+def _tool(name: str) -> str | None:
+    return shutil.which(name, path=_PATH)

@@ -1,0 +1,254 @@
+"""Python in Monty: an interpreter of its own that has no I/O, one jailed process for each run."""
+
+import shutil
+import sysconfig
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from pydantic_monty import (
+    AsyncMonty,
+    AsyncMontySession,
+    AsyncSnapshot,
+    ExternalModule,
+    MontyComplete,
+    MontyError,
+    ResourceLimits,
+)
+
+from gateway.domain.programs import Program, ProgramResult, ProgramStatus, Redact, SandboxLimits
+from gateway.errors import ConfigError, RateLimited
+from gateway.ports.sandbox import Broker, Confinement, ToolRefused
+from gateway.sandbox import jail
+from gateway.sandbox.driving import TURNS, Driver
+from gateway.sandbox.ending import (
+    NAME,
+    NO_APPROVAL,
+    End,
+    completed,
+    failed,
+    lost,
+    out_of_time,
+    result,
+)
+from gateway.sandbox.gate import BudgetSpent, Gate
+from gateway.sandbox.interface import Interfaces
+from gateway.sandbox.one_run import ENGINE, OneRun
+from gateway.sandbox.parking import ParkedRun
+from gateway.sandbox.screen import Console
+
+PROCESSES: Final = 16
+"""Runs at once, of all principals."""
+WARM: Final = 2
+"""Processes that are started ahead of the first runs."""
+
+_GRACE_S: Final = 1.0
+"""What an interpreter gets to end a program itself before its process is ended."""
+_CHECK_S: Final = 10.0
+"""For checking a program's types, at most."""
+_DEEPEST: Final = 400
+"""Calls of a program's own functions inside each other."""
+
+_Modules: TypeAlias = Mapping[str, ExternalModule]
+_Begin: TypeAlias = Callable[[AsyncMontySession], Awaitable[AsyncSnapshot]]
+
+
+class MontyEngine:
+    """Runs Python programs. Of one event loop."""
+
+    def __init__(
+        self,
+        pool: AsyncMonty,
+        limits: SandboxLimits,
+        confinement: Confinement,
+        *,
+        type_check: bool = True,
+    ) -> None:
+        """Run programs in processes of `pool`. The type check is a help to their authors, no wall."""
+        self._pool = pool
+        self._type_check = type_check
+        self._limits = limits
+        self._confinement = confinement
+        self._interfaces = Interfaces()
+
+    @property
+    def language(self) -> str:
+        """`python`."""
+        return "python"
+
+    @property
+    def confinement(self) -> Confinement:
+        """How its processes are held."""
+        return self._confinement
+
+    async def run(self, program: Program, broker: Broker, *, redact: Redact) -> ProgramResult:
+        """Run a program to its end, or to where only people can let it go on."""
+        limits = self._limits
+        size = len(program.code.encode(errors="replace"))
+        if size > limits.code_bytes:
+            error = f"the program has {size} bytes, of which {limits.code_bytes} are allowed"
+            return ProgramResult(status=ProgramStatus.SYNTAX, sha256=program.sha256, error=error)
+        interface = self._interfaces.of(program.tools)
+        gate = Gate(broker, interface.table, limits)
+        console = Console(limits.console_bytes)
+        run = OneRun(program, limits, gate=gate, driver=Driver(gate, limits), console=console)
+
+        async def begin(session: AsyncMontySession) -> AsyncSnapshot:
+            return await session.feed_start(program.code, print_callback=run.printed)
+
+        return await self._carried(run, interface.modules(program.code), begin, redact)
+
+    async def resume(
+        self,
+        parked: bytes,
+        program: Program,
+        broker: Broker,
+        *,
+        refused: Mapping[int, ToolRefused],
+        redact: Redact,
+    ) -> ProgramResult:
+        """Let a parked run go on, in whichever process; its calls and times count on."""
+        kept = ParkedRun.decoded(parked)
+        if kept.sha256 != program.sha256:
+            raise ValueError("this is another program's run")
+        if kept.engine != ENGINE:
+            return lost(kept, self._limits, redact)
+        limits = self._limits
+        interface = self._interfaces.of(program.tools)
+        gate = Gate(broker, interface.table, limits, made=kept.calls)
+        run = OneRun(
+            program,
+            limits,
+            gate=gate,
+            driver=Driver(gate, limits, interpreter_s=kept.interpreter_s),
+            console=Console(limits.console_bytes, before=kept.console),
+            wall_s=kept.wall_s,
+        )
+
+        async def begin(session: AsyncMontySession) -> AsyncSnapshot:
+            snapshot = await session.load_snapshot(kept.snapshot, print_callback=run.printed)
+            # Not before: a call that is made has an interpreter that waits for its answer.
+            for number, call in kept.waiting.items():
+                run.driver.again(number, call, refused.get(call.seq))
+            return snapshot
+
+        return await self._carried(run, interface.modules(program.code), begin, redact)
+
+    async def _carried(
+        self, run: OneRun, modules: _Modules, begin: _Begin, redact: Redact
+    ) -> ProgramResult:
+        try:
+            end = await self._driven(run, modules, begin)
+            if end.status is not ProgramStatus.PARKED:
+                await run.gate.finish(run.left_s)
+        finally:
+            run.driver.stop()
+            await run.gate.cut_off()
+        return result(run, end, redact)
+
+    async def _driven(self, run: OneRun, modules: _Modules, begin: _Begin) -> End:
+        async with AsyncExitStack() as stack:
+            try:
+                session = await stack.enter_async_context(self._session(run, modules))
+            except TimeoutError as error:
+                raise RateLimited("too many programs run at once; try again later") from error
+            timeout = run.bounded()
+            try:
+                async with timeout:
+                    return await _to_its_end(run, await run.driver.timed(begin(session)))
+            except TimeoutError:
+                if not timeout.expired():
+                    raise
+                return out_of_time(run)
+            except BudgetSpent as spent:
+                return End(status=ProgramStatus.CALLS, error=str(spent))
+            except MontyError as error:
+                return failed(run, error)
+            finally:
+                run.stopped()
+
+    def _session(self, run: OneRun, modules: _Modules) -> AsyncMontySession:
+        left_s = max(0.001, self._limits.interpreter_s - run.driver.interpreter_s)
+        bounds: ResourceLimits = {
+            "max_feed_duration_secs": left_s,
+            "max_turn_duration_secs": left_s,
+            "max_memory": self._limits.memory_bytes,
+            "max_recursion_depth": _DEEPEST,
+            # Counted by the driver as well, which ends it first.
+            "max_suspensions": 2 * (TURNS + 4 * self._limits.calls),
+        }
+        return self._pool.checkout(
+            script_name=NAME,
+            limits=bounds,
+            type_check=self._type_check,
+            type_check_format="concise",
+            os_policy={"sleep": "call_host", "process_time": "zero"},
+            external_modules=modules,
+        )
+
+
+@asynccontextmanager
+async def monty_engine(
+    limits: SandboxLimits,
+    folder: Path,
+    *,
+    processes: int = PROCESSES,
+    warm: int = WARM,
+    type_check: bool = True,
+) -> AsyncIterator[MontyEngine]:
+    """Start an engine, and end its processes afterwards.
+
+    What starts them is written into `folder`, where nobody else may write.
+
+    Raises:
+        ConfigError: The interpreter is not installed.
+
+    """
+    interpreter = _interpreter()
+    jail.keep_files_to_ourselves()
+    with tempfile.TemporaryDirectory(prefix="sandbox-", dir=folder) as own:
+        built = await jail.build(
+            Path(own),
+            interpreter,
+            memory_bytes=limits.memory_bytes,
+            interpreter_s=limits.interpreter_s,
+        )
+        pool = AsyncMonty(
+            binary_path=built.program,
+            min_processes=warm,
+            max_processes=processes,
+            max_checkouts_per_worker=1,
+            checkout_timeout=limits.wall_s,
+            request_timeout=limits.interpreter_s + _CHECK_S,
+            feed_duration_limit_grace=_GRACE_S,
+            turn_duration_limit_grace=_GRACE_S,
+        )
+        async with pool:
+            yield MontyEngine(pool, limits, built.confinement, type_check=type_check)
+
+
+def _interpreter() -> Path:
+    # Beside our own Python first: that one has the version that was installed with us.
+    own = Path(sysconfig.get_path("scripts"), "monty")
+    found = own if own.is_file() else shutil.which("monty")
+    if found is None:
+        raise ConfigError("the interpreter `monty` is not installed")
+    return Path(found).absolute()
+
+
+async def _to_its_end(run: OneRun, snapshot: AsyncSnapshot) -> End:
+    while True:
+        stopped = await run.driver.go(snapshot)
+        if isinstance(stopped, MontyComplete):
+            return completed(run, stopped)
+        await run.gate.finish(run.left_s)
+        parked = run.parked(stopped.dump()).encoded()
+        if len(parked) <= run.limits.parked_bytes:
+            waiting = sorted(run.driver.waiting.values(), key=lambda call: call.seq)
+            questions = dict.fromkeys(call.question for call in waiting)
+            return End(status=ProgramStatus.PARKED, parked=parked, waits_for=tuple(questions))
+        text = "a person must allow it, and the program holds too much to be kept until then"
+        run.driver.refuse_waiting(NO_APPROVAL, text)
+        snapshot = stopped
