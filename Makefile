@@ -35,6 +35,11 @@ setup: .venv/.ready tests/node/node_modules/.ready ## Install everything, and th
 run: setup ## Start two example servers and Douane in front of them; Ctrl-C ends it.
 	@exec $(BIN)/python -m tests.demo.run
 
+.PHONY: run-all
+run-all: setup ## The same with five servers, for the endpoint in front of all of them.
+	@PYTHON=$(PYTHON) .ci/system git
+	@exec $(BIN)/python -m tests.demo.run --all
+
 .PHONY: demo
 demo: setup ## Play the whole story by itself; exits 0 only if every step did what it says.
 	@exec $(BIN)/python -m tests.demo.story
@@ -94,8 +99,17 @@ flow-report: setup ## Play recorded tasks and attacks through a gateway (DIR=...
 	@$(BIN)/python -m benchmarks.flow.report $(if $(DIR),--dir $(DIR)) --declared $(DECLARED) $(if $(VARIANTS),--variants $(VARIANTS))
 
 .PHONY: discovery-report
-discovery-report: setup model ## Search for the tools of labelled requests (DIR=...), and time it in large catalogues.
+discovery-report: setup model ## Search for the tools of labelled requests (DIR=...), count what it saves, stage 20 servers.
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.discovery.report $(if $(DIR),--dir $(DIR))
+
+.PHONY: workflow-report
+workflow-report: setup ## A model plays labelled tasks at /mcp (DIR=..., MODEL_URL=..., MODEL=...); skipped without one.
+	@$(BIN)/python -m benchmarks.workflows.report $(if $(DIR),--dir $(DIR)) $(if $(MODEL_URL),--model-url $(MODEL_URL)) $(if $(MODEL),--model $(MODEL))
+
+.PHONY: code-report
+code-report: setup ## Try to get out of the sandbox, and measure what running programs costs.
+	@PYTHON=$(PYTHON) .ci/system bubblewrap
+	@$(BIN)/python -m benchmarks.code.report
 
 .PHONY: durability-report
 durability-report: setup ## Kill the gateway under load, and cut the power under its log.

@@ -10,6 +10,8 @@
       + PinPending, PinDrift, PinRevoked
         . ReadBefore         approved, but not what the caller has read
     - Denied               policy says no
+      + InvalidArguments   they are not what the approved definition says
+    - DescriptionRequired  the caller has not read what it calls
     - ApprovalRequired     policy wants a person's word first
     - RateLimited          too many calls
     - LimitExceeded        a message is larger than the limits allow
@@ -23,6 +25,7 @@
     - PolicyUnavailable
     - AuditUnavailable
     - UpstreamFailed
+      + UpstreamResting    it has failed too often, and nothing was sent
     - CredentialRequired   the upstream wants a credential that the gateway does not hold
     - IdentityUnavailable  who somebody is cannot be told now
     - Unsealable           a secret at rest was sealed for another place or by another key
@@ -128,6 +131,20 @@ class Denied(Refusal):
     code = "denied"
 
 
+class InvalidArguments(Denied):
+    """They are not what the tool's approved definition says, whatever policy would say."""
+
+
+class DescriptionRequired(Refusal):
+    """`told` is what the model gets to know: where to read, and what to do then."""
+
+    code = "description_required"
+
+    def __init__(self, public: str, *, told: Mapping[str, object]) -> None:
+        super().__init__(public)
+        self.told = told
+
+
 class ApprovalRequired(Refusal):
     """`approval_id` names the question that waits; empty if none was filed.
 
@@ -193,6 +210,10 @@ class AuditUnavailable(Fault):
 
 class UpstreamFailed(Fault):
     code = "upstream_failed"
+
+
+class UpstreamResting(UpstreamFailed):
+    """Nothing was sent: the upstream has failed too often, and is tried again later."""
 
 
 class CredentialRequired(Fault):

@@ -38,6 +38,7 @@ tables := data.douane.flow.profiles[object.get(profile, "like", data.douane.flow
 is_tool_call if {
 	input.phase == "call"
 	input.target.kind == "tool"
+	not runs_code
 }
 
 # An effect that is unknown or missing is the worst one that nobody declared.

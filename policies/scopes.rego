@@ -40,15 +40,22 @@ default needed_scopes := ["unknown"]
 
 needed_scopes := ["tools:list"] if in_tool_list
 
+needed_scopes := ["tools:call", "code:run"] if {
+	runs_code
+	not in_tool_list
+}
+
 needed_scopes := ["tools:call"] if {
 	input.target.kind == "tool"
 	not in_tool_list
+	not runs_code
 	effect == "read"
 }
 
 needed_scopes := ["tools:call", "tools:write"] if {
 	input.target.kind == "tool"
 	not in_tool_list
+	not runs_code
 	effect != "read"
 }
 

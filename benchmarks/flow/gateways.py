@@ -52,16 +52,16 @@ class Stage:
         sessions: bool,
     ) -> None:
         self.gateway = gateway
-        self._servers = servers
-        self._http = http
-        self._declared = declared
-        self._sessions = sessions
+        self.servers = servers
+        self.http = http
+        self.declared = declared
+        self.sessions = sessions
         self._ids = count()
 
     def without_sessions(self) -> "Stage":
         """Return the same gateway with clients that speak the stateless revision."""
         return Stage(
-            self.gateway, self._servers, self._http, declared=self._declared, sessions=False
+            self.gateway, self.servers, self.http, declared=self.declared, sessions=False
         )
 
     async def play(self, conversations: Sequence[Sequence[Trace]]) -> list[list[list[Outcome]]]:
@@ -69,7 +69,7 @@ class Stage:
 
         Many go on at once; what is returned is in the order of `conversations`: by trace, by step.
         """
-        clients = await asyncio.to_thread(self._registered, len(conversations))
+        clients = await asyncio.to_thread(self.registered, len(conversations))
         turns = asyncio.Semaphore(AT_ONCE)
 
         async def one(client: Mapping[str, Any], traces: Sequence[Trace]) -> list[list[Outcome]]:
@@ -83,17 +83,22 @@ class Stage:
             ]
         return [task.result() for task in tasks]
 
-    def _registered(self, number: int) -> list[Mapping[str, Any]]:
-        """Register so many clients as an administrator does, over the gateway's own socket."""
+    def registered(
+        self, number: int, *, resources: Sequence[str] = (), scopes: Sequence[str] = SCOPES
+    ) -> list[Mapping[str, Any]]:
+        """Register so many clients as an administrator does, over the gateway's own socket.
+
+        `resources` are endpoints; those of every server, unless given.
+        """
         config = load(self.gateway.config)
         with connect(config) as gateway:
             return [
                 gateway.call(
                     "clients.add",
                     name=f"host-{secrets.token_hex(8)}",
-                    resources=[f"/mcp/{server}" for server in config.servers],
-                    scopes=SCOPES,
-                    trusted_host=self._declared,
+                    resources=list(resources) or [f"/mcp/{server}" for server in config.servers],
+                    scopes=list(scopes),
+                    trusted_host=self.declared,
                 )
                 for _ in range(number)
             ]
@@ -101,22 +106,22 @@ class Stage:
     async def _conversation(
         self, client: Mapping[str, Any], traces: Sequence[Trace]
     ) -> list[list[Outcome]]:
-        host = Host(self._http, self.gateway.url, client, sessions=self._sessions)
+        host = Host(self.http, self.gateway.url, client, sessions=self.sessions)
         played = []
         for trace in traces:
-            meta = {"douane/task": {"prompt": trace.prompt}} if self._declared else {}
+            meta = {"douane/task": {"prompt": trace.prompt}} if self.declared else {}
             played.append([await self._call(host, step, meta) for step in trace.steps])
         await host.end()
         return played
 
     async def _call(self, host: Host, step: Step, meta: Mapping[str, Any]) -> Outcome:
         id_ = f"step-{next(self._ids)}"
-        self._servers.expect(id_, step)
+        self.servers.expect(id_, step)
         try:
             answer = await host.call(step, id_, meta)
         except (aiohttp.ClientError, TimeoutError) as error:
             answer = {"error": {"data": {"code": f"{type(error).__name__}: {error}"}}}
-        return Outcome.of(step, answer, executed=self._servers.arrived(id_))
+        return Outcome.of(step, answer, executed=all(self.servers.arrived(id_)))
 
 
 @asynccontextmanager

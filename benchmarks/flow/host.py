@@ -7,6 +7,7 @@ from typing import Any
 import aiohttp
 
 from benchmarks.flow.traces import Step
+from tests.running import endpoint_of
 
 HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
 """The revisions that it can speak: with a session for each server, and with none."""
@@ -59,7 +60,7 @@ class Host:
         if not self._sessions:
             return
         for server, headers in self._headers.items():
-            async with self._http.delete(f"{self._url}/mcp/{server}", headers=headers) as answer:
+            async with self._http.delete(self._at(server), headers=headers) as answer:
                 answer.raise_for_status()
 
     async def _begin(self, server: str) -> dict[str, str]:
@@ -81,7 +82,7 @@ class Host:
             "grant_type": "client_credentials",
             "client_id": self._client["client_id"],
             "client_secret": self._client["client_secret"],
-            "resource": f"{self._url}/mcp/{server}",
+            "resource": self._at(server),
         }
         async with self._http.post(f"{self._url}/oauth/token", data=form) as answer:
             answer.raise_for_status()
@@ -91,10 +92,12 @@ class Host:
     async def _post(
         self, server: str, message: Mapping[str, Any], headers: Mapping[str, str]
     ) -> tuple[Mapping[str, str], bytes]:
-        url = f"{self._url}/mcp/{server}"
-        async with self._http.post(url, json=message, headers=headers) as answer:
+        async with self._http.post(self._at(server), json=message, headers=headers) as answer:
             answer.raise_for_status()
             return answer.headers, await answer.read()
+
+    def _at(self, server: str) -> str:
+        return self._url + endpoint_of(server)
 
 
 def _stateless_meta() -> dict[str, Any]:

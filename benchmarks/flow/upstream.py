@@ -10,6 +10,9 @@ from aiohttp import web
 
 from benchmarks.flow.traces import Step
 
+STEPS = "flow-report/steps"
+"""In the `_meta` of a call: what its steps are expected by, where a gateway relays no ids."""
+
 _STATELESS = "2026-07-28"
 _LASTS = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 _METHOD_NOT_FOUND, _INVALID_PARAMS = -32601, -32602
@@ -20,21 +23,24 @@ class RecordedServers:
     """What the servers offer, which calls are expected, and which of them have arrived.
 
     They speak both families of revisions. A call is told from others by its JSON-RPC id, which the
-    host chooses and a gateway relays: so many conversations can go on at once.
+    host chooses and a gateway relays, or else by its `_meta`: so many conversations can go on at once.
     """
 
     def __init__(self, tools: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         """`tools` is what each server answers to `tools/list`."""
         self._tools = tools
-        self._expected: dict[str, tuple[Step, bool]] = {}
+        self._expected: dict[str, list[tuple[Step, bool]]] = {}
 
-    def expect(self, id_: str, step: Step) -> None:
-        """Make ready for the call of `step`, which will have this JSON-RPC id."""
-        self._expected[id_] = (step, False)
+    def expect(self, id_: str, *steps: Step) -> None:
+        """Make ready for calls of these steps in this order, of which some may never come.
 
-    def arrived(self, id_: str) -> bool:
-        """Return whether that call has arrived, and expect it no longer."""
-        return self._expected.pop(id_)[1]
+        They will have this JSON-RPC id, or have it in their `_meta`.
+        """
+        self._expected[id_] = [(step, False) for step in steps]
+
+    def arrived(self, id_: str) -> list[bool]:
+        """Return which of those calls have arrived, and expect them no longer."""
+        return [arrived for _, arrived in self._expected.pop(id_)]
 
     async def answer(self, request: web.Request) -> web.Response:
         """Answer one request of either family."""
@@ -78,11 +84,27 @@ class RecordedServers:
     def _called(
         self, server: str, id_: str, params: Mapping[str, Any], lasts: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        step, _ = self._expected.get(id_, (None, False))
-        if step is None or (step.server, step.tool) != (server, params.get("name")):
+        expected = self._expected.get((params.get("_meta") or {}).get(STEPS, id_), [])
+        at = _place(expected, server, params)
+        if at is None:
             return {"error": {"code": _INVALID_PARAMS, "message": "nothing is recorded of this"}}
-        self._expected[id_] = (step, True)
+        step, _ = expected[at]
+        expected[at] = (step, True)
         return {"result": {**step.result, **({"resultType": "complete"} if lasts else {})}}
+
+
+def _place(
+    expected: Sequence[tuple[Step, bool]], server: str, params: Mapping[str, Any]
+) -> int | None:
+    """Return which step a call is of: of those after the last that came, the first that fits."""
+    last = max((at for at, (_, arrived) in enumerate(expected) if arrived), default=-1)
+    named = [
+        at
+        for at, (step, _) in enumerate(expected)
+        if at > last and (step.server, step.tool) == (server, params.get("name"))
+    ]
+    same = (at for at in named if expected[at][0].arguments == params.get("arguments"))
+    return next(same, named[0] if named else None)
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from gateway.admin.approvals import ApprovalDesk
 from gateway.admin.audit import AuditDesk
 from gateway.admin.clients import ClientDesk
 from gateway.admin.commands import Commands
+from gateway.admin.discovery import DiscoveryDesk
 from gateway.admin.labels import LabelDesk
 from gateway.admin.operations import KeyDesk, ServerDesk
 from gateway.admin.people import People
@@ -34,6 +35,7 @@ class Admin:
         clients: ClientDesk,
         servers: ServerDesk,
         labels: LabelDesk,
+        discovery: DiscoveryDesk,
         runs: RunDesk,
         policy: PolicyDesk,
         audit: AuditDesk,
@@ -58,6 +60,9 @@ class Admin:
             "clients.show": clients.show,
             "servers.list": servers.list,
             "servers.suggest_labels": labels.suggest,
+            "discovery.core": discovery.core,
+            "discovery.suggest": discovery.suggest,
+            "discovery.tokens": discovery.tokens,
             "runs.list": runs.list,
             "runs.show": runs.show,
             "runs.picture": runs.picture,
@@ -92,6 +97,8 @@ class Admin:
             "connections.disconnect": access.disconnect,
             "clients.add": clients.add,
             "clients.remove": clients.remove,
+            "servers.add": servers.add,
+            "servers.remove": servers.remove,
             "runs.end": runs.end,
             "runs.relabel": runs.relabel,
             "policy.eval": policy.eval,

@@ -1,18 +1,22 @@
 """What people read in the audit log, and how they prove that nobody changed it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from gateway.admin.person import Person, Role
 from gateway.admin.rows import Row, Rows, rfc3339
-from gateway.audit.query import Filter, QueryError, Statement, compile_filter
+from gateway.audit.query import Filter, QueryError, Statement, compile_filter, time_us
 from gateway.errors import BadCommand, NotFound
 from gateway.ports import Clock
 
 T = TypeVar("T")
 
 _PAGE = 500
+_COUNTED = 20_000
+"""Records that are counted in one read, which takes less than a tenth of a second."""
 _TAIL_INTERVAL_S = 0.5
 
 
@@ -72,6 +76,8 @@ class AuditReader(Protocol):
     def find(self, record_id: str) -> Row | None: ...
     def after(self, leaf_index: int, limit: int) -> Rows: ...
     def newest(self) -> int: ...
+    def first_since(self, time_us: int) -> int: ...
+    def calls(self, first: int, end: int) -> dict[tuple[str, str], int]: ...
     def statistics(self) -> Statistics: ...
     def inclusion(self, record_id: str) -> Proof:
         """Prove that a record is in the signed log.
@@ -143,6 +149,25 @@ class AuditDesk:
     async def of_run(self, run: str, most: int) -> Rows:
         """Return the newest `most` records of a run, oldest first; whoever asks says who may."""
         return (await self._query(Filter(run=run, limit=most)))[::-1]
+
+    async def calls_since(self, since: str) -> Mapping[tuple[str, str], int]:
+        """Count the calls of tools that were let through; whoever asks says who may.
+
+        Raises:
+            BadCommand: The time cannot be read.
+
+        """
+        try:
+            begin = time_us(since, self._clock())
+        except QueryError as error:
+            raise BadCommand(str(error)) from error
+        first = await self._read(lambda: self._reader.first_since(begin))
+        end = await self._read(self._reader.newest) + 1
+        found: Counter[tuple[str, str]] = Counter()
+        for start in range(first, end, _COUNTED):
+            stop = min(start + _COUNTED, end)
+            found.update(await self._read(partial(self._reader.calls, start, stop)))
+        return found
 
     async def explain(self, person: Person, *, decision: str) -> Rows:
         """Return every record of a decision, oldest first.

@@ -1,8 +1,9 @@
 """What people look at: servers and keys; and how keys are replaced."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Any, Protocol
 
 from gateway.admin.journal import Change, Journal
@@ -13,6 +14,8 @@ from gateway.domain.tools import PinStatus
 from gateway.errors import Denied
 from gateway.ports import PinStore
 
+_LONGEST_NAME = 64
+
 ServerStatus = Callable[[], Sequence[Mapping[str, Any]]]
 """One row a configured server: `server`, `url`, `status`, `profiles`, `checked_at`, `error`."""
 
@@ -20,15 +23,101 @@ KeyList = Callable[[], Sequence[Mapping[str, Any]]]
 """One row a key: `use`, `id`, `state`, `public`; never a private half. It may wait for the disk."""
 
 
+class ServerRegistry(Protocol):
+    """The servers that people register beside the configuration file."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Those that are registered."""
+        ...
+
+    async def add(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Register a server, and put it in force.
+
+        Raises:
+            BadCommand: It cannot be one.
+            ConfigError: What the files say cannot be put in force.
+
+        """
+        ...
+
+    async def remove(self, name: str) -> None:
+        """Let a registered server go.
+
+        Raises:
+            NotFound: No server of this name is registered.
+            ConfigError: What the files say cannot be put in force.
+
+        """
+        ...
+
+
 class ServerDesk:
-    def __init__(self, status: ServerStatus, pins: PinStore) -> None:
+    def __init__(
+        self, status: ServerStatus, pins: PinStore, registry: ServerRegistry, journal: Journal
+    ) -> None:
         self._status = status
         self._pins = pins
+        self._registry = registry
+        self._journal = journal
 
     async def list(self, person: Person) -> Rows:
-        """Return one row a configured server, with how many of its pins are in which status."""
+        """Return one row a server, with how many of its pins are in which status."""
         person.need(*EVERY_ROLE)
-        return [{**row, "pins": self._counts(row["server"])} for row in self._status()]
+        registered = self._registry.names
+        return [
+            {
+                **row,
+                "registered": row["server"] in registered,
+                "pins": self._counts(row["server"]),
+            }
+            for row in self._status()
+        ]
+
+    async def add(
+        self, person: Person, *, name: str, url: str, credential: dict[str, Any] | None = None
+    ) -> Row:
+        """Register the server at `url`. All that it shows waits until a person approves it.
+
+        `credential` is as in the configuration: secrets come by reference only.
+
+        Raises:
+            Forbidden: The person is no admin.
+            BadCommand: The configuration could not have such a server.
+
+        """
+        person.need(Role.ADMIN)
+        settings = {"url": url, **({} if credential is None else {"credential": credential})}
+        await self._make(
+            person, "add", "registered", name, partial(self._registry.add, name, settings)
+        )
+        return {"server": name, "url": url, "registered": True, "pins": self._counts(name)}
+
+    async def remove(self, person: Person, *, name: str) -> Row:
+        """Let a registered server go; calls to it fail from now on.
+
+        Raises:
+            Forbidden: The person is no admin.
+            NotFound: No server of this name is registered.
+
+        """
+        person.need(Role.ADMIN)
+        act = partial(self._registry.remove, name)
+        await self._make(person, "remove", "removed", name, act)
+        return {"server": name, "registered": False, "pins": self._counts(name)}
+
+    async def _make(
+        self, person: Person, verb: str, code: str, name: str, act: Callable[[], Awaitable[None]]
+    ) -> None:
+        # The name may be anything yet, and its address may hold what nobody should read.
+        change = Change(
+            kind=RecordKind.CONFIG,
+            method=f"servers.{verb}",
+            code=code,
+            subject=name[:_LONGEST_NAME],
+            fields={"server": name[:_LONGEST_NAME]},
+        )
+        await self._journal.make(person, change, act)
 
     def _counts(self, server: Any) -> dict[str, int]:
         found = [pin.status for pin in self._pins.all(server)]

@@ -6,6 +6,7 @@ from typing import Any
 from gateway.admin.labels import suggestion_for_pins, words_of_suggestion
 from gateway.admin.lock import LockedPin
 from gateway.admin.rows import Row, rfc3339
+from gateway.domain.descriptions import Guidance
 from gateway.domain.tools import Kind, Pin, PinApproval, PinStatus
 from gateway.pins.catalog import HASH
 from gateway.pins.diff import Change, classify
@@ -13,6 +14,19 @@ from gateway.pins.tiers import Tier
 
 _SEVERITY = (Tier.COSMETIC, Tier.NEW, Tier.TEXT, Tier.CONTRACT, Tier.RISK)
 """Mildest first. Nobody has used yet what is new."""
+
+
+def whole_row(pin: Pin, guidance: Guidance) -> Row:
+    """Return a pin with both whole definitions, and what the configuration adds, if it does."""
+    brief = {"brief": guidance.brief} if guidance.brief else {}
+    told = {**brief, **guidance.content}
+    return {
+        **row_of(pin),
+        "server_version": pin.observed.server_version,
+        "approved": pin.approved.definition.content if pin.approved else None,
+        "observed": pin.observed.definition.content,
+        **({"guidance": told} if told else {}),
+    }
 
 
 def row_of(pin: Pin) -> Row:

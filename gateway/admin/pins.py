@@ -19,10 +19,12 @@ from gateway.admin.pin_rows import (
     locked_row,
     row_of,
     waits,
+    whole_row,
 )
 from gateway.admin.rows import Row, Rows, rfc3339
 from gateway.domain._value import value
 from gateway.domain.audit import RecordKind
+from gateway.domain.descriptions import Guidance
 from gateway.domain.tools import Kind, Pin, PinStatus, Profile, Target, UpstreamId
 from gateway.errors import BadCommand, Forbidden, NotFound, PinMismatch
 from gateway.pins.diff import classify, pin_question
@@ -64,15 +66,20 @@ class PinDesk:
         policy: PolicyEngine,
         expire_s: Callable[[], float | None],
         labelled: Labelled,
+        guidance: Callable[[Target], Guidance],
         clock: Clock,
     ) -> None:
-        """`expire_s` gives for how many seconds an approval holds at most; `None` for ever."""
+        """`expire_s` gives for how many seconds an approval holds at most; `None` for ever.
+
+        `guidance` is what the configuration tells models of a tool beside its definition.
+        """
         self._pins = pins
         self._journal = journal
         self._signer = signer
         self._policy = policy
         self._expire_s = expire_s
         self._labelled = labelled
+        self._guidance = guidance
         self._clock = clock
         self._alone = asyncio.Lock()
         """Held from counting approvals until another one is stored."""
@@ -101,12 +108,7 @@ class PinDesk:
         """
         person.need(*EVERY_ROLE)
         return [
-            {
-                **row_of(pin),
-                "server_version": pin.observed.server_version,
-                "approved": pin.approved.definition.content if pin.approved else None,
-                "observed": pin.observed.definition.content,
-            }
+            whole_row(pin, self._guidance(pin.target))
             for pin in self._named(server, name, kind, profile)
         ]
 

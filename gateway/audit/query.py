@@ -24,7 +24,7 @@ class _Type(StrEnum):
     STRUCTURE = "structure"
 
 
-_NUMBERS = frozenset({"upstream_status", "result_bytes", "duration_us", "leaf_index"})
+_NUMBERS = frozenset({"upstream_status", "result_bytes", "duration_us", "seq", "leaf_index"})
 _STRUCTURES = frozenset({
     "arguments", "roles", "obligations", "label_before", "label_after", "sources", "destinations",
     "reasons",
@@ -120,7 +120,7 @@ def compile_filter(asked: Filter, *, now: float) -> Statement:
     for operator, moment in ((">=", asked.since), ("<", asked.until)):
         if moment is not None:
             terms.append(f"time_us {operator} ?")
-            parameters.append(_time_us(moment, now))
+            parameters.append(time_us(moment, now))
     if asked.where is not None:
         try:
             expression = parse(asked.where)
@@ -132,8 +132,13 @@ def compile_filter(asked: Filter, *, now: float) -> Statement:
     )
 
 
-def _time_us(text: str, now: float) -> int:
-    """Read a duration before `now`, or an RFC 3339 time, as microseconds since the epoch."""
+def time_us(text: str, now: float) -> int:
+    """Read a duration before `now`, or an RFC 3339 time, as microseconds since the epoch.
+
+    Raises:
+        QueryError: It is neither.
+
+    """
     if duration := _DURATION.fullmatch(text):
         return round((now - int(duration[1]) * _UNITS[duration[2]]) * 1e6)
     try:
@@ -184,7 +189,7 @@ def _operand(field: str, kind: _Type, operand: str, now: float) -> str | int | f
         case _Type.TEXT:
             return operand
         case _Type.TIME:
-            return _time_us(operand, now)
+            return time_us(operand, now)
         case _Type.NUMBER:
             try:
                 return float(operand)

@@ -5,15 +5,21 @@ A call that came in here walks the same path as one at the server's own endpoint
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final, Protocol, TypeAlias
 
+from gateway.builtin.advice import Advice
+from gateway.builtin.briefs import is_another
 from gateway.builtin.cursors import cursor_of, place_of
+from gateway.builtin.follows import METHODS as FOLLOWS
+from gateway.builtin.follows import Follows
 from gateway.builtin.homeward import Homeward, events_of
 from gateway.builtin.meta_tools import called_through
+from gateway.builtin.notices import Notices
 from gateway.builtin.offers import Offers
+from gateway.builtin.unqualified import Unqualified
 from gateway.domain._value import value
 from gateway.domain.calls import Call, CallId, Form, Message, Reply
 from gateway.domain.tools import Kind, Profile, Target, UpstreamId
@@ -23,13 +29,15 @@ from gateway.wire.eras import headers_for, request_for, wants_logs
 from gateway.wire.extensions import with_params
 from gateway.wire.headers import PARAM_PREFIX
 from gateway.wire.jsontext import WireLimits
+from gateway.wire.operations import CANCELLED, LISTEN
 from gateway.wire.param_headers import params_mirrored
 from gateway.wire.server_message import read_server_message
 
 _LIST_S: Final = 10.0
 """How long one server may take to list its resources; without it the list goes out nevertheless."""
 _RESOURCES: Final = "resources/list"
-_CANCELLED: Final = "notifications/cancelled"
+_NAMELESS: Final = frozenset({"completion/complete", LISTEN})
+"""What has no name in its headers (2026-07-28, transports)."""
 
 Key: TypeAlias = tuple[str | None, type, str | int | None]
 """A request of a session's; 1 and "1" are different ids (JSON-RPC 2.0 section 4)."""
@@ -62,12 +70,39 @@ class Aggregate:
     """Carries what comes in at `/mcp`. Decides nothing."""
 
     def __init__(
-        self, *, carrier: Carrier, offers: Offers, limits: WireLimits, new_id: Callable[[], str]
+        self,
+        *,
+        carrier: Carrier,
+        offers: Offers,
+        limits: WireLimits,
+        new_id: Callable[[], str],
+        notices: Notices,
+        brief: bool = False,
+        priority: Sequence[str] = (),
     ) -> None:
+        """`brief`: lists may not say which arguments are mirrored in headers; who mirrors none, for
+        them we do. `priority`: the servers that a name without one means first.
+        """
         self._carrier = carrier
         self._offers = offers
         self._limits = limits
         self._new_id = new_id
+        self._brief = brief
+        self._follows = Follows(
+            carry=carrier.handle,
+            towards=self._towards,
+            offers=offers,
+            notices=notices,
+            new_id=new_id,
+        )
+        self._advice = Advice(carry=carrier.handle, offers=offers, new_id=new_id)
+        self._unqualified = Unqualified(
+            carry=carrier.handle,
+            call=self._called,
+            offers=offers,
+            priority=priority,
+            new_id=new_id,
+        )
         self._under_way: dict[Key, UpstreamId] = {}
         """Which server a request of a session is at, for when the client cancels it."""
 
@@ -77,16 +112,16 @@ class Aggregate:
         match message.form:
             case Form.REQUEST if message.method == _RESOURCES:
                 return await self._resources(call)
+            case Form.REQUEST if message.method in FOLLOWS:
+                return await self._follows.handle(call)
+            case Form.STREAM:
+                return await self._follows.stream(call)
             case Form.REQUEST:
-                meant = called_through(call)
-                directed = self._directed(meant, mirrors=meant is call)
-                return await (
-                    self._carrier.handle(meant)
-                    if directed is None
-                    else self._carried(meant, directed)
-                )
-            case Form.NOTIFICATION if message.method == _CANCELLED and call.session is not None:
+                return await self._requested(call)
+            case Form.NOTIFICATION if message.method == CANCELLED and call.session is not None:
                 server = self._under_way.get(_key(call, message.params.get("requestId")))
+            case Form.RESPONSE if self._unqualified.is_asked(message):
+                return await self._unqualified.answered(call)
             case Form.RESPONSE:
                 server = self._asking(message)
             case _:
@@ -96,6 +131,21 @@ class Aggregate:
     async def refuse(self, call: Call, error: GatewayError) -> Reply:
         """Refuse what could not be read as a call, and record it like any refusal."""
         return await self._carrier.refuse(call, error)
+
+    async def _requested(self, call: Call) -> Reply:
+        meant = called_through(call)
+        if self._unqualified.concerns(meant):
+            return await self._unqualified.handle(meant)
+        # A program mirrors nothing: who carries its calls does.
+        return await self._called(meant, mirrors=meant is call and call.script is None)
+
+    async def _called(self, call: Call, *, mirrors: bool = False) -> Reply:
+        """Carry a request under the name that it gives, and advise whoever gave a wrong one."""
+        directed = self._directed(call, mirrors=mirrors)
+        reply = await (
+            self._carrier.handle(call) if directed is None else self._carried(call, directed)
+        )
+        return await self._advice.added(call, reply)
 
     def _to(self, call: Call, server: UpstreamId) -> Call:
         """Return a message without a target as one for `server`."""
@@ -124,8 +174,10 @@ class Aggregate:
     ) -> Directed:
         server = target.server
         era = self._offers.era(server, call.profile)
-        named = "" if message.method == "completion/complete" else target.name
+        named = "" if message.method in _NAMELESS else target.name
         own = _own_mirrored(call) if mirrors and call.profile is Profile.MODERN else None
+        if self._brief and not own:
+            own = None
         mirrored = self._mirrored(target, message.params, era, own)
         inner = replace(
             call,
@@ -221,7 +273,12 @@ class Aggregate:
         )
         answer = json.loads(own.body)
         result = answer["result"]
-        result["resources"] = [one for page in pages for one in page.get("resources", ())]
+        found = [one for page in pages for one in page.get("resources", ())]
+        if result["resources"]:
+            # None of a server's may pass for ours; of pages, ours is on the first.
+            found = [one for one in found if not is_another(one.get("uri"))]
+        ours = result["resources"] if cursor is None else []
+        result["resources"] = [*ours, *found]
         following = {
             server: page["nextCursor"]
             for server, page in zip((s for s in eras if s in wanted), pages, strict=True)

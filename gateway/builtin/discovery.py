@@ -5,16 +5,31 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, Protocol
 
-from gateway.builtin.meta_tools import DEFINITIONS, Detail, misuse, named, wanted
-from gateway.builtin.offers import Offer, Offers, offer_id
+from gateway.builtin.briefs import brief_text
+from gateway.builtin.descriptions import Descriptions
+from gateway.builtin.meta_tools import (
+    DEFINITIONS,
+    SUBAGENT,
+    Detail,
+    Shape,
+    Wanted,
+    misuse,
+    named,
+    wanted,
+)
+from gateway.builtin.offers import Offer, Offers
 from gateway.domain.calls import Permit
 from gateway.domain.tools import Kind, Manifest
 from gateway.errors import BadCommand
 from gateway.wire import jsontext
-from gateway.wire.operations import SEARCH_TOOLS, TOOL_DETAILS
+from gateway.wire.operations import CALL_TOOL, SEARCH_TOOLS, TOOL_DETAILS
 
-_SUMMARY: Final = 200
-"""Characters of a description."""
+_FALLBACK: Final = "keyword"
+_FOUND: Final = f"The same search finds the same. Go on with {TOOL_DETAILS}, then {CALL_TOOL}."
+_NOTHING_FOUND: Final = (
+    "The same search finds the same: nothing. Say one step in other words, or leave server out."
+)
+_NOT_KNOWN: Final = f"Find what the unknown ones are called with {SEARCH_TOOLS}."
 
 
 class Hit(Protocol):
@@ -42,7 +57,7 @@ class Catalog(Protocol):
         self,
         request: str,
         *,
-        approved: Mapping[str, Manifest],
+        approved: Mapping[str, tuple[Manifest, str]],
         visible: AbstractSet[str],
         limit: int,
         strategy: str | None = None,
@@ -56,12 +71,34 @@ class Catalog(Protocol):
         ...
 
 
+class Chooser(Protocol):
+    """Whoever else can be asked which tools fit, outside of this process."""
+
+    async def choose(
+        self, request: str, *, tools: Mapping[str, str], limit: int
+    ) -> Sequence[str] | None:
+        """Return names of `tools`, which are descriptions by name; `None` without an answer."""
+        ...
+
+
 class Discovery:
     """Answers with what `tools/list` would show to the same principal. Asks no server."""
 
-    def __init__(self, *, offers: Offers, catalog: Catalog) -> None:
+    def __init__(
+        self,
+        *,
+        offers: Offers,
+        catalog: Catalog,
+        descriptions: Descriptions,
+        subagent: Chooser | None = None,
+        strategy: str | None = None,
+    ) -> None:
+        """`strategy` is how it is searched unless a caller says; without one, as the catalog likes."""
         self._offers = offers
         self._catalog = catalog
+        self._descriptions = descriptions
+        self._subagent = subagent
+        self._strategy = strategy
 
     @property
     def definitions(self) -> Sequence[Mapping[str, Any]]:
@@ -82,8 +119,7 @@ class Discovery:
         except BadCommand as error:
             text = f"{error.public[:1].upper()}{error.public[1:]}. Nothing was done; try again."
             return {"content": [{"type": "text", "text": text}], "isError": True}
-        # Not as structuredContent as well: hosts that show a model both would pay for it twice.
-        return {"content": [{"type": "text", "text": jsontext.write(found)}]}
+        return found
 
     async def _found(self, permit: Permit) -> Mapping[str, Any]:
         params = permit.call.message.params
@@ -96,36 +132,110 @@ class Discovery:
 
     async def _search(self, permit: Permit, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         search = wanted(arguments)
-        visible = {
-            offer_id(offer.target, offer.profile): offer
-            for offer in await self._offers.of(permit.call, permit.principal, Kind.TOOL)
-            if search.server in {None, offer.target.server}
-        }
+        visible = await self._visible(permit, search)
+        strategy = search.strategy or self._strategy
+        if strategy == SUBAGENT:
+            chosen = await self._chosen(permit, search, visible)
+            if chosen is not None:
+                return await self._answered(
+                    permit, search, chosen, found=len(chosen), answered_by=SUBAGENT
+                )
+            strategy = _FALLBACK
+        by_id = {offer.id: offer for offer in visible}
         ranking = await self._catalog.search(
             search.query,
             approved=self._offers.approved_tools(),
-            visible=visible.keys(),
+            visible=by_id.keys(),
             limit=search.limit,
-            strategy=search.strategy,
+            strategy=strategy,
         )
-        servers: dict[str, list[Any]] = {}
-        for hit in ranking.hits:
-            offer = visible[hit.id]
-            servers.setdefault(offer.target.server, []).append(_told(offer, search.detail))
-        return {
-            "answered_by": str(ranking.answered_by),
-            "found": ranking.found,
-            "servers": servers,
-        }
+        best = [by_id[hit.id] for hit in ranking.hits]
+        answered_by = str(ranking.answered_by)
+        return await self._answered(
+            permit, search, best, found=ranking.found, answered_by=answered_by
+        )
+
+    async def _visible(self, permit: Permit, search: Wanted) -> Sequence[Offer]:
+        offers = await self._offers.of(permit.call, permit.principal, Kind.TOOL)
+        return [offer for offer in offers if search.server in {None, offer.target.server}]
+
+    async def _chosen(
+        self, permit: Permit, search: Wanted, visible: Sequence[Offer]
+    ) -> Sequence[Offer] | None:
+        """Return what the subagent chose of `visible`; `None` if there is none, or no answer."""
+        if self._subagent is None:
+            return None
+        tools = {offer.name: _described(offer) for offer in visible}
+        names = await self._subagent.choose(search.query, tools=tools, limit=search.limit)
+        if names is None:
+            return None
+        # What it says is no more than a choice, and took seconds: whatever the caller may not see, or
+        # not any more, is not in it.
+        now = {offer.name: offer for offer in await self._visible(permit, search)}
+        return [now[name] for name in names if name in tools and name in now]
 
     async def _details(self, permit: Permit, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         names = named(arguments)
         offers = await self._offers.of(permit.call, permit.principal, Kind.TOOL)
         known = {offer.name: offer for offer in offers}
-        return {
-            "tools": [_told(known[name], Detail.FULL) for name in names if name in known],
-            "unknown": [name for name in names if name not in known],
+        told = [known[name] for name in names if name in known]
+        unknown = [name for name in names if name not in known]
+        await self._descriptions.note(permit, told)
+        answer: dict[str, Any] = {
+            "tools": [self._told(offer, Detail.FULL) for offer in told],
+            "unknown": unknown,
         }
+        if candidates := _candidates(unknown, offers):
+            answer["candidates"] = candidates
+        return _result({**answer, "next": _NOT_KNOWN} if unknown else answer)
+
+    async def _answered(
+        self, permit: Permit, search: Wanted, best: Sequence[Offer], *, found: int, answered_by: str
+    ) -> Mapping[str, Any]:
+        if search.detail is Detail.FULL:
+            await self._descriptions.note(permit, best)
+        servers: dict[str, list[Any]] = {}
+        for offer in best:
+            servers.setdefault(offer.target.server, []).append(self._told(offer, search.detail))
+        answer = {
+            "answered_by": answered_by,
+            "found": found,
+            "servers": servers,
+            "next": _FOUND if best else _NOTHING_FOUND,
+        }
+        references = search.shape is Shape.TOOL_REFERENCE
+        return _result(answer, [offer.name for offer in best] if references else None)
+
+    def _told(self, offer: Offer, detail: Detail) -> Any:
+        if detail is not Detail.FULL:
+            return _told(offer, detail)
+        return {**_told(offer, detail), **self._descriptions.guidance(offer.target).content}
+
+
+def _candidates(unknown: Sequence[str], offers: Sequence[Offer]) -> Mapping[str, Sequence[str]]:
+    """Return what may be meant by names that lack their server."""
+    found = {
+        name: [offer.name for offer in offers if offer.target.name == name] for name in unknown
+    }
+    return {name: names for name, names in found.items() if names}
+
+
+def _result(
+    answer: Mapping[str, Any], references: Sequence[str] | None = None
+) -> Mapping[str, Any]:
+    """Return `answer` as a result; for a host that asks with `references`, names of tools."""
+    result: dict[str, Any] = {"content": [{"type": "text", "text": jsontext.write(answer)}]}
+    if references is not None:
+        # The answer is not in there as well: hosts that show a model both would pay for it twice.
+        result["structuredContent"] = {
+            "content": [{"type": "tool_reference", "tool_name": name} for name in references]
+        }
+    return result
+
+
+def _described(offer: Offer) -> str:
+    described = offer.definition.content.get("description")
+    return described if isinstance(described, str) else ""
 
 
 def _told(offer: Offer, detail: Detail) -> Any:
@@ -133,9 +243,7 @@ def _told(offer: Offer, detail: Detail) -> Any:
         case Detail.NAME:
             return offer.name
         case Detail.SUMMARY:
-            described = offer.definition.content.get("description")
-            summary = described[:_SUMMARY] if isinstance(described, str) else ""
-            return {"name": offer.name, "description": summary}
+            return {"name": offer.name, "description": brief_text(offer.definition.content)}
         case Detail.FULL:
             return {
                 "definition": json.loads(offer.text),

@@ -12,12 +12,22 @@ from gateway.wire.extensions import with_params
 from gateway.wire.operations import CALL_TOOL, SEARCH_TOOLS, TOOL_DETAILS
 
 MOST_HITS: Final = 50
-_USUAL_HITS: Final = 10
+_USUAL_HITS: Final = 8
 _MOST_NAMES: Final = 50
 _LONGEST_QUERY: Final = 4_000
 """Characters."""
-_STRATEGIES: Final = ("keyword", "regex")
+SUBAGENT: Final = "subagent"
+_STRATEGIES: Final = ("keyword", "regex", "embedding", "hybrid", SUBAGENT)
+"""The same for everybody and everywhere: where one is not to be had, keyword answers."""
 _ONLY: Final = "the arguments are {}, and no others"
+
+
+class Shape(StrEnum):
+    """In which form an answer is given."""
+
+    TEXT = "text"
+    TOOL_REFERENCE = "tool_reference"
+    """Besides as blocks that name tools, for hosts that hand these to their model's interface."""
 
 
 class Detail(StrEnum):
@@ -30,16 +40,15 @@ class Detail(StrEnum):
 
 def _definition(
     name: str,
-    title: str,
     description: str,
     *,
     properties: Mapping[str, Any],
     required: Sequence[str],
-    annotations: Mapping[str, bool],
+    annotations: Mapping[str, bool] | None = None,
 ) -> Mapping[str, Any]:
+    """Return a definition without what a model can do without: every host pays for it every time."""
     return {
         "name": name,
-        "title": title,
         "description": description,
         "inputSchema": {
             "type": "object",
@@ -47,7 +56,7 @@ def _definition(
             "required": required,
             "additionalProperties": False,
         },
-        "annotations": annotations,
+        **({"annotations": annotations} if annotations else {}),
     }
 
 
@@ -56,34 +65,30 @@ _READS: Final = {"readOnlyHint": True, "openWorldHint": False}
 DEFINITIONS: Final[tuple[Mapping[str, Any], ...]] = (
     _definition(
         SEARCH_TOOLS,
-        "Search tools",
-        "Find the tools for one step of a task among all that you may use here. Say what is to be "
-        "done, in a few words; search anew for another kind of step, and not again for a tool that "
-        "you have already seen. Tools are grouped by server, the best first.",
+        "Find the tools for one step of a task among all that you may use here. Search anew for "
+        "another kind of step, and not again for a tool that you have already seen.",
         properties={
             "query": {
                 "type": "string",
-                "maxLength": _LONGEST_QUERY,
-                "description": "What is to be done; or an expression, if strategy is regex.",
+                "description": "What is to be done, in a few words.",
             },
-            "server": {"type": "string", "description": "Search the tools of this server alone."},
+            "server": {"type": "string"},
             "detail": {
                 "enum": [detail.value for detail in Detail],
                 "default": Detail.SUMMARY.value,
-                "description": "name: names alone. summary: with the first lines of what they say "
-                "of themselves. full: whole definitions, ready to be called.",
             },
             "limit": {
                 "type": "integer",
-                "minimum": 1,
                 "maximum": MOST_HITS,
                 "default": _USUAL_HITS,
-                "description": "How many tools at most.",
+            },
+            "form": {
+                "enum": [shape.value for shape in Shape],
+                "description": "For hosts.",
             },
             "strategy": {
                 "enum": list(_STRATEGIES),
-                "description": "keyword: words in common, the usual one. regex: RE2, upper and "
-                "lower case alike. The answer says which was used.",
+                "description": "Best left out; regex is RE2's.",
             },
         },
         required=("query",),
@@ -91,16 +96,12 @@ DEFINITIONS: Final[tuple[Mapping[str, Any], ...]] = (
     ),
     _definition(
         TOOL_DETAILS,
-        "Get tool details",
-        "Get the whole definitions of tools that you know by name, with the hash of each. Look at "
-        "a tool before you call it for the first time.",
+        "Get the whole definitions of tools. Look at each before you call it for the first time.",
         properties={
             "names": {
                 "type": "array",
                 "items": {"type": "string"},
-                "minItems": 1,
                 "maxItems": _MOST_NAMES,
-                "description": "Names as search_tools or the list of tools gives them.",
             }
         },
         required=("names",),
@@ -108,23 +109,17 @@ DEFINITIONS: Final[tuple[Mapping[str, Any], ...]] = (
     ),
     _definition(
         CALL_TOOL,
-        "Call a tool",
-        "Call a tool that is not in your list of tools, by its name. It is the same as a direct "
-        "call: the same is allowed, asked for and refused.",
+        "Call a tool that is not in your list, once you have seen its definition. The same is "
+        "allowed and refused as in a direct call.",
         properties={
-            "name": {"type": "string", "description": "Its name, such as server__tool."},
-            "arguments": {
-                "type": "object",
-                "description": "What its inputSchema asks for.",
-            },
+            "name": {"type": "string"},
+            "arguments": {"type": "object", "description": "As its inputSchema says."},
             "definition_hash": {
                 "type": "string",
-                "description": "The definition_hash that came with the definition you have read. "
-                "Nothing is called if another definition is in force.",
+                "description": "Of the definition you have read.",
             },
         },
         required=("name",),
-        annotations={},
     ),
 )
 """What is listed first, for everybody alike and never changed by what is approved."""
@@ -137,6 +132,7 @@ class Wanted:
     query: str
     server: str | None
     detail: Detail
+    shape: Shape
     limit: int
     strategy: str | None
 
@@ -148,21 +144,31 @@ def wanted(arguments: Mapping[str, Any]) -> Wanted:
         BadCommand: They are not what its definition says.
 
     """
-    _only(arguments, "query", "server", "detail", "limit", "strategy")
+    _only(arguments, "query", "server", "detail", "limit", "form", "strategy")
     query, server = arguments.get("query"), arguments.get("server")
     detail = arguments.get("detail", Detail.SUMMARY.value)
+    shape = arguments.get("form", Shape.TEXT.value)
     limit, strategy = arguments.get("limit", _USUAL_HITS), arguments.get("strategy")
     if not isinstance(query, str) or not 0 < len(query) <= _LONGEST_QUERY:
-        raise BadCommand(f"query must be a text of 1 to {_LONGEST_QUERY} characters")
+        raise BadCommand(f"query must be one step in 1 to {_LONGEST_QUERY} characters")
     if not isinstance(server, str | None):
         raise BadCommand("server must be the name of a server")
     if detail not in list(Detail):
         raise BadCommand("detail must be name, summary or full")
+    if shape not in list(Shape):
+        raise BadCommand("form must be text or tool_reference")
     if type(limit) is not int or not 1 <= limit <= MOST_HITS:
         raise BadCommand(f"limit must be a whole number from 1 to {MOST_HITS}")
     if strategy is not None and strategy not in _STRATEGIES:
-        raise BadCommand("strategy must be keyword or regex")
-    return Wanted(query=query, server=server, detail=Detail(detail), limit=limit, strategy=strategy)
+        raise BadCommand(f"strategy must be one of {', '.join(_STRATEGIES)}")
+    return Wanted(
+        query=query,
+        server=server,
+        detail=Detail(detail),
+        shape=Shape(shape),
+        limit=limit,
+        strategy=strategy,
+    )
 
 
 def named(arguments: Mapping[str, Any]) -> tuple[str, ...]:

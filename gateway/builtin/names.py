@@ -15,7 +15,7 @@ from gateway.domain.tools import Kind, Target, UpstreamId
 
 LONGEST: Final = 64
 """Characters of a name; hosts refuse longer ones."""
-_BETWEEN: Final = "__"
+BETWEEN: Final = "__"
 _DIGEST_CHARS: Final = 16
 """Of base32: 80 bits, so nobody finds a tool that is called like another server's."""
 _DIGESTED: Final = re.compile(r"--[a-z2-7]{16}")
@@ -33,7 +33,7 @@ def public_name(target: Target) -> str:
     plain = _plain(target)
     if (
         len(plain) <= LONGEST
-        and plain.index(_BETWEEN) == len(target.server)
+        and plain.index(BETWEEN) == len(target.server)
         and _DIGESTED.fullmatch(plain[-_DIGEST_CHARS - 2 :]) is None
     ):
         return plain
@@ -51,7 +51,7 @@ def target_of(
     among the `known` targets, and one that two of them share names neither.
     """
     if _DIGESTED.fullmatch(name[-_DIGEST_CHARS - 2 :]) is None:
-        server, _, inner = name.partition(_BETWEEN)
+        server, _, inner = name.partition(BETWEEN)
         target = Target(server=UpstreamId(server), kind=kind, name=inner)
         return target if inner and server in servers and public_name(target) == name else None
     head = name[: -_DIGEST_CHARS - 2]
@@ -65,7 +65,7 @@ def target_of(
 
 
 def _plain(target: Target) -> str:
-    return f"{target.server}{_BETWEEN}{target.name}"
+    return f"{target.server}{BETWEEN}{target.name}"
 
 
 def public_uri(server: UpstreamId, uri: str) -> str:

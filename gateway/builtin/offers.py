@@ -1,33 +1,39 @@
 """What a principal is offered in front of all servers: approved definitions that policy lets them see."""
 
-import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
+from gateway.builtin.inventory import Inventory, is_served, offer_id
 from gateway.builtin.names import public_name, public_uri, resource_of, target_of
 from gateway.domain._value import value
 from gateway.domain.calls import Call
 from gateway.domain.document import Document
 from gateway.domain.identity import Principal
 from gateway.domain.tools import Kind, Manifest, Pin, Profile, Target, UpstreamId
-from gateway.errors import GatewayError
 from gateway.pins.names import folded
-from gateway.pins.verify import verify
 from gateway.ports import PinStore
 from gateway.wire import jsontext
 from gateway.wire.eras import definition_for
 
-logger = logging.getLogger(__name__)
+Alarm: TypeAlias = Callable[[Sequence[str]], None]
+"""Takes note of names that look alike, once for each way they look."""
 
 _MOST_TOLD: Final = 1_000
 """Lookalikes that the operator is told of."""
 _MOST_TEXTS: Final = 20_000
 """Definitions that are kept as they are listed."""
+_MOST_LISTS: Final = 64
+"""Lists of principals that are kept; what a list needs that is not, takes milliseconds."""
 
 
 class Sight(Protocol):
     """Who may know of what."""
+
+    def standing(self, call: Call, principal: Principal) -> Hashable:
+        """Return what answers depend on beside the pins: equal ones get equal answers."""
+        ...
 
     async def of(
         self, call: Call, principal: Principal, pins: Sequence[tuple[Target, Pin]]
@@ -45,6 +51,8 @@ class Sight(Protocol):
 class Offer:
     """One approved definition, as it is listed."""
 
+    id: str
+    """What it is called among all definitions."""
     target: Target
     profile: Profile
     """The family of revisions in which its server shows it so."""
@@ -71,13 +79,21 @@ class Offers:
         identities: Mapping[UpstreamId, str],
         sight: Sight,
         spoken: Callable[[UpstreamId], Collection[Profile]],
+        alarm: Alarm,
     ) -> None:
-        """`spoken` says which families a server was last heard to speak; none, if it was not heard."""
+        """`spoken` says which families a server was last heard to speak; none, if it was not heard.
+
+        `alarm` is told of names that look alike.
+        """
         self._pins = pins
         self._identities = identities
         self._sight = sight
         self._spoken = spoken
+        self._alarm = alarm
         self._told: set[str] = set()
+        self._sorted: Inventory | None = None
+        self._lists: OrderedDict[Hashable, Sequence[Offer]] = OrderedDict()
+        """What callers of some standing are offered, while the pins stay as they are."""
 
     @property
     def servers(self) -> Collection[UpstreamId]:
@@ -85,19 +101,23 @@ class Offers:
 
     def era(self, server: UpstreamId, client: Profile) -> Profile:
         """Return in which family `server` is spoken to for a client: its own, or the only other."""
-        spoken = self._spoken(server) or {pin.profile for pin in self._pins.all(server)}
+        spoken = self._spoken(server) or self._inventory().families.get(server, ())
         if client in spoken or not spoken:
             return client
         return next(iter(spoken))
 
     def find(self, kind: Kind, name: str) -> Target | None:
         """Return the tool or prompt that `name` names here, or nothing; it need not exist."""
-        return target_of(name, kind, self.servers, self._known())
+        return target_of(name, kind, self.servers, self._known(name))
 
-    def _known(self) -> Iterator[Target]:
+    def knows(self, name: str) -> bool:
+        """Whether a server has shown a tool of this name, be it approved or not."""
+        target = self.find(Kind.TOOL, name)
+        return target is not None and any(self._pins.find(target, each) for each in Profile)
+
+    def _known(self, name: str) -> Iterator[Target]:
         # Not before somebody asks: most names say by themselves what they name.
-        for pin in self._pins.all():
-            yield pin.target
+        yield from self._inventory().named.get(name, ())
 
     def find_resource(self, uri: str) -> Target | None:
         """Return the resource that `uri` names here, or nothing; it need not exist."""
@@ -108,28 +128,51 @@ class Offers:
         pin = self._pins.find(target, profile)
         return None if pin is None or pin.approved is None else pin.approved.definition
 
+    def itself(self, server: UpstreamId, client: Profile) -> Document | None:
+        """Return what was approved of `server` itself, if that is in force."""
+        pin = self._own_pin(server, client)
+        if pin is None or pin.approved is None or not is_served(pin, self._identities):
+            return None
+        return pin.approved.definition
+
     def with_resources(self, client: Profile) -> list[tuple[UpstreamId, Profile]]:
         """Return the servers that were approved as ones that have resources, in order."""
         found = []
         for server in sorted(self.servers):
-            era = self.era(server, client)
-            pin = self._pins.find(Target(server=server, kind=Kind.SERVER, name=server), era)
-            if pin is not None and pin.approved is not None and self._is_served(pin):
-                capabilities = pin.approved.definition.content.get("capabilities")
-                if isinstance(capabilities, dict) and "resources" in capabilities:
-                    found.append((server, era))
+            itself = self.itself(server, client)
+            capabilities = {} if itself is None else itself.content.get("capabilities")
+            if isinstance(capabilities, dict) and "resources" in capabilities:
+                found.append((server, self.era(server, client)))
         return found
 
-    def approved_tools(self) -> dict[str, Manifest]:
-        """Return every definition of a tool that is approved and in force, by its offer's id."""
-        return {
-            offer_id(pin.target, pin.profile): pin.approved
-            for pin in self._pins.all()
-            if pin.target.kind is Kind.TOOL and pin.approved is not None
-            if pin.target.server in self._identities and self._is_served(pin)
-        }
+    async def readable(self, call: Call, principal: Principal) -> set[UpstreamId]:
+        """Return the servers with resources of which `principal` may know, whichever those are.
 
-    async def of(self, call: Call, principal: Principal, kind: Kind) -> list[Offer]:
+        Raises:
+            PolicyUnavailable: There was no usable answer.
+
+        """
+        asked = []
+        for server, _ in self.with_resources(call.profile):
+            pin = self._own_pin(server, call.profile)
+            if pin is not None:
+                asked.append((Target(server=server, kind=Kind.RESOURCE, name=""), pin))
+        visible = await self._sight.of(call, principal, asked)
+        return {target.server for (target, _), yes in zip(asked, visible, strict=True) if yes}
+
+    def _own_pin(self, server: UpstreamId, client: Profile) -> Pin | None:
+        target = Target(server=server, kind=Kind.SERVER, name=server)
+        return self._pins.find(target, self.era(server, client))
+
+    def approved_tools(self) -> Mapping[str, tuple[Manifest, str]]:
+        """Return every definition of a tool that is approved and in force, by its offer's id.
+
+        Beside each stands what was approved of what its server says of itself. It is the same
+        mapping for as long as the pins stay as they are.
+        """
+        return self._inventory().tools
+
+    async def of(self, call: Call, principal: Principal, kind: Kind) -> Sequence[Offer]:
         """Return what `principal` is offered of `kind`, in the order of servers and names.
 
         What two targets would share a name for is not offered: nobody could say which was meant.
@@ -138,24 +181,49 @@ class Offers:
             PolicyUnavailable: There was no usable answer.
 
         """
+        inventory = self._inventory()
         eras = {server: self.era(server, call.profile) for server in self.servers}
+        standing = self._sight.standing(call, principal)
+        key = (standing, kind, call.profile, tuple(eras.values()))
+        kept = self._lists.get(key)
+        if kept is not None:
+            self._lists.move_to_end(key)
+            return kept
         served = [
             (pin.target, pin)
-            for pin in self._pins.all()
-            if pin.target.kind is kind
-            and eras.get(pin.target.server) is pin.profile
-            and self._is_served(pin)
+            for pin in inventory.served[kind]
+            if eras[pin.target.server] is pin.profile
         ]
         visible = await self._sight.of(call, principal, served)
         seen = [pin for (_, pin), yes in zip(served, visible, strict=True) if yes]
-        seen.sort(key=lambda pin: (pin.target.server, pin.target.name))
+        found = self._named_alone(seen, call.profile)
+        # While policy was asked, it or the pins may have become others.
+        if self._inventory() is inventory and self._sight.standing(call, principal) == standing:
+            self._keep(key, found)
+        return found
+
+    def _keep(self, key: Hashable, found: Sequence[Offer]) -> None:
+        self._lists[key] = found
+        while len(self._lists) > _MOST_LISTS:
+            self._lists.popitem(last=False)
+
+    def _inventory(self) -> Inventory:
+        """Return the pins as they are now, sorted out."""
+        version = self._pins.version
+        if self._sorted is None or self._sorted.version != version:
+            self._lists.clear()
+            self._sorted = Inventory.of(version, self._pins.all(), self._identities)
+        return self._sorted
+
+    def _named_alone(self, seen: Sequence[Pin], client: Profile) -> Sequence[Offer]:
+        """Return what is offered of `seen`: whatever has a name to itself."""
         offers: dict[str, list[Offer]] = {}
         for pin in seen:
             if pin.approved is not None:
-                offer = _offer(pin.target, pin.approved.definition, call.profile, pin.profile)
+                offer = _offer(pin.target, pin.approved.definition, client, pin.profile)
                 offers.setdefault(offer.name, []).append(offer)
         self._warn_of_lookalikes(offers)
-        return [found[0] for found in offers.values() if len(found) == 1]
+        return tuple(found[0] for found in offers.values() if len(found) == 1)
 
     def _warn_of_lookalikes(self, offers: Mapping[str, Sequence[Offer]]) -> None:
         """Tell the operator once of names that a person or a model may take for each other.
@@ -170,20 +238,7 @@ class Offers:
         for looks, names in alike.items():
             if len(names) > 1 and looks not in self._told and len(self._told) < _MOST_TOLD:
                 self._told.add(looks)
-                logger.warning("these names look alike at /mcp: %s", ", ".join(names))
-
-    def _is_served(self, pin: Pin) -> bool:
-        """Whether what `pin` approved is in force, and is of the server that has its name now."""
-        try:
-            verify(pin.target, pin, identity=self._identities[pin.target.server])
-        except GatewayError:
-            return False
-        return True
-
-
-def offer_id(target: Target, profile: Profile) -> str:
-    """Return what a definition is called among all: a tool may have one in each family."""
-    return f"{target}@{profile}"
+                self._alarm(names)
 
 
 @lru_cache(maxsize=_MOST_TEXTS)
@@ -197,6 +252,7 @@ def _offer(target: Target, definition: Document, client: Profile, upstream: Prof
         content = definition_for(client, content, upstream)
     text = jsontext.write({**content, member: name})
     return Offer(
+        id=offer_id(target, upstream),
         target=target,
         profile=upstream,
         definition=definition,

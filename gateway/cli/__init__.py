@@ -8,6 +8,7 @@ from gateway.cli.approvals import approvals
 from gateway.cli.audit import audit
 from gateway.cli.clients import clients
 from gateway.cli.context import Place
+from gateway.cli.discovery import discovery
 from gateway.cli.operations import keys, servers, version
 from gateway.cli.pins import pins
 from gateway.cli.policy import policy
@@ -49,6 +50,7 @@ for _command in (
     approvals,
     audit,
     runs,
+    discovery,
     keys,
     version,
 ):

@@ -56,11 +56,11 @@ def fragment(
     if not accept_lowering:
         yield "# A line after `#` is a question: it trusts the tool more than no label does."
     yield "servers:"
-    yield f"  {_scalar(server)}:"
+    yield f"  {scalar(server)}:"
     yield "    tools:"
     for row in rows:
         yield f"      # {_reasons(row)}"
-        yield f"      {_scalar(row['name'])}:"
+        yield f"      {scalar(row['name'])}:"
         yield from _members(row, accept_lowering=accept_lowering)
 
 
@@ -100,13 +100,13 @@ def _question(member: str, content: Any) -> str:
 
 def _flow(content: Any) -> str:
     if isinstance(content, dict):
-        return f"{{{', '.join(f'{name}: {_scalar(text)}' for name, text in content.items())}}}"
+        return f"{{{', '.join(f'{name}: {scalar(text)}' for name, text in content.items())}}}"
     if isinstance(content, list):
-        return f"[{', '.join(map(_scalar, content))}]"
-    return _scalar(content)
+        return f"[{', '.join(map(scalar, content))}]"
+    return scalar(content)
 
 
-def _scalar(text: str) -> str:
+def scalar(text: str) -> str:
     """Return `text` as YAML that cannot mean anything else, whoever chose it."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS_OF_YAML:
         return text

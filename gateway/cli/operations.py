@@ -1,4 +1,4 @@
-"""`douane servers`, `keys` and `version`: what there is."""
+"""`douane servers`, `keys` and `version`: what there is, and what is registered beside it."""
 
 import platform
 import sqlite3
@@ -15,7 +15,7 @@ from gateway.cli.output import print_fields, print_rows
 
 @click.group()
 def servers() -> None:
-    """Look at the upstream servers of the configuration."""
+    """Look at the upstream servers, and register some beside the configuration."""
 
 
 @servers.command("list")
@@ -26,6 +26,56 @@ def list_servers(place: Place, /, *, as_json: bool) -> None:
     with connect(place.config) as gateway:
         rows = gateway.call("servers.list")
     print_rows(rows, ("server", "url", "status", "pins", "error"), as_json=as_json)
+
+
+@servers.command("add")
+@click.argument("name")
+@click.option("--url", required=True, help="Where it is.")
+@click.option("--credential", help="What it is shown: env:NAME or file:PATH, never the secret.")
+@click.option("--header", help="The header that carries it. Default: Authorization.")
+@click.option("--oauth", is_flag=True, help="Each person connects an account of theirs instead.")
+@as_json
+@place
+def add_server(
+    place: Place,
+    /,
+    *,
+    name: str,
+    url: str,
+    credential: str | None,
+    header: str | None,
+    oauth: bool,
+    as_json: bool,
+) -> None:
+    """Register the server NAME. Nobody can use anything of it before it is approved."""
+    if credential is None and header is not None:
+        raise click.UsageError("--header goes with --credential")
+    if credential is not None and oauth:
+        raise click.UsageError("either --credential or --oauth")
+    with connect(place.config) as gateway:
+        row = gateway.call(
+            "servers.add", name=name, url=url, credential=_shown(credential, header, oauth=oauth)
+        )
+    print_fields(row, as_json=as_json)
+
+
+def _shown(credential: str | None, header: str | None, *, oauth: bool) -> dict[str, str] | None:
+    if oauth:
+        return {"kind": "oauth"}
+    if credential is None:
+        return None
+    return {"kind": "header", "value": credential, **({} if header is None else {"name": header})}
+
+
+@servers.command("remove")
+@click.argument("name")
+@as_json
+@place
+def remove_server(place: Place, /, *, name: str, as_json: bool) -> None:
+    """Let a registered server go. What was approved of it stays on file."""
+    with connect(place.config) as gateway:
+        row = gateway.call("servers.remove", name=name)
+    print_fields(row, as_json=as_json)
 
 
 servers.add_command(suggest_labels)

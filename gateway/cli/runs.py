@@ -63,7 +63,8 @@ def show(place: Place, /, *, run: str, svg: Path | None, as_json: bool) -> None:
     cut = row.pop("left_out")
     print_fields({name: row[name] for name in row if name != "sources"}, as_json=False)
     for source in row["sources"]:
-        click.echo(cell(f"saw {source['server']}/{source['tool']}: {_label(source)}"))
+        place_of = "/".join(filter(None, (source["server"], source["tool"])))
+        click.echo(cell(f"saw {place_of}: {_label(source)}"))
     click.echo()
     if cut:
         click.echo(f"the last {len(steps)} steps; those before are left out", err=True)

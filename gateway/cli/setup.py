@@ -109,6 +109,7 @@ def _findings(place: Place, *, offline: bool) -> Iterator[Row]:
     if sqlite3.sqlite_version_info < _SOUND_SQLITE:
         sound = ".".join(map(str, _SOUND_SQLITE))
         yield _warning(f"SQLite is {sqlite3.sqlite_version}; use {sound} or later")
+    yield from _of_model(config)
     yield from _of_local_servers(config)
     if not offline:
         yield from _of_upstreams(config)
@@ -149,6 +150,15 @@ def _of_secret_file(path: Path) -> Iterator[Row]:
         return
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         yield _error(f"{path} can be reached by others (mode {mode:04o}); run: chmod 600 {path}")
+
+
+def _of_model(config: Config) -> Iterator[Row]:
+    from gateway.wiring import check_model  # noqa: PLC0415 - it brings every adapter with it
+
+    try:
+        check_model(config)
+    except ConfigError as error:
+        yield _error(error.public)
 
 
 def _of_local_servers(config: Config) -> Iterator[Row]:

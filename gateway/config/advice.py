@@ -14,6 +14,7 @@ def warnings(config: Config) -> list[str]:
         found.append("servers: there is none; add the first one under `servers`")
     for name, server in config.servers.items():
         found += _server(name, server)
+    found += _core(config)
     return found
 
 
@@ -46,8 +47,17 @@ def _server(name: str, server: Server) -> Iterator[str]:
     parts = urlsplit(server.url or "")
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         yield f"servers.{name}.url: plain http to another machine; use https"
-    if not server.tools:
+    if not server.labelled:
         yield (
             f"servers.{name}.tools: no tool is labelled, so each is judged by the strictest "
             f"reading; `douane servers suggest-labels {name}` proposes labels"
         )
+
+
+def _core(config: Config) -> Iterator[str]:
+    for name in config.discovery.core:
+        if not any(name.startswith(f"{server}__") for server in config.servers):
+            yield (
+                f"discovery.core: {name} is a tool of no server that is configured; write "
+                "`server__tool`, as `douane discovery core --suggest` does"
+            )

@@ -3,11 +3,13 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from gateway.config.section import Section, Word, Words, written
-from gateway.config.values import Duration, Endpoint, LocalPath, SecretReference
+from gateway.config.values import Duration, LocalPath, SecretReference, TrustedEndpoint
 
+_NEEDED = {"hybrid": "model", "embedding": "model", "subagent": "subagent"}
+"""What a strategy cannot do without."""
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
 
 
@@ -39,7 +41,8 @@ class Model(Section):
 class Subagent(Section):
     """An endpoint of the operator's that is asked which of the visible tools fit."""
 
-    url: Endpoint
+    url: TrustedEndpoint
+    """Requests and descriptions go there: https, or this machine."""
     token: SecretReference | None = None
     """Sent as a bearer token."""
     deadline: Duration = written("5s")
@@ -59,13 +62,15 @@ class Descriptions(Section):
     mode: Switch = "off"
     idle: Duration = written("1h")
     """After so long without use a definition has to be read again."""
+    cleanup: Duration = written("10m")
+    """How often what was not used for so long is forgotten."""
 
 
 class Discovery(Section):
-    strategy: Literal["keyword", "hybrid", "embedding"] | None = None
-    """How `search_tools` searches unless it is told; without a word, the best there is."""
     model: Model | None = None
     subagent: Subagent | None = None
+    strategy: Literal["keyword", "hybrid", "embedding", "subagent"] | None = None
+    """How `search_tools` searches unless it is told; without a word, the best there is here."""
     defer: Switch = "auto"
     """Whether `tools/list` holds the core alone: `auto` if all of it would cost too much."""
     window: int = Field(default=200_000, ge=1_000, le=100_000_000)
@@ -78,3 +83,12 @@ class Discovery(Section):
     priority: Words = ()
     """Servers whose tools an unqualified name means first, in this order."""
     clients: dict[Word, ClientDiscovery] = written({})
+
+    @field_validator("strategy")
+    @classmethod
+    def _can_be_had(cls, strategy: str | None, info: ValidationInfo) -> str | None:
+        # Answers by keyword would look like those of what was asked for.
+        needed = _NEEDED.get(strategy or "")
+        if needed is not None and info.data.get(needed) is None:
+            raise ValueError(f"`{strategy}` needs `discovery.{needed}`; add it, or remove this")
+        return strategy

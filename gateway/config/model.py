@@ -2,20 +2,24 @@
 
 import ipaddress
 import re
-from typing import Annotated, Literal, TypeVar
+from pathlib import Path
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     ValidationInfo,
     field_validator,
 )
 
 from gateway.config.approvals import Approvals
 from gateway.config.auth import Auth
+from gateway.config.code import Code
 from gateway.config.credential import Credential
 from gateway.config.discovery import Discovery
+from gateway.config.guidance import GuidanceSection
 from gateway.config.local import LocalServer
 from gateway.config.runs import RunsSection
 from gateway.config.section import Section, Word, Words, written
@@ -33,6 +37,7 @@ from gateway.config.values import (
     SecretReference,
     planned,
 )
+from gateway.domain.descriptions import Guidance
 from gateway.domain.labels import (
     Confidentiality,
     Effect,
@@ -222,6 +227,7 @@ class Tool(Section):
     payload: Words = ()
     result: LabelSection | None = None
     typed: tuple[ResultField, ...] = ()
+    guidance: GuidanceSection | None = None
 
     @property
     def rule(self) -> ToolRule:
@@ -261,6 +267,24 @@ class Server(LocalServer):
         if credential.kind != "none" and info.data.get("command"):
             raise ValueError("a `command` is shown none; hand it secrets in `environment`")
         return credential
+
+    @property
+    def labelled(self) -> frozenset[str]:
+        """The names of tools of which more is said than what models are told of them."""
+        return frozenset(
+            name
+            for name, tool in self.tools.items()
+            if tool.guidance is None or tool.rule != ToolRule()
+        )
+
+    @property
+    def guidance(self) -> dict[str, Guidance]:
+        """What models are told of its tools, in the domain's form."""
+        return {
+            name: tool.guidance.value
+            for name, tool in self.tools.items()
+            if tool.guidance is not None
+        }
 
     @property
     def rule(self) -> ServerRule:
@@ -323,6 +347,7 @@ class Config(Section):
     approvals: Approvals = written({})
     runs: RunsSection = written({})
     discovery: Discovery = written({})
+    code: Code = written({})
     limits: Limits = written({})
     egress: Egress = written({})
     tls: Tls | None = None
@@ -331,6 +356,17 @@ class Config(Section):
     allowed_origins: tuple[Origin, ...] = ()
     """Origins of browser pages that may call; all others are refused."""
     servers: dict[Annotated[str, AfterValidator(_server_id)], Server] = written({})
+    _file: Path = PrivateAttr(default=Path("douane.yaml"))
+
+    @property
+    def file(self) -> Path:
+        """The file that all of this was read from."""
+        return self._file
+
+    def read_from(self, file: Path) -> Self:
+        """Return this, and know from now on which `file` it is."""
+        self._file = file
+        return self
 
     @field_validator("admin_listen")
     @classmethod

@@ -13,6 +13,13 @@ from pydantic_core import ErrorDetails
 
 from gateway.config.model import Config
 from gateway.config.nodes import NodePath, Tree, dotted, read
+from gateway.config.registered import (
+    FILE,
+    place_of_registered,
+    read_registered,
+    servers_in,
+    tree_of,
+)
 from gateway.errors import ConfigError
 
 _TEXTS = {
@@ -29,12 +36,16 @@ _TEXTS = {
     "greater_than_equal": "write at least {ge}",
     "less_than_equal": "write at most {le}",
 }
+_TWICE = "is in {} as well; remove it there, or run: douane servers remove {}"
 
 
-def load(path: Path, environ: Mapping[str, str] | None = None) -> Config:
-    """Read the configuration file at `path`.
+def load(
+    path: Path, environ: Mapping[str, str] | None = None, *, registered: str | None = None
+) -> Config:
+    """Read the configuration file at `path`, and the servers that are registered beside it.
 
     With `environ`, the environment's variables, every secret it refers to is tried as well.
+    `registered` is what the file of registered servers is about to say, instead of what it says.
 
     Raises:
         ConfigError: With all problems, each as `file:line: text`.
@@ -48,7 +59,10 @@ def load(path: Path, environ: Mapping[str, str] | None = None) -> Config:
     except UnicodeDecodeError as error:
         problem = f"{path}:1: is not UTF-8 text; save it as such"
         raise ConfigError("the configuration cannot be read", problems=[problem]) from error
-    return parse(text, file=path, environ=environ)
+    tree = read(text, str(path))
+    beside = place_of_registered(tree.content, path.parent)
+    kept = read_registered(beside) if registered is None else registered
+    return _config(tree, path, environ, tree_of(kept, beside, path.parent), beside)
 
 
 def parse(text: str, *, file: Path, environ: Mapping[str, str] | None = None) -> Config:
@@ -58,20 +72,45 @@ def parse(text: str, *, file: Path, environ: Mapping[str, str] | None = None) ->
         ConfigError: As `load`.
 
     """
-    tree = read(text, str(file))
-    problems = list(tree.problems)
+    tree, beside = read(text, str(file)), file.with_name(FILE)
+    return _config(tree, file, environ, tree_of(None, beside, file.parent), beside)
+
+
+def _config(
+    tree: Tree, file: Path, environ: Mapping[str, str] | None, registered: Tree, beside: Path
+) -> Config:
+    """Read both files as one configuration; each problem is told with the file that it is in."""
+    own, others = servers_in(tree.content), servers_in(registered.content)
+    content = tree.content
+    if others and isinstance(content.get("servers", {}), dict):
+        content = {**content, "servers": {**others, **own}}
+    problems = [(file, *problem) for problem in tree.problems]
+    problems += [(beside, *problem) for problem in registered.problems]
+    problems += [
+        (beside, registered.line(("servers", name)), f"servers.{name}: {_TWICE.format(file, name)}")
+        for name in others
+        if name in own
+    ]
     config: Config | None = None
     try:
         # Through JSON, so that pydantic's strict mode takes lists for tuples and words for enums.
         config = Config.model_validate_json(
-            json.dumps(tree.content), context={"folder": file.parent, "environ": environ}
+            json.dumps(content), context={"folder": file.parent, "environ": environ}
         )
     except ValidationError as error:
-        problems += [_problem(details, tree) for details in error.errors(include_url=False)]
+        for details in error.errors(include_url=False):
+            elsewhere = _is_of(details, others) and not _is_of(details, own)
+            place = (beside, registered) if elsewhere else (file, tree)
+            problems.append((place[0], *_problem(details, place[1])))
     if problems or config is None:
-        lines = [f"{file}:{line}: {what}" for line, what in sorted(set(problems))]
+        lines = [f"{where}:{line}: {what}" for where, line, what in sorted(set(problems))]
         raise ConfigError("the configuration is wrong", problems=lines)
-    return config
+    return config.read_from(file)
+
+
+def _is_of(details: ErrorDetails, servers: Mapping[str, Any]) -> bool:
+    """Whether a problem is about one of these `servers`."""
+    return details["loc"][:1] == ("servers",) and not set(details["loc"][1:2]).isdisjoint(servers)
 
 
 def schema() -> dict[str, Any]:

@@ -9,6 +9,7 @@ from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.flow import FlowReview, Run, Task
 from gateway.domain.identity import Credential, Principal
 from gateway.domain.labels import Effect
+from gateway.domain.scripts import InScript
 from gateway.domain.tools import OWN, Pinned, Profile, Target, UpstreamId
 
 CallId = NewType("CallId", str)
@@ -92,6 +93,15 @@ class Call:
     """The task that its host declares, taken out likewise; it counts only from a trusted host."""
     definition_hash: str | None = None
     """`sha256:...` of the definition that its author has read; under another nothing is called."""
+
+    namesakes: tuple[str, ...] = ()
+    """Names that its caller can see and may have meant by one that names nothing. Never a claim."""
+    script: InScript | None = None
+    """The program that makes it, where one does. Set by what runs programs and by what admits a
+    token for one, and never by a claim."""
+
+    withdraws: bool = False
+    """It ends a subscription where its method alone would begin one. Set by us, never by a caller."""
 
     @property
     def session_of(self) -> UpstreamId:

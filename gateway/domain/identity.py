@@ -4,6 +4,8 @@ from dataclasses import field
 from enum import StrEnum
 
 from gateway.domain._value import value
+from gateway.domain.scripts import ScriptId
+from gateway.domain.selection import EVERY_SERVER, Selection
 
 
 @value
@@ -45,9 +47,14 @@ class Principal:
     in again, at one endpoint. Empty where no person is asked each time: for a client that acts for
     itself, one that an identity provider vouches for, and tokens of another server."""
 
+    script: ScriptId | None = None
+    """The one program that the token is for, where it is for one."""
     program: str = ""
     """What the client calls itself, if it registered itself for a person: hosts do that once for
     each endpoint, and are one program all the same. Empty for any other."""
+    servers: Selection = EVERY_SERVER
+    """Those of the servers that policy shows it which it wants to see in this conversation, in front
+    of all servers."""
 
     @property
     def key(self) -> str:

@@ -11,6 +11,8 @@ _STARTS = "intent"
 _ASKED = "approval"
 _TOLD = frozenset({"intent", "outcome", "list", "run", "approval"})
 """Kinds of records that are of a run."""
+_CUT_SHORT = frozenset({"client_gone", "outcome_unknown"})
+"""Codes of calls whose end nobody was there to see."""
 
 Words = Mapping[str, str]
 """A label in the contract's form."""
@@ -43,6 +45,10 @@ class Step:
     record: str
     """Id of the record that says how it ended."""
     parent: str
+    origin: str = ""
+    """Where it entered: `direct`, `sandbox` for what a program called, and so on."""
+    script_sha256: str = ""
+    """Of the program that was run, or that made the call."""
     children: "tuple[Step, ...]" = ()
     """What was asked for while it was under way."""
 
@@ -106,6 +112,8 @@ def rows(story: Story) -> list[dict[str, Any]]:
             "destinations": list(step.destinations),
             "decision_id": step.decision_id,
             "record": step.record,
+            "origin": step.origin or None,
+            "script_sha256": step.script_sha256 or None,
         }
         for depth, step in story.walk()
     ]
@@ -141,13 +149,13 @@ def _step(seq: int, fields: Mapping[str, Any]) -> Step:
     under_way = fields["kind"] == _STARTS
     reasons = fields.get("reasons")
     found = reasons if isinstance(reasons, list) else []
-    verdict = _text(fields, "verdict")
+    verdict, code = _text(fields, "verdict"), _text(fields, "code")
     server, target = _text(fields, "server"), _text(fields, "target")
     if fields["kind"] == _ASKED:
         # What a person said went to no server; that they could say it is not what they said.
         server = target = ""
         found = []  # policy gave none of them
-        verdict = "deny" if _text(fields, "code") == "denied" else verdict
+        verdict = "deny" if code == "denied" else verdict
     return Step(
         seq=seq,
         time=_text(fields, "time"),
@@ -155,8 +163,8 @@ def _step(seq: int, fields: Mapping[str, Any]) -> Step:
         name=target or _text(fields, "method"),
         method=_text(fields, "method"),
         effect=_text(fields, "effect"),
-        verdict="unknown" if under_way else verdict,
-        code="outcome_unknown" if under_way else _text(fields, "code"),
+        verdict="unknown" if under_way or code in _CUT_SHORT else verdict,
+        code="outcome_unknown" if under_way else code,
         reasons=tuple(_text(one, "code") for one in found if isinstance(one, dict)),
         label_before=_words(fields, "label_before"),
         label_after=_words(fields, "label_after") or _words(fields, "label_before"),
@@ -164,6 +172,8 @@ def _step(seq: int, fields: Mapping[str, Any]) -> Step:
         decision_id=_text(fields, "decision_id"),
         record=_text(fields, "id"),
         parent=_text(fields, "parent"),
+        origin=_text(fields, "origin"),
+        script_sha256=_text(fields, "script_sha256"),
     )
 
 

@@ -1,16 +1,15 @@
 """Stages 2 to 7: from a claim to a permit."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gateway.domain._value import value
-from gateway.domain.calls import AccessRequest, Call, Form, Permit
+from gateway.domain.calls import AccessRequest, Call, Form, OriginKind, Permit
 from gateway.domain.decisions import Duty, Verdict
-from gateway.domain.flow import FlowReview, Run, RunHint, Task
+from gateway.domain.flow import Run, RunHint
 from gateway.domain.identity import Principal
-from gateway.domain.labels import Integrity, ServerRule, Tenant
-from gateway.domain.tools import Kind, Pin, Pinned, PinStatus, Target, UpstreamId
+from gateway.domain.scripts import InScript
+from gateway.domain.tools import OWN, Kind, Pin, Pinned, PinStatus, Profile, Target
 from gateway.errors import (
     Denied,
     InsufficientScope,
@@ -19,18 +18,21 @@ from gateway.errors import (
     ReadBefore,
     UnknownTool,
 )
-from gateway.flow.review import Knowledge, Use, review
-from gateway.flow.task import narrowed
 from gateway.pins.verify import verify
 from gateway.pipeline.approvals import Approvals
 from gateway.pipeline.conversations import Conversations
-from gateway.pipeline.decide import Subject, call_question, permit_for, protocol_permit, told
+from gateway.pipeline.decide import permit_for, protocol_permit, told
+from gateway.pipeline.grants import Grants
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
+from gateway.pipeline.questions import Questions
+from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
+from gateway.pipeline.selections import Selections
 from gateway.pipeline.trail import Trail
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import Authenticator, Catalogs, Clock, PinStore, PolicyEngine, RunStore
+from gateway.ports.descriptions import DescriptionGate
 from gateway.wire.elicitation import answer_in
 from gateway.wire.extensions import within
 from gateway.wire.operations import (
@@ -38,38 +40,18 @@ from gateway.wire.operations import (
     Handling,
     Operation,
     completed,
+    followed,
     judge,
-    own_tool,
+    own_row,
     scopes_of,
-    subscribed,
     target_name,
 )
-from gateway.wire.own import told_us
+from gateway.wire.own import says_program, told_us
 from gateway.wire.param_headers import require_params_agree
 from gateway.wire.session import not_found, unseal
 
 _IMPLIED = {"tools:call": ("tools:list",)}
 """Whoever may call tools may see which (MCP 2026-07-28, scopes: hierarchies count)."""
-
-
-@value
-class Rules:
-    """What the configuration says of servers, of people and of what is ours."""
-
-    servers: Mapping[UpstreamId, ServerRule]
-    tenant: Tenant
-    roles: Mapping[str, frozenset[str]]
-    """Role -> groups whose members have it."""
-    identities: Mapping[UpstreamId, str]
-    """Where each server is, which is what its pins must have been approved for."""
-    extensions: Mapping[UpstreamId, frozenset[str]]
-    """The protocol extensions that are approved for each server."""
-    per_person: frozenset[UpstreamId] = frozenset()
-    """Servers that show themselves to connected people alone."""
-
-    def roles_of(self, groups: frozenset[str]) -> tuple[str, ...]:
-        """Return the roles that members of `groups` have."""
-        return tuple(name for name, members in self.roles.items() if members & groups)
 
 
 class Admission:
@@ -84,7 +66,10 @@ class Admission:
         catalogs: Catalogs,
         policy: PolicyEngine,
         approvals: Approvals,
+        grants: Grants,
         visibility: Visibility,
+        selections: Selections,
+        descriptions: DescriptionGate,
         rules: Rules,
         memory: ProvenanceMemory,
         conversations: Conversations,
@@ -92,21 +77,27 @@ class Admission:
         schemas: Schemas,
         seal_key: bytes,
         clock: Clock,
+        ended: Callable[[str, str], bool],
     ) -> None:
+        """Take a session of our own for over where `ended` says so of its principal's key and id."""
         self._authenticator = authenticator
         self._runs = runs
         self._pins = pins
         self._catalogs = catalogs
         self._policy = policy
         self._approvals = approvals
+        self._grants = grants
         self._visibility = visibility
+        self._selections = selections
+        self._descriptions = descriptions
         self._rules = rules
-        self._memory = memory
+        self._questions = Questions(rules=rules, memory=memory, clock=clock)
         self._conversations = conversations
         self._limits = limits
         self._seal_key = seal_key
         self._clock = clock
         self._schemas = schemas
+        self._ended = ended
 
     def narrowed(self, call: Call) -> Call:
         """Return `call` declaring only the extensions that are approved for its server.
@@ -118,10 +109,17 @@ class Admission:
         approved = self._rules.extensions.get(call.server, frozenset())
         message = within(call.message, call.profile, approved)
         message, answered = answer_in(message, call.profile)
+        origin = OriginKind.HOST_SANDBOX if says_program(message) else call.origin
         message, declared = told_us(message)
         if message is call.message:
             return call
-        return replace(call, message=message, answered=answered, declared=declared)
+        return replace(
+            call,
+            message=message,
+            answered=answered,
+            declared=declared or call.declared,
+            origin=origin,
+        )
 
     async def permit(self, call: Call, trail: Trail) -> Permit:
         """Carry `call` from stage 2 to stage 7.
@@ -131,15 +129,17 @@ class Admission:
 
         """
         principal = await self._authenticated(call, trail)
+        call = trail.placed(self._placed(call, principal))
         operation = _operation(call)
         session = self._unsealed(call, principal)
         run = trail.run(await self._runs.of(principal, _hint(call, session)))
+        principal = self._selections.applied(call, principal, session, run.id)
         if call.message.form is Form.RESPONSE:
             self._conversations.require_asked(call, session)
         if operation is None or operation.handling is Handling.PROTOCOL:
             if operation is not None:
                 await self._require_protocol(call, principal, operation)
-                _note_own_tool(call, trail)
+                trail.own_target(call)
             return trail.permit(
                 protocol_permit(
                     call,
@@ -155,12 +155,17 @@ class Admission:
         access = await self._access(call, principal, run, target, pin)
         trail.sources(access.run)
         trail.flow(access.effect, access.review)
+        place = self._grants.covering(access)
         decision = trail.decision(await self._policy.evaluate(access.asked))
-        access, decision, granted = await self._approvals.consulted(access, decision, trail)
+        knowing, answered = await self._grants.consulted(access, decision, place, trail)
+        if knowing is not access:
+            self._approvals.require_no_refusal(access, decision, trail)
+        access, decision, granted = await self._approvals.consulted(knowing, answered, trail)
         permit = permit_for(access, decision, session)
         self._meet_rate_limits(permit)
+        await self._grants.use(call, place)
         await self._approvals.use(granted, trail)
-        self._note_sent(access)
+        self._questions.note_sent(access)
         return permit
 
     async def join_own(self, call: Call, trail: Trail) -> Principal:
@@ -181,6 +186,19 @@ class Admission:
         self._limits.take(principal.key)
         return principal
 
+    def _placed(self, call: Call, principal: Principal) -> Call:
+        """Return `call` as one of the program that its token is for: it follows the credential.
+
+        Raises:
+            Unauthenticated: That program has ended, or its token was revoked.
+
+        """
+        if principal.script is None:
+            return call
+        script = self._grants.running(principal.script)
+        within = InScript(script=script, seq=0)
+        return replace(call, origin=OriginKind.HOST_SANDBOX, script=within)
+
     def require_unchanged(self, permit: Permit) -> None:
         """Return if the definition that was decided on is still the approved one.
 
@@ -193,7 +211,7 @@ class Admission:
         if permit.access is None:
             return
         pinned = permit.access.pinned
-        now = self._pins.find(pinned.pin.target, permit.call.profile)
+        now = self._pin(pinned.pin.target, permit.call.profile)
         if now is pinned.pin:
             return
         if self._verified(permit.call, pinned.pin.target, now).manifest != pinned.manifest:
@@ -201,15 +219,21 @@ class Admission:
 
     async def _refreshed(self, call: Call, pin: Pin) -> Pin:
         """Return the pin once it was compared with a list that is recent enough."""
+        if call.server == OWN:
+            return pin
         await self._catalogs.refresh(call.server, call.profile, pin.target.kind)
         return self._pins.find(pin.target, call.profile) or pin
+
+    def _pin(self, target: Target, profile: Profile) -> Pin | None:
+        """Return whatever stands for `target`: a pin, or what we say of a tool of our own."""
+        return self._rules.own.get((target, profile)) or self._pins.find(target, profile)
 
     def _unsealed(self, call: Call, principal: Principal) -> str | None:
         """Return the upstream's own session id; a seal opens for its own principal only."""
         if call.session is None:
             return None
         session = unseal(self._seal_key, call.session_of, principal.key, call.session)
-        if session is None:
+        if session is None or (call.session_of == OWN and self._ended(principal.key, session)):
             raise not_found(call.message.id)
         return session
 
@@ -220,13 +244,16 @@ class Admission:
         params = call.message.params
         kind = operation.kind or Kind.SERVER
         target = Target(server=call.server, kind=kind, name=target_name(operation, params))
-        pin = self._pins.find(pin_target(target, params), call.profile)
+        pin = self._pin(pin_target(target, params), call.profile)
         trail.target(target, pin, params.get("arguments") or {})
         if pin is not None:
             (visible,) = await self._visibility.of(call, principal, [(target, pin)])
             if visible:
                 return target, pin
-        raise UnknownTool(f"there is no {target.kind.value.replace('_', ' ')} of this name")
+        raise UnknownTool(
+            f"there is no {target.kind.value.replace('_', ' ')} of this name",
+            reasons=[("namesake", f"{name} may be meant") for name in call.namesakes],
+        )
 
     async def _require_protocol(
         self, call: Call, principal: Principal, operation: Operation
@@ -237,7 +264,9 @@ class Admission:
         held = principal.scopes | {i for s in principal.scopes for i in _IMPLIED.get(s, ())}
         if not held.issuperset(needed):
             raise InsufficientScope("the token lacks a scope", scopes=needed)
-        if operation.method != LISTEN or not (uris := subscribed(params)):
+        if operation.lists is not None and not principal.servers.shows(call.server):
+            raise UnknownTool("there is no server of this name")
+        if operation.method != LISTEN or not (uris := followed(call)):
             return
         server = Target(server=call.server, kind=Kind.SERVER, name=call.server)
         pin = self._pins.find(server, call.profile)
@@ -258,6 +287,9 @@ class Admission:
             await self._require_otherwise_allowed(call, principal, run, target, pin)
             raise
         if target.kind is Kind.TOOL:
+            if call.origin is not OriginKind.SANDBOX and call.server != OWN:
+                # A program was written from stubs; what we list of ourselves is always whole.
+                await self._descriptions.require_read(call, principal, pinned)
             require_params_agree(
                 call.headers,
                 call.message.params.get("arguments") or {},
@@ -265,8 +297,8 @@ class Admission:
                 rpc_id=call.message.id,
             )
             self._schemas.require_arguments(pinned, call.message)
-        subject = self._subject(target, pin)
-        flow = self._review(call, principal, run, subject)
+        subject = self._questions.subject(target, pin)
+        flow = self._questions.review(call, principal, run, subject)
         return AccessRequest(
             call=call,
             principal=principal,
@@ -275,7 +307,7 @@ class Admission:
             effect=subject.effect,
             pinned=pinned,
             review=flow,
-            asked=self._question(call, principal, run, subject, flow),
+            asked=self._questions.of(call, principal, run, subject, flow),
         )
 
     def _verified(self, call: Call, target: Target, pin: Pin | None) -> Pinned:
@@ -288,53 +320,13 @@ class Admission:
 
         That a definition waits or has changed is told only to whoever might have called it.
         """
-        subject = self._subject(target, pin, suppose=PinStatus.APPROVED)
-        flow = self._review(call, principal, run, subject)
-        decision = await self._policy.evaluate(self._question(call, principal, run, subject, flow))
+        subject = self._questions.subject(target, pin, suppose=PinStatus.APPROVED)
+        flow = self._questions.review(call, principal, run, subject)
+        decision = await self._policy.evaluate(
+            self._questions.of(call, principal, run, subject, flow)
+        )
         if decision.verdict is Verdict.DENY:
             raise Denied("policy does not allow this call", reasons=told(decision))
-
-    def _subject(self, target: Target, pin: Pin, suppose: PinStatus | None = None) -> Subject:
-        rule = self._rules.servers[target.server].tool(target.name)
-        return Subject.of(target, rule, pin, suppose=suppose)
-
-    def _review(self, call: Call, principal: Principal, run: Run, subject: Subject) -> FlowReview:
-        return review(
-            run,
-            Use(
-                server=subject.target.server,
-                tool=subject.target.name,
-                rule=subject.rule,
-                effect=subject.effect,
-                arguments=call.message.params.get("arguments") or {},
-            ),
-            Knowledge(
-                tenant=self._rules.tenant,
-                task=narrowed(run.task, _task(call, principal)),
-                provenance=self._memory.of(run),
-            ),
-        )
-
-    def _question(
-        self, call: Call, principal: Principal, run: Run, subject: Subject, flow: FlowReview
-    ) -> Mapping[str, Any]:
-        return call_question(
-            call,
-            principal,
-            subject,
-            run=run.id,
-            arguments=call.message.params.get("arguments") or {},
-            review=flow,
-            task=narrowed(run.task, _task(call, principal)),
-            now=self._clock(),
-        )
-
-    def _note_sent(self, access: AccessRequest) -> None:
-        self._memory.of(access.run).sends(
-            access.call.message.params.get("arguments") or {},
-            access.effect,
-            clean=access.run.label.integrity is Integrity.TRUSTED,
-        )
 
     def _meet_rate_limits(self, permit: Permit) -> None:
         for obligation in permit.decision.obligations:
@@ -348,14 +340,7 @@ def _operation(call: Call) -> Operation | None:
     if call.message.form not in (Form.REQUEST, Form.NOTIFICATION):
         return None
     row = judge(call.message, call.profile)
-    return own_tool(call) or row
-
-
-def _note_own_tool(call: Call, trail: Trail) -> None:
-    if own_tool(call) is not None:
-        params = call.message.params
-        target = Target(server=call.server, kind=Kind.TOOL, name=params["name"])
-        trail.target(target, None, params.get("arguments") or {})
+    return own_row(call) or row
 
 
 def _require_read(call: Call, pinned: Pinned) -> None:
@@ -382,8 +367,3 @@ def pin_target(target: Target, params: Mapping[str, Any]) -> Target:
             return Target(server=target.server, kind=kind, name=name)
         case Kind.RESOURCE | Kind.SERVER_REQUEST:
             return Target(server=target.server, kind=Kind.SERVER, name=target.server)
-
-
-def _task(call: Call, principal: Principal) -> Task | None:
-    """Return the user's task, if a host declares it that an administrator trusts to."""
-    return call.declared if principal.trusted_host else None

@@ -107,6 +107,24 @@ class Approvals:
         granted = Granted(approval=found, access=access, decision=decision, bound=bound)
         return knowing, again, granted
 
+    def require_no_refusal(self, access: AccessRequest, decision: Decision, trail: Trail) -> None:
+        """Return unless a person has said no to this very call.
+
+        Who allowed calls of its kind beforehand has not read it, and who said no has.
+
+        Raises:
+            Denied: A person said no.
+
+        """
+        try:
+            bound = bound_by(access, decision, self._seal_key)
+        except ApprovalRequired:
+            return  # nobody can have been asked about it
+        found = self._store.find(bound.fingerprint, bound.scope, now=self._clock())
+        if found is not None and found.state is ApprovalState.DENIED:
+            trail.approval(found.request.id)
+            raise _refused(found, decision)
+
     async def use(self, granted: Granted | None, trail: Trail) -> None:
         """Use a yes up: of many calls that try with the same one, one goes on.
 

@@ -18,6 +18,7 @@ from gateway.domain.tools import Kind, Manifest, Pin, PinStatus, Target
 from gateway.errors import ApprovalRequired, Denied, InsufficientScope
 from gateway.flow.effects import effect_of
 from gateway.flow.question import flow_input
+from gateway.pipeline.programs import told_of
 
 
 @value
@@ -69,9 +70,7 @@ def question(
             "kind": call.origin.value,
             "run": run or "",
             "parent": call.parent,
-            "seq": 0,
-            "script_sha256": None,
-            "grants": [],
+            **told_of(call.script),
         },
         "target": {
             "server": subject.target.server,

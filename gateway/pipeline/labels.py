@@ -11,7 +11,7 @@ from gateway.domain.labels import BOTTOM, Confidentiality, Integrity, Label
 from gateway.domain.tools import Kind
 from gateway.flow.content import SAID, content_label
 from gateway.flow.effects import result_label
-from gateway.pipeline.admission import Rules
+from gateway.pipeline.rules import Rules
 from gateway.pipeline.trail import Trail
 from gateway.ports import RunStore
 

@@ -11,13 +11,13 @@ from gateway.domain.tools import OWN, Kind, Target
 from gateway.errors import UpstreamFailed
 from gateway.flow.provenance import Answered
 from gateway.pins.ui import is_ui
-from gateway.pipeline.admission import Rules
 from gateway.pipeline.decide import require_allow, result_question
 from gateway.pipeline.filter import meet
 from gateway.pipeline.labels import Labeller, decided_label, read_content, source_of
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.prompts import Prompts
+from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.trail import Trail
@@ -90,7 +90,7 @@ class Release:
 
         """
         require_answer(permit, message)
-        if permit.call.server == OWN:
+        if permit.call.server == OWN and permit.access is None:
             return data  # made of what policy lets the principal see, and of nothing else
         if message.error is not None:
             return await self.error(permit, message, data, trail)
@@ -246,6 +246,10 @@ class Release:
         What else its run has seen takes nothing from what it proves.
         """
         access = permit.access
+        if permit.call.server == OWN:
+            # Made of what a program's calls answered, each of which is remembered by itself: what
+            # the program made of it proves nothing about where it may go.
+            return
         before = permit.run.label
         self._memory.of(run).remember(
             Answered(

@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.domain.calls import Message
 from gateway.domain.tools import Pinned
-from gateway.errors import Denied
+from gateway.errors import Denied, InvalidArguments
 from gateway.flow.schemas import identifier_fields
 from gateway.pins.schemas import Problem, SchemaCheck, UnusableSchema
 
@@ -29,13 +29,14 @@ class Schemas:
         """Return if the arguments are what the approved definition says they may be.
 
         Raises:
-            Denied: They are not; the reasons name places and words of the schema, no values.
+            InvalidArguments: They are not; the reasons name places and words of the schema, no values.
+            Denied: The schema is one by which nothing can be checked.
 
         """
         arguments = message.params.get("arguments") or {}
         problems = self._problems(pinned, "inputSchema", arguments, len(message.body))
         if problems:
-            raise Denied(
+            raise InvalidArguments(
                 "the arguments are not what the tool's approved definition says",
                 reasons=[("invalid_arguments", str(problem)) for problem in problems],
             )

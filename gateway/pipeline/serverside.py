@@ -9,9 +9,9 @@ from gateway.domain.flow import FlowReview
 from gateway.domain.tools import Kind, Target
 from gateway.errors import GatewayError, PinPending
 from gateway.pins.verify import verify
-from gateway.pipeline.admission import Rules
 from gateway.pipeline.decide import Subject, call_question, require_allow
 from gateway.pipeline.labels import Labeller, read_content
+from gateway.pipeline.rules import Rules
 from gateway.pipeline.trail import Trail
 from gateway.ports import AuditLog, Clock, PinStore, PolicyEngine
 

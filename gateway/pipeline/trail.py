@@ -10,10 +10,18 @@ from gateway.domain.decisions import Decision
 from gateway.domain.flow import FlowReview, Run
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Effect, Label
-from gateway.domain.tools import Pin, Target
+from gateway.domain.programs import digest_of
+from gateway.domain.tools import OWN, Kind, Pin, Target
 from gateway.errors import ApprovalRequired, Fault, GatewayError
 from gateway.ports import Clock
-from gateway.wire.operations import Sender, find, own_tool
+from gateway.wire.operations import (
+    TOOL_DESCRIPTIONS,
+    Sender,
+    find,
+    own_resource,
+    own_row,
+    own_tool,
+)
 
 
 class Trail:
@@ -41,6 +49,8 @@ class Trail:
         }
         if call.parent:
             self._fields["parent"] = call.parent
+        if call.script is not None:
+            self.placed(call)
         if call.trace_id:
             self._fields["trace_id"] = call.trace_id
 
@@ -54,6 +64,16 @@ class Trail:
         }
         return principal
 
+    def placed(self, call: Call) -> Call:
+        """Note which program makes the call, where one does."""
+        if call.script is not None:
+            self._fields["origin"] = call.origin.value
+            self._fields["script_sha256"] = call.script.script.sha256
+            self._fields["seq"] = call.script.seq
+            if not call.parent:
+                self._fields["parent"] = call.script.script.parent
+        return call
+
     def run(self, run: Run) -> Run:
         self._fields["run"] = run.id
         self._fields["label_before"] = run.label.words
@@ -64,6 +84,18 @@ class Trail:
         self._fields["arguments"] = arguments
         if pin is not None:
             self._fields["pin_digest"] = str((pin.approved or pin.observed).digest)
+        if target.server == OWN and isinstance(code := arguments.get("code"), str):
+            self._fields["script_sha256"] = digest_of(code)
+
+    def own_target(self, call: Call) -> None:
+        """Note which tool or resource of the gateway's own is used, if the call is for one."""
+        params = call.message.params
+        if own_tool(call) is not None:
+            target = Target(server=call.server, kind=Kind.TOOL, name=params["name"])
+            self.target(target, None, params.get("arguments") or {})
+        elif own_resource(call) is not None:
+            target = Target(server=call.server, kind=Kind.RESOURCE, name=TOOL_DESCRIPTIONS)
+            self.target(target, None, {"uri": params["uri"]})
 
     def asked_by_server(self, method: str, parent: str) -> None:
         """Note that this is the server's request `method`, on the stream of decision `parent`."""
@@ -187,7 +219,7 @@ def _verdict(error: GatewayError) -> str:
 
 def outcome_kind(permit: Permit) -> RecordKind:
     """Return under which kind the outcome of a permitted call is recorded."""
-    operation = own_tool(permit.call) or find(Sender.CLIENT, permit.call.message.method)
+    operation = own_row(permit.call) or find(Sender.CLIENT, permit.call.message.method)
     if operation is not None and operation.lists is not None:
         return RecordKind.LIST
     return RecordKind.OUTCOME

@@ -1,11 +1,12 @@
 """Which targets a principal may know of: policy's phase `list`, asked once and remembered."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from gateway.domain.calls import Call
 from gateway.domain.decisions import Phase, Verdict
 from gateway.domain.identity import Principal
 from gateway.domain.labels import ServerRule
+from gateway.domain.selection import EVERY_SERVER
 from gateway.domain.tools import Pin, PinStatus, Target, UpstreamId
 from gateway.pipeline.decide import Subject, question
 from gateway.ports import Clock, PolicyEngine
@@ -26,30 +27,54 @@ class Visibility:
         self._policy = policy
         self._servers = servers
         self._clock = clock
-        self._answers: dict[tuple[object, ...], bool] = {}
+        self._answers: dict[Hashable, bool] = {}
+
+    def standing(self, call: Call, principal: Principal) -> Hashable:
+        """Return what answers depend on beside the pins: equal ones get equal answers."""
+        return _who(self._policy.digest, call, principal)
 
     async def of(
         self, call: Call, principal: Principal, pins: Sequence[tuple[Target, Pin]]
     ) -> list[bool]:
-        """Say for each target, in order, whether `principal` may know of it.
+        """Say for each target, in order, whether `principal` may know of it, and wants to.
 
         Raises:
             PolicyUnavailable: There was no usable answer.
 
         """
-        digest = self._policy.digest
-        keys = [_key(digest, call, principal, target, pin) for target, pin in pins]
-        unknown = [i for i, key in enumerate(keys) if key not in self._answers]
+        if principal.servers == EVERY_SERVER:
+            return await self._allowed(call, principal, pins)
+        wanted = [pair for pair in pins if principal.servers.shows(pair[0].server)]
+        allowed = iter(await self._allowed(call, principal, wanted))
+        return [principal.servers.shows(target.server) and next(allowed) for target, _ in pins]
+
+    async def _allowed(
+        self, call: Call, principal: Principal, pins: Sequence[tuple[Target, Pin]]
+    ) -> list[bool]:
+        who = self.standing(call, principal)
+        keys = [_key(who, target, pin) for target, pin in pins]
+        found = {key: self._answers[key] for key in keys if key in self._answers}
+        unknown = [i for i, key in enumerate(keys) if key not in found]
         if unknown:
-            await self._ask(call, principal, [(pins[i], keys[i]) for i in unknown])
-        return [self._answers[key] for key in keys]
+            told = await self._ask(call, principal, [(pins[i], keys[i]) for i in unknown])
+            # A policy that was swapped meanwhile may have answered: whose answers these are, nobody
+            # knows, and the one that was asked may come back.
+            if self.standing(call, principal) == who:
+                self._remember(told)
+            found |= told
+        return [found[key] for key in keys]
+
+    def _remember(self, told: Mapping[Hashable, bool]) -> None:
+        if len(self._answers) > _MOST_ANSWERS:
+            self._answers.clear()
+        self._answers |= told
 
     async def _ask(
         self,
         call: Call,
         principal: Principal,
-        asked: Sequence[tuple[tuple[Target, Pin], tuple[object, ...]]],
-    ) -> None:
+        asked: Sequence[tuple[tuple[Target, Pin], Hashable]],
+    ) -> dict[Hashable, bool]:
         now = self._clock()
         questions = [
             question(
@@ -68,26 +93,23 @@ class Visibility:
             for (target, pin), _ in asked
         ]
         decisions = await self._policy.evaluate_many(questions)
-        if len(self._answers) > _MOST_ANSWERS:
-            self._answers.clear()
-        for (_, key), decision in zip(asked, decisions, strict=True):
-            # A policy that was swapped meanwhile answered under another digest; its answer is
-            # right, and is asked for again next time.
-            self._answers[key] = decision.verdict is not Verdict.DENY
+        return {
+            key: decision.verdict is not Verdict.DENY
+            for (_, key), decision in zip(asked, decisions, strict=True)
+        }
 
 
-def _key(
-    digest: str, call: Call, principal: Principal, target: Target, pin: Pin
-) -> tuple[object, ...]:
+def _who(digest: str, call: Call, principal: Principal) -> Hashable:
     return (
         digest,
         principal.key,
         principal.groups,
         principal.scopes,
+        principal.servers,
         call.endpoint,
         call.origin,
-        target,
-        pin.profile,
-        (pin.approved or pin.observed).digest,
-        pin.approved_by,
     )
+
+
+def _key(who: Hashable, target: Target, pin: Pin) -> Hashable:
+    return (who, target, pin.profile, (pin.approved or pin.observed).digest, pin.approved_by)

@@ -53,6 +53,10 @@ class RunStore(Protocol):
         """
         ...
 
+    def live(self, principal: Principal) -> frozenset[RunId]:
+        """Return the runs that calls of the principal's may be in; from memory, never waits."""
+        ...
+
     async def end(self, run: RunId) -> Run | None:
         """End a run, durably, with all that were begun in it: its next call begins another one.
 

@@ -111,6 +111,21 @@ class AuditReader:
         (last,) = self._connection.execute("SELECT max(leaf_index) FROM audit").fetchone()
         return -1 if last is None else int(last)
 
+    def first_since(self, time_us: int) -> int:
+        """Return the leaf index of the first record of that time or later, or of the next one."""
+        (first,) = self._connection.execute(
+            "SELECT min(leaf_index) FROM audit WHERE time_us >= ?", (time_us,)
+        ).fetchone()
+        return self.newest() + 1 if first is None else int(first)
+
+    def calls(self, first: int, end: int) -> dict[tuple[str, str], int]:
+        """Count the calls of tools that were let through, by server and tool.
+
+        Of the records from leaf index `first` up to `end`, which is not among them.
+        """
+        rows = self._connection.execute(_CALLS, (first, end))
+        return {(server, tool): count for server, tool, count in rows.fetchall()}
+
     def checkpoint(self) -> tuple[int, str] | None:
         """Return the size and the note of the newest signed checkpoint."""
         found: tuple[int, str] | None = self._connection.execute(
@@ -182,6 +197,13 @@ class AuditReader:
         )
         return dict(rows.fetchall())
 
+
+# Only an intent says that a call went out; what is looked up in its body comes last.
+_CALLS = (
+    "SELECT server, target, count(*) FROM audit WHERE leaf_index >= ? AND leaf_index < ?"
+    " AND kind = 'intent' AND verdict = 'allow' AND server <> '' AND target IS NOT NULL"
+    " AND json_extract(body, '$.method') = 'tools/call' GROUP BY server, target"
+)
 
 # An intent and its outcome share their decision_id; that of a list is recorded as one.
 _OUTCOME_UNKNOWN = (

@@ -150,6 +150,11 @@ class Runs:
             self._tasks.pop(run, None)
             raise
 
+    def live(self, principal: Principal) -> frozenset[RunId]:
+        """Return the principal's live runs; see `RunStore`."""
+        owner = self._names.of_owner(principal)
+        return frozenset((*self._wholes.get(owner, ()), *self._parts.get(owner, ())))
+
     async def end(self, run: RunId) -> Run | None:
         """End a run with all that was begun in it; see `RunStore`."""
         return (await self._make(partial(run_changes.end, runs=[run]))).result
@@ -205,7 +210,9 @@ class Runs:
         used = parts.get(run)
         if used is None:
             return None
-        if principal.trusted_host and now - used < self._limits.idle_s:
+        # A program that a trusted host has a token for is in the run that its host puts it in.
+        trusted = principal.trusted_host or principal.script is not None
+        if trusted and now - used < self._limits.idle_s:
             parts[run] = now
             parts.move_to_end(run)
             return self._kept[run].run

@@ -229,6 +229,106 @@ def m006_runs_that_end(database: Database) -> None:
     run_script(database, _RUNS)
 
 
+_SCRIPTS = """
+CREATE TABLE scripts (
+    id TEXT PRIMARY KEY,
+    principal TEXT NOT NULL,
+    most INTEGER,
+    used INTEGER NOT NULL,
+    began REAL NOT NULL,
+    expires_at REAL NOT NULL,
+    ended INTEGER NOT NULL,
+    sealed TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE script_grants (
+    script TEXT NOT NULL,
+    place INTEGER NOT NULL,
+    most INTEGER NOT NULL,
+    used INTEGER NOT NULL,
+    PRIMARY KEY (script, place)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE parked_scripts (
+    script TEXT PRIMARY KEY,
+    waits_for TEXT NOT NULL,
+    sealed TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER scripts_are_forgotten_whole AFTER DELETE ON scripts
+BEGIN
+    DELETE FROM script_grants WHERE script = OLD.id;
+    DELETE FROM parked_scripts WHERE script = OLD.id;
+END;
+"""
+
+
+@migrations()
+def m007_scripts_and_budgets(database: Database) -> None:
+    """Keep programs that call tools, what they have used up, and those that wait."""
+    run_script(database, _SCRIPTS)
+
+
+_DISCLOSURES = """
+CREATE TABLE disclosures (
+    owner BLOB NOT NULL,
+    key BLOB NOT NULL,
+    used REAL NOT NULL,
+    PRIMARY KEY (owner, key)
+) STRICT, WITHOUT ROWID;
+"""
+
+
+@migrations()
+def m008_descriptions_that_were_read(database: Database) -> None:
+    """Keep who has read what of tools, as keyed hashes."""
+    run_script(database, _DISCLOSURES)
+
+
+_SESSIONS = """
+CREATE TABLE front_sessions_ended (
+    session BLOB PRIMARY KEY,
+    ended_at REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX front_sessions_by_end ON front_sessions_ended (ended_at);
+
+CREATE TABLE front_subscriptions (
+    session BLOB NOT NULL,
+    uri TEXT NOT NULL,
+    since REAL NOT NULL,
+    PRIMARY KEY (session, uri)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX front_subscriptions_by_age ON front_subscriptions (since);
+"""
+
+
+@migrations()
+def m009_sessions_in_front(database: Database) -> None:
+    """Keep which sessions in front of all servers have ended, and what the others hear of."""
+    run_script(database, _SESSIONS)
+
+
+_CHOICES = """
+CREATE TABLE server_choices (
+    made INTEGER PRIMARY KEY,
+    principal TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    names TEXT NOT NULL,
+    but INTEGER NOT NULL,
+    runs TEXT NOT NULL,
+    UNIQUE (principal, number)
+) STRICT;
+"""
+
+
+@migrations()
+def m010_servers_that_principals_choose(database: Database) -> None:
+    """Keep which servers principals want to see in front of all of them."""
+    run_script(database, _CHOICES)
+
+
 _KNOWN = frozenset(
     {
         m001_audit_and_state.__name__,
@@ -237,6 +337,10 @@ _KNOWN = frozenset(
         m004_whose_definitions_pins_are.__name__,
         m005_what_people_are_asked.__name__,
         m006_runs_that_end.__name__,
+        m007_scripts_and_budgets.__name__,
+        m008_descriptions_that_were_read.__name__,
+        m009_sessions_in_front.__name__,
+        m010_servers_that_principals_choose.__name__,
     }
 )
 

@@ -11,11 +11,14 @@ from gateway.audit.record import RecordEncoder, Redaction
 from gateway.errors import AuditUnavailable, ConfigError
 from gateway.ports import Clock
 from gateway.storage.audit_log import SqliteAuditLog
+from gateway.storage.choices import SqliteChoices
 from gateway.storage.connection import Durability, open_reader
 from gateway.storage.database import DATABASE, Database
+from gateway.storage.disclosures import Disclosures, SqliteDisclosureLedger, kept_rows
 from gateway.storage.files import DirectoryLock, private_directory
 from gateway.storage.identity.store import IdentityStores
 from gateway.storage.keys import Keys
+from gateway.storage.own_sessions import SqliteSessionStore
 from gateway.storage.pins import SqlitePinStore
 from gateway.storage.reader import AuditReader
 from gateway.storage.run_tables import SqliteRunLedger, SqliteRunTable
@@ -52,6 +55,11 @@ class Store:
         connection = open_reader(data_dir / DATABASE)
         try:
             self.pins = SqlitePinStore(writer, connection, clock=clock)
+            self.disclosures = Disclosures(
+                SqliteDisclosureLedger(writer), keys.hmac, rows=kept_rows(connection)
+            )
+            self.choices = SqliteChoices(writer, connection)
+            self.sessions = SqliteSessionStore(writer, connection, key=keys.hmac, clock=clock)
             table = SqliteRunTable(connection)
             self.runs = Runs(
                 SqliteRunLedger(writer),

@@ -59,6 +59,8 @@ def ways_to_ask(call: Call) -> Ways:
     In the stateless revision only once: a client that was asked already comes back at once, perhaps
     before its user is done, and would be asked for ever.
     """
+    if call.script is not None:
+        return NO_WAYS  # a program has no user to ask; whoever runs it waits for the answer
     if call.profile is Profile.LEGACY:
         return Ways(url=declares_url(call) and call.revision == _SINCE)
     message = call.message

@@ -64,9 +64,15 @@ _BOTH = _LEGACY | _MODERN
 
 LISTEN = "subscriptions/listen"
 TOOLS_CALL = "tools/call"
+CANCELLED = "notifications/cancelled"
 SEARCH_TOOLS = "search_tools"
 TOOL_DETAILS = "get_tool_details"
 CALL_TOOL = "call_tool"
+RUN_CODE = "run_code"
+SEARCH_SERVERS = "search_available_servers"
+ENABLE_SERVER = "enable_server"
+DISABLE_SERVER = "disable_server"
+TOOL_DESCRIPTIONS = "resource:///tool_descriptions"
 RUN_BEGIN = "douane/run/begin"
 RUN_END = "douane/run/end"
 
@@ -155,7 +161,7 @@ _CLIENT_REQUESTS = (
 
 _CLIENT_NOTIFICATIONS = (
     _notification(Sender.CLIENT, "notifications/initialized", _LEGACY),
-    _notification(Sender.CLIENT, "notifications/cancelled", _BOTH),
+    _notification(Sender.CLIENT, CANCELLED, _BOTH),
     _notification(Sender.CLIENT, "notifications/progress", _LEGACY),
     _notification(Sender.CLIENT, "notifications/roots/list_changed", _LEGACY),
     _notification(Sender.CLIENT, "notifications/tasks/status", _LEGACY, handling=Handling.REFUSED),
@@ -173,7 +179,7 @@ _SERVER_REQUESTS = (
 )
 
 _SERVER_NOTIFICATIONS = (
-    _notification(Sender.SERVER, "notifications/cancelled", _BOTH),
+    _notification(Sender.SERVER, CANCELLED, _BOTH),
     _notification(Sender.SERVER, "notifications/progress", _BOTH),
     _notification(Sender.SERVER, "notifications/message", _BOTH),
     _notification(Sender.SERVER, "notifications/elicitation/complete", _LEGACY),
@@ -204,7 +210,21 @@ OWN_OPERATIONS = _OWN_REQUESTS
 _LISTING_TOOL = _request(
     TOOLS_CALL, Handling.PROTOCOL, _BOTH, lists=(Kind.TOOL, "tools"), scopes=("tools:list",)
 )
-_OWN_TOOLS = dict.fromkeys((SEARCH_TOOLS, TOOL_DETAILS, CALL_TOOL), _LISTING_TOOL)
+_CHOOSING_TOOL = _request(TOOLS_CALL, Handling.PROTOCOL, _BOTH, scopes=("servers:manage",))
+_OWN_TOOLS = {
+    **dict.fromkeys((SEARCH_TOOLS, TOOL_DETAILS, CALL_TOOL, SEARCH_SERVERS), _LISTING_TOOL),
+    **dict.fromkeys((ENABLE_SERVER, DISABLE_SERVER), _CHOOSING_TOOL),
+}
+OWN_NAMES = frozenset({*_OWN_TOOLS, RUN_CODE})
+"""Names of the gateway's own tools: whoever calls by one means no server's."""
+_OWN_RESOURCE = _request(
+    "resources/read",
+    Handling.PROTOCOL,
+    _BOTH,
+    lists=(Kind.TOOL, "contents"),
+    scopes=("tools:list",),
+)
+_ABOUT_RESOURCES = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
 _BY_METHOD = {(row.sender, row.method): row for row in (*OPERATIONS, *OWN_OPERATIONS)}
 
 _REFERENCES = {
@@ -228,6 +248,26 @@ def own_tool(call: Call) -> Operation | None:
         return None
     name = call.message.params.get("name")
     return _OWN_TOOLS.get(name) if isinstance(name, str) else None
+
+
+def own_resource(call: Call) -> Operation | None:
+    """Return the row of what is asked about the gateway's own resource, or nothing.
+
+    What it says is a list of tools, too.
+    """
+    if call.server != OWN or call.message.method not in _ABOUT_RESOURCES:
+        return None
+    return _OWN_RESOURCE if is_descriptions(call.message.params.get("uri")) else None
+
+
+def own_row(call: Call) -> Operation | None:
+    """Return the row of what the gateway answers out of its own, or nothing."""
+    return own_tool(call) or own_resource(call)
+
+
+def is_descriptions(uri: object) -> bool:
+    """Whether `uri` is the resource that describes tools, of whichever tools."""
+    return isinstance(uri, str) and uri.partition("?")[0].removesuffix("/") == TOOL_DESCRIPTIONS
 
 
 def judge(message: Message, profile: Profile) -> Operation:
@@ -303,6 +343,17 @@ def subscribed(params: Mapping[str, Any], *, rpc_id: str | int | None = None) ->
     if not isinstance(uris, list) or not all(isinstance(uri, str) and uri for uri in uris):
         raise _bad_params("resourceSubscriptions must be a list of URIs", rpc_id)
     return tuple(uris)
+
+
+def followed(call: Call) -> tuple[str, ...]:
+    """Return the URIs of the servers' resources that a subscriptions/listen wants to hear of.
+
+    Raises:
+        ProtocolError: As `subscribed`.
+
+    """
+    uris = subscribed(call.message.params, rpc_id=call.message.id)
+    return tuple(uri for uri in uris if call.server != OWN or not is_descriptions(uri))
 
 
 def scopes_of(row: Operation, params: Mapping[str, Any]) -> tuple[str, ...]:

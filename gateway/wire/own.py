@@ -18,7 +18,9 @@ LONGEST_PROMPT: Final = 64 * 1024
 """Characters: it is kept for as long as its run is live."""
 MOST_TOOLS: Final = 1024
 TASK_KEY: Final = "douane/task"
-_FOR_US: Final = frozenset({TASK_KEY, RUN_KEY})
+ORIGIN_KEY: Final = "douane/origin"
+"""Where a host says that a program of its own makes the call."""
+_FOR_US: Final = frozenset({TASK_KEY, RUN_KEY, ORIGIN_KEY})
 _META: Final = "_meta"
 _LONGEST_NAME: Final = 512
 _OK: Final = 200
@@ -77,6 +79,15 @@ def told_us(message: Message) -> tuple[Message, Task | None]:
     kept = {name: meta[name] for name in meta if name not in _FOR_US}
     params = {name: message.params[name] for name in message.params if name != _META}
     return with_params(message, {**params, _META: kept} if kept else params), task
+
+
+def says_program(message: Message) -> bool:
+    """Whether its host says that a program makes this call; whatever it says there, it says so.
+
+    It can only lose by it: what a program may do besides, the credential says and nothing else.
+    """
+    meta = message.params.get(_META)
+    return isinstance(meta, dict) and ORIGIN_KEY in meta
 
 
 def named_handle(message: Message) -> str:

@@ -11,12 +11,15 @@ from gateway.domain.tools import Profile
 from gateway.errors import (
     ApprovalRequired,
     CredentialRequired,
+    DescriptionRequired,
     GatewayError,
     IdentityUnavailable,
     InsufficientScope,
+    InvalidArguments,
     ProtocolError,
     ReadBefore,
     Unauthenticated,
+    UpstreamResting,
 )
 from gateway.wire import jsontext
 from gateway.wire.elicitation import (
@@ -61,6 +64,11 @@ CODES: Mapping[str, Told] = MappingProxyType(
             status=403,
             rpc_code=40302,
             advice="Do not retry the same call. Tell the user that a person has to allow it first.",
+        ),
+        "description_required": Told(
+            status=403,
+            rpc_code=40321,
+            advice="Read the tool's description, then call it again.",
         ),
         "insufficient_scope": Told(
             status=403,
@@ -136,6 +144,8 @@ _AT_THE_DOOR = (Unauthenticated, InsufficientScope, IdentityUnavailable)
 
 _READ_AGAIN = "Nothing was called. Look at the tool again with get_tool_details, then call it so."
 """What helps is not a person but another look."""
+_MEND = "Nothing was called. Correct the arguments, and call it again."
+_NOT_SENT = "Nothing was called. Go on without it, or call it again by then."
 
 _UNFORESEEN = Told(status=500, rpc_code=INTERNAL_ERROR, advice="Do not retry the same call.")
 
@@ -205,7 +215,8 @@ def refusal_body(
             return _asks(rpc_id, form_result(error), refusal)
     at_the_door = isinstance(error, _AT_THE_DOOR)
     if asked is not None and asked.method == _TOOLS_CALL and not at_the_door:
-        return _tool_result(rpc_id, _text(error), refusal, profile)
+        told = error.told if isinstance(error, DescriptionRequired) else None
+        return _tool_result(rpc_id, _text(error), refusal, profile, told)
     return _error(rpc_id, _told(error).rpc_code, error.public, refusal)
 
 
@@ -254,12 +265,25 @@ def _refusal(error: GatewayError, decision_id: str | None) -> dict[str, Any]:
 
 
 def _text(error: GatewayError) -> str:
+    if isinstance(error, DescriptionRequired):
+        return jsontext.write(error.told)
     reasons = [message for _, message in error.reasons]
     if isinstance(error, CredentialRequired | ApprovalRequired) and error.url:
         reasons.append(f"Open {error.url} in a browser.")
-    advice = _READ_AGAIN if isinstance(error, ReadBefore) else _told(error).advice
-    sentences = (error.public, *reasons, advice)
+    sentences = (error.public, *reasons, _advice(error))
     return " ".join(text if text.endswith((".", "!", "?")) else f"{text}." for text in sentences)
+
+
+def _advice(error: GatewayError) -> str:
+    match error:
+        case ReadBefore():
+            return _READ_AGAIN
+        case InvalidArguments():
+            return _MEND
+        case UpstreamResting():
+            return _NOT_SENT
+        case _:
+            return _told(error).advice
 
 
 def _asks_for_url(
@@ -281,13 +305,19 @@ def _asks(rpc_id: str | int | None, asking: Mapping[str, Any], refusal: Mapping[
 
 
 def _tool_result(
-    rpc_id: str | int | None, text: str, refusal: Mapping[str, Any], profile: Profile
+    rpc_id: str | int | None,
+    text: str,
+    refusal: Mapping[str, Any],
+    profile: Profile,
+    structured: Mapping[str, object] | None,
 ) -> bytes:
     result: dict[str, Any] = {
         "content": [{"type": "text", "text": text}],
         "isError": True,
         "_meta": {REFUSAL_KEY: refusal},
     }
+    if structured is not None:
+        result["structuredContent"] = structured
     if profile is Profile.MODERN:
         result["resultType"] = "complete"  # required since 2026-07-28
     return jsontext.write({"jsonrpc": "2.0", "id": rpc_id, "result": result}).encode()

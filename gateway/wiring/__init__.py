@@ -16,6 +16,7 @@ from gateway.wiring.administration import (
     verify_log,
 )
 from gateway.wiring.logs import set_up_logs
+from gateway.wiring.searching import check_model
 from gateway.wiring.serving import serve_until_told
 
 _SWITCH_S = 0.0001
@@ -25,6 +26,7 @@ With the default of 5 ms every commit of a busy gateway waits some milliseconds 
 """
 
 __all__ = [
+    "check_model",
     "open_admin",
     "policy_files",
     "probe",

@@ -14,10 +14,11 @@ from gateway.admin.access import AccessDesk
 from gateway.admin.approvals import ApprovalDesk
 from gateway.admin.audit import AuditDesk
 from gateway.admin.clients import ClientDesk
+from gateway.admin.discovery import DiscoveryDesk
 from gateway.admin.journal import Journal
 from gateway.admin.labels import LabelDesk
 from gateway.admin.lock import LockSigner
-from gateway.admin.operations import KeyDesk, ServerDesk
+from gateway.admin.operations import KeyDesk, ServerDesk, ServerRegistry
 from gateway.admin.people import People
 from gateway.admin.pins import PinDesk
 from gateway.admin.policy import PolicyDesk
@@ -25,10 +26,12 @@ from gateway.admin.runs import RunDesk
 from gateway.admin.users import UserDesk
 from gateway.audit.checkpoint import VerifierKey
 from gateway.audit.record import hmac_of
+from gateway.builtin.names import public_name
 from gateway.config import Config, Server
 from gateway.domain.decisions import Decision
+from gateway.domain.descriptions import NO_GUIDANCE, Guidance
 from gateway.domain.identity import AuthMethod, Client
-from gateway.domain.tools import UpstreamId
+from gateway.domain.tools import Target, UpstreamId
 from gateway.errors import ConfigError, IdentityUnavailable, PolicyUnavailable, UpstreamFailed
 from gateway.oauth.clients import ID_OCTETS, SECRET_OCTETS, new_client
 from gateway.oauth.foreign.metadata import RemoteMetadata
@@ -46,6 +49,7 @@ from gateway.upstream.settings import LocalSettings
 from gateway.wiring.authorization import authorization
 from gateway.wiring.foundation import new_id, now, open_store
 from gateway.wiring.identity import Identity
+from gateway.wiring.registration import Registration, nothing_to_take_up
 from gateway.wiring.settings import policy_data, policy_settings
 from gateway.wiring.standing import standing
 from gateway.wiring.upstreams import upstreams_of
@@ -74,6 +78,7 @@ async def open_admin(config: Config) -> AsyncIterator[Admin]:
                 questions=lasting.questions,
                 policy=PolicyOnDemand(config),
                 servers=partial(_not_running, config),
+                registry=Registration(lambda: config, environ=None, take_up=nothing_to_take_up),
             ) as admin:
                 yield admin
 
@@ -88,6 +93,7 @@ def admin_of(
     questions: ApprovalDesk,
     policy: PolicyEngine,
     servers: ServerRows,
+    registry: ServerRegistry,
 ) -> Iterator[Admin]:
     """Open every use case over what is stored; `current` gives the configuration in force."""
     store, issuer = identity.store, current().public_url
@@ -99,7 +105,11 @@ def admin_of(
 
     def labelled(server: UpstreamId) -> Collection[str]:
         known = current().servers.get(server)
-        return known.tools if known else ()
+        return known.labelled if known else ()
+
+    def guidance(target: Target) -> Guidance:
+        known = current().servers.get(target.server)
+        return known.guidance.get(target.name, NO_GUIDANCE) if known else NO_GUIDANCE
 
     people = People(
         identity.users,
@@ -145,12 +155,20 @@ def admin_of(
                 policy=policy,
                 expire_s=lambda: current().pins.expire,
                 labelled=labelled,
+                guidance=guidance,
                 clock=now,
             ),
             approvals=questions,
             clients=ClientDesk(stores.clients, journal, partial(_made_client, current)),
-            servers=ServerDesk(servers, store.pins),
+            servers=ServerDesk(servers, store.pins, registry, journal),
             labels=LabelDesk(store.pins, labelled),
+            discovery=DiscoveryDesk(
+                store.pins,
+                audit.calls_since,
+                core=lambda: current().discovery.core,
+                servers=lambda: current().servers,
+                name_of=public_name,
+            ),
             runs=RunDesk(store.runs, audit.of_run, journal),
             policy=PolicyDesk(policy, PolicyFilesOf(current)),
             audit=audit,

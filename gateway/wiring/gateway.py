@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
 from gateway.admin.rows import rfc3339
+from gateway.builtin.mailboxes import Mailboxes
 from gateway.config import Config, load
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.decisions import Decision
@@ -33,11 +34,15 @@ from gateway.web.guard import guard_for
 from gateway.web.mcp import McpEndpoint
 from gateway.web.metrics import Metered, Metrics
 from gateway.web.peers import client_address
+from gateway.web.registry import Registry
 from gateway.wire.jsontext import WireLimits
 from gateway.wiring.administration import admin_of, place_of
+from gateway.wiring.background import begun, ended
+from gateway.wiring.carried import Carried
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
-from gateway.wiring.runtime import Carried, Runtime, runtime
+from gateway.wiring.registration import Registration
+from gateway.wiring.runtime import Runtime, runtime
 from gateway.wiring.standing import standing
 
 logger = logging.getLogger(__name__)
@@ -62,20 +67,23 @@ class Gateway:
         self._store = identity.store
         self._metrics = Metrics()
         self._lasting = standing(lambda: self._config, identity)
+        self._metrics.tell_tools_apart(Registry(identity.store.pins, lambda: self._config.servers))
         self._metrics.count_questions(lambda: self._lasting.approvals.counts(now=now()))
         self._carried = Carried(
             memory=ProvenanceMemory(),
             conversations=Conversations(),
             limits=CallLimits(calls_per_minute=config.limits.calls_per_minute, clock=now),
+            boxes=Mailboxes(new_nonce=new_id),
         )
         self._current: Tenure | None = None
         self._ending: set[asyncio.Task[None]] = set()
+        self._changing = asyncio.Lock()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Put the first configuration in force and open the door for the command line."""
         self._current = await Tenure.begin(self._config, self)
-        watching = asyncio.create_task(self._identity.watch())
+        watching = begun(self._identity.watch(), "watching identity providers")
         try:
             policy = PolicyInForce(lambda: self._tenure.runtime.policy)
             authenticator = AuthenticatorInForce(lambda: self._tenure.runtime)
@@ -87,13 +95,16 @@ class Gateway:
                 questions=self._lasting.questions,
                 policy=policy,
                 servers=self._servers,
+                registry=Registration(
+                    lambda: self._config, environ=os.environ, take_up=self.take_up
+                ),
             ) as admin:
                 self._admin = admin
                 async with admin_door(self._config.data_dir, admin.commands, admin.people):
                     self._greet()
                     yield
         finally:
-            await _cancelled(watching)
+            await ended(watching)
             await asyncio.gather(self._tenure.end(), *self._ending)
 
     def _greet(self) -> None:
@@ -116,27 +127,38 @@ class Gateway:
             runtime(config, self._identity, self._lasting, self._metrics, self._carried)
         )
         await built.crawler.first_pass(_FIRST_CRAWL_S)
-        crawling = asyncio.create_task(built.crawler.run())
-        stack.push_async_callback(_cancelled, crawling)
+        crawling = begun(built.crawler.run(), "reading servers' lists")
+        stack.push_async_callback(ended, crawling)
         return built
 
     async def reload(self) -> None:
         """Put the file's configuration in force; a file that cannot be used changes nothing."""
-        try:
-            config = load(self._path, os.environ)
-            _require_same_process(self._config, config)
-            tenure = await Tenure.begin(config, self)
-        except ConfigError as error:
-            problems = "; ".join(error.problems) or error.public
-            logger.error("the configuration was refused, the one in force stays: %s", problems)  # noqa: TRY400 - no bug, no traceback
-            await self.record("reload_refused", problems, kind=RecordKind.CONFIG)
-            return
-        retired, self._current = self._tenure, tenure
-        self._config = config
-        await self.record("reloaded", str(self._path), kind=RecordKind.CONFIG)
-        ending = asyncio.create_task(retired.end())
-        self._ending.add(ending)
-        ending.add_done_callback(self._ending.discard)
+        with suppress(ConfigError):
+            await self.take_up()
+
+    async def take_up(self) -> None:
+        """Put what the files say in force, one change of the configuration after another.
+
+        Raises:
+            ConfigError: It cannot be used, and nothing has changed; that is logged and recorded.
+
+        """
+        async with self._changing:
+            try:
+                config = load(self._path, os.environ)
+                _require_same_process(self._config, config)
+                tenure = await Tenure.begin(config, self)
+            except ConfigError as error:
+                problems = "; ".join(error.problems) or error.public
+                logger.error("the configuration was refused, the one in force stays: %s", problems)  # noqa: TRY400 - no bug, no traceback
+                await self.record("reload_refused", problems, kind=RecordKind.CONFIG)
+                raise
+            retired, self._current = self._tenure, tenure
+            self._config = config
+            await self.record("reloaded", str(self._path), kind=RecordKind.CONFIG)
+            ending = asyncio.create_task(retired.end())
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
 
     def app_of(self, built: Runtime) -> PublicApp:
         """Return the application of the public listener for one configuration."""
@@ -335,9 +357,3 @@ def _require_same_process(before: Config, after: Config) -> None:
             "the new configuration needs a restart",
             problems=[f"{key}: cannot change while the gateway runs" for key in changed],
         )
-
-
-async def _cancelled(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task

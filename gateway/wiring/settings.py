@@ -4,7 +4,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from gateway.builtin.descriptions import Mode, Settings
+from gateway.builtin.shelf import ClientShelving, Defer, Shelving
 from gateway.config import Config
+from gateway.domain.tools import Kind, Target, UpstreamId
 from gateway.policy.settings import EngineKind, OpaServer, PolicySettings
 
 
@@ -41,3 +44,41 @@ def policy_data(config: Config) -> Mapping[str, Any]:
         },
         "servers": sorted(config.servers),
     }
+
+
+def described(config: Config) -> Settings:
+    """Return for whom lists at `/mcp` are brief, and what is said of tools beside their definitions."""
+    section = config.discovery
+    return Settings(
+        mode=Mode(section.descriptions.mode),
+        clients={
+            name: Mode(own.descriptions)
+            for name, own in section.clients.items()
+            if own.descriptions is not None
+        },
+        core=frozenset(section.core),
+        guidance={
+            Target(server=UpstreamId(name), kind=Kind.TOOL, name=tool): guidance
+            for name, server in config.servers.items()
+            for tool, guidance in server.guidance.items()
+        },
+        idle_s=section.descriptions.idle,
+        cleanup_s=section.descriptions.cleanup,
+    )
+
+
+def shelving(config: Config) -> Shelving:
+    """Return which tools are listed at `/mcp`, and to which clients."""
+    section = config.discovery
+    return Shelving(
+        defer=Defer(section.defer),
+        window=section.window,
+        share=section.share,
+        core=section.core,
+        clients={
+            name: ClientShelving(
+                defer=None if own.defer is None else Defer(own.defer), window=own.window
+            )
+            for name, own in section.clients.items()
+        },
+    )

@@ -12,6 +12,7 @@ from gateway.domain._value import value
 from gateway.domain.flow import RunId, Source
 from gateway.errors import ConfigError, Unsealable
 from gateway.ports import ApprovalStore
+from gateway.ports.scripts import ScriptStore
 from gateway.signin.device import Devices
 from gateway.signin.journal import Journal
 from gateway.signin.links import SetupLinks
@@ -21,6 +22,7 @@ from gateway.signin.transactions import Transactions
 from gateway.storage.approvals import SqliteApprovalStore
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
+from gateway.storage.scripts import SqliteScriptStore
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
 
@@ -37,6 +39,7 @@ class Standing:
     transactions: Transactions
     devices: Devices
     approvals: ApprovalStore
+    scripts: ScriptStore
     questions: ApprovalDesk
     """Where people come to them, by whatever door."""
 
@@ -79,6 +82,7 @@ def standing(config: Callable[[], Config], identity: Identity) -> Standing:
             grant_lifetime_s=config().auth.grant_lifetime,
         ),
         approvals=approvals,
+        scripts=_scripts(identity),
         questions=ApprovalDesk(
             approvals,
             AdminJournal(identity.store.audit, clock=now, new_id=new_id),
@@ -104,5 +108,17 @@ def _approvals(config: Callable[[], Config], identity: Identity) -> SqliteApprov
     except Unsealable as error:
         raise ConfigError(
             f"the questions to people in {store.data_dir} cannot be read: {error.public}",
+            problems=[error.detail],
+        ) from error
+
+
+def _scripts(identity: Identity) -> SqliteScriptStore:
+    store = identity.store
+    try:
+        with closing(open_reader(store.data_dir / DATABASE)) as connection:
+            return SqliteScriptStore(store.writer, connection, identity.vault)
+    except Unsealable as error:
+        raise ConfigError(
+            f"the programs that are kept in {store.data_dir} cannot be read: {error.public}",
             problems=[error.detail],
         ) from error

@@ -1,10 +1,16 @@
 """Every server of the configuration in the words of the upstream room, and whether it can be had."""
 
 import os
+import random
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gateway.config import Config, Server
 from gateway.domain.tools import UpstreamId
+from gateway.ports import Upstream
+from gateway.upstream.breaker import Breaker, Patience
+from gateway.upstream.guarded import GuardedUpstream
 from gateway.upstream.jail import ProcessLimits, hides, problem
 from gateway.upstream.launch import Launch, find_program
 from gateway.upstream.settings import (
@@ -14,6 +20,7 @@ from gateway.upstream.settings import (
     Timeouts,
     UpstreamSettings,
 )
+from gateway.wire.jsontext import WireLimits
 
 
 async def upstreams_of(config: Config) -> list[UpstreamSettings | LocalSettings]:
@@ -26,6 +33,32 @@ async def upstreams_of(config: Config) -> list[UpstreamSettings | LocalSettings]
         else _remote_settings(name, server, config)
         for name, server in config.servers.items()
     ]
+
+
+def breakers_of(
+    settings: Iterable[UpstreamSettings | LocalSettings], config: Config
+) -> dict[UpstreamId, Breaker]:
+    """Return one breaker for each server, whichever way it is called."""
+    patience = Patience(
+        failures=config.limits.upstream_failures, rest_s=config.limits.upstream_rest
+    )
+    chance = random.SystemRandom()
+    return {
+        one.server: Breaker(one.server, patience, clock=time.monotonic, jitter=chance.random)
+        for one in settings
+    }
+
+
+def guarded(
+    upstreams: Mapping[UpstreamId, Upstream],
+    breakers: Mapping[UpstreamId, Breaker],
+    limits: WireLimits,
+) -> dict[UpstreamId, Upstream]:
+    """Return each of `upstreams` behind its breaker."""
+    return {
+        server: GuardedUpstream(upstream, breakers[server], limits)
+        for server, upstream in upstreams.items()
+    }
 
 
 def _remote_settings(name: str, server: Server, config: Config) -> UpstreamSettings:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.admin.commands import Commands
-from gateway.admin.operations import KeyDesk, KeyUse, ServerDesk
+from gateway.admin.operations import KeyDesk, KeyUse
 from gateway.admin.person import Person
 from gateway.admin.policy import PolicyDesk
 from gateway.domain.tools import Kind
@@ -15,10 +15,12 @@ from gateway.errors import (
     BadCommand,
     Denied,
     Forbidden,
+    NotFound,
     PolicyUnavailable,
 )
 from tests.admin.world import (
     ADMIN,
+    APPROVER,
     AUDITOR,
     STRANGER,
     USER,
@@ -29,7 +31,6 @@ from tests.admin.world import (
     keys,
     opened,
     sighting,
-    status,
 )
 
 QUESTION = {"target": {"effect": "read"}}
@@ -38,15 +39,71 @@ QUESTION = {"target": {"effect": "read"}}
 async def test_servers_are_listed_with_how_many_pins_wait() -> None:
     world = World()
     await world.show(sighting("send"), sighting("read"), sighting("fetch", server="web"))
-    assert await ServerDesk(status, world.pins).list(USER) == [
+    assert await world.server_desk.list(USER) == [
         {
             "server": "mail",
             "url": "http://127.0.0.1:9001/mcp",
             "status": "ok",
             "error": None,
+            "registered": False,
             "pins": {"pending": 2, "approved": 0, "drifted": 0, "revoked": 0},
         }
     ]
+
+
+async def test_a_server_is_registered_and_let_go_by_an_admin_and_on_record() -> None:
+    world = World()
+    credential = {"kind": "header", "value": "env:WEB"}
+    added = await world.server_desk.add(
+        ADMIN, name="web", url="https://web.example/mcp", credential=credential
+    )
+    assert added == {
+        "server": "web",
+        "url": "https://web.example/mcp",
+        "registered": True,
+        "pins": {"pending": 0, "approved": 0, "drifted": 0, "revoked": 0},
+    }
+    assert world.registry.kept == {
+        "web": {"url": "https://web.example/mcp", "credential": credential}
+    }
+    assert (await world.server_desk.remove(ADMIN, name="web"))["registered"] is False
+    assert world.registry.kept == {}
+    with pytest.raises(NotFound):
+        await world.server_desk.remove(ADMIN, name="web")
+    told = [(one["kind"], one["method"], one["code"], one["server"]) for one in world.written]
+    assert told == [
+        ("config", "servers.add", "registered", "web"),
+        ("config", "servers.remove", "removed", "web"),
+        ("config", "servers.remove", "removed", "web"),
+        ("config", "servers.remove", "not_found", "web"),
+    ]
+
+
+async def test_nobody_but_an_admin_registers_a_server() -> None:
+    for person in (USER, AUDITOR, APPROVER, STRANGER):
+        world = World()
+        world.registry.kept["old"] = {}
+        with pytest.raises(Forbidden):
+            await world.server_desk.add(person, name="web", url="https://web.example/mcp")
+        with pytest.raises(Forbidden):
+            await world.server_desk.remove(person, name="old")
+        assert world.registry.kept == {"old": {}}
+
+
+async def test_a_server_that_cannot_be_recorded_is_not_registered() -> None:
+    world = World()
+    world.log.failure = "full"
+    with pytest.raises(AuditUnavailable):
+        await world.server_desk.add(ADMIN, name="web", url="https://web.example/mcp")
+    assert world.registry.kept == {}
+
+
+async def test_a_server_that_cannot_be_is_refused_on_record() -> None:
+    world = World()
+    world.registry.problem = "servers.web.url: write a URL"
+    with pytest.raises(BadCommand):
+        await world.server_desk.add(ADMIN, name="web", url="nonsense")
+    assert [one["verdict"] for one in world.written] == ["allow", "deny"]
 
 
 async def test_the_policy_in_force_answers_and_nothing_is_done_with_it() -> None:
@@ -79,7 +136,7 @@ async def test_policy_files_are_good_only_if_they_compile_and_have_tests_that_pa
 async def test_who_has_no_role_sees_nothing() -> None:
     policy = PolicyDesk(Engine(), Files())
     for refused in (
-        ServerDesk(status, World().pins).list(STRANGER),
+        World().server_desk.list(STRANGER),
         KeyDesk(keys, Rotation(), World().journal).list(STRANGER),
         policy.status(STRANGER),
         policy.check(STRANGER),
@@ -213,6 +270,9 @@ async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
         "connections.list",
         "consents.list",
         "consents.withdraw",
+        "discovery.core",
+        "discovery.suggest",
+        "discovery.tokens",
         "grants.list",
         "grants.revoke",
         "keys.list",
@@ -235,7 +295,9 @@ async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
         "runs.picture",
         "runs.relabel",
         "runs.show",
+        "servers.add",
         "servers.list",
+        "servers.remove",
         "servers.suggest_labels",
         "sessions.end",
         "sessions.list",

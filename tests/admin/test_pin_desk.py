@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.descriptions import Guidance
 from gateway.domain.tools import Disposition, Pin, PinStatus, Profile, Sighting
 from gateway.errors import (
     AuditUnavailable,
@@ -300,3 +301,17 @@ async def test_a_name_like_another_servers_is_pointed_out() -> None:
     await world.show(sighting("send_email", server="safe"), sighting("Send-Email"))
     (row,) = await world.pin_desk.diff(USER, server="mail", name="Send-Email")
     assert row["findings"] == ["lookalike_name"]
+
+
+async def test_a_pin_is_shown_with_what_the_configuration_tells_models_of_it() -> None:
+    world = World()
+    await world.show(sighting("send"), sighting("read"))
+    world.guidance = {"send": Guidance(brief="Sends.", usage="Ask first.", examples=({"to": "x"},))}
+    (row,) = await world.pin_desk.show(USER, server="mail", name="send")
+    assert row["guidance"] == {
+        "brief": "Sends.",
+        "examples": [{"to": "x"}],
+        "usage_guidance": "Ask first.",
+    }
+    (row,) = await world.pin_desk.show(USER, server="mail", name="read")
+    assert "guidance" not in row

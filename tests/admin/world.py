@@ -17,6 +17,7 @@ from gateway.admin.access import AccessDesk
 from gateway.admin.approvals import ApprovalDesk
 from gateway.admin.audit import AuditDesk
 from gateway.admin.clients import ClientDesk
+from gateway.admin.discovery import DiscoveryDesk
 from gateway.admin.journal import Journal
 from gateway.admin.labels import LabelDesk
 from gateway.admin.lock import LockSigner
@@ -29,12 +30,13 @@ from gateway.admin.runs import RunDesk
 from gateway.admin.users import UserDesk
 from gateway.audit.record import hmac_of
 from gateway.domain.decisions import Decision, Reason, Verdict
+from gateway.domain.descriptions import NO_GUIDANCE, Guidance
 from gateway.domain.document import Document
 from gateway.domain.flow import Run, RunId, RunState, Source
 from gateway.domain.identity import BearerToken, Client, Credential, Principal, User
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Label
 from gateway.domain.tools import Kind, Manifest, Profile, Sighting, Target, UpstreamId
-from gateway.errors import PolicyUnavailable, Unauthenticated
+from gateway.errors import BadCommand, NotFound, PolicyUnavailable, Unauthenticated
 from gateway.oauth.clients import new_client
 from gateway.oauth.resources import Resources
 from gateway.storage.identity.store import IdentityStores
@@ -57,6 +59,7 @@ KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 SIGNER = LockSigner("douane/here", KEY)
 URL = "http://127.0.0.1:8080"
 RESOURCES = Resources.of(public_url=URL, servers=["mail"])
+CORE = ("mail__search", "mail__gone")
 ROLES = {"users": "user", "security": "approver", "admins": "admin", "auditors": "auditor"}
 
 RUNS = [
@@ -310,6 +313,28 @@ def keys() -> Sequence[Mapping[str, Any]]:
     ]
 
 
+class Registry:
+    """Registered servers, by name."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Mapping[str, Any]] = {}
+        self.problem = ""
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self.kept)
+
+    async def add(self, name: str, settings: Mapping[str, Any]) -> None:
+        if self.problem:
+            raise BadCommand(self.problem)
+        self.kept[name] = settings
+
+    async def remove(self, name: str) -> None:
+        if name not in self.kept:
+            raise NotFound(f"no server {name} is registered")
+        del self.kept[name]
+
+
 class World:
     """Stores in memory, and the desks over them."""
 
@@ -322,11 +347,14 @@ class World:
         self.tokens = Tokens()
         self.rotation = Rotation()
         self.journal = new_journal(self.log)
+        self.registry = Registry()
+        self.server_desk = ServerDesk(status, self.pins, self.registry, self.journal)
         self.people = people_of(self.identity, self.tokens, self.journal)
         self.policy = PinPolicy()
         self.expire_s: float | None = None
         self.labelled: tuple[str, ...] = ()
         self.now = NOW
+        self.guidance: dict[str, Guidance] = {}
         self.pin_desk = self.new_pin_desk()
         self.client_desk = ClientDesk(self.clients, self.journal, make_client)
         self.user_desk = user_desk_of(self.identity, self.people, self.journal)
@@ -340,6 +368,7 @@ class World:
             policy=self.policy,
             expire_s=lambda: self.expire_s,
             labelled=lambda server: self.labelled if server == "mail" else (),
+            guidance=lambda target: self.guidance.get(target.name, NO_GUIDANCE),
             clock=self.clock,
         )
 
@@ -439,6 +468,7 @@ async def opened(
                     policy=Engine(),
                     expire_s=lambda: None,
                     labelled=lambda _: (),
+                    guidance=lambda _: NO_GUIDANCE,
                     clock=clock,
                 ),
                 users=user_desk_of(stores, people, journal),
@@ -447,8 +477,15 @@ async def opened(
                     MemoryApprovalStore(), journal, sources=lambda _: (), issuer=URL, clock=clock
                 ),
                 clients=ClientDesk(stores.clients, journal, make_client),
-                servers=ServerDesk(status, store.pins),
+                servers=ServerDesk(status, store.pins, Registry(), journal),
                 labels=LabelDesk(store.pins, lambda _: ()),
+                discovery=DiscoveryDesk(
+                    store.pins,
+                    audit.calls_since,
+                    core=lambda: CORE,
+                    servers=lambda: ("files", "mail"),
+                    name_of=lambda target: f"{target.server}__{target.name}",
+                ),
                 runs=RunDesk(Runs(), audit.of_run, journal),
                 policy=PolicyDesk(Engine(), files or Files()),
                 audit=audit,

@@ -1,23 +1,37 @@
 """The endpoint in front of two simulated servers: everything real between the web and the wire."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gateway.builtin import server_tools
 from gateway.builtin.aggregate import Aggregate
-from gateway.builtin.discovery import Discovery
+from gateway.builtin.code import CodeMode
+from gateway.builtin.descriptions import Descriptions, Settings
+from gateway.builtin.discovery import Chooser, Discovery
+from gateway.builtin.followers import Followers
+from gateway.builtin.mailboxes import Mailboxes
 from gateway.builtin.meta_tools import DEFINITIONS
+from gateway.builtin.notices import Notices
 from gateway.builtin.offers import Offers
+from gateway.builtin.run_code import RULE, own_pins
 from gateway.builtin.server import OwnServer
-from gateway.builtin.shelf import Shelf
+from gateway.builtin.servers import ServerTools
+from gateway.builtin.shelf import Defer, Shelf, Shelving
+from gateway.builtin.showing import Showing
 from gateway.domain.calls import AGGREGATE, Call, Form, Permit
 from gateway.domain.labels import ServerRule, ToolRule
 from gateway.domain.tools import OWN, Kind, Profile, Target, UpstreamId
+from gateway.flow.redaction import redaction
 from gateway.pipeline import Pipeline
 from gateway.pipeline.streams import StreamRelay
+from gateway.ports.sandbox import Engine
+from gateway.sandbox.turns import Turns
 from gateway.search.catalog import Catalog
-from gateway.search.finder import Finder
+from gateway.search.finder import Finder, Meaning
+from gateway.storage.disclosures import Disclosures, MemoryDisclosureLedger
+from gateway.storage.own_sessions import MemorySessionStore
 from gateway.upstream.directory import Directory
 from gateway.upstream.own_client import OwnClient
 from gateway.wire.jsontext import WireLimits
@@ -41,17 +55,34 @@ NOTES = UpstreamId("notes")
 BOTH = frozenset(Profile)
 FINDERS: list[Finder] = []
 """What every site searches with, until the test is over."""
-OWN_TOOLS = [tool["name"] for tool in DEFINITIONS]
+OWN_TOOLS = [tool["name"] for tool in (*DEFINITIONS, *server_tools.DEFINITIONS)]
 """What is listed before everything else."""
+EVERYTHING = Shelving(defer=Defer.OFF, window=200_000, share=3.0, clients={})
+
+WHOLE = Settings(clients={}, guidance={})
+"""Nobody has to read descriptions."""
 
 
 class Site:
     """A gateway in front of `mail` and `notes`, and the clients' side of it."""
 
     def __init__(
-        self, *, spoken: frozenset[Profile] = BOTH, page: int = 1_000, apart: bool = True
+        self,
+        *,
+        spoken: frozenset[Profile] = BOTH,
+        page: int = 1_000,
+        apart: bool = True,
+        shelving: Shelving = EVERYTHING,
+        described: Settings = WHOLE,
+        meaning: Meaning | None = None,
+        subagent: Chooser | None = None,
+        strategy: str | None = None,
+        priority: Sequence[str] = (),
+        engine: Engine | None = None,
     ) -> None:
         self.house = House(tools={"search": READ})
+        self.ended: list[tuple[UpstreamId, str]] = []
+        self.alike: list[Sequence[str]] = []
         self.spoken = {MAIL: spoken, NOTES: spoken}
         self.servers = {MAIL: self.house.server, NOTES: Server()}
         self.house.identities[NOTES] = "https://notes.example:443/mcp"
@@ -60,25 +91,90 @@ class Site:
         vars_of(self.house.rules.servers).update(rules)
         vars_of(self.house.rules.extensions)[NOTES] = frozenset()
         self.levels: dict[str, str] = {}
-        self.clients = {
-            name: OwnClient(name, server, wire=WireLimits(), levels=self.levels, apart=apart)
-            for name, server in self.servers.items()
-        }
+        self.sessions = MemorySessionStore(KEY)
+        self.house.over = self.sessions.has_ended
+        self.clients: dict[UpstreamId, OwnClient] = {}
+        self.boxes = Mailboxes(new_nonce=self.house.new_id)
+        self.followers = Followers(
+            boxes=self.boxes, sessions=self.sessions, leaving=self.clients.values
+        )
+        for name, server in self.servers.items():
+            self.clients[name] = OwnClient(
+                name,
+                server,
+                wire=WireLimits(),
+                levels=self.levels,
+                listeners=self.followers,
+                apart=apart,
+            )
         relay = self.house.pipeline
         self.offers = Offers(
             pins=self.house.pins,
-            identities=self.house.identities,
+            identities=Theirs(self.house.identities),
             sight=relay._admission._visibility,
             spoken=self.spoken.__getitem__,
+            alarm=self.alike.append,
         )
-        finder = Finder()
+        finder = Finder(meaning)
         FINDERS.append(finder)
+        self.catalog = Catalog(finder)
+        shelf = Shelf(shelving, known=self.offers.knows)
+        sight = relay._admission._visibility
+        self.disclosures = Disclosures(MemoryDisclosureLedger(), KEY)
+        self.descriptions = Descriptions(
+            described,
+            offers=self.offers,
+            scale=shelf,
+            store=self.disclosures,
+            clock=self.house.clock,
+        )
+        self.house.descriptions.gate = self.descriptions
+        showing = Showing(
+            offers=self.offers,
+            shelf=shelf,
+            descriptions=self.descriptions,
+            pins=self.house.pins,
+            sight=sight,
+        )
+        self.notices = Notices(
+            followers=self.followers,
+            authenticator=self.house.gate,
+            shown=showing.of,
+            sees=showing.sees,
+            described=self.descriptions.print_of,
+            version=lambda: (self.house.pins.version, self.house.rule.digest),
+            idle_s=900.0,
+        )
+        programs = self._programs(engine, sight)
         own = OwnServer(
             offers=self.offers,
-            shelf=Shelf(),
-            tools=[Discovery(offers=self.offers, catalog=Catalog(finder))],
+            shelf=shelf,
+            descriptions=self.descriptions,
+            tools=[
+                Discovery(
+                    offers=self.offers,
+                    catalog=self.catalog,
+                    descriptions=self.descriptions,
+                    subagent=subagent,
+                    strategy=strategy,
+                ),
+                ServerTools(
+                    offers=self.offers,
+                    choices=self.house.choices,
+                    runs=self.house.runs,
+                    audit=self.house.audit,
+                    end_sessions=lambda server, key: self.ended.append((server, key)),
+                    clock=self.house.clock,
+                    new_id=self.house.new_id,
+                ),
+                *programs,
+            ],
+            withheld=programs[0].withheld if programs else _nothing,
             levels=self.levels,
             new_nonce=self.house.new_id,
+            chosen=lambda key: self.house.choices.of(key).number,
+            notices=self.notices,
+            clock=self.house.clock,
             page=page,
         )
         self.aggregate = Aggregate(
@@ -86,7 +182,32 @@ class Site:
             offers=self.offers,
             limits=WireLimits(),
             new_id=self.house.new_id,
+            notices=self.notices,
+            priority=priority,
+            brief=self.descriptions.are_possible,
         )
+
+    def _programs(self, engine: Engine | None, sight: Any) -> list[CodeMode]:
+        if engine is None:
+            return []
+        vars_of(self.house.rules.servers)[OWN] = RULE
+        vars_of(self.house.rules.own).update(own_pins())
+        self.house.identities[OWN] = ""
+        return [
+            CodeMode(
+                offers=self.offers,
+                sight=sight,
+                engine=engine,
+                scripts=self.house.scripts,
+                carrier=lambda: self.aggregate,
+                limits=WireLimits(),
+                redact=redaction(["the-gateways-own-secret"]),
+                turns=Turns(4).of,
+                waits_s=3600.0,
+                clock=self.house.clock,
+                new_id=self.house.new_id,
+            )
+        ]
 
     def _front(self, relay: Pipeline, reached: Mapping[UpstreamId, Any]) -> Pipeline:
         directory = Directory(reached, announce=self.house.server.announce)
@@ -220,3 +341,23 @@ def methods(server: Server) -> list[str]:
 def sent(permit: Permit) -> Any:
     """Return the message that reached a server."""
     return json.loads(permit.call.message.body)
+
+
+class Theirs(Mapping[UpstreamId, str]):
+    """Whose definitions are whose, as it is at any time; without what we say of ourselves."""
+
+    def __init__(self, identities: Mapping[UpstreamId, str]) -> None:
+        self._identities = identities
+
+    def __getitem__(self, server: UpstreamId) -> str:
+        return self._identities[server]
+
+    def __iter__(self) -> Iterator[UpstreamId]:
+        return (server for server in self._identities if server != OWN)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+async def _nothing(permit: Permit) -> Collection[str]:
+    return ()

@@ -266,7 +266,7 @@ async def test_what_is_completed_is_asked_of_its_server(
         ("prompts/get", {"name": "sum_up"}),
         ("resources/read", {"uri": "notes://x"}),
         ("completion/complete", {"ref": {"type": "ref/prompt", "name": "sum_up"}}),
-        ("resources/subscribe", {"uri": "douane://notes/notes://x"}),
+        ("resources/subscribe", {"uri": "notes://x"}),
     ],
 )
 async def test_the_servers_own_names_mean_nothing_here(method: str, params: dict[str, Any]) -> None:

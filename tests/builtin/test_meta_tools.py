@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.builtin.briefs import LONGEST_BRIEF
 from gateway.builtin.meta_tools import DEFINITIONS
 from gateway.domain.calls import OriginKind
 from gateway.domain.decisions import Verdict
@@ -18,6 +19,9 @@ from tests.builtin.test_same_path import OUTCOMES, staged, told
 from tests.pipeline.house import ALICE, MAIL, Seen, text
 
 NAMES = ("mail__search", "mail__send", "notes__read", "notes__search", "notes__nope", "nope")
+
+
+FOUND = "The same search finds the same. Go on with get_tool_details, then call_tool."
 
 
 @pytest.fixture
@@ -79,13 +83,46 @@ async def test_a_search_groups_by_server_and_says_what_answered(site: Site) -> N
         "answered_by": "keyword",
         "found": 2,
         "servers": {
-            "mail": [{"name": "mail__search", "description": "Search the mail."}],
-            "notes": [{"name": "notes__search", "description": ""}],
+            "mail": [{"name": "mail__search", "description": "Search the mail"}],
+            "notes": [{"name": "notes__search", "description": "Search"}],
         },
+        "next": FOUND,
     }
     by_pattern = {"query": "^NOTES r", "strategy": "regex", "detail": "name"}
     answered = said(await use(site, "search_tools", by_pattern))
-    assert answered == {"answered_by": "regex", "found": 1, "servers": {"notes": ["notes__read"]}}
+    assert answered == {
+        "answered_by": "regex",
+        "found": 1,
+        "servers": {"notes": ["notes__read"]},
+        "next": FOUND,
+    }
+
+
+@pytest.mark.parametrize("detail", ["name", "summary", "full"])
+async def test_a_host_that_asks_gets_references_beside_the_text(site: Site, detail: str) -> None:
+    query = {"query": "search", "detail": detail}
+    plain = (await use(site, "search_tools", {**query, "form": "text"})).json["result"]
+    assert "structuredContent" not in plain
+    assert (await use(site, "search_tools", query)).json["result"] == plain
+    asked = (await use(site, "search_tools", {**query, "form": "tool_reference"})).json["result"]
+    assert asked["content"] == plain["content"]
+    assert asked["structuredContent"] == {
+        "content": [
+            {"type": "tool_reference", "tool_name": "notes__search"},
+            {"type": "tool_reference", "tool_name": "mail__search"},
+        ]
+    }
+
+
+async def test_references_name_only_what_the_caller_may_see_the_best_first(site: Site) -> None:
+    site.house.rule.says = hiding("mail")
+    await site.show(NOTES, tool("unread", description="Search what nobody has read: search."))
+    asked = {"query": "search", "form": "tool_reference"}
+    found = (await use(site, "search_tools", asked)).json["result"]
+    references = found["structuredContent"]["content"]
+    assert [one["tool_name"] for one in references] == ["notes__search", "notes__unread"]
+    nothing = (await use(site, "search_tools", {**asked, "query": "giraffe"})).json["result"]
+    assert nothing["structuredContent"] == {"content": []}
 
 
 async def test_a_search_keeps_to_its_server_and_its_limit(site: Site) -> None:
@@ -99,7 +136,7 @@ async def test_a_search_keeps_to_its_server_and_its_limit(site: Site) -> None:
 async def test_a_summary_is_short_and_details_are_what_is_listed(site: Site) -> None:
     await site.show(NOTES, tool("long", description="word " * 100))
     summary = said(await use(site, "search_tools", {"query": "word"}))["servers"]["notes"][0]
-    assert len(summary["description"]) == 200
+    assert 80 < len(summary["description"].encode()) <= LONGEST_BRIEF
     full = said(await use(site, "search_tools", {"query": "word", "detail": "full"}))
     details = said(await use(site, "get_tool_details", {"names": ["notes__long"]}))
     listed = (await site.ask("tools/list")).json["result"]["tools"]
@@ -215,6 +252,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("search_tools", {"query": "x" * 4001}, "Query must be"),
     ("search_tools", {"query": "x", "server": 1}, "Server must be"),
     ("search_tools", {"query": "x", "detail": "all"}, "Detail must be"),
+    ("search_tools", {"query": "x", "form": "xml"}, "Form must be"),
     ("search_tools", {"query": "x", "limit": 0}, "Limit must be"),
     ("search_tools", {"query": "x", "limit": 51}, "Limit must be"),
     ("search_tools", {"query": "x", "limit": True}, "Limit must be"),

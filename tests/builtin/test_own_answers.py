@@ -53,6 +53,15 @@ async def test_a_session_begins_with_a_revision_that_both_know(
     }
 
 
+@pytest.mark.parametrize("profile", list(Profile))
+async def test_what_is_told_without_a_call_is_declared(site: Site, profile: Profile) -> None:
+    method = "initialize" if profile is Profile.LEGACY else "server/discover"
+    seen = await site.ask(method, {"protocolVersion": "2025-11-25"}, profile=profile)
+    capabilities = seen.json["result"]["capabilities"]
+    assert capabilities["tools"] == capabilities["prompts"] == {"listChanged": True}
+    assert capabilities["resources"] == {"listChanged": True, "subscribe": True}
+
+
 async def test_a_session_is_sealed_and_says_what_its_client_can_do(site: Site) -> None:
     capabilities: dict[str, Any] = {
         "elicitation": {"url": {}},
@@ -91,12 +100,6 @@ async def test_a_ping_is_answered_and_recorded(site: Site) -> None:
     assert (site.house.last["endpoint"], site.house.last["server"]) == ("/mcp", "")
 
 
-@pytest.mark.parametrize("form", [Form.STREAM, Form.END])
-async def test_there_is_nothing_to_listen_to_and_no_session_to_end(site: Site, form: Form) -> None:
-    seen = await site.ask("GET", form=form, id_=None, session="e.1", **LEGACY)
-    assert (seen.reply.status, seen.reply.headers) == (405, (("allow", "POST"),))
-
-
 async def test_a_notification_is_taken(site: Site) -> None:
     form: dict[str, Any] = {"form": Form.NOTIFICATION, "id_": None}
     seen = await site.ask("notifications/initialized", session="e.1", **form, **LEGACY)
@@ -104,7 +107,7 @@ async def test_a_notification_is_taken(site: Site) -> None:
 
 
 async def test_a_method_that_is_not_offered_is_told_so(site: Site) -> None:
-    seen = await site.ask("subscriptions/listen")
+    seen = await site.ask("resources/unknown")
     assert (seen.reply.status, seen.json["error"]["code"]) == (404, -32601)
 
 
@@ -194,11 +197,11 @@ async def test_a_stateless_list_is_nobody_elses(site: Site) -> None:
 
 
 async def test_pages_hold_all_of_a_list_once() -> None:
-    site = await Site(page=4).furnish()
+    site = await Site(page=7).furnish()
     first = (await site.ask("tools/list")).json["result"]
     second = (await site.ask("tools/list", {"cursor": first["nextCursor"]})).json["result"]
     names = [one["name"] for one in (*first["tools"], *second["tools"])]
-    assert (names, len(first["tools"]), "nextCursor" in second) == (SHOWN, 4, False)
+    assert (names, len(first["tools"]), "nextCursor" in second) == (SHOWN, 7, False)
 
 
 @pytest.mark.parametrize("cursor", ["x", "", 1, "ImEi", "W10=", "////"])
@@ -223,6 +226,7 @@ def _all_alike(target: Target, *_: object) -> object:
     text = json.dumps({"name": name})
     definition = Document(text)
     return Offer(
+        id=str(target),
         target=target,
         profile=Profile.MODERN,
         definition=definition,
@@ -247,13 +251,11 @@ async def test_a_client_of_the_older_revisions_gets_no_schema_that_it_cannot_rea
         assert ("outputSchema" in many) is members
 
 
-async def test_the_operator_is_told_once_of_names_that_look_alike(
-    site: Site, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_operator_is_told_once_of_names_that_look_alike(site: Site) -> None:
     await site.show(MAIL, tool("n0tes_read"), tool("box"))
     for _ in range(2):
         await site.names()
-    assert caplog.messages == []
+    assert site.alike == []
     long = UpstreamId("mai")
     site.house.identities[long] = site.house.identities[NOTES]
     site.house.rules.servers[long] = site.house.rules.servers[NOTES]  # type: ignore[index]
@@ -261,4 +263,4 @@ async def test_the_operator_is_told_once_of_names_that_look_alike(
     await site.show(long, tool("l_box"))
     for _ in range(2):
         assert {"mai__l_box", "mail__box"} <= set(await site.names())
-    assert caplog.messages == ["these names look alike at /mcp: mai__l_box, mail__box"]
+    assert site.alike == [["mai__l_box", "mail__box"]]

@@ -115,7 +115,7 @@ def told(site: Site) -> list[tuple[str, dict[str, Any]]]:
     return [
         (record.kind.value, {k: v for k, v in record.fields.items() if k not in DIFFERING})
         for record in site.house.audit.records
-        if record.kind.value != "pin"
+        if record.kind.value != "pin" and record.fields.get("target") != "search_tools"
     ]
 
 
@@ -150,11 +150,19 @@ async def test_a_call_ends_in_front_of_all_servers_as_at_its_own(
         ends.append((seen.reply.status, _plain(body), told(site), questions(site)))
         await site.aclose()
     relay, front = ends
+    if OUTCOMES[case] == "unknown_tool":
+        # What is asked after that is for the names of what could be meant instead.
+        del front[-1][len(relay[-1]) :]
     assert front == relay
 
 
 def _plain(body: Any) -> Any:
-    """Return a body without the ids that are made for each call, and whose texts repeat them."""
+    """Return a body without the ids that are made for each call, and whose texts repeat them.
+
+    What `/mcp` alone says stands in further texts.
+    """
+    if body.get("result", {}).get("isError"):
+        del body["result"]["content"][1:]
     meta = body.get("result", {}).get("_meta", {}).get("douane/refusal", {})
     meta.pop("decision_id", None)
     if (id_ := meta.pop("approval_id", None)) is not None:
@@ -204,9 +212,7 @@ async def test_the_hidden_and_the_unknown_are_told_alike() -> None:
     bodies = set()
     for name in ("notes__read", "notes__nope", "nope", "other__x"):
         seen = await site.ask("tools/call", {"name": name})
-        body = seen.json
-        del body["result"]["_meta"]["douane/refusal"]["decision_id"]
-        bodies.add(json.dumps(body))
+        bodies.add(json.dumps(_plain(seen.json)))
     assert len(bodies) == 1
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.cli.operations import _shown
 from gateway.storage.database import DATABASE
 from tests.admin.world import Files, sighting
 from tests.cli.world import Site
@@ -180,3 +181,41 @@ def test_the_versions_need_no_configuration(site: Site) -> None:
     site.config_file.unlink()
     assert site.rows("version")[0].keys() == {"douane", "python", "sqlite"}
     assert "sqlite" in site.run("version").stdout
+
+
+def test_a_server_is_registered_with_a_reference_to_what_it_is_shown(site: Site) -> None:
+    add = ("servers", "add", "web", "--url", "https://web.example/mcp")
+    accepted: tuple[tuple[str, ...], ...] = (
+        (),
+        ("--oauth",),
+        ("--credential", "env:WEB"),
+        ("--credential", "file:web.token", "--header", "X-Key"),
+    )
+    for options in accepted:
+        (row,) = site.rows(*add, *options)
+        assert (row["server"], row["registered"]) == ("web", True)
+    refused: tuple[tuple[str, ...], ...] = (
+        ("--header", "X-Key"),
+        ("--oauth", "--credential", "env:WEB"),
+    )
+    for options in refused:
+        assert site.run(*add, *options).exit_code == 2
+    assert site.run("servers", "add", "web").exit_code == 2
+    assert site.run("servers", "remove", "web").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ((None, None, False), None),
+        ((None, None, True), {"kind": "oauth"}),
+        (("env:WEB", None, False), {"kind": "header", "value": "env:WEB"}),
+        (("env:WEB", "X-Key", False), {"kind": "header", "value": "env:WEB", "name": "X-Key"}),
+    ],
+    ids=["nothing", "oauth", "header", "another-header"],
+)
+def test_what_a_registered_server_is_shown_is_as_in_the_configuration(
+    given: tuple[str | None, str | None, bool], shown: dict[str, str] | None
+) -> None:
+    credential, header, oauth = given
+    assert _shown(credential, header, oauth=oauth) == shown

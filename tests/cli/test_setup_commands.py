@@ -152,6 +152,11 @@ def test_a_local_server_that_cannot_be_started_is_an_error(site: Site) -> None:
     assert findings(site, "--offline", exit_code=1) == [("error", told)]
 
 
+def test_a_model_that_cannot_be_used_is_an_error(site: Site) -> None:
+    site.broken_model = "discovery.model: it is not what was pinned"
+    assert findings(site, "--offline", exit_code=1) == [("error", site.broken_model)]
+
+
 def test_a_key_that_others_can_read_is_an_error(site: Site) -> None:
     site.data_dir.mkdir()
     key = site.data_dir / "audit.key"

@@ -47,6 +47,7 @@ class Site:
         self.open_upstreams: tuple[str, ...] = ()
         self.wrong_issuers: dict[str, str] = {}
         self.unstartable: dict[str, str] = {}
+        self.broken_model = ""
         self.served: list[Path] = []
         self.tokens = Tokens()
         self.log_id = ""
@@ -79,6 +80,10 @@ class Site:
 
     async def probe_local(self, config: Config) -> Mapping[str, str]:
         return self.unstartable
+
+    def check_model(self, config: Config) -> None:
+        if self.broken_model:
+            raise ConfigError(self.broken_model)
 
     def verify_log(self, config: Config, notes: Sequence[tuple[str, str]]) -> Verification:
         verifier = VerifierKey.of(self.log_id, audit_key(config.data_dir))
@@ -118,6 +123,7 @@ def wire(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     wiring.probe = site.probe
     wiring.probe_issuers = site.probe_issuers
     wiring.probe_local = site.probe_local
+    wiring.check_model = site.check_model
     wiring.verify_log = site.verify_log
     wiring.policy_files = lambda config: site.files
     monkeypatch.setitem(sys.modules, "gateway.wiring", wiring)

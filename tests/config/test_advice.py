@@ -59,3 +59,12 @@ def test_a_plain_upstream_elsewhere_and_an_unlabelled_one_draw_one_each() -> Non
             "`douane servers suggest-labels a` proposes labels"
         ),
     ]
+
+
+def test_a_core_of_servers_that_are_not_there_draws_one_each() -> None:
+    text = "public_url: http://127.0.0.1:8080\ndiscovery: {core: [a__t, b__t, a]}"
+    told = (
+        "discovery.core: {} is a tool of no server that is configured; write `server__tool`, as "
+        "`douane discovery core --suggest` does"
+    )
+    assert advice(text) == [told.format("b__t"), told.format("a")]

@@ -52,7 +52,7 @@ DEFAULTED = ("listen", "admin_listen", "data_dir", "auth", "policy", "audit", "p
 
 KEYS = {
     "": "version public_url listen admin_listen data_dir auth policy tenant roles audit pins "
-    "approvals limits runs discovery egress tls trusted_proxies allowed_origins servers",
+    "approvals limits runs discovery code egress tls trusted_proxies allowed_origins servers",
     "Auth": "mode token_lifetime refresh_lifetime refresh_grace grant_lifetime session_lifetime "
     "registration providers external enterprise key_encryption_key former_key_encryption_key "
     "key_lifetime",
@@ -78,7 +78,10 @@ KEYS = {
     "Discovery": "strategy model subagent defer window share core descriptions priority clients",
     "Model": "path digest",
     "Subagent": "url token deadline",
-    "Descriptions": "mode idle",
+    "Descriptions": "mode idle cleanup",
+    "Code": "enabled jail wait limits",
+    "CodeLimits": "wall interpreter memory calls parallel arguments_bytes result_bytes console_bytes "
+    "value_bytes code_bytes parked_bytes runs",
     "ClientDiscovery": "defer descriptions window",
     "Tls": "certificate key",
     "Server": "command folder jail environment files network url credential defaults extensions "
@@ -86,7 +89,8 @@ KEYS = {
     "Files": "read write",
     "Credential": "kind name value scopes client_id client_secret issuer resource token_url audience",
     "LabelSection": "integrity confidentiality",
-    "Tool": "effect destination payload result typed",
+    "Tool": "effect destination payload result typed guidance",
+    "GuidanceSection": "brief examples usage errors",
 }
 
 HERE = Path("douane.yaml")

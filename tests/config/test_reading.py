@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Config, SecretRef, load, parse
+from gateway.domain.descriptions import Guidance
 from gateway.domain.labels import Confidentiality, Effect, Integrity, Label, ServerRule, ToolRule
 from gateway.errors import ConfigError
 
@@ -375,3 +376,83 @@ def test_no_extension_is_approved_by_itself() -> None:
 )
 def test_an_extension_that_cannot_be_approved_is_told_with_its_line(name: str, told: str) -> None:
     assert problems(HEAD + EXTENSIONS % name) == [f"6: servers.a.extensions[0]: {told}"]
+
+
+def test_guidance_is_read_as_it_is_written() -> None:
+    found = config(
+        """
+servers:
+  mail:
+    url: http://127.0.0.1:9001/mcp
+    tools:
+      send:
+        guidance:
+          brief: Send an email.
+          examples: [{to: [emma@example.com], urgent: true, copies: 2}]
+          usage: Ask first.
+      read: {}
+"""
+    ).servers["mail"]
+    guidance = found.tools["send"].guidance
+    assert guidance is not None
+    assert guidance.value == Guidance(
+        brief="Send an email.",
+        examples=({"to": ["emma@example.com"], "urgent": True, "copies": 2},),
+        usage="Ask first.",
+    )
+    assert found.tools["read"].guidance is None
+
+
+@pytest.mark.parametrize(
+    "guidance",
+    ['{brief: ""}', '{brief: "two\\nlines"}', "{examples: [x]}", "{examples: [{a: 1.5e999}]}"],
+)
+def test_guidance_that_could_not_be_told_is_refused(guidance: str) -> None:
+    text = (
+        f"servers: {{mail: {{url: 'http://127.0.0.1:1/', tools: {{a: {{guidance: {guidance}}}}}}}}}"
+    )
+    (problem,) = problems(HEAD + text)
+    assert "guidance" in problem
+
+
+def test_how_long_a_description_counts_is_an_hour_and_nothing_is_brief() -> None:
+    found = config("").discovery.descriptions
+    assert (found.mode, found.idle, found.cleanup) == ("off", 3600.0, 600.0)
+    brief = config("discovery: {descriptions: {mode: on}, clients: {a: {descriptions: off}}}")
+    assert brief.discovery.descriptions.mode == "on"
+    assert brief.discovery.clients["a"].descriptions == "off"
+
+
+def test_guidance_labels_nothing() -> None:
+    tools = "{a: {guidance: {usage: x}}, b: {}, c: {effect: read, guidance: {usage: y}}}"
+    found = config(f"servers: {{mail: {{url: 'http://127.0.0.1:1/', tools: {tools}}}}}")
+    assert found.servers["mail"].labelled == {"b", "c"}
+    assert found.servers["mail"].guidance == {
+        "a": Guidance(usage="x"),
+        "c": Guidance(usage="y"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("strategy", "needed"), [("hybrid", "model"), ("embedding", "model"), ("subagent", "subagent")]
+)
+def test_a_way_to_search_that_cannot_be_had_is_refused(strategy: str, needed: str) -> None:
+    told = f"`{strategy}` needs `discovery.{needed}`; add it, or remove this"
+    assert problems(f"{HEAD}discovery: {{strategy: {strategy}}}\n") == [
+        f"3: discovery.strategy: {told}"
+    ]
+    had = {
+        "model": f"{{path: weights, digest: 'sha256:{'0' * 64}'}}",
+        "subagent": "{url: 'https://choose.example/'}",
+    }
+    found = config(f"discovery: {{strategy: {strategy}, {needed}: {had[needed]}}}").discovery
+    assert found.strategy == strategy
+    assert config("discovery: {strategy: keyword}").discovery.strategy == "keyword"
+
+
+def test_requests_and_descriptions_go_to_a_subagent_over_https_or_on_this_machine() -> None:
+    (told,) = problems(f"{HEAD}discovery: {{subagent: {{url: 'http://choose.example/'}}}}\n")
+    assert told.startswith("3: discovery.subagent.url: must be https")
+    found = config("discovery: {subagent: {url: 'http://127.0.0.1:1/', deadline: 1s}}").discovery
+    assert found.subagent is not None
+    assert (found.subagent.url, found.subagent.deadline) == ("http://127.0.0.1:1/", 1.0)

@@ -1,6 +1,6 @@
 """An ordinary MCP client for `make run`: `python -m tests.demo.client SERVER TOOL ARGUMENTS`.
 
-It is registered and acts for itself; with `--sign-in` before SERVER nobody has registered it, and it
+SERVER may be `all`: the endpoint in front of all of them. It is registered and acts for itself; with `--sign-in` before SERVER nobody has registered it, and it
 asks you to sign in with a browser.
 """
 
@@ -15,18 +15,20 @@ import httpx2
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.demo.run import FOLDER, PORTS
+from tests.demo.run import FOLDER
 from tests.demo.sign_in import call_after_sign_in
-from tests.running import fetch_token
+from tests.running import endpoint_of, fetch_token
 
 
 @asynccontextmanager
-async def connected(url: str, token: str, mode: str = "auto") -> AsyncIterator[Client]:
-    """Connect to an MCP endpoint, as any program on the SDK would."""
+async def connected(
+    url: str, token: str, mode: str = "auto", **options: Any
+) -> AsyncIterator[Client]:
+    """Connect to an MCP endpoint, as any program on the SDK would; `options` are the SDK's."""
     headers = {"Authorization": f"Bearer {token}"}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=30) as http,
-        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+        Client(streamable_http_client(url, http_client=http), mode=mode, **options) as client,
     ):
         yield client
 
@@ -48,12 +50,13 @@ def main() -> int:
         return 2
     server, tool, *given = words[asks:]
     arguments = json.loads(given[0]) if given else {}
-    url = f"http://127.0.0.1:{PORTS[0]}"
+    url = json.loads((FOLDER / "douane.yaml").read_text())["public_url"]
+    endpoint = url + endpoint_of(server)
     if asks:
-        return shown(asyncio.run(call_after_sign_in(f"{url}/mcp/{server}", tool, arguments)))
+        return shown(asyncio.run(call_after_sign_in(endpoint, tool, arguments)))
     client = json.loads((FOLDER / f"agent-{server}.json").read_text())
     token = fetch_token(url, server, client)
-    return shown(asyncio.run(call(f"{url}/mcp/{server}", token, tool, arguments)))
+    return shown(asyncio.run(call(endpoint, token, tool, arguments)))
 
 
 def shown(result: Any) -> int:

@@ -1,4 +1,7 @@
-"""`make run`: start everything, say what to do next, and stay until Ctrl-C."""
+"""`make run`: start everything, say what to do next, and stay until Ctrl-C.
+
+`make run-all` (`--all`) starts three servers more.
+"""
 
 import os
 import re
@@ -6,14 +9,15 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.demo.stage import stage
-from tests.running import Running
+from tests.running import ALL, Running
 from tests.servers.process import ROOT
 
 PORTS = (8080, 8081)
 SERVER_PORTS = (9101, 9102)
-FOLDER = ROOT / "var" / "demo"
+FOLDER = Path(os.environ.get("DOUANE_DEMO") or ROOT / "var" / "demo")
 
 NEXT = """
 Douane runs in front of two example servers.
@@ -48,20 +52,32 @@ Change a rule in policies/ (data.yaml is the short one) and call again: no resta
 Ctrl-C ends it.
 """
 
+NEXT_AT_ALL = """
+There are tickets, filesystem and git as well, and one endpoint for all five: {url}/mcp
+The README has five commands for it (One endpoint for all of them).
+"""
+
 
 def main() -> int:
     """Serve until Ctrl-C or SIGTERM, then end everything in order; return the exit status."""
+    everything = sys.argv[1:] == ["--all"]
     done = threading.Event()
     give_back = take_terminal()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: done.set())
     try:
         with stage(
-            FOLDER, policies=ROOT / "policies", ports=PORTS, server_ports=SERVER_PORTS
+            FOLDER,
+            policies=ROOT / "policies",
+            ports=PORTS,
+            server_ports=SERVER_PORTS,
+            with_files=everything,
         ) as built:
-            built.gateway.client("notes")
-            built.gateway.client("everything")
+            for server in ("notes", "everything", ALL):
+                built.gateway.client(server)
             _say(built.gateway)
+            if everything:
+                print(NEXT_AT_ALL.format(url=built.gateway.url), flush=True)
             while not done.wait(0.2):
                 if built.gateway.process.poll() is not None:
                     print("the gateway ended by itself; see var/demo/gateway.log", file=sys.stderr)
@@ -96,7 +112,7 @@ def first_link(gateway: Running) -> str:
 
 
 def _say(gateway: Running) -> None:
-    folder = FOLDER.relative_to(ROOT)
+    folder = FOLDER.relative_to(ROOT) if FOLDER.is_relative_to(ROOT) else FOLDER
     douane = f".venv/bin/douane --config {folder}/douane.yaml"
     known = [row["user"] for row in gateway.rows("users", "list")]
     first = (

@@ -1,5 +1,6 @@
 """The stage of `make run` and `make demo`: two example servers, and Douane in front of them."""
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -46,11 +47,13 @@ def stage(
     ports: tuple[int, int] | None = None,
     server_ports: tuple[int, int] | tuple[None, None] = (None, None),
     with_tickets: bool = False,
+    with_files: bool = False,
 ) -> Iterator[Stage]:
     """Start the two servers and the gateway; ports are free ones where none are given.
 
     With tickets, two more notes servers: one that anybody outside writes to, one with what only
-    some may read.
+    some may read. With files, one for a folder's files, one for its history, and the first of
+    those two.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -60,12 +63,29 @@ def stage(
             "everything": {"url": everything.url, "defaults": OURS},
             "notes": {"url": notes.url, "defaults": OURS, "tools": NOTES_TOOLS},
         }
-        if with_tickets:
+        if with_tickets or with_files:
             tickets = stack.enter_context(process.notes(folder, kept={"ticket-17": TICKET}))
-            people = stack.enter_context(process.notes(folder, kept={"salaries": SALARIES}))
             servers["tickets"] = {"url": tickets.url, "defaults": THEIRS, "tools": NOTES_TOOLS}
+        if with_files:
+            files = _repository(folder / "files")
+            for name, run in (("filesystem", process.filesystem), ("git", process.git)):
+                one = stack.enter_context(run(folder, files))
+                servers[name] = {"url": one.url, "defaults": OURS}
+        if with_tickets:
+            people = stack.enter_context(process.notes(folder, kept={"salaries": SALARIES}))
             servers["people"] = {"url": people.url, "defaults": SECRETIVE, "tools": NOTES_TOOLS}
         gateway = stack.enter_context(
             running_gateway(folder, servers, policies=policies, ports=ports, tenant=TENANT)
         )
         yield Stage(gateway=gateway, notes=notes)
+
+
+def _repository(folder: Path) -> Path:
+    """Return the folder, a repository with one commit."""
+    if not folder.exists():
+        folder.mkdir()
+        (folder / "hello.txt").write_text("hello from a file\n")
+        who = ("-c", "user.name=emma", "-c", "user.email=emma@example.com")
+        for words in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "-m", "say hello")):
+            subprocess.run(["git", *who, *words], cwd=folder, check=True)
+    return folder

@@ -42,6 +42,14 @@ def test_every_series_is_told_with_its_labels() -> None:
     assert made == set(told)
 
 
+def test_what_the_page_asks_of_series_is_there_to_be_asked() -> None:
+    told = {row["series"].strip("`") for row in rows(PAGE, "series")}
+    asked = " ".join(row["asked in PromQL"] for row in rows(PAGE, "figure"))
+    named = set(re.findall(r"douane_\w+", asked))
+    assert named
+    assert {re.sub("_(bucket|sum|count)$", "", name) for name in named} <= told
+
+
 def test_every_path_is_told() -> None:
     paths = [text for name, text in vars(metadata).items() if name.endswith("_PATH")]
     assert len(paths) >= 9

@@ -57,7 +57,7 @@ def gateway(
         folder,
         {name: {"url": urls[name], **SERVERS[name]} for name in urls},
         policies=policies_in(folder),
-        limits={"calls_per_minute": 100_000},
+        limits={"calls_per_minute": 100_000, "upstream_failures": 1000},
         pins={"recheck": "1h", "fresh": "1h"},
     ) as running:
         for name in urls:

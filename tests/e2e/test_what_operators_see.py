@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.posting import Poster, mirrored
-from tests.e2e.scripted import Raw, instead
-from tests.e2e.site import Corridor
-from tests.servers.raw import answers
+from tests.e2e.scripted import TOOLS, Raw, instead
+from tests.e2e.site import SERVERS, Corridor
+from tests.running import ALL
+from tests.servers.raw import answers, answers_result
 
 CANARY = "canary-8d1f3c"
+FAILS = {"content": [], "isError": True, "resultType": "complete"}
 
 
 def series(gateway: Corridor) -> dict[str, float]:
@@ -32,6 +34,7 @@ def test_the_metrics_tell_of_sessions_lists_and_refusals(
     poster.call("allowed")
     poster.call("denied")
     poster.call("hidden")
+    poster.call("invented", {"text": CANARY})
     poster.post(b"{", *mirrored("tools/list", {}))
     poster.post(b"{}", ("Origin", "https://evil.example"))
     after = series(gateway)
@@ -46,16 +49,44 @@ def test_the_metrics_tell_of_sessions_lists_and_refusals(
         'douane_requests_total{method="tools/call",outcome="ok",server="raw"}': 1,
         'douane_requests_total{method="tools/call",outcome="denied",server="raw"}': 1,
         'douane_refusals_total{code="denied"}': 1,
-        'douane_refusals_total{code="unknown_tool"}': 1,
+        'douane_tool_calls_total{outcome="ok",server="raw",tool="allowed"}': 1,
+        'douane_tool_calls_total{outcome="refused",server="raw",tool="denied"}': 1,
+        'douane_tool_calls_total{outcome="refused",server="raw",tool="hidden"}': 1,
+        'douane_tool_calls_total{outcome="refused",server="raw",tool=""}': 1,
+        'douane_tool_call_duration_seconds_count{server="raw"}': 1,
+        'douane_refusals_total{code="unknown_tool"}': 2,
         'douane_refusals_total{code="protocol_error"}': 1,
         'douane_refusals_total{code="origin"}': 1,
     }
     assert {name: grown.get(name, 0) for name in counted} == counted
     seconds = 'douane_request_duration_seconds_sum{method="tools/list",server="raw"}'
     assert grown[seconds] > 0
-    # No name that a caller could invent is a label.
-    names = [name for name in after if not name.startswith("douane_approvals{")]
-    assert not any("hidden" in name or "allowed" in name for name in names)
+    # No name that a caller could invent is a label, and no argument.
+    assert not any("invented" in name or CANARY in name for name in after)
+
+
+def test_the_metrics_tell_what_the_approved_tools_would_cost_a_model(gateway: Corridor) -> None:
+    told = series(gateway)
+    sizes = {name: told[f'douane_registry_tools{{server="{name}"}}'] for name in SERVERS}
+    assert sizes["raw"] == len(TOOLS)
+    assert all(sizes.values())
+    for name, tools in sizes.items():
+        # Each has a name and a schema, and none is a page long.
+        assert 5 * tools < told[f'douane_registry_tokens{{server="{name}"}}'] < 1000 * tools
+
+
+def test_a_call_in_front_of_all_servers_counts_for_its_own(gateway: Corridor, raw: Raw) -> None:
+    before = series(gateway)
+    poster = Poster(gateway, ALL)
+    raw.play(instead("tools/call", answers_result(FAILS)))
+    poster.call("raw__allowed")
+    poster.call("search_tools", {"query": "anything"})
+    after = series(gateway)
+    for name in (
+        'douane_tool_calls_total{outcome="failed",server="raw",tool="allowed"}',
+        'douane_tool_calls_total{outcome="ok",server="",tool="search_tools"}',
+    ):
+        assert after[name] == before.get(name, 0) + 1
 
 
 def test_no_log_and_no_file_holds_a_secret_or_an_argument(

@@ -21,7 +21,9 @@ from tests.e2e.sockets import Answered
 from tests.running import Running, running_gateway
 
 QUICK = {"upstream_connect": "500ms", "upstream_idle": "500ms", "upstream_hard": "2s"}
-LIMITS = {"calls_per_minute": 100_000, "result_bytes": 262_144, **QUICK}
+PATIENT = {"upstream_failures": 1000}
+"""Each fault is met by itself."""
+LIMITS = {"calls_per_minute": 100_000, "result_bytes": 262_144, **QUICK, **PATIENT}
 AUDIT = {"deadline": "700ms"}
 
 

@@ -71,6 +71,8 @@ def test_a_call_is_one_step_and_says_how_it_ended() -> None:
         "destinations": [],
         "decision_id": "d_1",
         "record": "outcome-d_1",
+        "origin": None,
+        "script_sha256": None,
     }
     assert (refused["seq"], refused["verdict"], refused["code"]) == (2, "deny", "denied")
     assert refused["reasons"] == ["denied", "private_to_outside"]

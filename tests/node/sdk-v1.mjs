@@ -1,6 +1,6 @@
 // A client on the TypeScript SDK v1: `node sdk-v1.mjs URL [TOKEN [PREFIX]]`, where PREFIX is what the
-// names of the reference server begin with at an endpoint in front of it. There a client is told and
-// asked only what comes while a call of its own is under way.
+// names of the reference server begin with at an endpoint in front of it. There a client hears logs
+// and is asked only while a call of its own is under way.
 // Uses every callback that it has against the reference server and prints what it saw as JSON.
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";

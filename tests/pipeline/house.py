@@ -25,13 +25,14 @@ from gateway.domain.labels import (
     Tenant,
     ToolRule,
 )
-from gateway.domain.tools import Kind, Manifest, Profile, Sighting, Target, UpstreamId
+from gateway.domain.tools import Kind, Manifest, Pinned, Profile, Sighting, Target, UpstreamId
 from gateway.errors import Unauthenticated
 from gateway.pipeline import Pipeline
-from gateway.pipeline.admission import Admission, Rules
+from gateway.pipeline.admission import Admission
 from gateway.pipeline.approvals import Approvals
 from gateway.pipeline.begun import BegunRuns
 from gateway.pipeline.conversations import Conversations
+from gateway.pipeline.grants import Grants
 from gateway.pipeline.keeper import PinKeeper
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.limits import CallLimits
@@ -39,17 +40,22 @@ from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.prompts import Prompts
 from gateway.pipeline.release import Release
+from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
+from gateway.pipeline.selections import Selections
 from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.streams import StreamRelay
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import RunStore
+from gateway.ports.descriptions import DescriptionGate
+from gateway.storage.choices import MemoryChoices
 from gateway.storage.memory import (
     MemoryApprovalStore,
     MemoryAuditLog,
     MemoryPinStore,
     MemoryRunStore,
 )
+from gateway.storage.memory_scripts import MemoryScriptStore
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.session import seal
 
@@ -214,6 +220,17 @@ class Fresh:
             await self.first()
 
 
+class EverythingRead:
+    """A description gate that lets everything through, but for what a test puts in its place."""
+
+    def __init__(self) -> None:
+        self.gate: DescriptionGate | None = None
+
+    async def require_read(self, call: Call, principal: Principal, pinned: Pinned) -> None:
+        if self.gate is not None:
+            await self.gate.require_read(call, principal, pinned)
+
+
 @dataclass
 class Gate:
     """Knows every principal by the token that is its subject."""
@@ -249,9 +266,13 @@ class House:
         self.audit = MemoryAuditLog()
         self.pins = MemoryPinStore(clock=self.clock)
         self.approvals = MemoryApprovalStore()
+        self.scripts = MemoryScriptStore()
         self.runs: Any = runs or MemoryRunStore()
         self.memory = ProvenanceMemory()
         self.conversations = Conversations()
+        self.choices = MemoryChoices()
+        self.descriptions = EverythingRead()
+        self.over: Callable[[str, str], bool] = lambda key, session: False
         self.limits = CallLimits(calls_per_minute=1000, clock=self.clock)
         self.catalogs = Fresh()
         self.rules = Rules(
@@ -266,6 +287,9 @@ class House:
 
     def clock(self) -> float:
         return self.now
+
+    def has_ended(self, principal: str, session: str) -> bool:
+        return self.over(principal, session)
 
     def new_id(self) -> str:
         return f"id{next(self._ids)}"
@@ -330,7 +354,10 @@ class House:
                 seal_key=KEY,
                 **shared,
             ),
+            grants=Grants(scripts=self.scripts, policy=self.rule, clock=self.clock),
             visibility=visibility,
+            selections=Selections(self.choices),
+            descriptions=self.descriptions,
             rules=self.rules,
             memory=self.memory,
             conversations=self.conversations,
@@ -338,6 +365,7 @@ class House:
             schemas=self.schemas,
             seal_key=KEY,
             clock=self.clock,
+            ended=self.has_ended,
         )
         return Pipeline(
             admission=admission,

@@ -50,6 +50,8 @@ async def test_arguments_that_do_not_fit_reach_neither_policy_nor_upstream(
     refusal = seen.json["result"]["_meta"]["douane/refusal"]
     assert refusal["code"] == "denied"
     assert refusal["reasons"] == [{"code": "invalid_arguments", "message": told}]
+    words = seen.json["result"]["content"][0]["text"]
+    assert words.endswith("Nothing was called. Correct the arguments, and call it again.")
     assert [q for q in house.rule.asked if q["phase"] == "call"] == []
     assert house.server.saw == []
     assert "my-secret-folder" not in json.dumps(house.last["reasons"])

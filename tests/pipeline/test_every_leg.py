@@ -370,3 +370,14 @@ async def test_a_session_that_an_upstream_mints_is_sealed_for_its_principal(hous
     sealed = house.request("ping", profile=Profile.LEGACY, session="s1").session
     assert dict(seen.reply.headers)["mcp-session-id"] == sealed
     assert KEY.decode() not in str(sealed)
+
+
+async def test_roles_are_those_of_the_principals_groups() -> None:
+    house = House()
+    await house.approve_all()
+    house.gate.people["guest"] = replace(ALICE, groups=frozenset({"guests"}))
+    roles = []
+    for who in ("alice", "guest"):
+        await house.handle(house.call(who=who))
+        roles.append(house.last["roles"])
+    assert roles == [("user",), ()]

@@ -16,6 +16,7 @@ ROOT = HERE.parent.parent
 MODULES = ROOT / "tests/node/node_modules"
 EVERYTHING = MODULES / "@modelcontextprotocol/server-everything/dist/index.js"
 FILESYSTEM = MODULES / "@modelcontextprotocol/server-filesystem/dist/index.js"
+GIT = Path(sys.executable).parent / "mcp-server-git"
 SUPERGATEWAY = MODULES / "supergateway/dist/index.js"
 
 
@@ -65,11 +66,26 @@ def notes(
 @contextmanager
 def filesystem(logs: Path, folder: Path, *, port: int | None = None) -> Iterator[RunningServer]:
     """Run the reference server for files of `folder`, which speaks stdio, behind a bridge to HTTP."""
+    with _bridged(logs, "filesystem", ["node", str(FILESYSTEM), str(folder)], port) as server:
+        yield server
+
+
+@contextmanager
+def git(logs: Path, repository: Path, *, port: int | None = None) -> Iterator[RunningServer]:
+    """Run the reference server for a git repository, likewise behind a bridge."""
+    with _bridged(logs, "git", [str(GIT), "--repository", str(repository)], port) as server:
+        yield server
+
+
+@contextmanager
+def _bridged(
+    logs: Path, name: str, stdio: Sequence[str], port: int | None
+) -> Iterator[RunningServer]:
     port = port or free_port()
     command = ["node", "-r", str(HERE / "loopback.cjs"), str(SUPERGATEWAY)]
-    command += ["--stdio", shlex.join(["node", str(FILESYSTEM), str(folder)])]
+    command += ["--stdio", shlex.join(stdio)]
     command += ["--outputTransport", "streamableHttp", "--stateful", "--port", str(port)]
-    with running(command, {}, port, logs / f"filesystem-{port}.log") as server:
+    with running(command, {}, port, logs / f"{name}-{port}.log") as server:
         yield server
 
 
@@ -79,6 +95,15 @@ def conformance(logs: Path, *, port: int | None = None) -> Iterator[RunningServe
     port = port or free_port()
     command = [sys.executable, "-m", "tests.servers.conformance", "--port", str(port)]
     with running(command, {}, port, logs / f"conformance-{port}.log") as server:
+        yield server
+
+
+@contextmanager
+def watched(logs: Path, *, port: int | None = None) -> Iterator[RunningServer]:
+    """Run the server of the stateless revision whose resources change."""
+    port = port or free_port()
+    command = [sys.executable, "-m", "tests.servers.watched", "--port", str(port)]
+    with running(command, {}, port, logs / f"watched-{port}.log") as server:
         yield server
 
 

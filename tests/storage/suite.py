@@ -15,6 +15,7 @@ from gateway.domain.document import Document
 from gateway.domain.flow import RunHint, RunState, Source, Task
 from gateway.domain.identity import AuthMethod, Client, ClientKind, Principal
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Confidentiality, Integrity, Label
+from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import (
     Disposition,
     Kind,
@@ -479,6 +480,13 @@ class RunStoreSuite:
         for trusted in (False, True):
             found = await stores.runs.of(host(trusted=trusted), named(handle))
             assert (found.label, found.id) == (STRICTEST_DEFAULT, run.part_of)
+
+    async def test_a_program_of_a_hosts_is_in_the_run_that_its_host_puts_it_in(self, stores):
+        handle, run = await stores.runs.begin(host(), None)
+        program = replace(host(trusted=False), script=ScriptId("s_1"))
+        assert await stores.runs.of(program, named(handle)) == run
+        await stores.runs.raise_label(run.id, PRIVATE, None)
+        assert (await stores.runs.of(host(), named(handle))).label == PRIVATE
 
     async def test_one_run_too_many_ends_the_one_that_was_idle_longest(self, stores):
         begun = [await stores.runs.begin(host(), None) for _ in range(RUN_LIMITS.most)]

@@ -150,6 +150,31 @@ async def test_the_log_is_counted_and_open_intents_are_named(tmp_path):
     reader.close()
 
 
+CALL = {"method": "tools/call", "server": "mail", "target": "send", "verdict": "allow"}
+
+
+async def test_calls_that_were_let_through_are_counted_by_tool(tmp_path):
+    store = await Store.open(tmp_path / "var", clock=lambda: NOW)
+    for number, (kind, fields) in enumerate((
+        (RecordKind.INTENT, CALL),
+        (RecordKind.OUTCOME, CALL),
+        (RecordKind.INTENT, CALL | {"target": "search"}),
+        (RecordKind.INTENT, CALL | {"verdict": "deny"}),
+        (RecordKind.INTENT, CALL | {"method": "prompts/get", "arguments": {"method": "tools/call"}}),
+        (RecordKind.INTENT, CALL | {"server": ""}),
+        (RecordKind.INTENT, {"method": "tools/list", "server": "mail", "verdict": "allow"}),
+        (RecordKind.INTENT, CALL),
+    )):  # fmt: skip
+        await store.audit.append(event(f"r{number}", kind, **fields))
+    await store.close()
+    reader = store.reader()
+    assert reader.calls(0, 8) == {("mail", "search"): 1, ("mail", "send"): 2}
+    assert reader.calls(1, 7) == {("mail", "search"): 1}
+    now_us = round(NOW * 1e6)
+    assert [reader.first_since(now_us + later) for later in (-1, 0, 1)] == [0, 0, 8]
+    reader.close()
+
+
 async def test_an_empty_log_can_be_read_too(tmp_path):
     store = await Store.open(tmp_path / "var", clock=lambda: NOW)
     reader = store.reader()

@@ -8,7 +8,9 @@ import pytest
 from aiohttp import web
 
 from gateway.domain.tools import Kind, Profile, UpstreamId
-from gateway.errors import UnknownTool, UpstreamFailed
+from gateway.errors import UnknownTool, UpstreamFailed, UpstreamResting
+from gateway.upstream.breaker import Breaker, Patience
+from gateway.upstream.crawler import Crawler
 from tests.servers.raw import answers, hangs
 from tests.upstream.speaking import (
     MODERN_RESULT,
@@ -156,3 +158,52 @@ async def test_a_server_that_is_not_configured_has_no_list():
     async with crawling(hangs) as (crawler, _, _server):
         with pytest.raises(UnknownTool):
             await crawler.refresh(UpstreamId("other"), Profile.MODERN, Kind.TOOL)
+
+
+def breaker_of(clock: Monotonic, failures: int) -> Breaker:
+    patience = Patience(failures=failures, rest_s=10)
+    return Breaker(RAW, patience, clock=clock, jitter=lambda: 0.0)
+
+
+async def refused(crawler: Crawler) -> type[UpstreamFailed] | None:
+    try:
+        await crawler.refresh(RAW, Profile.LEGACY, Kind.TOOL)
+    except UpstreamFailed as error:
+        return type(error)
+    return None
+
+
+async def test_no_call_waits_for_a_list_of_a_server_that_is_left_alone(clock):
+    breaker = breaker_of(clock, failures=2)
+    down = answers("<html>", status=503, media="text/html")
+    kept = {"monotonic": clock, "fresh_s": 60, "breakers": {RAW: breaker}}
+    async with crawling(down, **kept) as (crawler, _, server):
+        for _ in range(2):
+            assert await refused(crawler) is UpstreamFailed
+            clock.now += 2
+        seen = len(server.seen)
+        assert await refused(crawler) is UpstreamResting
+        assert len(server.seen) == seen
+        server.script = legacy(shows("a"))
+        clock.now += 10
+        assert await refused(crawler) is None
+        assert breaker.is_open  # what a list says of calls is little
+        clock.now += 60
+        assert await refused(crawler) is None
+
+
+async def test_a_caller_who_goes_away_leaves_the_trial_of_a_list_to_the_next(clock):
+    breaker = breaker_of(clock, failures=1)
+    down = answers("<html>", status=503, media="text/html")
+    async with crawling(down, monotonic=clock, breakers={RAW: breaker}) as (crawler, _, server):
+        assert await refused(crawler) is UpstreamFailed
+        clock.now += 10
+        server.script = hangs
+        seen = len(server.seen)
+        waiting = asyncio.create_task(refused(crawler))
+        await server.until_seen(seen + 1)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        server.script = legacy(shows("a"))
+        clock.now += 1
+        assert await refused(crawler) is None

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.wire.headers import decode, encode
-from gateway.wire.own_session import abilities_of, can_answer, capabilities_of, session_for
+from gateway.wire.own_session import (
+    LONGEST_S,
+    abilities_of,
+    can_answer,
+    capabilities_of,
+    is_over,
+    session_for,
+)
 
 DECLARED: list[tuple[Any, dict[str, Any]]] = [
     ({}, {}),
@@ -23,9 +30,26 @@ DECLARED: list[tuple[Any, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("declared", "said"), DECLARED)
 def test_a_session_says_what_was_declared_and_nothing_else(declared: Any, said: Any) -> None:
-    session = session_for(declared, "nonce")
-    assert session.endswith(".nonce")
+    session = session_for(declared, "nonce", 255.9)
+    assert session.endswith(".ff.nonce")
     assert capabilities_of(abilities_of(session)) == said
+
+
+@pytest.mark.parametrize("nonce", ["nonce", "a.b", "0.1", "12~x"])
+def test_a_session_lasts_for_thirty_days(nonce: str) -> None:
+    begun_at = 1_800_000_000.5
+    session = session_for({}, nonce, begun_at)
+    assert LONGEST_S == 30 * 24 * 3600
+    assert not is_over(session, begun_at)
+    assert not is_over(session, begun_at + LONGEST_S - 1)
+    assert is_over(session, begun_at + LONGEST_S)
+
+
+@pytest.mark.parametrize(
+    "session", ["", "e.nonce", "e..nonce", "e.XX.nonce", "e.ff", "e.ff.", "\n"]
+)
+def test_a_session_that_does_not_say_since_when_is_over(session: str) -> None:
+    assert is_over(session, 0.0)
 
 
 @pytest.mark.parametrize("session", [None, "", "nonce", "e", "e.", "E.x", "\n.x"])

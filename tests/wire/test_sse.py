@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gateway.domain.calls import ServerEvent
 from gateway.errors import LimitExceeded
 from gateway.wire.jsontext import WireLimits
-from gateway.wire.sse import EventReader, data_event, with_data
+from gateway.wire.sse import EventReader, data_event, event_id, retry_s, with_data
 
 LIMITS = WireLimits()
 
@@ -151,3 +151,22 @@ def test_a_rewritten_event_keeps_its_id_and_loses_what_might_hide_data():
     assert rewritten == ServerEvent(
         raw=b'id: 7\nevent: message\nretry: 5\ndata: {"b":\ndata: 2}\n\n', data=b'{"b":\n2}'
     )
+
+
+@pytest.mark.parametrize(
+    ("raw", "id_", "after_s"),
+    [
+        (b"id: 7\nretry: 1500\ndata: \n\n", "7", 1.5),
+        (b"id:7\r\nretry:0\r\ndata: x\r\n\r\n", "7", 0.0),
+        (b"id: a\rid: b\r\r", "b", None),
+        (b"id\n\n", "", None),
+        (b"id: a\0b\n\n", None, None),
+        (b"\xef\xbb\xbfid: 1\n\n", "1", None),
+        (b"data: id: 7\nidentity: 8\nretry: soon\n\n", None, None),
+        (b": id: 7\nretry: -1\n\n", None, None),
+        (b"retry: 99999999999999999999\n\n", None, 999_999.999),
+    ],
+)
+def test_where_and_when_to_come_back(raw: bytes, id_: str | None, after_s: float | None):
+    event = ServerEvent(raw=raw, data=None)
+    assert (event_id(event), retry_s(event)) == (id_, after_s)

@@ -13,6 +13,7 @@ from gateway.errors import (
     AuditUnavailable,
     CredentialRequired,
     Denied,
+    DescriptionRequired,
     GatewayError,
     IdentityUnavailable,
     InsufficientScope,
@@ -26,6 +27,7 @@ from gateway.errors import (
     Unauthenticated,
     UnknownTool,
     UpstreamFailed,
+    UpstreamResting,
 )
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.replies import CODES, Challenge, refusal_body, refusal_event, refuse, reject
@@ -66,6 +68,7 @@ def content(reply: Reply) -> Any:
 def test_every_code_of_the_contract_is_told():
     assert {error.code for error in REFUSED} == CONTRACT_CODES
     assert set(CODES) == CONTRACT_CODES | {
+        "description_required",
         "insufficient_scope",
         "unauthenticated",
         "identity_unavailable",
@@ -100,6 +103,36 @@ def test_a_refused_tool_call_is_a_result_that_a_model_can_act_on(error: GatewayE
             },
         },
     }
+
+
+def test_a_call_that_was_not_sent_is_told_apart_from_one_that_may_have_taken_effect():
+    sent, not_sent = (
+        content(answered(kind("No"), message()))["result"]["content"][0]["text"]
+        for kind in (UpstreamFailed, UpstreamResting)
+    )
+    assert "Check whether the call took effect" in sent
+    assert not_sent == "No. Nothing was called. Go on without it, or call it again by then."
+
+
+@pytest.mark.parametrize("profile", Profile)
+def test_what_has_to_be_read_first_is_told_as_text_and_as_an_object(profile: Profile):
+    told = {"error": {"code": "TOOL_DESCRIPTION_REQUIRED", "resource_uri": "resource:///x"}}
+    body = refusal_body(DescriptionRequired("No", told=told), message(), profile, decision_id="d1")
+    result = json.loads(body)["result"]
+    assert (result["isError"], result["structuredContent"]) == (True, told)
+    (block,) = result["content"]
+    assert json.loads(block["text"]) == told
+    assert result["_meta"]["douane/refusal"] == {
+        "code": "description_required",
+        "decision_id": "d1",
+        "reasons": [],
+    }
+
+
+def test_no_other_refusal_has_structured_content():
+    for error in REFUSED:
+        body = json.loads(refusal_body(error, message(), Profile.LEGACY))
+        assert "structuredContent" not in body["result"]
 
 
 def test_a_modern_tool_result_says_that_it_is_complete():

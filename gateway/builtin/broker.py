@@ -1,0 +1,206 @@
+"""A program's calls on the one path: each becomes an ordinary call, judged and recorded by itself."""
+
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from gateway.builtin.homeward import events_of
+from gateway.domain.calls import Call, CallId, Form, Message, OriginKind, Permit, Reply
+from gateway.domain.document import Digest
+from gateway.domain.scripts import InScript, Script
+from gateway.ports.sandbox import NeedsApproval, ToolRefused
+from gateway.wire import jsontext
+from gateway.wire.inbound import meta_of
+from gateway.wire.jsonrpc import METHOD_NOT_FOUND
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.replies import REFUSAL_KEY
+from gateway.wire.server_message import ServerMessage, read_server_message
+
+_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
+_DROPPED: Final = frozenset({"progressToken"})
+_NOBODY: Final = {"code": METHOD_NOT_FOUND, "message": "a program cannot be asked anything"}
+_MOST_OF_A_TEXT: Final = 4_000
+"""Characters of what a tool says of its failure."""
+
+
+class Named(Protocol):
+    """A tool as it was shown to the program's author."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def digest(self) -> Digest: ...
+
+
+class Carrier(Protocol):
+    """The endpoint in front of all servers."""
+
+    async def handle(self, call: Call) -> Reply:
+        """Carry `call` to its reply, which may be a refusal; raises nothing of ours."""
+        ...
+
+
+class ScriptBroker:
+    """Carries out the calls of one program that runs on `permit`'s behalf.
+
+    They are its author's: the same credential, session, task and run. What the author's client could
+    be asked, a program cannot.
+    """
+
+    def __init__(
+        self,
+        permit: Permit,
+        script: Script,
+        tools: Mapping[tuple[str, str], Named],
+        *,
+        carrier: Carrier,
+        limits: WireLimits,
+        new_id: Callable[[], str],
+    ) -> None:
+        """Take the tools that the program knows, by server and own name."""
+        self._permit = permit
+        self._script = script
+        self._tools = tools
+        self._carrier = carrier
+        self._limits = limits
+        self._new_id = new_id
+
+    async def call(self, server: str, tool: str, arguments: Mapping[str, Any], *, seq: int) -> Any:
+        """Return the result of one call, as JSON values.
+
+        Raises:
+            ToolRefused: It has none.
+            NeedsApproval: A person must answer first.
+
+        """
+        known = self._tools.get((server, tool))
+        if known is None:
+            raise ToolRefused("unknown_tool", "there is no tool of this name")
+        call = self._call(known, arguments, seq)
+        reply = await self._carrier.handle(call)
+        body = reply.body if isinstance(reply.body, bytes) else await self._last(call, reply.body)
+        if not body:
+            raise ToolRefused(reply.code or "upstream_failed", "there was no answer", unknown=True)
+        return self._told(reply, read_server_message(body, self._limits))
+
+    def _call(self, known: Named, arguments: Mapping[str, Any], seq: int) -> Call:
+        outer = self._permit.call
+        meta = {k: v for k, v in meta_of(outer.message).items() if k not in _DROPPED}
+        if _CAPABILITIES in meta:
+            meta[_CAPABILITIES] = {}
+        params = {
+            "name": known.name,
+            "arguments": dict(arguments),
+            **({"_meta": meta} if meta else {}),
+        }
+        id_ = self._new_id()
+        content = {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": params}
+        return replace(
+            outer,
+            id=CallId(id_),
+            message=Message(
+                form=Form.REQUEST,
+                method="tools/call",
+                id=id_,
+                params=params,
+                body=jsontext.write(content).encode(),
+            ),
+            headers=(),
+            origin=OriginKind.SANDBOX,
+            parent=CallId(self._permit.decision.id),
+            answered=None,
+            # What its author has read, as stubs; under another definition nothing is called.
+            definition_hash=str(known.digest),
+            script=InScript(script=self._script, seq=seq),
+        )
+
+    async def _last(self, call: Call, parts: AsyncGenerator[bytes, None]) -> bytes:
+        """Return the response at the end of a stream; what is asked on it is answered with a no."""
+        last = b""
+        async with aclosing(parts):
+            async for part in parts:
+                for event in events_of(part, self._limits):
+                    if not event.data:
+                        continue
+                    message = read_server_message(event.data, self._limits)
+                    if message.form is Form.RESPONSE:
+                        last = event.data
+                    elif message.form is Form.REQUEST:
+                        await self._decline(call, message)
+        return last
+
+    async def _decline(self, call: Call, asked: ServerMessage) -> None:
+        content = {"jsonrpc": "2.0", "id": asked.id, "error": _NOBODY}
+        answer = Message(
+            form=Form.RESPONSE,
+            method="",
+            id=asked.id,
+            params={"error": _NOBODY},
+            body=jsontext.write(content).encode(),
+        )
+        await self._carrier.handle(
+            replace(call, id=CallId(self._new_id()), message=answer, definition_hash=None)
+        )
+
+    def _told(self, reply: Reply, message: ServerMessage) -> Any:
+        if message.error is not None:
+            text = str(message.error.get("message", ""))[:_MOST_OF_A_TEXT]
+            data = message.error.get("data")
+            self._require_no_question(data)
+            # What is no refusal of ours the server has said, and so it got the call.
+            raise ToolRefused(reply.code or "failed", text, reached=reply.code is None)
+        result = message.result or {}
+        if reply.code is not None:
+            meta = result.get("_meta")
+            self._require_no_question(meta.get(REFUSAL_KEY) if isinstance(meta, dict) else None)
+            raise ToolRefused(reply.code, _text(result), unknown=reply.code in _PERHAPS)
+        if result.get("resultType", "complete") != "complete":
+            raise ToolRefused(
+                "input_required",
+                "this tool wants to ask its user something; call it directly, not in a program",
+                reached=True,
+            )
+        if result.get("isError") is True:
+            raise ToolRefused("failed", _text(result), reached=True)
+        return _content(result)
+
+    def _require_no_question(self, refusal: Any) -> None:
+        waits_for = refusal.get("approval_id") if isinstance(refusal, dict) else None
+        if isinstance(waits_for, str) and waits_for:
+            raise NeedsApproval(waits_for)
+
+
+_PERHAPS: Final = frozenset({"upstream_failed", "audit_unavailable"})
+"""Refusals after which the call may have been carried out all the same."""
+
+
+def _content(result: Mapping[str, Any]) -> Any:
+    """Return what a program gets of a result: data where there is some, else its text."""
+    if "structuredContent" in result:
+        return result["structuredContent"]
+    blocks = result.get("content")
+    found = [_block(one) for one in blocks] if isinstance(blocks, list) else []
+    if all(isinstance(one, str) for one in found):
+        return "\n".join(found)
+    return found
+
+
+def _block(block: Any) -> Any:
+    """Return a block of content; of one that is no text only what it is and how large."""
+    if not isinstance(block, dict):
+        return None
+    if block.get("type") == "text" and isinstance(block.get("text"), str):
+        return block["text"]
+    return {"type": str(block.get("type", "")), "bytes": len(json.dumps(block))}
+
+
+def _text(result: Mapping[str, Any]) -> str:
+    blocks: Sequence[Any] = result.get("content") or ()
+    texts = [one["text"] for one in blocks if isinstance(one, dict) and _is_text(one)]
+    return "\n".join(texts)[:_MOST_OF_A_TEXT]
+
+
+def _is_text(block: Mapping[str, Any]) -> bool:
+    return block.get("type") == "text" and isinstance(block.get("text"), str)

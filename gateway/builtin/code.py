@@ -1,0 +1,222 @@
+"""Code mode: a program instead of fifty calls, and each of its calls an ordinary one."""
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+import orjson
+
+from gateway.builtin.broker import Carrier, Named, ScriptBroker
+from gateway.builtin.offers import Offer, Offers, Sight
+from gateway.builtin.run_code import DEFINITION, TARGET, granted, own_pins, told, wanted
+from gateway.domain._value import value
+from gateway.domain.calls import Permit
+from gateway.domain.document import Digest
+from gateway.domain.programs import Program, ProgramResult, ProgramStatus, ProgramTool, Redact
+from gateway.domain.scripts import Script, ScriptId
+from gateway.domain.tools import Kind
+from gateway.errors import BadCommand, RateLimited
+from gateway.ports import Clock
+from gateway.ports.sandbox import Engine
+from gateway.ports.scripts import Parked, ScriptStore
+from gateway.wire.jsontext import WireLimits
+
+_SETTLED_S: Final = 60.0
+"""How much longer than it may take a program's calls are let through: nothing of it is left then."""
+
+
+@value
+class _Known:
+    """A tool as the program's author has seen it."""
+
+    name: str
+    digest: Digest
+
+
+class CodeMode:
+    """Runs programs for whoever may, and keeps those that wait for a person."""
+
+    def __init__(
+        self,
+        *,
+        offers: Offers,
+        sight: Sight,
+        engine: Engine,
+        scripts: ScriptStore,
+        carrier: Callable[[], Carrier],
+        limits: WireLimits,
+        redact: Redact,
+        turns: Callable[[str], AbstractContextManager[None]],
+        waits_s: float,
+        clock: Clock,
+        new_id: Callable[[], str],
+    ) -> None:
+        """`carrier` gives the endpoint in front of all servers, which is made after this.
+
+        `turns` holds a principal, by `Principal.key`, to as many programs at once as it may run.
+        A program waits for people `waits_s` seconds at most. `redact` takes secrets out of texts.
+        """
+        self._offers = offers
+        self._sight = sight
+        self._pins = own_pins()
+        self._engine = engine
+        self._scripts = scripts
+        self._carrier = carrier
+        self._limits = limits
+        self._redact = redact
+        self._turns = turns
+        self._waits_s = waits_s
+        self._clock = clock
+        self._new_id = new_id
+
+    async def withheld(self, permit: Permit) -> frozenset[str]:
+        """Return which of our names the caller of `permit` may not know of, by policy.
+
+        Raises:
+            PolicyUnavailable: There was no usable answer.
+
+        """
+        pin = self._pins[TARGET, permit.call.profile]
+        (seen,) = await self._sight.of(permit.call, permit.principal, [(TARGET, pin)])
+        return frozenset() if seen else frozenset({TARGET.name})
+
+    @property
+    def definitions(self) -> Sequence[Mapping[str, Any]]:
+        """What is listed of it."""
+        return (DEFINITION,)
+
+    async def answer(self, permit: Permit) -> Mapping[str, Any]:
+        """Run a program, or let one go on, and return what became of it.
+
+        Raises:
+            RateLimited: This principal, or everybody, runs as many as they may.
+            PolicyUnavailable: Nobody knows which tools may be shown.
+            AuditUnavailable: What it may call could not be filed.
+
+        """
+        try:
+            asked = wanted(permit.call.message.params.get("arguments") or {})
+            if asked.resume is not None:
+                return await self._resumed(permit, asked.resume)
+            return await self._begun(permit, asked.code, asked.grants)
+        except BadCommand as error:
+            text = f"{error.public[:1].upper()}{error.public[1:]}. Nothing was run."
+            return {"content": [{"type": "text", "text": text}], "isError": True}
+
+    async def _begun(
+        self, permit: Permit, code: str, grants: Sequence[Mapping[str, Any]] | None
+    ) -> Mapping[str, Any]:
+        offers = await self._offers.of(permit.call, permit.principal, Kind.TOOL)
+        program = Program(code=code, tools=tuple(map(_tool, offers)))
+        named = {one.name: (one.target.server, one.target.name) for one in offers}
+        now = self._clock()
+        script = Script(
+            id=ScriptId(f"s_{self._new_id()}"),
+            principal=permit.principal.key,
+            client_id=permit.principal.client_id,
+            sha256=program.sha256,
+            grants=None if grants is None else granted(grants, named, _approval(permit)),
+            most=None,  # the sandbox counts
+            parent=permit.decision.id,
+            began=now,
+            expires_at=now + self._waits_s + _SETTLED_S,
+        )
+        await self._scripts.begin(script)
+        try:
+            broker = self._broker(permit, script, offers)
+            with self._turns(permit.principal.key):
+                result = await self._engine.run(program, broker, redact=self._redact)
+        except BaseException:
+            await self._scripts.end(script.id)
+            raise
+        return await self._ended(script, program, result)
+
+    async def _resumed(self, permit: Permit, id_: ScriptId) -> Mapping[str, Any]:
+        parked = await self._scripts.unpark(id_, permit.principal.key, now=self._clock())
+        if parked is None:
+            raise BadCommand(
+                f"no run {id_[:200]!r} of yours waits; it has ended, or goes on already"
+            )
+        offers = await self._offers.of(permit.call, permit.principal, Kind.TOOL)
+        code, snapshot = _unpacked(parked.snapshot)
+        program = Program(code=code, tools=tuple(map(_tool, offers)))
+        try:
+            # A call that a person said no to is refused when it is made again.
+            with self._turns(permit.principal.key):
+                result = await self._engine.resume(
+                    snapshot,
+                    program,
+                    self._broker(permit, parked.script, offers),
+                    refused={},
+                    redact=self._redact,
+                )
+        except RateLimited:
+            await self._scripts.park(parked)
+            raise
+        except ValueError as error:
+            await self._scripts.end(id_)
+            raise BadCommand("the run cannot go on: it was kept by another version") from error
+        except BaseException:
+            await self._scripts.end(id_)
+            raise
+        return await self._ended(parked.script, program, result)
+
+    async def _ended(
+        self, script: Script, program: Program, result: ProgramResult
+    ) -> Mapping[str, Any]:
+        if result.status is ProgramStatus.PARKED:
+            snapshot = _packed(program.code, result.parked)
+            waits_for = " ".join(result.waits_for)
+            await self._scripts.park(Parked(script=script, snapshot=snapshot, waits_for=waits_for))
+        else:
+            await self._scripts.end(script.id)
+        return told(result, script.id)
+
+    def _broker(self, permit: Permit, script: Script, offers: Sequence[Offer]) -> ScriptBroker:
+        tools: dict[tuple[str, str], Named] = {
+            (one.target.server, one.target.name): _Known(
+                name=one.name, digest=one.definition.digest
+            )
+            for one in offers
+        }
+        return ScriptBroker(
+            permit,
+            script,
+            tools,
+            carrier=self._carrier(),
+            limits=self._limits,
+            new_id=self._new_id,
+        )
+
+
+def _tool(offer: Offer) -> ProgramTool:
+    content = offer.definition.content
+    schema, output = content.get("inputSchema"), content.get("outputSchema")
+    annotations = content.get("annotations")
+    description = content.get("description")
+    return ProgramTool(
+        server=offer.target.server,
+        name=offer.target.name,
+        description=description if isinstance(description, str) else "",
+        input_schema=schema if isinstance(schema, dict) else {},
+        output_schema=output if isinstance(output, dict) else None,
+        read_only=isinstance(annotations, dict) and annotations.get("readOnlyHint") is True,
+    )
+
+
+def _approval(permit: Permit) -> Mapping[str, Any] | None:
+    """Return a person's yes to this very call, which they gave with its grants before them."""
+    found = None if permit.access is None else permit.access.asked.get("approval")
+    return found if isinstance(found, Mapping) else None
+
+
+def _packed(code: str, snapshot: bytes) -> bytes:
+    spelled = base64.b64encode(snapshot).decode()
+    return orjson.dumps({"code": code.encode(errors="surrogatepass").hex(), "snapshot": spelled})
+
+
+def _unpacked(kept: bytes) -> tuple[str, bytes]:
+    content = orjson.loads(kept)
+    code = bytes.fromhex(content["code"]).decode(errors="surrogatepass")
+    return code, base64.b64decode(content["snapshot"])

@@ -1,0 +1,196 @@
+"""The tool `run_code`: its definition, what it is asked for, and how a run is told (pure)."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from gateway.domain._value import value
+from gateway.domain.document import Document
+from gateway.domain.labels import BOTTOM, Effect, ServerRule, ToolRule
+from gateway.domain.programs import ProgramCall, ProgramResult, ProgramStatus
+from gateway.domain.scripts import ScriptId, ToolGrant
+from gateway.domain.tools import OWN, Kind, Manifest, Pin, PinStatus, Profile, Target, UpstreamId
+from gateway.errors import BadCommand
+from gateway.wire import jsontext
+from gateway.wire.operations import RUN_CODE
+
+MOST_GRANTS: Final = 50
+_MOST_CALLS: Final = 10_000
+_MOST_CODE: Final = 1 << 20
+"""Characters that the schema lets through; the limit in force is the sandbox's."""
+
+DEFINITION: Final[Mapping[str, Any]] = {
+    "name": RUN_CODE,
+    "title": "Run a program",
+    "description": "Run a Python program that calls many tools in one go: `import tools` (or `from "
+    "tools import mail`), then `await tools.SERVER.TOOL(argument=...)`; several at once with "
+    "asyncio.gather. Read the stubs first: get_tool_details with detail stubs. A result is the "
+    "tool's structured content where there is some, else its text. Each call is decided on like a "
+    "direct one; one that is refused or fails raises RuntimeError('ToolError[code] server.tool: why'). "
+    "The value of the last expression, and what it prints, come back: let the program filter, and "
+    "return little. No files, network or environment; no classes that inherit, no yield, no del; of "
+    "the library asyncio, json, re, math, datetime, collections, itertools and a few more.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "code": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": _MOST_CODE,
+                "description": "The program. `await` may stand at the top.",
+            },
+            "grants": {
+                "type": "array",
+                "maxItems": MOST_GRANTS,
+                "description": "Where given, the program may call these tools and no others.",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "tool": {"type": "string", "description": "Its name: server__tool."},
+                        "max_calls": {"type": "integer", "minimum": 1, "maximum": _MOST_CALLS},
+                        "arguments": {
+                            "type": "object",
+                            "description": "Arguments that every one of these calls must have so.",
+                        },
+                        "preapproved": {
+                            "type": "boolean",
+                            "description": "Ask a person now, once, for these calls; where they go "
+                            "must stand in `arguments`.",
+                        },
+                    },
+                    "required": ["tool", "max_calls"],
+                    "additionalProperties": False,
+                },
+            },
+            "resume": {
+                "type": "string",
+                "maxLength": 128,
+                "description": "Instead of code: the run that waited for a person, and goes on.",
+            },
+        },
+        "additionalProperties": False,
+    },
+    "annotations": {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False},
+}
+
+TARGET: Final = Target(server=OWN, kind=Kind.TOOL, name=RUN_CODE)
+
+RULE: Final = ServerRule(
+    default=BOTTOM,
+    # What a program does its calls do, each by its own effect; and what it has seen they have
+    # raised the run to, which its result is labelled with.
+    tools={RUN_CODE: ToolRule(effect=Effect.READ, result=BOTTOM)},
+)
+
+
+def own_pins() -> Mapping[tuple[Target, Profile], Pin]:
+    """Return what stands for `run_code`, which the gateway vouches for itself, by family."""
+    return {(TARGET, profile): _pin(profile) for profile in Profile}
+
+
+def _pin(profile: Profile) -> Pin:
+    manifest = Manifest(target=TARGET, profile=profile, definition=Document.of(dict(DEFINITION)))
+    return Pin(
+        target=TARGET,
+        profile=profile,
+        status=PinStatus.APPROVED,
+        observed=manifest,
+        approved=manifest,
+        approved_by="gateway",
+        first_seen=0.0,
+    )
+
+
+@value
+class Wanted:
+    """What one call of `run_code` is for."""
+
+    code: str
+    resume: ScriptId | None
+    grants: tuple[Mapping[str, Any], ...] | None
+
+
+def wanted(arguments: Mapping[str, Any]) -> Wanted:
+    """Return what arguments that fit the schema ask for.
+
+    Raises:
+        BadCommand: They ask for nothing, or for two things.
+
+    """
+    code, resume = arguments.get("code"), arguments.get("resume")
+    if (code is None) is (resume is None):
+        raise BadCommand("give either code or resume")
+    grants = arguments.get("grants")
+    if resume is not None and grants is not None:
+        raise BadCommand("a run that goes on keeps its grants; leave them out")
+    return Wanted(
+        code=code or "",
+        resume=None if resume is None else ScriptId(resume),
+        grants=None if grants is None else tuple(grants),
+    )
+
+
+def granted(
+    asked: Iterable[Mapping[str, Any]],
+    named: Mapping[str, tuple[UpstreamId, str]],
+    approval: Mapping[str, Any] | None,
+) -> tuple[ToolGrant, ...]:
+    """Return the grants that a call of `run_code` asks for.
+
+    `named` says which server and tool a name is; `approval` is a person's yes to this very call.
+
+    Raises:
+        BadCommand: There is no such tool.
+
+    """
+    found = []
+    for grant in asked:
+        target = named.get(grant["tool"])
+        if target is None:
+            raise BadCommand(f"there is no tool {grant['tool'][:200]!r} to be granted")
+        server, tool = target
+        asks = grant.get("preapproved") is True and approval is not None
+        found.append(
+            ToolGrant(
+                server=server,
+                tool=tool,
+                most=grant["max_calls"],
+                arguments=grant.get("arguments") or {},
+                approval_id=str(approval["id"]) if asks and approval is not None else "",
+                approved_by=str(approval["by"]) if asks and approval is not None else "",
+            )
+        )
+    return tuple(found)
+
+
+def told(result: ProgramResult, run: ScriptId) -> Mapping[str, Any]:
+    """Return the result of a call of `run_code`: one text that holds JSON."""
+    report: dict[str, Any] = {
+        "status": result.status.value,
+        "run": run,
+        "value": result.value,
+        **({"console": result.console} if result.console else {}),
+        **({"error": result.error} if result.error else {}),
+        "calls": [_call(call) for call in result.calls],
+    }
+    if result.status is not ProgramStatus.OK and result.side_effects:
+        report["side_effects"] = [call.seq for call in result.side_effects]
+    if result.status is ProgramStatus.PARKED:
+        report["waits_for"] = list(result.waits_for)
+        report["next"] = (
+            "A person has to answer first: tell the user. Then call run_code with resume "
+            f"{run!r}. Do not run the program again: its calls so far are done."
+        )
+    failed = result.status not in {ProgramStatus.OK, ProgramStatus.PARKED}
+    return {
+        "content": [{"type": "text", "text": jsontext.write(report)}],
+        **({"isError": True} if failed else {}),
+    }
+
+
+def _call(call: ProgramCall) -> Mapping[str, Any]:
+    return {
+        "seq": call.seq,
+        "tool": f"{call.server}.{call.tool}",
+        "state": call.state.value,
+        **({"code": call.code} if call.code else {}),
+    }

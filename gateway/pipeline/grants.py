@@ -1,0 +1,105 @@
+"""What a program may call: each of its calls needs policy's leave and, where it has grants, theirs."""
+
+from dataclasses import replace
+
+from gateway.domain.approvals import ApprovalId
+from gateway.domain.calls import AccessRequest, Call
+from gateway.domain.decisions import Decision, Verdict
+from gateway.domain.scripts import Script, ScriptId, ToolGrant
+from gateway.errors import Denied, LimitExceeded, Unauthenticated
+from gateway.pipeline.programs import covers, fixes_places
+from gateway.pipeline.trail import Trail
+from gateway.ports import Clock, PolicyEngine
+from gateway.ports.scripts import ScriptStore
+
+
+class Grants:
+    """Holds programs to what they were given. Grants narrow: what policy denies stays denied.
+
+    Where policy asks, a grant that a person gave is their answer, for calls to places that stand in it.
+    """
+
+    def __init__(self, *, scripts: ScriptStore, policy: PolicyEngine, clock: Clock) -> None:
+        self._scripts = scripts
+        self._policy = policy
+        self._clock = clock
+
+    def running(self, id_: ScriptId) -> Script:
+        """Return the program that a token was given out for.
+
+        Raises:
+            Unauthenticated: It has ended, or its token was revoked.
+
+        """
+        script = self._scripts.find(id_, now=self._clock())
+        if script is None:
+            raise Unauthenticated("the program that this token is for has ended", detail=id_)
+        return script
+
+    def covering(self, access: AccessRequest) -> int | None:
+        """Return the place of the grant that the call falls under; `None` where none is needed.
+
+        Raises:
+            Denied: Its program has grants and none is for this call, or it may call nothing more.
+
+        """
+        within = access.call.script
+        if within is None:
+            return None
+        if self._scripts.find(within.script.id, now=self._clock()) is None:
+            raise Denied(
+                "the program that makes this call has ended",
+                reasons=[("script_ended", "it ran out, or somebody ended it")],
+            )
+        if within.script.grants is None:
+            return None
+        arguments = access.call.message.params.get("arguments") or {}
+        for place, grant in enumerate(within.script.grants):
+            if covers(grant, access.target, arguments):
+                return place
+        message = "this program was given no leave for this tool with these arguments"
+        raise Denied(message, reasons=[("not_granted", message)])
+
+    async def consulted(
+        self, access: AccessRequest, decision: Decision, place: int | None, trail: Trail
+    ) -> tuple[AccessRequest, Decision]:
+        """Return the call and its decision, where a grant stands for the answer that is asked for.
+
+        Policy is asked once more, knowing which person gave the grant, and what it says counts.
+        """
+        grant = _at(access.call, place)
+        if decision.verdict is not Verdict.ASK or grant is None or not grant.approval_id:
+            return access, decision
+        if not fixes_places(grant, access):
+            return access, decision
+        trail.approval(ApprovalId(grant.approval_id))
+        answer = {
+            "id": grant.approval_id,
+            "by": grant.approved_by,
+            "span": "grant",
+            "note": "",
+        }
+        knowing = replace(access, asked={**access.asked, "approval": answer})
+        return knowing, trail.decision(await self._policy.evaluate(knowing.asked))
+
+    async def use(self, call: Call, place: int | None) -> None:
+        """Use up one call of its program's budget, the last step before the intent is recorded.
+
+        Raises:
+            LimitExceeded: Nothing is left of it, or the program was ended meanwhile.
+
+        """
+        if call.script is None:
+            return
+        script = call.script.script
+        if not await self._scripts.take(script.id, place, now=self._clock()):
+            raise LimitExceeded(
+                "the calls that this program was given are used up",
+                detail=f"{script.id}, grant {place}",
+            )
+
+
+def _at(call: Call, place: int | None) -> ToolGrant | None:
+    if call.script is None or call.script.script.grants is None or place is None:
+        return None
+    return call.script.script.grants[place]

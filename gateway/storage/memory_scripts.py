@@ -1,0 +1,56 @@
+"""Programs and their budgets in memory."""
+
+from collections import Counter
+
+from gateway.domain.scripts import Script, ScriptId
+from gateway.ports.scripts import Parked
+
+
+class MemoryScriptStore:
+    """A `ScriptStore`."""
+
+    def __init__(self) -> None:
+        self._live: dict[ScriptId, Script] = {}
+        self._parked: dict[ScriptId, Parked] = {}
+        self._used: Counter[tuple[ScriptId, int | None]] = Counter()
+
+    async def begin(self, script: Script) -> None:
+        """File a program."""
+        self._live[script.id] = script
+
+    def find(self, id_: ScriptId, *, now: float) -> Script | None:
+        script = self._live.get(id_)
+        return script if script is not None and now < script.expires_at else None
+
+    async def take(self, id_: ScriptId, grant: int | None, *, now: float) -> bool:
+        """Use up one call, of the program and of its grant; see `ScriptStore`."""
+        script = self.find(id_, now=now)
+        if script is None or (script.most is not None and self._used[id_, None] >= script.most):
+            return False
+        if grant is not None:
+            grants = script.grants or ()
+            if grant >= len(grants) or self._used[id_, grant] >= grants[grant].most:
+                return False
+            self._used[id_, grant] += 1
+        self._used[id_, None] += 1
+        return True
+
+    async def end(self, id_: ScriptId) -> bool:
+        """End a program; see `ScriptStore`."""
+        self._parked.pop(id_, None)
+        return self._live.pop(id_, None) is not None
+
+    async def park(self, parked: Parked) -> None:
+        """Keep a program until a person has answered."""
+        self._parked[parked.script.id] = parked
+
+    async def unpark(self, id_: ScriptId, principal: str, *, now: float) -> Parked | None:
+        """Take a waiting program out again, once; see `ScriptStore`."""
+        found = self.parked(id_, principal, now=now)
+        return None if found is None else self._parked.pop(id_)
+
+    def parked(self, id_: ScriptId, principal: str, *, now: float) -> Parked | None:
+        found = self._parked.get(id_)
+        if found is None or found.script.principal != principal:
+            return None
+        return found if now < found.script.expires_at else None

@@ -1,0 +1,185 @@
+"""Programs in SQLite: what they may call and have used up, and those that wait; sealed."""
+
+import sqlite3
+from collections import OrderedDict
+from dataclasses import asdict
+from typing import Any, Final
+
+import orjson
+
+from gateway.domain.scripts import Script, ScriptId, ToolGrant
+from gateway.domain.tools import UpstreamId
+from gateway.ports.scripts import Parked
+from gateway.ports.secrets import Sealer
+from gateway.storage.writer import Writer
+
+_ALL: Final = "SELECT id, sealed FROM scripts WHERE NOT ended"
+_BEGIN: Final = (
+    "INSERT INTO scripts (id, principal, most, used, began, expires_at, ended, sealed)"
+    " VALUES (?, ?, ?, 0, ?, ?, 0, ?)"
+)
+_LIVE: Final = (
+    "SELECT 1 FROM scripts WHERE id = ? AND NOT ended AND expires_at > ?"
+    " AND (most IS NULL OR used < most)"
+)
+_GRANTED: Final = "SELECT 1 FROM script_grants WHERE script = ? AND place = ? AND used < most"
+_KEEP_S: Final = 24 * 3600.0
+"""For how long a program that has run out is kept: who revokes it late is told that it ended."""
+
+
+class SqliteScriptStore:
+    """A `ScriptStore`. Memory holds who may still call; the counts are the database's alone."""
+
+    def __init__(self, writer: Writer, connection: sqlite3.Connection, sealer: Sealer) -> None:
+        """Load every program that has not ended through `connection`, not needed afterwards.
+
+        Raises:
+            Unsealable: One was sealed by another key.
+
+        """
+        self._writer = writer
+        self._sealer = sealer
+        self._live: OrderedDict[ScriptId, Script] = OrderedDict()
+        self._parked: dict[ScriptId, Parked] = {}
+        for id_, sealed in connection.execute(_ALL):
+            self._live[id_] = _script(sealer.open(sealed, _row(id_)))
+        for id_, waits_for, sealed in connection.execute(
+            "SELECT script, waits_for, sealed FROM parked_scripts"
+        ):
+            snapshot = sealer.open(sealed, _parked_row(id_))
+            if id_ in self._live:
+                self._parked[id_] = Parked(
+                    script=self._live[id_], snapshot=snapshot, waits_for=waits_for
+                )
+
+    async def begin(self, script: Script) -> None:
+        """File a program, durable on return; what ran out long ago is forgotten on the way."""
+        sealed = self._sealer.seal(_spelled(script), _row(script.id))
+        granted = [(script.id, place, one.most) for place, one in enumerate(script.grants or ())]
+
+        def job(connection: sqlite3.Connection) -> None:
+            stale = (script.began - _KEEP_S,)
+            connection.execute("DELETE FROM scripts WHERE expires_at <= ?", stale)
+            connection.execute(
+                _BEGIN,
+                (
+                    script.id,
+                    script.principal,
+                    script.most,
+                    script.began,
+                    script.expires_at,
+                    sealed,
+                ),
+            )
+            connection.executemany(
+                "INSERT INTO script_grants (script, place, most, used) VALUES (?, ?, ?, 0)", granted
+            )
+
+        def committed(_: None) -> None:
+            self._live[script.id] = script
+            self._forget(script.began)
+
+        await self._writer.run(job, committed=committed)
+
+    def find(self, id_: ScriptId, *, now: float) -> Script | None:
+        script = self._live.get(id_)
+        return script if script is not None and now < script.expires_at else None
+
+    async def take(self, id_: ScriptId, grant: int | None, *, now: float) -> bool:
+        """Use up one call, of the program and of its grant; see `ScriptStore`."""
+
+        def job(connection: sqlite3.Connection) -> bool:
+            if connection.execute(_LIVE, (id_, now)).fetchone() is None:
+                return False
+            if grant is not None:
+                if connection.execute(_GRANTED, (id_, grant)).fetchone() is None:
+                    return False
+                connection.execute(
+                    "UPDATE script_grants SET used = used + 1 WHERE script = ? AND place = ?",
+                    (id_, grant),
+                )
+            connection.execute("UPDATE scripts SET used = used + 1 WHERE id = ?", (id_,))
+            return True
+
+        return await self._writer.run(job)
+
+    async def end(self, id_: ScriptId) -> bool:
+        """End a program, durable on return; see `ScriptStore`."""
+
+        def job(connection: sqlite3.Connection) -> bool:
+            connection.execute("DELETE FROM parked_scripts WHERE script = ?", (id_,))
+            ended = "UPDATE scripts SET ended = 1 WHERE id = ? AND NOT ended"
+            return connection.execute(ended, (id_,)).rowcount > 0
+
+        def committed(_: bool) -> None:
+            self._live.pop(id_, None)
+            self._parked.pop(id_, None)
+
+        return await self._writer.run(job, committed=committed)
+
+    async def park(self, parked: Parked) -> None:
+        """Keep a program until a person has answered, durable on return."""
+        id_ = parked.script.id
+        sealed = self._sealer.seal(parked.snapshot, _parked_row(id_))
+
+        def job(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT OR REPLACE INTO parked_scripts (script, waits_for, sealed)"
+                " VALUES (?, ?, ?)",
+                (id_, parked.waits_for, sealed),
+            )
+
+        def committed(_: None) -> None:
+            self._parked[id_] = parked
+
+        await self._writer.run(job, committed=committed)
+
+    async def unpark(self, id_: ScriptId, principal: str, *, now: float) -> Parked | None:
+        """Take a waiting program out again, once; see `ScriptStore`."""
+        parked = self.parked(id_, principal, now=now)
+        if parked is None:
+            return None
+
+        def job(connection: sqlite3.Connection) -> bool:
+            taken = connection.execute("DELETE FROM parked_scripts WHERE script = ?", (id_,))
+            return taken.rowcount > 0
+
+        def committed(_: bool) -> None:
+            self._parked.pop(id_, None)
+
+        return parked if await self._writer.run(job, committed=committed) else None
+
+    def parked(self, id_: ScriptId, principal: str, *, now: float) -> Parked | None:
+        found = self._parked.get(id_)
+        if found is None or found.script.principal != principal:
+            return None
+        return found if now < found.script.expires_at else None
+
+    def _forget(self, now: float) -> None:
+        for id_, script in list(self._live.items()):
+            if script.expires_at <= now:
+                del self._live[id_]
+                self._parked.pop(id_, None)
+
+
+def _row(id_: str) -> str:
+    return f"scripts:{id_}:sealed"
+
+
+def _parked_row(id_: str) -> str:
+    return f"parked_scripts:{id_}:sealed"
+
+
+def _spelled(script: Script) -> bytes:
+    return orjson.dumps(asdict(script))
+
+
+def _script(spelled: bytes) -> Script:
+    content: dict[str, Any] = orjson.loads(spelled)
+    grants = content.pop("grants")
+    return Script(
+        **content,
+        grants=None
+        if grants is None
+        else tuple(ToolGrant(**{**one, "server": UpstreamId(one["server"])}) for one in grants),
+    )

@@ -1,0 +1,247 @@
+"""The one path, wired twice: to servers as they are, and to clients of our own in front of all."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from gateway.builtin.aggregate import Aggregate
+from gateway.builtin.descriptions import Descriptions
+from gateway.builtin.discovery import Discovery
+from gateway.builtin.notices import Notices
+from gateway.builtin.offers import Offers
+from gateway.builtin.run_code import RULE, own_pins
+from gateway.builtin.server import OwnServer
+from gateway.builtin.servers import ServerTools
+from gateway.builtin.shelf import Shelf
+from gateway.config import Config
+from gateway.domain.calls import Permit
+from gateway.domain.tools import OWN, UpstreamId
+from gateway.pipeline import Pipeline
+from gateway.pipeline.admission import Admission
+from gateway.pipeline.approvals import Approvals
+from gateway.pipeline.begun import BegunRuns
+from gateway.pipeline.grants import Grants
+from gateway.pipeline.keeper import PinKeeper
+from gateway.pipeline.labels import Labeller
+from gateway.pipeline.lists import ListFilter
+from gateway.pipeline.prompts import Prompts
+from gateway.pipeline.release import Release
+from gateway.pipeline.rules import Rules
+from gateway.pipeline.schemas import Schemas
+from gateway.pipeline.selections import Selections
+from gateway.pipeline.serverside import ServerRequests
+from gateway.pipeline.streams import StreamRelay
+from gateway.pipeline.visibility import Visibility
+from gateway.policy.reload import PolicyHolder
+from gateway.ports import ApprovalStore, Upstream
+from gateway.ports.sandbox import Engine
+from gateway.ports.scripts import ScriptStore
+from gateway.storage.store import Store
+from gateway.upstream.crawler import Crawler
+from gateway.upstream.directory import Directory
+from gateway.upstream.settings import LocalSettings, UpstreamSettings
+from gateway.web.metrics import Metered, Metrics
+from gateway.wire.jsontext import WireLimits
+from gateway.wiring.authorization import Authorization
+from gateway.wiring.carried import Carried
+from gateway.wiring.code import code_mode
+from gateway.wiring.foundation import new_id, now
+from gateway.wiring.front import Front
+from gateway.wiring.lookalikes import LookalikeReporter
+from gateway.wiring.searching import Searching
+from gateway.wiring.settings import described, shelving
+
+
+def pipelines(
+    *,
+    config: Config,
+    settings: Sequence[UpstreamSettings | LocalSettings],
+    store: Store,
+    approvals: ApprovalStore,
+    scripts: ScriptStore,
+    who: Authorization,
+    policy: PolicyHolder,
+    keeper: PinKeeper,
+    crawler: Crawler,
+    upstreams: Mapping[UpstreamId, Upstream],
+    front: Front,
+    lookalikes: LookalikeReporter,
+    search: Searching,
+    engine: Engine | None,
+    carried: Carried,
+    metrics: Metrics,
+) -> tuple[Pipeline, Aggregate, Notices]:
+    """Return the one path twice: to servers as they are, and through clients of our own."""
+    wire_limits = WireLimits(json_depth=config.limits.json_depth)
+    schemas = Schemas(refuse_results=config.pins.results == "refuse")
+    identities = {one.server: one.identity for one in settings}
+    rules = Rules(
+        servers={
+            OWN: RULE,
+            **{UpstreamId(name): server.rule for name, server in config.servers.items()},
+        },
+        tenant=config.tenant.value,
+        roles={name: frozenset(role.groups) for name, role in config.roles},
+        identities={OWN: "", **identities},
+        extensions={one.server: one.extensions for one in settings},
+        per_person=frozenset(one.server for one in settings if one.per_person),
+        own={} if engine is None else own_pins(),
+    )
+    visibility = Visibility(policy=policy, servers=rules.servers, clock=now)
+    labels = Labeller(runs=store.runs, rules=rules)
+    requests = ServerRequests(
+        policy=policy,
+        pins=store.pins,
+        rules=rules,
+        labels=labels,
+        audit=store.audit,
+        clock=now,
+        new_id=new_id,
+    )
+    release = Release(
+        policy=policy,
+        pins=store.pins,
+        rules=rules,
+        lists=ListFilter(
+            keeper=keeper, pins=store.pins, visibility=visibility, identities=rules.identities
+        ),
+        labels=labels,
+        memory=carried.memory,
+        requests=requests,
+        schemas=schemas,
+        prompts=Prompts(pins=store.pins, refuse_results=config.pins.results == "refuse"),
+    )
+    offers = Offers(
+        pins=store.pins,
+        identities=identities,
+        sight=visibility,
+        spoken=crawler.spoken,
+        alarm=lookalikes,
+    )
+    who.tools.connect(offers)
+    shelf = Shelf(shelving(config), known=offers.knows)
+    descriptions = Descriptions(
+        described(config), offers=offers, scale=shelf, store=store.disclosures, clock=now
+    )
+    admission = Admission(
+        authenticator=who.authenticator,
+        runs=store.runs,
+        pins=store.pins,
+        catalogs=crawler,
+        policy=policy,
+        approvals=Approvals(
+            store=approvals,
+            policy=policy,
+            audit=store.audit,
+            rules=config.approvals.value,
+            # Whom another authorization server vouches for cannot sign in to pages of ours.
+            pages_at="" if config.auth.external is not None else config.public_url,
+            issuer=config.public_url,
+            seal_key=store.keys.seal,
+            clock=now,
+            new_id=new_id,
+        ),
+        grants=Grants(scripts=scripts, policy=policy, clock=now),
+        visibility=visibility,
+        selections=Selections(store.choices),
+        descriptions=descriptions,
+        rules=rules,
+        memory=carried.memory,
+        conversations=carried.conversations,
+        limits=carried.limits,
+        schemas=schemas,
+        seal_key=store.keys.seal,
+        clock=now,
+        ended=front.has_ended,
+    )
+    begun = BegunRuns(
+        admission=admission, runs=store.runs, audit=store.audit, idle_s=store.runs.idle_s
+    )
+
+    def over(reached: Mapping[UpstreamId, Upstream]) -> Pipeline:
+        directory = Directory(reached, announce=crawler.announce)
+        return Pipeline(
+            admission=admission,
+            release=release,
+            streams=StreamRelay(
+                release=release,
+                requests=requests,
+                labels=labels,
+                conversations=carried.conversations,
+                upstreams=directory,
+                audit=store.audit,
+                limits=wire_limits,
+            ),
+            labels=labels,
+            begun=begun,
+            upstreams=directory,
+            audit=store.audit,
+            challenge=who.metadata.challenge_for,
+            seal_key=store.keys.seal,
+            limits=wire_limits,
+            clock=now,
+            new_id=new_id,
+        )
+
+    choosing = ServerTools(
+        offers=offers,
+        choices=store.choices,
+        runs=store.runs,
+        audit=store.audit,
+        end_sessions=lambda server, key: front.clients[server].end_sessions(key),
+        clock=now,
+        new_id=new_id,
+    )
+    search.begin(offers.approved_tools)
+    found = Discovery(
+        offers=offers,
+        catalog=search.catalog,
+        descriptions=descriptions,
+        subagent=search.subagent,
+        strategy=config.discovery.strategy,
+    )
+    notices = front.notices(
+        config,
+        store,
+        offers=offers,
+        shelf=shelf,
+        descriptions=descriptions,
+        sight=visibility,
+        authenticator=who.authenticator,
+        policy=policy,
+        crawler=crawler,
+    )
+    front_door: list[Aggregate] = []
+    programs = code_mode(
+        config,
+        engine,
+        offers=offers,
+        sight=visibility,
+        scripts=scripts,
+        carrier=lambda: front_door[0],
+    )
+    own = OwnServer(
+        offers=offers,
+        shelf=shelf,
+        descriptions=descriptions,
+        tools=[found, choosing, *([programs] if programs else [])],
+        withheld=programs.withheld if programs else _nothing,
+        levels=front.levels,
+        new_nonce=new_id,
+        chosen=lambda key: store.choices.of(key).number,
+        notices=notices,
+        clock=now,
+    )
+    aggregate = Aggregate(
+        carrier=Metered(over({OWN: own, **front.clients}), metrics),
+        offers=offers,
+        limits=wire_limits,
+        new_id=new_id,
+        notices=notices,
+        brief=descriptions.are_possible,
+        priority=config.discovery.priority,
+    )
+    front_door.append(aggregate)  # whose calls programs make
+    return over(upstreams), aggregate, notices
+
+
+async def _nothing(permit: Permit) -> Collection[str]:  # noqa: ARG001 - nothing of ours is decided on
+    return ()

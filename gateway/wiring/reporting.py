@@ -1,0 +1,55 @@
+"""What is told to the log, the metrics and the audit log when the policy changes."""
+
+import asyncio
+import logging
+
+from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.errors import AuditUnavailable
+from gateway.policy.settings import PolicyEvent
+from gateway.storage.store import Store
+from gateway.web.metrics import Metrics
+from gateway.wiring.foundation import new_id, now
+
+logger = logging.getLogger(__name__)
+
+
+class PolicyReporter:
+    """Tells the log, the metrics and the audit log of every policy change, in order."""
+
+    def __init__(self, store: Store, metrics: Metrics) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._last: asyncio.Task[None] | None = None
+
+    def __call__(self, event: PolicyEvent) -> None:
+        self._metrics.reloads.labels("ok" if event.ok else "refused").inc()
+        if event.ok:
+            logger.info("policy %s is in force", event.new)
+        else:
+            logger.error(
+                "a new policy was refused, %s stays in force: %s", event.old, event.problems
+            )
+        self._last = asyncio.create_task(self._record(event, self._last))
+
+    async def settle(self) -> None:
+        """Return once every change so far is recorded, or known not to be."""
+        if self._last is not None:
+            await self._last
+
+    async def _record(self, event: PolicyEvent, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await before
+        problems = event.problems or ("in force",)
+        fields = {
+            "method": "policy.reload",
+            "verdict": "allow" if event.ok else "deny",
+            "code": "in_force" if event.ok else "refused",
+            "policy_digest": event.new,
+            "reasons": [{"code": "policy", "message": text} for text in problems[:50]],
+        }
+        record = AuditRecord(kind=RecordKind.POLICY, time=now(), id=new_id(), fields=fields)
+        try:
+            await self._store.audit.append(record)
+        except AuditUnavailable:
+            # Every decision names the policy that made it, and none is given unrecorded.
+            logger.exception("a policy change could not be recorded")

@@ -1,0 +1,142 @@
+"""Programs and their budgets in the database."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.domain.scripts import Script, ScriptId, ToolGrant
+from gateway.domain.tools import UpstreamId
+from gateway.ports.scripts import Parked, ScriptStore
+from gateway.storage.connection import open_reader
+from gateway.storage.database import DATABASE
+from gateway.storage.memory_scripts import MemoryScriptStore
+from gateway.storage.scripts import SqliteScriptStore
+from gateway.storage.store import Store
+from tests.storage.test_approval_stores import Envelope
+
+NOW = 1_000.0
+
+
+def script(name: str = "s_1", **changed: Any) -> Script:
+    granted = ToolGrant(server=UpstreamId("desk"), tool="create", most=2, arguments={"project": 1})
+    given: dict[str, Any] = {
+        "id": ScriptId(name),
+        "principal": "alice",
+        "client_id": "c_1",
+        "sha256": "ab" * 32,
+        "grants": (granted,),
+        "most": 3,
+        "parent": "d_1",
+        "began": NOW,
+        "expires_at": NOW + 60,
+    }
+    return Script(**{**given, **changed})
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = await Store.open(tmp_path / "var", clock=lambda: NOW)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+def kept(request: pytest.FixtureRequest, store: Store) -> ScriptStore:
+    return scripts(store) if request.param == "sqlite" else MemoryScriptStore()
+
+
+def scripts(store: Store) -> SqliteScriptStore:
+    with closing(open_reader(store.data_dir / DATABASE)) as connection:
+        return SqliteScriptStore(store.writer, connection, Envelope())
+
+
+async def test_a_budget_is_exact_however_many_ask_at_once(kept: ScriptStore) -> None:
+    await kept.begin(script(most=200, grants=None))
+    taken = await asyncio.gather(*(kept.take(ScriptId("s_1"), None, now=NOW) for _ in range(400)))
+    assert taken.count(True) == 200
+
+
+async def test_a_grant_has_a_budget_of_its_own(kept: ScriptStore) -> None:
+    await kept.begin(script())
+    answers = [await kept.take(ScriptId("s_1"), 0, now=NOW) for _ in range(3)]
+    assert answers == [True, True, False]
+    # What was refused has used up nothing: the program has one call left, of its three.
+    assert await kept.take(ScriptId("s_1"), None, now=NOW)
+    assert not await kept.take(ScriptId("s_1"), None, now=NOW)
+
+
+async def test_a_grant_that_is_not_there_gives_nothing(kept: ScriptStore) -> None:
+    await kept.begin(script())
+    assert not await kept.take(ScriptId("s_1"), 1, now=NOW)
+    assert not await kept.take(ScriptId("s_2"), None, now=NOW)
+
+
+async def test_a_program_that_ended_calls_nothing(kept: ScriptStore) -> None:
+    await kept.begin(script())
+    assert (await kept.end(ScriptId("s_1")), await kept.end(ScriptId("s_1"))) == (True, False)
+    assert kept.find(ScriptId("s_1"), now=NOW) is None
+    assert not await kept.take(ScriptId("s_1"), None, now=NOW)
+
+
+async def test_a_program_runs_out(kept: ScriptStore) -> None:
+    await kept.begin(script())
+    assert kept.find(ScriptId("s_1"), now=NOW + 59.9) == script()
+    assert kept.find(ScriptId("s_1"), now=NOW + 60) is None
+    assert not await kept.take(ScriptId("s_1"), None, now=NOW + 60)
+
+
+async def test_what_was_used_up_and_what_waits_outlive_a_restart(store: Store) -> None:
+    kept = scripts(store)
+    await kept.begin(script())
+    await kept.take(ScriptId("s_1"), 0, now=NOW)
+    waiting = Parked(script=script(), snapshot=b"state", waits_for="a_1")
+    await kept.park(waiting)
+    again = scripts(store)
+    assert again.find(ScriptId("s_1"), now=NOW) == script()
+    assert again.parked(ScriptId("s_1"), "alice", now=NOW) == waiting
+    assert [await again.take(ScriptId("s_1"), 0, now=NOW) for _ in range(2)] == [True, False]
+
+
+async def test_one_of_many_takes_a_waiting_program_out(store: Store) -> None:
+    kept = scripts(store)
+    await kept.begin(script())
+    await kept.park(Parked(script=script(), snapshot=b"state", waits_for="a_1"))
+    found = await asyncio.gather(
+        *(kept.unpark(ScriptId("s_1"), "alice", now=NOW) for _ in range(8))
+    )
+    assert [one is None for one in found].count(False) == 1
+    assert scripts(store).parked(ScriptId("s_1"), "alice", now=NOW) is None
+
+
+async def test_a_waiting_program_is_its_principals_alone_and_until_it_runs_out(
+    kept: ScriptStore,
+) -> None:
+    await kept.begin(script())
+    await kept.park(Parked(script=script(), snapshot=b"state", waits_for="a_1"))
+    assert kept.parked(ScriptId("s_1"), "mallory", now=NOW) is None
+    assert await kept.unpark(ScriptId("s_1"), "mallory", now=NOW) is None
+    assert await kept.unpark(ScriptId("s_1"), "alice", now=NOW + 60) is None
+
+
+async def test_a_program_that_ended_waits_no_more(store: Store) -> None:
+    kept = scripts(store)
+    await kept.begin(script())
+    await kept.park(Parked(script=script(), snapshot=b"state", waits_for="a_1"))
+    await kept.end(ScriptId("s_1"))
+    for one in (kept, scripts(store)):
+        assert one.parked(ScriptId("s_1"), "alice", now=NOW) is None
+
+
+async def test_programs_that_ran_out_long_ago_are_forgotten(store: Store) -> None:
+    kept = scripts(store)
+    await kept.begin(script())
+    later = NOW + 2 * 86_400
+    await kept.begin(script("s_2", began=later, expires_at=later + 60))
+    with closing(open_reader(store.data_dir / DATABASE)) as connection:
+        rows = connection.execute("SELECT id FROM scripts").fetchall()
+        granted = connection.execute("SELECT script FROM script_grants").fetchall()
+    assert (rows, granted) == ([("s_2",)], [("s_2",)])
