@@ -17,6 +17,7 @@ from gateway.oauth.keys import KeyRing, SigningKey
 from gateway.oauth.resources import Resources
 from gateway.oauth.tokens import AccessToken, mint, verify
 from gateway.storage.identity.store import IdentityStores
+from gateway.storage.memory_scripts import MemoryScriptStore
 
 PUBLIC_URL = "http://127.0.0.1:8080"
 ENDPOINT = "/mcp/notes"
@@ -58,6 +59,7 @@ async def _measure(stores: IdentityStores, checks: int) -> Warmth:
         clients=stores.clients,
         users=stores.users,
         grants=stores.grants,
+        scripts=MemoryScriptStore(),
         clock=time.time,
     )
     credential = BearerToken(text=mint(token, keys))

@@ -1,6 +1,8 @@
 """How the authorization server says no (RFC 6749 sections 4.1.2.1 and 5.2)."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 from gateway.errors import Refusal
 
@@ -18,6 +20,8 @@ class ErrorCode(StrEnum):
     ACCESS_DENIED = "access_denied"
     INVALID_TARGET = "invalid_target"
     """RFC 8707: the resource is missing, unknown or not the client's."""
+    INVALID_AUTHORIZATION_DETAILS = "invalid_authorization_details"
+    """RFC 9396 section 5: they are malformed, or ask for what cannot be had."""
     INVALID_REDIRECT_URI = "invalid_redirect_uri"
     """RFC 7591 section 3.2.2, like the next one."""
     INVALID_CLIENT_METADATA = "invalid_client_metadata"
@@ -54,7 +58,7 @@ class OAuthError(Refusal):
 
     `public` becomes `error_description`: fixed ASCII text without quotes or backslashes (RFC 6749
     section 5.2), never a piece of the request. `client_id` is the registered client that the
-    request was about, where there is one.
+    request was about, where there is one; `told` is what else its record says.
     """
 
     code = "oauth_error"
@@ -65,3 +69,4 @@ class OAuthError(Refusal):
         super().__init__(public, detail=detail)
         self.error = error
         self.client_id = client_id
+        self.told: Mapping[str, Any] = {}

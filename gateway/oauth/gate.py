@@ -6,6 +6,7 @@ from hashlib import sha256
 from gateway.domain._value import value
 from gateway.domain.grants import ASSERTED
 from gateway.domain.identity import Client, ClientKind, Credential, Principal, User
+from gateway.domain.scripts import ScriptId
 from gateway.errors import Unauthenticated
 from gateway.oauth.clients import with_builtin
 from gateway.oauth.keys import KeyRing
@@ -13,6 +14,7 @@ from gateway.oauth.resources import Resources
 from gateway.oauth.tokens import LEEWAY_S, AccessToken, verify
 from gateway.ports import Clock
 from gateway.ports.identity import ClientStore, GrantStore, UserStore
+from gateway.ports.scripts import ScriptStore
 
 
 @value
@@ -29,7 +31,7 @@ class TokenGate:
     """`ports.Authenticator` for tokens that this gateway issued.
 
     What is remembered is that a signature was good, never that a token is still valid: its expiry,
-    its family, its client and its person are looked at on every call. `keys` may be replaced at any
+    its family, its client, its person and its program are looked at on every call. `keys` may be replaced at any
     time: tokens that were admitted before stay good until they end.
     """
 
@@ -41,6 +43,7 @@ class TokenGate:
         clients: ClientStore,
         users: UserStore,
         grants: GrantStore,
+        scripts: ScriptStore,
         clock: Clock,
         most_tokens: int = 10_000,
     ) -> None:
@@ -49,6 +52,7 @@ class TokenGate:
         self._find_client = with_builtin(clients)
         self._find_user = users.find
         self._is_revoked = grants.is_revoked
+        self._find_script = scripts.find
         self._clock = clock
         self._most_tokens = most_tokens
         # By hash, so that a memory dump yields no usable tokens; by endpoint as well, so that a
@@ -80,6 +84,7 @@ class TokenGate:
             self._is_revoked(token.grant_id, token.token_id)
             or self._find_client(token.client_id) is not seen.client
             or user is not seen.user
+            or (token.script is not None and self._is_over(token, token.script))
         ):
             return self._admit(key, token)
         self._seen.move_to_end(key)
@@ -109,6 +114,10 @@ class TokenGate:
         """Look up who stands behind a verified token now."""
         if self._is_revoked(token.grant_id, token.token_id):
             raise Unauthenticated("the access token was revoked", detail=token.token_id)
+        if token.script is not None and self._is_over(token, token.script):
+            raise Unauthenticated(
+                "the program that this token is for has ended", detail=token.script
+            )
         client = self._find_client(token.client_id)
         if client is None:
             raise Unauthenticated("the client was removed", detail=token.client_id)
@@ -124,6 +133,13 @@ class TokenGate:
         principal = _principal(token, client, user)
         return _Seen(token=token, client=client, user=user, principal=principal)
 
+    def _is_over(self, token: AccessToken, script: ScriptId) -> bool:
+        """Whether a program's token has lost its program, or what it was traded for."""
+        return (
+            self._is_revoked(token.grant_id, token.subject_token_id)
+            or self._find_script(script, now=self._clock()) is None
+        )
+
 
 def _principal(token: AccessToken, client: Client, user: User | None) -> Principal:
     """Join what the token says with what stands behind it now: never more than either."""
@@ -138,8 +154,10 @@ def _principal(token: AccessToken, client: Client, user: User | None) -> Princip
         scopes=client.ceiling(token.scopes),
         token_id=token.token_id,
         expires_at=float(token.expires_at),
-        trusted_host=client.trusted_host,
+        # What runs for a host's user is not the host: it declares no task and begins no runs.
+        trusted_host=client.trusted_host and token.script is None,
         # A client gets assertions by itself: none of them says that the person was there.
         grant_id="" if token.grant_id.startswith(ASSERTED) else token.grant_id,
+        script=token.script,
         program=client.name if client.kind is ClientKind.DYNAMIC and user is not None else "",
     )

@@ -9,6 +9,7 @@ from gateway.errors import (
     AuditUnavailable,
     EgressRefused,
     IdentityUnavailable,
+    PolicyUnavailable,
     Unsealable,
     UpstreamFailed,
 )
@@ -24,6 +25,17 @@ Judge = Callable[[ProtocolRequest], Granted]
 
 KeySource = Callable[[Mapping[str, str]], Awaitable[IssuerKey | None]]
 """Fetches what a form's assertion is to be verified with."""
+
+
+_FAULTS = (
+    AuditUnavailable,
+    EgressRefused,
+    IdentityUnavailable,
+    PolicyUnavailable,
+    Unsealable,
+    UpstreamFailed,
+)
+"""Whatever the answer rests on cannot be read or written now."""
 
 
 class Directory(Protocol):
@@ -111,7 +123,7 @@ class Intake:
             granted = await asyncio.to_thread(_by_known_client, judge, read)
         except OAuthError as refusal:
             return refuse(refusal, method, attempt)
-        except (IdentityUnavailable, Unsealable, UpstreamFailed, EgressRefused) as fault:
+        except _FAULTS as fault:
             return refuse(_unavailable(fault.detail or fault.public), method, attempt)
         return accept(granted, method, attempt)
 
@@ -131,6 +143,7 @@ class Intake:
             presented=presented,
             known=await self._directory.resolve(presented.client_id, attempt.source_ip),
             issuer_key=await key_source(form),
+            loop=asyncio.get_running_loop(),
         )
 
 
@@ -139,6 +152,7 @@ def _by_known_client(judge: Judge, request: ProtocolRequest) -> Granted:
     try:
         return judge(request)
     except OAuthError as refusal:
+        refusal.told = request.told
         if request.client is not None:
             refusal.client_id = request.client.get_client_id()
         raise

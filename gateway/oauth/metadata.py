@@ -8,7 +8,9 @@ from gateway.domain.calls import AGGREGATE
 from gateway.domain.identity import AuthMethod
 from gateway.oauth.client_keys import ALGORITHMS
 from gateway.oauth.clients import GRANT_TYPES, JWT_BEARER
+from gateway.oauth.grants.token_exchange import TOKEN_EXCHANGE
 from gateway.oauth.resources import ADMIN_API, SCOPES, Resources
+from gateway.oauth.run_details import TYPE as RUN
 
 AUTHORIZATION_SERVER_PATH = "/.well-known/oauth-authorization-server"
 PROTECTED_RESOURCE_PATH = "/.well-known/oauth-protected-resource"
@@ -87,8 +89,10 @@ def _authorization_server(issuer: str, offers: Offers) -> dict[str, Any]:
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
         "grant_types_supported": [
-            grant for grant in GRANT_TYPES if grant != JWT_BEARER or offers.enterprise
+            *(grant for grant in GRANT_TYPES if grant != JWT_BEARER or offers.enterprise),
+            TOKEN_EXCHANGE,
         ],
+        "authorization_details_types_supported": [RUN],
         "code_challenge_methods_supported": ["S256"],
         "token_endpoint_auth_methods_supported": methods,
         "token_endpoint_auth_signing_alg_values_supported": list(ALGORITHMS),

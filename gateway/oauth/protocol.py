@@ -2,12 +2,13 @@
 
 It is synchronous and waits for the stores: everything here runs in a worker thread. Whatever needs
 the network (a client's metadata document, an issuer's key) is fetched before and comes along with
-the request.
+the request; a port that is asynchronous is asked on the loop that the request came in on.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Never
+from typing import Any, Never, TypeVar
 from urllib.parse import parse_qsl
 
 from authlib.oauth2.rfc6749 import (
@@ -26,12 +27,15 @@ from gateway.oauth.client_authentication import Assertions, Presented, authentic
 from gateway.oauth.clients import SECRET_OCTETS, secret_text
 from gateway.oauth.errors import ErrorCode, OAuthError
 from gateway.oauth.keys import KeyRing
+from gateway.oauth.programs import Programs
 from gateway.oauth.resources import SCOPES, Resources
 from gateway.oauth.tokens import LONGEST_LIFETIME_S
 from gateway.ports.identity import GrantStore, UserStore
 from gateway.ports.secrets import Sealer
 
 MOST_PARAMETERS = 32
+
+_Told = TypeVar("_Told")
 
 _PRINTABLE = frozenset(map(chr, range(0x20, 0x7F)))
 _TEXTS = {
@@ -109,6 +113,7 @@ class ProtocolRequest(OAuth2Request):
         presented: Presented | None = None,
         known: Client | None = None,
         issuer_key: IssuerKey | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         # Authlib wants to hear of TLS. Where plain http will do is said by configuration, once.
         super().__init__("POST", "https://gateway.invalid/")
@@ -120,6 +125,16 @@ class ProtocolRequest(OAuth2Request):
         """The client of the id in `presented`, as it was found before."""
         self.issuer_key = issuer_key
         """What an identity provider's assertion is verified with, as it was fetched before."""
+        self.told: dict[str, Any] = {}
+        """What its record says beside the answer, once it is known; of a refusal as well."""
+        self._loop = loop
+
+    def waited(self, asked: Coroutine[Any, Any, _Told]) -> _Told:
+        """Return what `asked` returns on the loop that the request came in on; raises what it does."""
+        if self._loop is None:
+            asked.close()
+            raise RuntimeError("this request came in on no loop")
+        return asyncio.run_coroutine_threadsafe(asked, self._loop).result()
 
     @property
     def form(self) -> dict[str, str]:
@@ -160,7 +175,9 @@ class ProtocolServer(AuthorizationServer):
         keys: KeyRing,
         new_id: Callable[[], str],
         random: Callable[[int], bytes],
+        programs: Programs | None = None,
     ) -> None:
+        """Without `programs` there are no tokens for them."""
         super().__init__(scopes_supported=SCOPES)
         self.resources = resources
         self.lifetimes = lifetimes
@@ -168,6 +185,7 @@ class ProtocolServer(AuthorizationServer):
         self.keys = keys
         self.new_id = new_id
         self.random = random
+        self.programs = programs
         self._assertions = Assertions(
             issuer=resources.public_url, first_use=stores.grants.first_use
         )

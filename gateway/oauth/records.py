@@ -73,6 +73,7 @@ def refuse(
     """Answer with `refusal` (RFC 6749 section 5.2)."""
     code = refusal.error.value
     fields: dict[str, Any] = {
+        **refusal.told,
         **({} if refusal.error in _UNDECIDED else {"verdict": Verdict.DENY.value}),
         "code": code,
         "reasons": [{"code": code, "message": refusal.detail or refusal.public}],

@@ -5,6 +5,7 @@ from typing import Any
 from authlib.oauth2.rfc7009 import RevocationEndpoint as AuthlibRevocation
 
 from gateway.domain._value import value
+from gateway.domain.scripts import ScriptId
 from gateway.errors import Unauthenticated
 from gateway.oauth.client_authentication import EVERY_METHOD
 from gateway.oauth.errors import ErrorCode, OAuthError
@@ -27,6 +28,8 @@ class _Found:
     grant_id: str
     token_id: str = ""
     until: float = 0.0
+    script: ScriptId | None = None
+    """The program that it is for, and whose end is all that it takes."""
 
 
 class _Revocation(AuthlibRevocation):
@@ -57,17 +60,32 @@ class _Revocation(AuthlibRevocation):
         if token.client_id != client.get_client_id():
             return None
         return _Found(
-            grant_id=token.grant_id, token_id=token.token_id, until=float(token.expires_at)
+            grant_id=token.grant_id,
+            token_id=token.token_id,
+            until=float(token.expires_at),
+            script=token.script,
         )
 
     def revoke_token(self, token: _Found, request: ProtocolRequest) -> None:
-        """Revoke the whole family; a token without one alone."""
+        """Revoke the whole family; a token without one alone, and that of a program with it."""
         request.credential = token
         grants = self.server.stores.grants
-        if token.grant_id:
+        if token.script is not None:
+            self._end(token.script, request)
+        elif token.grant_id:
             grants.revoke_grant(token.grant_id, "revoked by client", at=request.attempt.time)
         else:
             grants.revoke_token(token.token_id, until=token.until)
+
+    def _end(self, id_: ScriptId, request: ProtocolRequest) -> None:
+        """End a program, whose token the gate lets in no longer; what it was traded for stays."""
+        programs = self.server.programs
+        if programs is None:
+            raise OAuthError(ErrorCode.TEMPORARILY_UNAVAILABLE, "try again later")
+        script = programs.scripts.find(id_, now=request.attempt.time)
+        if script is not None:
+            request.told["script_sha256"] = script.sha256
+        request.waited(programs.scripts.end(id_))
 
 
 class RevocationEndpoint:
@@ -86,10 +104,12 @@ class RevocationEndpoint:
     def _judge(self, request: ProtocolRequest) -> Granted:
         body: dict[str, Any] = self._server.create_endpoint_response("revocation", request)
         found: _Found | None = request.credential
-        told = {"client": request.client.get_client_id()}
+        told = {**request.told, "client": request.client.get_client_id()}
         if found is None:
             return Granted(body=body, told=told, code="no_effect", message="no token of its own")
         if found.token_id:
             told["token_id"] = found.token_id
         what = f"grant {found.grant_id}" if found.grant_id else "one access token"
+        if found.script is not None:
+            what = f"program {found.script}"
         return Granted(body=body, told=told, code="revoked", message=what)

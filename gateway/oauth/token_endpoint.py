@@ -20,6 +20,7 @@ from gateway.oauth.grants.id_jag import IdentityAssertionGrant
 from gateway.oauth.grants.issuing import Issued, Issuing
 from gateway.oauth.grants.pkce import S256Only
 from gateway.oauth.grants.refresh_token import RotatingGrant
+from gateway.oauth.grants.token_exchange import RunTokenGrant
 from gateway.oauth.intake import Intake
 from gateway.oauth.protocol import IssuerKey, ProtocolRequest, ProtocolServer
 from gateway.oauth.records import Granted, TokenAnswer, TokenRequest
@@ -32,6 +33,7 @@ _GRANTS: Sequence[tuple[type[Issuing], Sequence[Any]]] = (
     (RotatingGrant, []),
     (OwnGrant, []),
     (DeviceGrant, []),
+    (RunTokenGrant, []),
 )
 
 
@@ -89,7 +91,7 @@ class TokenEndpoint:
         if "grant_type" not in request.form:
             raise OAuthError(ErrorCode.INVALID_REQUEST, "grant_type is required")
         issued: Issued = self._server.create_token_response(request)
-        return _granted(issued)
+        return _granted(issued, request.told)
 
     async def _key_of(self, form: Mapping[str, str]) -> IssuerKey | None:
         """Return the key that an assertion names, if its issuer is trusted and has it."""
@@ -112,8 +114,11 @@ class TokenEndpoint:
         return IssuerKey(issuer=trusted.issuer, key=public_key(key, trusted.algorithm))
 
 
-def _granted(issued: Issued) -> Granted:
-    """Return what to answer with `issued` (RFC 6749 section 5.1), and what is recorded: names."""
+def _granted(issued: Issued, told: Mapping[str, Any]) -> Granted:
+    """Return what to answer with `issued` (RFC 6749 section 5.1).
+
+    What is recorded beside what was `told` are names.
+    """
     token = issued.token
     lifetime_s = token.expires_at - token.issued_at
     scope = " ".join(name for name in SCOPES if name in token.scopes)
@@ -122,10 +127,12 @@ def _granted(issued: Issued) -> Granted:
         "token_type": "Bearer",
         "expires_in": lifetime_s,
         "scope": scope,
+        **issued.members,
     }
     if issued.refresh_token:
         body["refresh_token"] = issued.refresh_token
     told = {
+        **told,
         "principal": issued.principal,
         "client": token.client_id,
         "endpoint": issued.endpoint,
@@ -134,4 +141,6 @@ def _granted(issued: Issued) -> Granted:
     message = f"scope {scope}, for {lifetime_s} s"
     if token.grant_id:
         message += f", grant {token.grant_id}"
+    if token.script is not None:
+        message += f", program {token.script}"
     return Granted(body=body, told=told, code="issued", message=message)

@@ -10,11 +10,16 @@ from joserfc.errors import JoseError
 from joserfc.util import urlsafe_b64decode
 
 from gateway.domain._value import value
+from gateway.domain.scripts import ScriptId
 from gateway.errors import Unauthenticated
 from gateway.oauth.keys import ALGORITHM, KeyRing
 
 TYPE = "at+jwt"
 """RFC 9068 section 2.1; keeps ID tokens and every other JWT out."""
+
+RUN_TYPE = "run+jwt"
+"""A token for one program. Another type, so that nobody who does not know what it must not do takes
+it for an access token like any other (RFC 8725 section 3.11)."""
 
 LEEWAY_S = 60
 """How far another machine's clock may be ahead in `iat` and `nbf`; `exp` has none."""
@@ -61,6 +66,10 @@ class AccessToken:
     grant_id: str = ""
     """The family it belongs to; empty where no person granted it, hence exactly where `subject` is
     the client."""
+    script: ScriptId | None = None
+    """The one program that it is for, where it is for one."""
+    subject_token_id: str = ""
+    """The token that one for a program was traded for: it is good for no longer."""
 
 
 def mint(token: AccessToken, keys: KeyRing) -> str:
@@ -78,7 +87,12 @@ def mint(token: AccessToken, keys: KeyRing) -> str:
         "jti": token.token_id,
         "gid": token.grant_id,
     }
-    header = {"alg": ALGORITHM, "typ": TYPE, "kid": keys.signing.kid}
+    typ = TYPE
+    if token.script is not None:
+        typ = RUN_TYPE
+        claims["act"] = _actor(token.script, token.client_id)
+        claims["subject_jti"] = token.subject_token_id
+    header = {"alg": ALGORITHM, "typ": typ, "kid": keys.signing.kid}
     return jws.serialize_compact(
         header, orjson.dumps(claims), keys.signing.pair, registry=_REGISTRY
     )
@@ -106,7 +120,7 @@ def verify_any(text: str, *, keys: KeyRing, issuer: str, now: float) -> AccessTo
         Unauthenticated: Anything else; `detail` names the check that failed.
 
     """
-    claims = _payload(text, keys)
+    typ, claims = _payload(text, keys)
     for name, kind in _REQUIRED.items():
         # `type`, not `isinstance`: a JSON true would pass as the integer 1.
         empty = claims.get(name) == "" and name not in _MAY_BE_EMPTY
@@ -120,25 +134,26 @@ def verify_any(text: str, *, keys: KeyRing, issuer: str, now: float) -> AccessTo
     if claims["iss"] != issuer:
         _refuse("another issuer")
     _check_times(claims, now)
-    return _token(claims)
+    return _token(claims, _script(typ, claims))
 
 
-def _payload(text: str, keys: KeyRing) -> dict[str, Any]:
-    """Return the claims of a JWT that one of our keys signed."""
+def _payload(text: str, keys: KeyRing) -> tuple[str, dict[str, Any]]:
+    """Return the type and the claims of a JWT that one of our keys signed."""
     if len(text) > _LONGEST_TEXT:
         _refuse("too long")
     try:
         data = text.encode("ascii")
         # The header is judged before the library reads it: exactly three members, so nothing in
         # it can point to a key elsewhere (RFC 8725 sections 3.1 and 3.10) or ask for extensions.
-        key = _key_of(orjson.loads(urlsafe_b64decode(data.partition(b".")[0])), keys)
+        header = orjson.loads(urlsafe_b64decode(data.partition(b".")[0]))
+        key = _key_of(header, keys)
         signed = jws.deserialize_compact(data, key.pair, registry=_REGISTRY)
         claims = orjson.loads(signed.payload or b"")
     except (JoseError, ValueError) as error:
         raise Unauthenticated(_PUBLIC, detail="not a JWT of ours") from error
     if not isinstance(claims, dict):
         _refuse("the claims are no object")
-    return claims
+    return header["typ"], claims
 
 
 def _key_of(header: Any, keys: KeyRing) -> Any:
@@ -146,7 +161,7 @@ def _key_of(header: Any, keys: KeyRing) -> Any:
         _refuse("the header has missing or foreign members")
     if header["alg"] != ALGORITHM:
         _refuse("another algorithm")
-    if header["typ"] != TYPE:
+    if header["typ"] not in (TYPE, RUN_TYPE):
         _refuse("not an access token")
     key = keys.find(header["kid"]) if isinstance(header["kid"], str) else None
     if key is None:
@@ -166,7 +181,29 @@ def _check_times(claims: dict[str, Any], now: float) -> None:
         _refuse("the lifetime is out of bounds")
 
 
-def _token(claims: dict[str, Any]) -> AccessToken:
+def _actor(script: ScriptId, client_id: str) -> dict[str, Any]:
+    """Return who acts: the program, and for it the client (RFC 8693 section 4.1)."""
+    return {"sub": script, "act": {"sub": client_id}}
+
+
+def _script(typ: str, claims: dict[str, Any]) -> ScriptId | None:
+    """Return the program that a token of this type is for; one of the other type is for none."""
+    actor = claims.get("act")
+    if typ == TYPE:
+        if actor is not None:
+            _refuse("an access token that is for no program names an actor")
+        return None
+    script = actor.get("sub") if isinstance(actor, dict) else None
+    if not (isinstance(script, str) and script) or actor != _actor(
+        ScriptId(script), claims["client_id"]
+    ):
+        _refuse("claim act is missing or malformed")
+    if not (isinstance(claims.get("subject_jti"), str) and claims["subject_jti"]):
+        _refuse("claim subject_jti is missing or malformed")
+    return ScriptId(script)
+
+
+def _token(claims: dict[str, Any], script: ScriptId | None) -> AccessToken:
     return AccessToken(
         issuer=claims["iss"],
         subject=claims["sub"],
@@ -179,6 +216,8 @@ def _token(claims: dict[str, Any]) -> AccessToken:
         expires_at=claims["exp"],
         token_id=claims["jti"],
         grant_id=claims["gid"],
+        script=script,
+        subject_token_id="" if script is None else claims["subject_jti"],
     )
 
 

@@ -12,6 +12,7 @@ from starlette.types import Scope
 from gateway.admin.people import person_of
 from gateway.admin.person import How, Person
 from gateway.broker import Broker, client_metadata
+from gateway.builtin.named_tools import NamedTools
 from gateway.config import Config
 from gateway.config.auth import Auth, External, Provider
 from gateway.domain._value import value
@@ -26,6 +27,7 @@ from gateway.oauth.gate import TokenGate
 from gateway.oauth.intake import Intake
 from gateway.oauth.keys import KeyRing
 from gateway.oauth.metadata import Metadata, Offers
+from gateway.oauth.programs import Programs
 from gateway.oauth.protocol import Lifetimes, ProtocolServer, Stores
 from gateway.oauth.registration import RegistrationEndpoint, RegistrationRules
 from gateway.oauth.resources import Resources
@@ -69,6 +71,7 @@ class Authorization:
     broker: Broker
     routes: tuple[Route, ...]
     """Of the public listener: documents, endpoints and pages."""
+    tools: NamedTools  # what hosts' programs may be given leave for, once it is connected
 
 
 @asynccontextmanager
@@ -159,12 +162,23 @@ def _external(trusted: External, building: _Building, metadata: Metadata) -> Aut
         metadata=metadata,
         broker=building.broker,
         routes=tuple(routes),
+        tools=NamedTools(),
     )
 
 
 @asynccontextmanager
 async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authorization]:
     identity, stores, auth = building.identity, building.stores, building.auth
+    tools, scripts = NamedTools(), building.lasting.scripts
+    gate = TokenGate(
+        resources=building.resources,
+        keys=identity.ring,
+        clients=stores.clients,
+        users=identity.users,
+        grants=stores.grants,
+        scripts=scripts,
+        clock=now,
+    )
     server = ProtocolServer(
         resources=building.resources,
         lifetimes=Lifetimes(
@@ -177,14 +191,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
         keys=identity.ring,
         new_id=new_id,
         random=os.urandom,
-    )
-    gate = TokenGate(
-        resources=building.resources,
-        keys=identity.ring,
-        clients=stores.clients,
-        users=identity.users,
-        grants=stores.grants,
-        clock=now,
+        programs=Programs(authenticator=gate, tools=tools, scripts=scripts),
     )
 
     def use(ring: KeyRing) -> None:
@@ -203,6 +210,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
             metadata=metadata,
             broker=building.broker,
             routes=(*routes, *pages),
+            tools=tools,
         )
     finally:
         unused()

@@ -14,10 +14,13 @@ from authlib.oauth2.rfc7636 import create_s256_code_challenge
 from gateway.domain.audit import AuditRecord
 from gateway.domain.grants import AuthorizationCode, DeviceStatus, Grant
 from gateway.domain.identity import AuthMethod, BearerToken, Client, ClientKind, Principal, User
+from gateway.domain.tools import UpstreamId
+from gateway.errors import PolicyUnavailable
 from gateway.oauth.clients import AUTHORIZATION_CODE, DEVICE_CODE, REFRESH_TOKEN, with_builtin
 from gateway.oauth.device import DeviceEndpoint
 from gateway.oauth.gate import TokenGate
 from gateway.oauth.intake import Intake
+from gateway.oauth.programs import Programs
 from gateway.oauth.protocol import Lifetimes, ProtocolServer, Stores, token_hash
 from gateway.oauth.records import TokenAnswer, TokenRequest
 from gateway.oauth.revocation import RevocationEndpoint
@@ -25,6 +28,7 @@ from gateway.oauth.token_endpoint import IssuerKeys, TokenEndpoint, TrustedIssue
 from gateway.oauth.tokens import AccessToken, verify
 from gateway.storage.identity.store import IdentityStores
 from gateway.storage.memory import MemoryAuditLog
+from gateway.storage.memory_scripts import MemoryScriptStore
 from gateway.vault import KeyEncryptionKey, Vault
 from tests.oauth.world import KEYS, MAIL, MAIL_URI, NOW, PUBLIC_URL, RESOURCES, Hand
 
@@ -69,6 +73,26 @@ class Clients:
         return self._find(client_id)
 
 
+class Tools:
+    """Which tools everybody may know of."""
+
+    def __init__(self) -> None:
+        self.known = {
+            "mail__send": (UpstreamId("mail"), "send"),
+            "mail__search": (UpstreamId("mail"), "search"),
+        }
+        self.asked: list[tuple[str, str]] = []
+        self.down = False
+
+    async def of(
+        self, principal: Principal, source_ip: str
+    ) -> Mapping[str, tuple[UpstreamId, str]]:
+        self.asked.append((principal.key, source_ip))
+        if self.down:
+            raise PolicyUnavailable("try again later", detail="no answer")
+        return self.known
+
+
 class Issuer:
     """An authorization server in a folder: its clients, people, log and clock."""
 
@@ -91,6 +115,17 @@ class Issuer:
             self.stores.users.add(ALICE)
         self.vault = Vault.unlock(self.stores.data_keys, [KEK], random=os.urandom, clock=self.clock)
         self.directory = Clients(self.stores)
+        self.scripts = MemoryScriptStore()
+        self.tools = Tools()
+        self.gate = TokenGate(
+            resources=RESOURCES,
+            keys=KEYS,
+            clients=self.stores.clients,
+            users=self.stores.users,
+            grants=self.stores.grants,
+            scripts=self.scripts,
+            clock=self.clock,
+        )
         self.server = ProtocolServer(
             resources=RESOURCES,
             lifetimes=Lifetimes(**{"access_s": 900, **lifetimes}),
@@ -98,6 +133,7 @@ class Issuer:
             keys=KEYS,
             new_id=lambda: os.urandom(8).hex(),
             random=os.urandom,
+            programs=Programs(authenticator=self.gate, tools=self.tools, scripts=self.scripts),
         )
         intake = Intake(
             directory=self.directory,
@@ -110,14 +146,6 @@ class Issuer:
         )
         self.revocation = RevocationEndpoint(server=self.server, intake=intake)
         self.devices = DeviceEndpoint(server=self.server, intake=intake)
-        self.gate = TokenGate(
-            resources=RESOURCES,
-            keys=KEYS,
-            clients=self.stores.clients,
-            users=self.stores.users,
-            grants=self.stores.grants,
-            clock=self.clock,
-        )
 
     async def ask(self, **parameters: str) -> TokenAnswer:
         """Ask the token endpoint, as `APP` unless another client is named."""

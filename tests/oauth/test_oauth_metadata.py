@@ -34,7 +34,9 @@ def test_the_authorization_server_document_is_exact():
             "refresh_token",
             "client_credentials",
             "urn:ietf:params:oauth:grant-type:device_code",
+            "urn:ietf:params:oauth:grant-type:token-exchange",
         ],
+        "authorization_details_types_supported": ["mcp_script_run"],
         "code_challenge_methods_supported": ["S256"],
         "token_endpoint_auth_methods_supported": METHODS,
         "token_endpoint_auth_signing_alg_values_supported": ALGORITHMS,
@@ -78,6 +80,7 @@ def test_assertions_are_advertised_where_some_issuer_is_trusted():
             "client_credentials",
             "urn:ietf:params:oauth:grant-type:device_code",
             "urn:ietf:params:oauth:grant-type:jwt-bearer",
+            "urn:ietf:params:oauth:grant-type:token-exchange",
         ],
         "authorization_grant_profiles_supported": ["urn:ietf:params:oauth:grant-profile:id-jag"],
     }

@@ -15,6 +15,7 @@ from gateway.oauth.gate import TokenGate
 from gateway.oauth.keys import KeyRing
 from gateway.oauth.tokens import mint, verify
 from gateway.storage.identity.store import IdentityStores
+from gateway.storage.memory_scripts import MemoryScriptStore
 from tests.oauth.issuing import ALICE, APP
 from tests.oauth.world import (
     KEYS,
@@ -56,6 +57,7 @@ class Door:
         for known in (CLIENT, APP):
             self.stores.clients.add(known)
         self.stores.users.add(ALICE)
+        self.scripts = MemoryScriptStore()
         self.gate = self.new_gate()
 
     def new_gate(self, *, most_tokens: int = 10_000) -> TokenGate:
@@ -65,6 +67,7 @@ class Door:
             clients=self.stores.clients,
             users=self.stores.users,
             grants=self.stores.grants,
+            scripts=self.scripts,
             clock=self.clock,
             most_tokens=most_tokens,
         )

@@ -1,6 +1,6 @@
 """What every grant has in common: who may have which token, made before anything is claimed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -28,6 +28,8 @@ class Issued:
     """Who the record is about: the person's name for us, or the client's id."""
     access_token: str = field(repr=False)
     refresh_token: str = field(default="", repr=False)
+    members: Mapping[str, Any] = field(default_factory=dict)
+    """What the answer has beside what every answer has."""
 
 
 class Issuing(BaseGrant):
