@@ -1,12 +1,22 @@
 """The keys of `servers.NAME` for a server that the gateway starts itself."""
 
 import re
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from gateway.config.section import Section, Words, written
 from gateway.config.values import LocalPath, SecretReference
+from gateway.upstream.reach import PROXIES, Destination
 
 T = TypeVar("T")
 
@@ -25,6 +35,14 @@ def _variable(name: str) -> str:
     return name
 
 
+def _destination(text: Any) -> Destination:
+    return Destination.of(text if isinstance(text, str) else "")
+
+
+ListedDestination = Annotated[
+    Destination, PlainValidator(_destination), WithJsonSchema({"type": "string"})
+]
+"""`api.example.com:443`, `*.example.com:443`, `10.0.0.7:5432`."""
 Variable = Annotated[str, AfterValidator(_variable)]
 
 
@@ -41,6 +59,33 @@ class Files(Section):
     write: tuple[LocalPath, ...] = ()
 
 
+def _as_read(given: Any) -> Any:
+    # What a validator of a whole section has seen is no JSON any more, in which a list is a tuple.
+    return tuple(given) if isinstance(given, list) else given
+
+
+class Network(Section):
+    """What a jailed server may reach, through the gateway's proxy and in no other way.
+
+    `none` is written for a list without any.
+    """
+
+    allow: Annotated[tuple[ListedDestination, ...], BeforeValidator(_as_read)] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _or_none(cls, given: Any) -> Any:
+        if given == "none":
+            return {}
+        if not isinstance(given, dict):
+            raise ValueError("write `none`, or list what it reaches under `allow`")  # noqa: TRY004 - pydantic collects ValueError
+        return given
+
+
+def _also_none(schema: dict[str, Any]) -> None:
+    schema["anyOf"].insert(0, {"const": "none"})
+
+
 class LocalServer(Section):
     """How a server is started, if the gateway starts it."""
 
@@ -53,8 +98,8 @@ class LocalServer(Section):
     environment: dict[Variable, SecretReference] = written({})
     """All that it finds in its environment beside `PATH`, `LANG` and, in a jail, `HOME`."""
     files: Files = written({})
-    network: Literal["none"] | None = None
-    """A jail has none; without a jail nothing keeps a server from it."""
+    network: Network | None = Field(default=None, json_schema_extra=_also_none)
+    """Without it a jail has none, and without a jail nothing keeps a server from it."""
 
     @field_validator("jail", "environment", "files", "network")
     @classmethod
@@ -62,6 +107,14 @@ class LocalServer(Section):
         if _says_something(given) and not info.data.get("command", True):
             raise ValueError("is for a server with a `command`; remove it")
         return given
+
+    @field_validator("network")
+    @classmethod
+    def _told_once(cls, network: Network | None, info: ValidationInfo) -> Network | None:
+        ours = sorted(PROXIES.intersection(info.data.get("environment", {})))
+        if network is not None and network.allow and ours:
+            raise ValueError(f"the gateway sets `{ours[0]}` itself; remove it from `environment`")
+        return network
 
     @field_validator("files", "network")
     @classmethod

@@ -12,8 +12,10 @@ from typing import Final, Self
 
 from gateway.domain._value import value
 from gateway.upstream.faults import too_large, unusable
+from gateway.upstream.handover import Handover
 from gateway.upstream.jail import ProcessLimits, command, environment
 from gateway.upstream.launch import Launch
+from gateway.upstream.proxy import ForwardProxy
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +45,7 @@ class Child:
         *,
         line_bytes: int,
         patience: Patience,
+        proxy: ForwardProxy | None = None,
     ) -> None:
         self.ended = False
         """Nothing more is written to it, or heard of it."""
@@ -51,6 +54,7 @@ class Child:
         self._process = process
         self._line_bytes = line_bytes
         self._patience = patience
+        self._proxy = proxy
         self._complaints = asyncio.create_task(self._hear_complaints())
         self._end: asyncio.Task[None] | None = None
 
@@ -63,28 +67,32 @@ class Child:
         *,
         line_bytes: int,
         patience: Patience,
+        proxy: ForwardProxy | None = None,
     ) -> Self:
-        """Start the server that we call `name`.
+        """Start the server that we call `name`; what `proxy` lets it reach it reaches until it ends.
 
         Raises:
             UpstreamFailed: It cannot be started.
 
         """
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *command(launch, limits),
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=PIPE,
-                cwd=launch.folder,
-                env=environment(launch),
-                limit=line_bytes,
-                # A group of its own: a signal for us is not one for it, and one for it reaches all.
-                start_new_session=True,
+        if proxy is None:
+            process = await _started(launch, limits, line_bytes)
+            return cls(name, launch, process, line_bytes=line_bytes, patience=patience)
+        with Handover() as handover:
+            process = await _started(launch, limits, line_bytes, handover.number)
+            child = cls(
+                name, launch, process, line_bytes=line_bytes, patience=patience, proxy=proxy
             )
-        except (OSError, ValueError) as error:
-            raise unusable(f"it cannot be started: {type(error).__name__}") from error
-        return cls(name, launch, process, line_bytes=line_bytes, patience=patience)
+            served = False
+            try:
+                proxy.serve(await handover.listener())
+                served = True
+            except (OSError, TimeoutError) as error:
+                raise unusable("its jail has handed out no socket for its proxy") from error
+            finally:
+                if not served:
+                    await child.end()
+        return child
 
     async def write(self, line: bytes) -> None:
         """Hand it one message; `line` holds no line break.
@@ -152,6 +160,8 @@ class Child:
         self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - there is no other way
         await self._process.wait()
         await asyncio.gather(draining, self._complaints)
+        if self._proxy is not None:
+            await self._proxy.aclose()
 
     async def _gone(self) -> bool:
         with suppress(TimeoutError):
@@ -183,6 +193,26 @@ class Child:
             if left > 0:
                 logger.debug("server %s says on stderr: %r", self._name, said[:left])
             left -= len(said)
+
+
+async def _started(
+    launch: Launch, limits: ProcessLimits, line_bytes: int, handover: int | None = None
+) -> Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            *command(launch, limits, handover),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            cwd=launch.folder,
+            env=environment(launch),
+            limit=line_bytes,
+            # A group of its own: a signal for us is not one for it, and one for it reaches all.
+            start_new_session=True,
+            pass_fds=() if handover is None else (handover,),
+        )
+    except (OSError, ValueError) as error:
+        raise unusable(f"it cannot be started: {type(error).__name__}") from error
 
 
 def _signal_inmates(bwrap: int, number: signal.Signals) -> None:

@@ -46,16 +46,18 @@ class Handover:
         self._theirs.close()
         async with asyncio.timeout(_PATIENCE_S):
             await self._readable()
-        _, numbers, _, _ = socket.recv_fds(self._ours, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        _, numbers, _, _ = socket.recv_fds(self._ours, 1, 1)
         if not numbers:
             raise ConnectionAbortedError("the jail has handed out nothing")
-        return socket.socket(fileno=numbers[0])
+        listener = socket.socket(fileno=numbers[0])
+        # What is received is inheritable, unlike all else that Python opens (PEP 446).
+        listener.set_inheritable(False)
+        return listener
 
     async def _readable(self) -> None:
-        loop = asyncio.get_running_loop()
-        ready = loop.create_future()
-        loop.add_reader(self._ours, ready.set_result, None)
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._ours, ready.set)
         try:
-            await ready
+            await ready.wait()
         finally:
             loop.remove_reader(self._ours)

@@ -1,17 +1,21 @@
 """The jail of a local server: no network, a read-only system, only the files that it was given.
 
+One that may reach something listens on its own loopback, for a proxy of ours outside of it.
+
 `bwrap` (bubblewrap) makes it of namespaces, `prlimit` bounds what runs in it. Whether both work is
 found out by running them: containers and hardened kernels often forbid the namespaces.
 """
 
 import asyncio
 import shutil
+import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from gateway.domain._value import value
+from gateway.upstream import jail_entry
 from gateway.upstream.launch import SYSTEM, Launch, in_system, own_files, search_path
 
 MEBIBYTE: Final = 1024 * 1024
@@ -24,6 +28,15 @@ _PROBE_S: Final = 10.0
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _TOLD: Final = 200
 """Characters of what `bwrap` says, at most."""
+_INTERPRETER: Final = Path(sys.executable).resolve()
+_ENTRY: Final = Path(jail_entry.__file__)
+_PROXY: Final = f"http://127.0.0.1:{jail_entry.PORT}"
+_AUTHORITIES: Final = tuple(
+    map(Path, ("/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/pki/tls/certs", "/etc/pki/ca-trust"))
+)
+"""Whom the system trusts to name servers: without them most programs open no TLS. No keys."""
+_OWN_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+"""What a program in a jail means by it is there, and not behind the proxy."""
 
 _WALLS: Final = (
     *("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"),
@@ -52,11 +65,15 @@ class ProcessLimits:
             raise ValueError("a limit is a positive number")
 
 
-def command(launch: Launch, limits: ProcessLimits) -> list[str]:
-    """Return the words that start `launch`."""
+def command(launch: Launch, limits: ProcessLimits, handover: int | None = None) -> list[str]:
+    """Return the words that start `launch`.
+
+    With the file descriptor of a `handover` it is made to listen for the proxy, and says so there.
+    """
     if launch.jailed:
         bounded = _bounded(limits, processes=True)
-        return [_tool("bwrap"), *_WALLS, *_shown(launch), "--", *bounded, *launch.argv]
+        entry = [] if handover is None else [*map(str, _entry()), str(handover)]
+        return [_tool("bwrap"), *_WALLS, *_shown(launch), "--", *bounded, *entry, *launch.argv]
     # The number of processes is counted over all of a user's, and ours are among them.
     return [_tool("setpriv"), "--pdeathsig", "KILL", "--", *_bounded(limits), *launch.argv]
 
@@ -64,7 +81,8 @@ def command(launch: Launch, limits: ProcessLimits) -> list[str]:
 def environment(launch: Launch) -> dict[str, str]:
     """Return all that the server finds in its environment."""
     home = {"HOME": _HOME} if launch.jailed else {}
-    own = {"PATH": search_path(Path(launch.argv[0])), "LANG": "C.UTF-8", **home}
+    proxy = _proxies(launch) if launch.jailed and launch.reach else {}
+    own = {"PATH": search_path(Path(launch.argv[0])), "LANG": "C.UTF-8", **home, **proxy}
     # Handed to bwrap as its own, which it passes on: words of a command are for everybody to see.
     return {**launch.environment, **own}
 
@@ -86,7 +104,7 @@ def hides(launch: Launch, secret: Iterable[Path]) -> Iterator[str]:
             yield f"`{path}` is a socket, which no jail closes"
         elif real in _WHOLE or any(real.is_relative_to(hole) for hole in _HOLES):
             yield f"`{path}` shows more than a jail can keep; name what is needed of it"
-    for path in (*launch.read, *launch.write, *own_files(Path(launch.argv[0]))):
+    for path in (*launch.read, *launch.write, *_programs(launch)):
         real = path.resolve()
         if any(one.is_relative_to(real) or real.is_relative_to(one) for one in kept):
             yield f"`{path}` would show the gateway's own data"
@@ -150,10 +168,36 @@ def _system() -> Iterator[str]:
 def _ours(launch: Launch) -> Iterator[str]:
     if not in_system(launch.folder):
         yield from ("--dir", str(launch.folder))
-    binds = dict.fromkeys((*own_files(Path(launch.argv[0])), *launch.read), "--ro-bind")
+    binds = dict.fromkeys((*_programs(launch), *launch.read), "--ro-bind")
     binds |= dict.fromkeys(launch.write, "--bind")
     for path in sorted(binds):
         yield from (binds[path], str(path.resolve()), str(path))
+
+
+def _programs(launch: Launch) -> tuple[Path, ...]:
+    """Return what the server, and what it begins as, needs beyond the system."""
+    own = own_files(Path(launch.argv[0]))
+    if not launch.reach:
+        return own
+    more = (path for path in (_ENTRY, *_AUTHORITIES) if path.exists() and not in_system(path))
+    return tuple(dict.fromkeys((*own, *own_files(_INTERPRETER), *more)))
+
+
+def _entry() -> Sequence[Path | str]:
+    # Of the environment and of other people's libraries it takes nothing in.
+    return (_INTERPRETER, "-I", "-S", _ENTRY)
+
+
+def _proxies(launch: Launch) -> dict[str, str]:
+    """Return what tells programs of the proxy; Node heeds it if it is told so."""
+    listed = {destination.host for destination in launch.reach}
+    direct = ",".join(name for name in _OWN_LOOPBACK if name not in listed)
+    named = {"HTTP_PROXY": _PROXY, "HTTPS_PROXY": _PROXY, "NO_PROXY": direct}
+    return {
+        **named,
+        **{name.lower(): text for name, text in named.items()},
+        "NODE_USE_ENV_PROXY": "1",
+    }
 
 
 def _bounded(limits: ProcessLimits, *, processes: bool = False) -> Sequence[str]:

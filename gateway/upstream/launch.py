@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.domain._value import value
+from gateway.upstream.reach import Destination
 
 SYSTEM: Final = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")))
 """What every jail shows: the system's programs and libraries, which hold no secrets."""
@@ -40,6 +41,8 @@ class Launch:
     """Files and folders that the jail shows."""
     write: tuple[Path, ...] = ()
     """Those that it may also change."""
+    reach: tuple[Destination, ...] = ()
+    """Where a jailed one gets through a proxy of ours; without any it has no network at all."""
 
     @property
     def identity(self) -> str:
@@ -55,6 +58,8 @@ class Launch:
             "read": sorted(map(str, self.read)),
             "write": sorted(map(str, self.write)),
         }
+        if self.reach:
+            spec["reach"] = sorted(map(str, self.reach))
         text = json.dumps(spec, sort_keys=True, ensure_ascii=False)
         return f"command:sha256:{hashlib.sha256(text.encode(errors='surrogateescape')).hexdigest()}"
 

@@ -16,6 +16,8 @@ from gateway.upstream.child import Child, Patience
 from gateway.upstream.faults import unusable
 from gateway.upstream.headers import SESSION, Headers
 from gateway.upstream.jail import hides
+from gateway.upstream.proxy import ForwardProxy
+from gateway.upstream.reach import Reach
 from gateway.upstream.settings import LocalSettings
 
 _MOST_OF_ONE: Final = 8
@@ -62,6 +64,7 @@ class Channels:
                 settings.process,
                 line_bytes=settings.limits.result_bytes,
                 patience=self._patience,
+                proxy=_proxy(settings),
             )
         finally:
             self._starting.remove(owner)
@@ -137,6 +140,14 @@ def _refused(settings: LocalSettings) -> str:
     A server that may change a folder can exchange what lies in it, its own program too.
     """
     return "; ".join(hides(settings.launch, settings.concealed)) if settings.launch.jailed else ""
+
+
+def _proxy(settings: LocalSettings) -> ForwardProxy | None:
+    """Return the way out of one more process, if it has one: nothing keeps to it without a jail."""
+    launch = settings.launch
+    if not launch.jailed or not launch.reach:
+        return None
+    return ForwardProxy(settings.server, Reach(destinations=launch.reach), settings.way_out)
 
 
 class LocalExchange:

@@ -53,7 +53,7 @@ async def dial(address: IPAddress, port: int) -> Connection:
 class ProxyLimits:
     """What the connections of one process may take. None of them can be switched off."""
 
-    connections: int = 64
+    connections: int = 32
     """At once; others wait."""
     head_bytes: int = 16 * 1024
     head_s: float = 10.0
@@ -69,20 +69,19 @@ class ProxyLimits:
 
 
 class Refusals:
-    """Tells of each destination that was refused, once."""
+    """Tells of each destination that one server was refused, once."""
 
     def __init__(self, tell: Tell | None = None) -> None:
         self._tell = tell
-        self._told: set[tuple[UpstreamId, str]] = set()
+        self._told: set[str] = set()
 
     def __call__(self, server: UpstreamId, asked: WebUrl, why: str) -> None:
         """Log it, and tell whoever keeps a record."""
         host = f"[{asked.host}]" if ":" in asked.host else asked.host
         destination = f"{host}:{asked.port}"
-        of_server = sum(1 for told, _ in self._told if told == server)
-        if (server, destination) in self._told or of_server >= _MOST_TOLD:
+        if destination in self._told or len(self._told) >= _MOST_TOLD:
             return
-        self._told.add((server, destination))
+        self._told.add(destination)
         logger.warning("server %s is refused %s: %s", server, destination, why)
         if self._tell is not None:
             self._tell(server, destination, why)
@@ -141,12 +140,10 @@ class ForwardProxy:
 
     async def _serve(self, connection: socket.socket) -> None:
         try:
-            client = await asyncio.open_connection(
-                sock=connection, limit=self._limits.head_bytes
-            )
+            client = await asyncio.open_connection(sock=connection, limit=self._limits.head_bytes)
             async with _ending(client[1]):
                 await self._answer(client)
-        except* (OSError, TimeoutError, asyncio.IncompleteReadError) as broken:
+        except* (OSError, asyncio.IncompleteReadError) as broken:
             logger.debug("server %s: a connection ends: %r", self._server, broken.exceptions)
         finally:
             self._slots.release()
@@ -210,8 +207,10 @@ class ForwardProxy:
         self._reach.admit(asked, addresses)
         *others, last = addresses
         for address in others:
+            # Each has its share of the time, so that one that is silent does not use up all of it.
             with suppress(OSError):
-                return await self._way.dial(address, asked.port)
+                async with asyncio.timeout(self._limits.connect_s / len(addresses)):
+                    return await self._way.dial(address, asked.port)
         return await self._way.dial(last, asked.port)
 
     async def _carry(self, request: ProxyRequest, client: Connection, server: Connection) -> None:
@@ -223,20 +222,20 @@ class ForwardProxy:
                 idle.reschedule(loop.time() + idle_s)
 
             if request.tunnel:
-                client[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                await _write(client[1], b"HTTP/1.1 200 Connection established\r\n\r\n")
                 both.create_task(_carried(client[0], server[1], heard))
             else:
-                server[1].write(request.head)
+                await _write(server[1], request.head)
                 both.create_task(_carried_exactly(client[0], server[1], heard, request.body_bytes))
             both.create_task(_carried(server[0], client[1], heard))
 
 
 async def _carried(reader: StreamReader, writer: StreamWriter, heard: Callable[[], None]) -> None:
     while piece := await reader.read(_CHUNK_BYTES):
-        writer.write(piece)
-        await writer.drain()
+        await _write(writer, piece)
         heard()
-    writer.write_eof()
+    if not writer.is_closing():
+        writer.write_eof()
 
 
 async def _carried_exactly(
@@ -247,9 +246,16 @@ async def _carried_exactly(
         if not piece:
             raise ConnectionResetError("a body that does not end")
         left -= len(piece)
-        writer.write(piece)
-        await writer.drain()
+        await _write(writer, piece)
         heard()
+
+
+async def _write(writer: StreamWriter, piece: bytes) -> None:
+    # Not every event loop takes what is written to a connection that is gone.
+    if writer.is_closing():
+        raise ConnectionResetError("the other end is gone")
+    writer.write(piece)
+    await writer.drain()
 
 
 async def _refuse(writer: StreamWriter, status: HTTPStatus, detail: str) -> None:
@@ -258,8 +264,7 @@ async def _refuse(writer: StreamWriter, status: HTTPStatus, detail: str) -> None
         f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: text/plain\r\n"
         f"Content-Length: {len(text)}\r\nConnection: close\r\n\r\n"
     )
-    writer.write(head.encode() + text)
-    await writer.drain()
+    await _write(writer, head.encode() + text)
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from gateway.domain.tools import UpstreamId
 from gateway.upstream.headers import is_ours
 from gateway.upstream.jail import ProcessLimits
 from gateway.upstream.launch import Launch
+from gateway.upstream.proxy import WayOut
 from gateway.wire.jsontext import WireLimits
 
 MEBIBYTE = 1024 * 1024
@@ -136,6 +137,8 @@ class LocalSettings:
     """Of this server at once, whoever they work for."""
     idle_s: float = 900.0
     """After how long without use a process is ended."""
+    way_out: WayOut = field(default_factory=WayOut, repr=False, compare=False)
+    """How it gets to what its jail lets it reach."""
     per_person: bool = False
     """Whoever may call it is shown the same."""
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 MODERN = "2026-07-28"
 
-LISTED = ("echo", "pid", "folder", "exit", "fork")
+LISTED = ("echo", "pid", "folder", "exit", "fork", "exchange", "look_up", "connect")
 
 Given: TypeAlias = dict[str, Any]
 
@@ -42,9 +42,24 @@ def attempt(act: Any) -> str:
         return f"{type(error).__name__}: {error.strerror}"
 
 
-def connect(port: int) -> str:
-    socket.create_connection(("127.0.0.1", port), timeout=2).close()
+def connect(given: Given) -> str:
+    host = given.get("host", "127.0.0.1")
+    socket.create_connection((host, given["port"]), timeout=2).close()
     return "connected"
+
+
+def exchange(given: Given) -> str:
+    """Say `said` to a port of the loopback, and return all that is said back."""
+    with socket.create_connection(("127.0.0.1", given["port"]), timeout=10) as connection:
+        connection.sendall(given["said"].encode())
+        with connection.makefile("rb") as answered:
+            return answered.read().decode()
+
+
+def send(given: Given) -> str:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+        datagrams.sendto(b"x", (given["host"], given["port"]))
+    return "sent"
 
 
 def environment(given: Given) -> object:
@@ -130,7 +145,10 @@ ANSWERING: dict[str, Callable[[Given], object]] = {
     "read": lambda given: attempt(Path(given["path"]).read_text),
     "write": lambda given: attempt(lambda: Path(given["path"]).write_text("written")),
     "folder": lambda given: attempt(lambda: sorted(p.name for p in Path(given["path"]).iterdir())),
-    "connect": lambda given: attempt(lambda: connect(given["port"])),
+    "connect": lambda given: attempt(lambda: connect(given)),
+    "exchange": lambda given: attempt(lambda: exchange(given)),
+    "look_up": lambda given: attempt(lambda: socket.getaddrinfo(given["host"], 443)),
+    "send": lambda given: attempt(lambda: send(given)),
     "namespace": namespace,
     "limits": limits,
     "fork": fork,

@@ -64,6 +64,15 @@ def notes(
 
 
 @contextmanager
+def desk(logs: Path, kind: str, *, port: int | None = None) -> Iterator[RunningServer]:
+    """Run a server of the operations desk: `logs` or `issues`."""
+    port = port or free_port()
+    command = [sys.executable, "-m", "tests.servers.desk", kind, "--port", str(port)]
+    with running(command, {}, port, logs / f"{kind}-{port}.log") as server:
+        yield server
+
+
+@contextmanager
 def filesystem(logs: Path, folder: Path, *, port: int | None = None) -> Iterator[RunningServer]:
     """Run the reference server for files of `folder`, which speaks stdio, behind a bridge to HTTP."""
     with _bridged(logs, "filesystem", ["node", str(FILESYSTEM), str(folder)], port) as server:

@@ -9,7 +9,8 @@ import pytest
 
 from gateway.domain.calls import Form, Permit, RawAnswer, ServerEvent
 from gateway.domain.tools import Profile
-from gateway.errors import UpstreamFailed
+from gateway.errors import LimitExceeded, UpstreamFailed
+from gateway.upstream import own_sessions
 from tests.builtin.front import Site, sent, speaks
 from tests.pipeline.house import MAIL, Events, event
 from tests.upstream.test_own_client import answer_to
@@ -178,6 +179,50 @@ async def test_calls_go_on_where_the_stream_ends(site: Site, speaker: Speaker, e
     calling, seen = await begun(site, speaker)
     await calling
     assert [one["id"] for one in seen] == [1]
+
+
+@pytest.mark.parametrize("end", [UpstreamFailed("it broke"), LimitExceeded("it is too long")])
+async def test_a_stream_that_breaks_is_opened_again(
+    site: Site, speaker: Speaker, end: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_sessions, "_AGAIN_S", 0.0)
+    calling, seen = await begun(site, speaker)
+    for said in (end, end, ROOTS):
+        await speaker.says.put(said)
+    await until(lambda: len(seen) == 1)
+    assert seen[0]["method"] == "roots/list"
+    speaker.free.set()
+    await calling
+
+
+async def test_a_server_that_cannot_be_reached_is_tried_again_ever_more_seldom(
+    site: Site, speaker: Speaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward, opened, pauses = speaker.forward, 0, list[float]()
+    sleep = asyncio.sleep
+
+    async def failing(permit: Permit) -> RawAnswer:
+        nonlocal opened
+        if permit.call.message.form is Form.STREAM:
+            opened += 1
+            if opened <= 8:
+                raise UpstreamFailed("no connection")
+        return await forward(permit)
+
+    async def soon(delay_s: float) -> None:
+        pauses.append(delay_s)
+        await sleep(0)
+
+    monkeypatch.setattr(site.servers[MAIL], "forward", failing)
+    monkeypatch.setattr(asyncio, "sleep", soon)
+    calling, seen = await begun(site, speaker)
+    await speaker.says.put(ROOTS)
+    async with asyncio.timeout(10):
+        while not seen:
+            await sleep(0)
+    assert [pause for pause in pauses if pause][:8] == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
+    speaker.free.set()
+    await calling
 
 
 async def test_the_stream_ends_with_the_session(site: Site, speaker: Speaker) -> None:

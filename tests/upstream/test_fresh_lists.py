@@ -207,3 +207,16 @@ async def test_a_caller_who_goes_away_leaves_the_trial_of_a_list_to_the_next(clo
         server.script = legacy(shows("a"))
         clock.now += 1
         assert await refused(crawler) is None
+
+
+async def test_a_caller_in_a_family_that_the_server_does_not_speak_harms_nobody_else(clock):
+    breaker = breaker_of(clock, failures=2)
+    kept = {"monotonic": clock, "fresh_s": 60, "breakers": {RAW: breaker}}
+    async with crawling(legacy(shows("a")), **kept) as (crawler, _, _):
+        for _ in range(3):
+            clock.now += 2
+            with pytest.raises(UpstreamFailed):
+                await crawler.refresh(RAW, Profile.MODERN, Kind.TOOL)
+        assert breaker.count() == 0
+        clock.now += 2
+        assert await refused(crawler) is None

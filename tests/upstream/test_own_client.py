@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.calls import Call, Form, Permit, RawAnswer, ServerEvent
+from gateway.domain.calls import Call, Form, OriginKind, Permit, RawAnswer, ServerEvent
 from gateway.domain.decisions import Verdict
 from gateway.domain.tools import Profile
 from gateway.errors import UpstreamFailed
@@ -326,6 +326,24 @@ async def test_a_stateless_client_that_goes_away_cancels_its_call(
     cancelled = "notifications/cancelled" in methods(site.servers[MAIL])
     assert cancelled is (client is Profile.MODERN)
     assert site.house.last["code"] == "client_gone"
+
+
+@pytest.mark.parametrize("client", list(Profile))
+async def test_a_program_that_waits_no_more_cancels_its_call_in_either_family(
+    site: Site, monkeypatch: pytest.MonkeyPatch, client: Profile
+) -> None:
+    """Its client has gone nowhere: it is the program that was ended."""
+    slow = Slow(site)
+    monkeypatch.setattr(site.servers[MAIL], "forward", slow.forward)
+    more = OLD if client is Profile.LEGACY else {}
+    call = replace(site.call("tools/call", CALL, **more), origin=OriginKind.SANDBOX)
+    calling = asyncio.create_task(site.aggregate.handle(call))
+    await slow.reached.wait()
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    await asyncio.sleep(0)
+    assert "notifications/cancelled" in methods(site.servers[MAIL])
 
 
 async def test_a_caller_who_goes_away_ends_the_beginning_for_nobody_else(
