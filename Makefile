@@ -107,9 +107,9 @@ workflow-report: setup ## A model plays labelled tasks at /mcp (DIR=..., MODEL_U
 	@$(BIN)/python -m benchmarks.workflows.report $(if $(DIR),--dir $(DIR)) $(if $(MODEL_URL),--model-url $(MODEL_URL)) $(if $(MODEL),--model $(MODEL))
 
 .PHONY: code-report
-code-report: setup ## Try to get out of the sandbox, and measure what running programs costs.
+code-report: setup ## Try to get out of the sandbox, replay recorded tasks as programs (TRACES=N: fewer), measure the costs.
 	@PYTHON=$(PYTHON) .ci/system bubblewrap
-	@$(BIN)/python -m benchmarks.code.report
+	@$(BIN)/python -m benchmarks.code.report $(if $(TRACES),--traces $(TRACES))
 
 .PHONY: durability-report
 durability-report: setup ## Kill the gateway under load, and cut the power under its log.

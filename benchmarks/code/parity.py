@@ -1,31 +1,30 @@
 """The flow benchmark once more as programs: whether each call is answered as one made directly.
 
-`parity(traces)` plays every trace twice at `/mcp` of one gateway process, as clients that are new to
-it: call by call, and as a program that makes the same calls. Compared is what the audit log says of
-them. A program that a person must answer first ends there, and another goes on behind that call.
+Every trace is played twice at `/mcp` of one gateway process, by clients that are new to it: call by
+call, and as a program that makes the same calls. Compared is what the audit log says of each call,
+what its caller was told, and whether it reached its server. A program that waits for a person has
+made its last call; another one makes those that come after.
 """
 
 import asyncio
-import json
+import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import count
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.flow.gateways import AT_ONCE, SCOPES, Stage, staged
-from benchmarks.flow.host import Host
+from benchmarks.code.twice import Answered, twice
+from benchmarks.flow.gateways import Stage, staged
 from benchmarks.flow.report import OWN
-from benchmarks.flow.traces import Step, Suite, Trace, read_suite, trace_files
-from benchmarks.flow.upstream import STEPS
+from benchmarks.flow.traces import Suite, Trace, read_suite, trace_files
+from benchmarks.report import ROOT
 from gateway.cli.connection import connect
 from gateway.config import load
-from gateway.sandbox.names import shown
-from tests.running import ALL, endpoint_of
 
-COMPARED = (
+RECORDED = (
     "server",
     "target",
     "effect",
@@ -38,25 +37,30 @@ COMPARED = (
     "arguments_hmac",
     "task",
 )
-"""What a record says of a call that no endpoint, session or moment has a part in."""
+"""Members of a record that do not depend on who called, and when. Others do in parts."""
+
+STRICT = """package douane
+
+deny contains reason if some reason in ask
+"""
+"""Denies what the shipped policy asks a person about, so that programs go on and are told of it."""
 
 _SETTINGS = {"code": {"enabled": True}}
-_TOLD = 20
-"""Of the differences."""
+_MOST_TOLD = 20
 
 
 @dataclass
 class Parity:
-    """How often both were answered alike."""
+    """How often both ways had the same answer."""
 
-    calls: int = 0
-    same: int = 0
-    refused: int = 0
-    """Of the calls that were made directly."""
-    asked: int = 0
-    """Of those, the ones that a person was to allow."""
     traces: int = 0
     programs: int = 0
+    calls: int = 0
+    asked: int = 0
+    """Of the calls made directly."""
+    denied: int = 0
+    """Of the calls made directly."""
+    same: int = 0
     different: list[str] = field(default_factory=list)
 
     @property
@@ -66,167 +70,106 @@ class Parity:
             "parity.traces": self.traces,
             "parity.programs": self.programs,
             "parity.calls": self.calls,
-            "parity.refused": self.refused,
             "parity.asked": self.asked,
+            "parity.denied": self.denied,
             "parity.same": self.same,
             "parity.same_percent": round(100 * self.same / self.calls, 3) if self.calls else 0.0,
         }
 
     @property
     def failures(self) -> list[str]:
-        """The first of the differences, without anybody's data."""
-        rest = len(self.different) - _TOLD
-        more = [f"parity: {rest} more differences"] if rest > 0 else []
-        return [*(f"parity: {one}" for one in self.different[:_TOLD]), *more]
+        """The first of the differences, without what anybody sent or got."""
+        rest = len(self.different) - _MOST_TOLD
+        more = [f"{rest} more like these"] if rest > 0 else []
+        return [f"parity: {one}" for one in (*self.different[:_MOST_TOLD], *more)]
 
-    def add(
-        self, trace: Trace, direct: Sequence[Mapping[str, Any]], scripted: Sequence[Mapping[str, Any]]
-    ) -> None:
-        """Count one trace: what is on record of its calls, made in the one way and in the other."""
+    def add(self, trace: Trace, direct: Sequence[Answered], inside: Sequence[Answered]) -> None:
+        """Count a trace: what became of its calls, made directly and inside programs."""
         self.traces += 1
         self.calls += len(trace.steps)
-        self.refused += sum(one["verdict"] != "allow" for one in direct)
         self.asked += sum(one["verdict"] == "ask" for one in direct)
-        counts = (len(trace.steps), len(direct), len(scripted))
-        if len(set(counts)) != 1:
-            self.different.append(f"{trace.id}: of {counts[0]} calls {counts[1:]} are on record")
+        self.denied += sum(one["verdict"] == "deny" for one in direct)
+        if not len(trace.steps) == len(direct) == len(inside):
+            found = f"{len(direct)} are known directly and {len(inside)} inside programs"
+            self.different.append(f"{trace.id}: of {len(trace.steps)} calls {found}")
             return
-        for number, (one, other) in enumerate(zip(direct, scripted, strict=True)):
+        for number, (one, other) in enumerate(zip(direct, inside, strict=True)):
             differing = [name for name in one if one[name] != other[name]]
             self.same += not differing
             if differing:
-                told = {name: (one[name], other[name]) for name in ("verdict", "code", "why")}
-                self.different.append(f"{trace.id}, call {number}: {', '.join(differing)}; {told}")
-
-
-class Twice:
-    """Plays traces at the endpoint in front of all servers, directly and as programs."""
-
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._ids = count()
-        self.programs = 0
-        self.failed: list[str] = []
-        """Programs that did not end as they should."""
-
-    async def play(self, traces: Sequence[Trace]) -> list[tuple[str, str]]:
-        """Play each; return for each of them the clients that did, directly and by programs."""
-        clients = await asyncio.to_thread(
-            self._stage.registered,
-            2 * len(traces),
-            resources=[endpoint_of(ALL)],
-            scopes=(*SCOPES, "code:run"),
-        )
-        turns = asyncio.Semaphore(AT_ONCE)
-
-        async def one(trace: Trace, client: Mapping[str, Any], *, scripted: bool) -> None:
-            async with turns:
-                host = Host(
-                    self._stage.http,
-                    self._stage.gateway.url,
-                    client,
-                    sessions=self._stage.sessions,
+                verdicts = f"{one['verdict']} directly, {other['verdict']} inside"
+                self.different.append(
+                    f"{trace.id}, step {number}: {verdicts}; differing: {', '.join(differing)}"
                 )
-                await (self._as_programs(host, trace) if scripted else self._directly(host, trace))
-                await host.end()
-
-        async with asyncio.TaskGroup() as group:
-            for number, trace in enumerate(traces):
-                for scripted in (False, True):
-                    client = clients[2 * number + scripted]
-                    group.create_task(one(trace, client, scripted=scripted))
-        ids = [str(client["client_id"]) for client in clients]
-        return list(zip(ids[::2], ids[1::2], strict=True))
-
-    async def _directly(self, host: Host, trace: Trace) -> None:
-        for step in trace.steps:
-            named = replace(step, server=ALL, tool=f"{step.server}__{step.tool}")
-            await self._call(host, trace, named, [step])
-
-    async def _as_programs(self, host: Host, trace: Trace) -> None:
-        rest = list(trace.steps)
-        while rest:
-            self.programs += 1
-            run = replace(rest[0], server=ALL, tool="run_code", arguments={"code": program(rest)})
-            answer = await self._call(host, trace, run, rest)
-            report = _report(answer)
-            made, status = len(report.get("calls", ())), report.get("status")
-            if (status, made) != ("ok", len(rest)) and (status != "awaiting_approval" or not made):
-                self.failed.append(f"{trace.id}: a program ended {status} after {made} calls: {answer}")
-                return
-            rest = rest[made:]
-
-    async def _call(
-        self, host: Host, trace: Trace, step: Step, expected: Sequence[Step]
-    ) -> Mapping[str, Any]:
-        id_ = f"twice-{next(self._ids)}"
-        task = {"douane/task": {"prompt": trace.prompt}} if self._stage.declared else {}
-        self._stage.servers.expect(id_, *expected)
-        try:
-            return await host.call(step, id_, {**task, STEPS: id_})
-        finally:
-            self._stage.servers.arrived(id_)
 
 
-def program(steps: Iterable[Step]) -> str:
-    """Return a program that makes these calls one after the other, whatever becomes of each."""
-    lines = ["import json", "import tools"]
-    for step in steps:
-        arguments = f"**json.loads({json.dumps(step.arguments)!r})"
-        lines += [
-            "try:",
-            f"    await tools.{shown(step.server, step.tool)}({arguments})",
-            "except RuntimeError:",
-            "    pass",
-        ]
-    return "\n".join(lines)
-
-
-def _report(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    try:
-        found: Mapping[str, Any] = json.loads(answer["result"]["content"][0]["text"])
-    except (KeyError, IndexError, ValueError):
-        return {}
-    return found
-
-
-def on_record(stage: Stage) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-    """Return what became of the calls of servers' tools: by client, in the order of their records."""
-    found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+def on_record(stage: Stage) -> Mapping[tuple[str, bool], Sequence[Answered]]:
+    """Return what is on record of calls of servers' tools, by client and whether inside a program."""
+    found: dict[tuple[str, bool], list[Answered]] = defaultdict(list)
     with connect(load(stage.gateway.config)) as gateway:
         for record in gateway.stream("audit.export"):
-            ended = record["kind"] in {"outcome", "approval"}
-            if ended and record.get("method") == "tools/call" and record.get("server"):
-                why = sorted(reason["code"] for reason in record.get("reasons") or ())
-                kept = {name: record.get(name) for name in COMPARED}
-                found[record["client"]].append({**kept, "why": why})
+            ended = (record["kind"], record.get("method")) == ("outcome", "tools/call")
+            if ended and record.get("server"):
+                inside = record["origin"] == "sandbox"
+                found[record["client"], inside].append(comparable(record))
     return found
 
 
-async def compared(suite: Suite, traces: Sequence[Trace], *, declared: bool = False) -> Parity:
-    """Play these traces of a suite both ways in a gateway of their own."""
-    found = Parity()
+def comparable(record: Mapping[str, Any]) -> Answered:
+    """Return what of a record is the same for the same call of whoever has done the same before."""
+    reasons = sorted(reason["code"] for reason in record.get("reasons") or ())
+    destinations = [
+        (found["path"], found["proof"], found["integrity"])
+        for found in record.get("destinations") or ()
+    ]
+    members = {name: record.get(name) for name in RECORDED}
+    return {**members, "reasons": reasons, "destinations": destinations}
+
+
+async def compare(found: Parity, suite: Suite, most: int | None, **options: Any) -> None:
+    """Play traces of a suite both ways in a gateway of their own, and count them in `found`.
+
+    `options` are those of `staged`; with `most` no more traces than that, taken from all over.
+    """
+    step = 1 if most is None else max(1, len(suite.traces) // most)
+    traces = suite.traces[::step][:most]
     settings = {**suite.settings, **_SETTINGS}
     with tempfile.TemporaryDirectory(prefix="parity-", ignore_cleanup_errors=True) as folder:
-        async with staged(Path(folder), suite, settings=settings, declared=declared) as stage:
-            twice = Twice(stage)
-            clients = await twice.play(traces)
+        async with staged(Path(folder), suite, settings=settings, **options) as stage:
+            played = await twice(stage, traces)
             records = await asyncio.to_thread(on_record, stage)
-    for trace, (direct, scripted) in zip(traces, clients, strict=True):
-        found.add(trace, records.get(direct, ()), records.get(scripted, ()))
-    found.programs = twice.programs
-    found.different = [*twice.failed, *found.different]
+    for trace, (direct, inside) in zip(traces, played, strict=True):
+        found.programs += inside.programs
+        found.add(
+            trace,
+            direct.answered(records.get((direct.client, False), ())),
+            inside.answered(records.get((inside.client, True), ())),
+        )
+
+
+@contextmanager
+def strict_policies() -> Iterator[Path]:
+    """Give the shipped policies with `STRICT` among them, until the context ends."""
+    with tempfile.TemporaryDirectory(prefix="strict-") as folder:
+        policies = Path(folder) / "policies"
+        # Its tests are of what it asks about.
+        ignored = shutil.ignore_patterns("*_test.rego")
+        shutil.copytree(ROOT / "policies", policies, ignore=ignored)
+        (policies / "strict.rego").write_text(STRICT)
+        yield policies
+
+
+async def parity(*, most: int | None = None) -> Parity:
+    """Play every suite under the shipped policy, and the plain ones under one that denies.
+
+    In the first case nothing is declared, in the second a trusted host declares the user's prompt.
+    """
+    found = Parity()
+    suites = [read_suite(name, path) for name, path in trace_files(OWN).items()]
+    for suite in suites:
+        await compare(found, suite, most)
+    with strict_policies() as policies:
+        for suite in suites:
+            if not suite.is_encoded:
+                await compare(found, suite, most, declared=True, policies=policies)
     return found
-
-
-if __name__ == "__main__":
-    import sys, time
-    for name, path in trace_files(OWN).items():
-        suite = read_suite(name, path)
-        n = int(sys.argv[1]); 
-        if len(sys.argv) > 3 and name not in sys.argv[3].split(","): continue
-        t = time.time()
-        traces = suite.traces[:: max(1, len(suite.traces)//n)][:n]
-        p = asyncio.run(compared(suite, traces, declared=sys.argv[2] == "1"))
-        print(name, p.figures, round(time.time()-t, 1), flush=True)
-        for d in p.failures[:8]: print(d[:1500])

@@ -13,7 +13,7 @@ import aiohttp
 from benchmarks.flow.host import Host
 from benchmarks.flow.outcome import Outcome
 from benchmarks.flow.traces import Step, Suite, Trace
-from benchmarks.flow.upstream import RecordedServers, listening
+from benchmarks.flow.upstream import STEPS, RecordedServers, listening
 from benchmarks.report import ROOT
 from gateway.cli.connection import connect
 from gateway.config import load
@@ -52,16 +52,16 @@ class Stage:
         sessions: bool,
     ) -> None:
         self.gateway = gateway
-        self.servers = servers
-        self.http = http
-        self.declared = declared
-        self.sessions = sessions
+        self._servers = servers
+        self._http = http
+        self._declared = declared
+        self._sessions = sessions
         self._ids = count()
 
     def without_sessions(self) -> "Stage":
         """Return the same gateway with clients that speak the stateless revision."""
         return Stage(
-            self.gateway, self.servers, self.http, declared=self.declared, sessions=False
+            self.gateway, self._servers, self._http, declared=self._declared, sessions=False
         )
 
     async def play(self, conversations: Sequence[Sequence[Trace]]) -> list[list[list[Outcome]]]:
@@ -98,30 +98,44 @@ class Stage:
                     name=f"host-{secrets.token_hex(8)}",
                     resources=list(resources) or [f"/mcp/{server}" for server in config.servers],
                     scopes=list(scopes),
-                    trusted_host=self.declared,
+                    trusted_host=self._declared,
                 )
                 for _ in range(number)
             ]
 
+    def host(self, client: Mapping[str, Any]) -> Host:
+        """Return a new conversation of a registered client."""
+        return Host(self._http, self.gateway.url, client, sessions=self._sessions)
+
+    async def call(
+        self, host: Host, step: Step, trace: Trace, expected: Sequence[Step]
+    ) -> tuple[Mapping[str, Any], list[bool]]:
+        """Make a call for the task of `trace`, while the steps that it may lead to are expected.
+
+        Returns what answered it, and which of these steps reached their server.
+        """
+        id_ = f"step-{next(self._ids)}"
+        task = {"douane/task": {"prompt": trace.prompt}} if self._declared else {}
+        self._servers.expect(id_, expected)
+        try:
+            answer = await host.call(step, id_, {**task, STEPS: id_})
+        except (aiohttp.ClientError, TimeoutError) as error:
+            answer = {"error": {"data": {"code": f"{type(error).__name__}: {error}"}}}
+        return answer, self._servers.arrived(id_)
+
     async def _conversation(
         self, client: Mapping[str, Any], traces: Sequence[Trace]
     ) -> list[list[Outcome]]:
-        host = Host(self.http, self.gateway.url, client, sessions=self.sessions)
-        played = []
-        for trace in traces:
-            meta = {"douane/task": {"prompt": trace.prompt}} if self.declared else {}
-            played.append([await self._call(host, step, meta) for step in trace.steps])
+        host = self.host(client)
+        played = [
+            [await self._outcome(host, trace, step) for step in trace.steps] for trace in traces
+        ]
         await host.end()
         return played
 
-    async def _call(self, host: Host, step: Step, meta: Mapping[str, Any]) -> Outcome:
-        id_ = f"step-{next(self._ids)}"
-        self.servers.expect(id_, step)
-        try:
-            answer = await host.call(step, id_, meta)
-        except (aiohttp.ClientError, TimeoutError) as error:
-            answer = {"error": {"data": {"code": f"{type(error).__name__}: {error}"}}}
-        return Outcome.of(step, answer, executed=all(self.servers.arrived(id_)))
+    async def _outcome(self, host: Host, trace: Trace, step: Step) -> Outcome:
+        answer, (executed,) = await self.call(host, step, trace, [step])
+        return Outcome.of(step, answer, executed=executed)
 
 
 @asynccontextmanager

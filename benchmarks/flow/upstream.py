@@ -11,7 +11,7 @@ from aiohttp import web
 from benchmarks.flow.traces import Step
 
 STEPS = "flow-report/steps"
-"""In the `_meta` of a call: what its steps are expected by, where a gateway relays no ids."""
+"""In the `_meta` of a call, which a gateway relays: what the steps that it leads to are expected by."""
 
 _STATELESS = "2026-07-28"
 _LASTS = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
@@ -22,8 +22,8 @@ _LARGEST_BODY = 64 * 1024 * 1024
 class RecordedServers:
     """What the servers offer, which calls are expected, and which of them have arrived.
 
-    They speak both families of revisions. A call is told from others by its JSON-RPC id, which the
-    host chooses and a gateway relays, or else by its `_meta`: so many conversations can go on at once.
+    They speak both families of revisions. A call is told from others by its `_meta`, so many
+    conversations can go on at once.
     """
 
     def __init__(self, tools: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
@@ -31,11 +31,8 @@ class RecordedServers:
         self._tools = tools
         self._expected: dict[str, list[tuple[Step, bool]]] = {}
 
-    def expect(self, id_: str, *steps: Step) -> None:
-        """Make ready for calls of these steps in this order, of which some may never come.
-
-        They will have this JSON-RPC id, or have it in their `_meta`.
-        """
+    def expect(self, id_: str, steps: Sequence[Step]) -> None:
+        """Make ready for calls of these steps in this order, of which some may never come."""
         self._expected[id_] = [(step, False) for step in steps]
 
     def arrived(self, id_: str) -> list[bool]:
@@ -69,7 +66,7 @@ class RecordedServers:
         lasts = _LASTS if stateless else {}
         match message["method"]:
             case "tools/call":
-                return self._called(server, message["id"], params, lasts)
+                return self._called(server, params, lasts)
             case "tools/list":
                 return {"result": {"tools": list(self._tools.get(server, ())), **lasts}}
             case "server/discover":
@@ -82,9 +79,9 @@ class RecordedServers:
                 return {"error": {"code": _METHOD_NOT_FOUND, "message": "no such method"}}
 
     def _called(
-        self, server: str, id_: str, params: Mapping[str, Any], lasts: Mapping[str, Any]
+        self, server: str, params: Mapping[str, Any], lasts: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        expected = self._expected.get((params.get("_meta") or {}).get(STEPS, id_), [])
+        expected = self._expected.get(str((params.get("_meta") or {}).get(STEPS)), [])
         at = _place(expected, server, params)
         if at is None:
             return {"error": {"code": _INVALID_PARAMS, "message": "nothing is recorded of this"}}

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,15 +24,17 @@ class Plan:
     tools: int = 1_000
     lists: int = 30
     searches: int = 200
-    calls: int = 400
-    """To each half of the comparison, in turns."""
+    rounds: int = 5
+    """How often a server hangs, and answers again."""
+    calls: int = 500
+    """In all rounds, to each side of the comparison."""
     waiting: int = 16
     """Calls that wait for the one that hangs."""
     listings: int = 2
-    """Lists of resources that are asked for while it hangs; each may take as long as one server may."""
+    """Lists of resources that one client asks for while it hangs, in each round."""
 
 
-QUICK = Plan(servers=4, tools=40, lists=3, searches=5, calls=20, waiting=4, listings=1)
+QUICK = Plan(servers=4, tools=40, lists=3, searches=5, rounds=1, calls=20, waiting=4)
 
 
 def tools_of(plan: Plan) -> dict[str, list[dict[str, Any]]]:
@@ -94,34 +96,82 @@ def _queries(count: int) -> Iterator[str]:
         yield f"who owns the {first} and the {second} number {number}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """Milliseconds of each call to the others: as long as all is well, and while one server hangs."""
+
+    plain: list[float]
+    """Half of them before, half after, so that what a machine does over minutes counts on both sides."""
+    listing: float
+    beside: list[float]
+    while_listing: list[float]
+    """While somebody else lists resources, too."""
+    there: int
+    """Resources in the shortest list meanwhile."""
+    waits: list[float]
+    """For each of these lists."""
+
+    def ratio(self, calls: list[float]) -> float:
+        """Return how much longer the usual one of `calls` took."""
+        return median(calls) / median(self.plain)
+
+
 def _beside_a_hung_one(
     plan: Plan, stage: Stage, tools: Mapping[str, list[dict[str, Any]]]
 ) -> dict[str, float]:
-    """Compare calls to all the others while one hangs with those before and after, in one run."""
+    """Compare calls to all the others while one hangs with those before and after, in turns."""
     others = [f"{name}__{listed[0]['name']}" for name, listed in tools.items() if name != _HUNG]
     stuck = f"{_HUNG}__{tools[_HUNG][0]['name']}"
-    with stage.front() as front:
+    with ExitStack() as stack:
+        front = stack.enter_context(stage.front())
+        patient = [stack.enter_context(stage.front(name="patient")) for _ in range(plan.waiting)]
         for name in (*others, stuck):
             front.use(name, name="x")
         resources = len(front.resources())
-        plain = _calls(front, others, plan.calls // 2)
-        listing = _ms(front.resources)
-        with _hanging(stage, stuck, plan.waiting):
-            beside = _calls(front, others, plan.calls)
-            there, waits, while_listing = _resources_beside(plan, stage, front, others)
-        plain += _calls(front, others, plan.calls // 2)
+        rounds = [
+            _round(plan, stage, front, others, partial(_hanging, stage, stuck, patient))
+            for _ in range(plan.rounds)
+        ]
+    plain = [ms for one in rounds for ms in one.plain]
+    beside = [ms for one in rounds for ms in one.beside]
     return {
         "call.p50_ms": _p50(plain),
         "call.p95_ms": _p95(plain),
-        "resources.list_ms": round(listing, 1),
+        "resources.list_ms": _p50([one.listing for one in rounds]),
         "hung.call.p50_ms": _p50(beside),
         "hung.call.p95_ms": _p95(beside),
-        "hung.call.ratio": round(median(beside) / median(plain), 2),
-        "hung.call.while_listing_ratio": round(median(while_listing) / median(plain), 2),
-        "hung.resources.of_others_percent": round(100 * there / (resources - 1), 1),
-        "hung.resources.first_ms": round(waits[0], 1),
-        "hung.resources.last_ms": round(waits[-1], 1),
+        "hung.call.ratio": _p50([one.ratio(one.beside) for one in rounds]),
+        "hung.call.while_listing_ratio": _p50([one.ratio(one.while_listing) for one in rounds]),
+        "hung.resources.of_others_percent": round(
+            100 * min(one.there for one in rounds) / (resources - 1), 1
+        ),
+        "hung.resources.first_ms": _p50([one.waits[0] for one in rounds]),
+        "hung.resources.last_ms": _p50([one.waits[-1] for one in rounds]),
     }
+
+
+def _round(
+    plan: Plan,
+    stage: Stage,
+    front: Front,
+    others: list[str],
+    hanging: Callable[[], AbstractContextManager[None]],
+) -> Round:
+    each = plan.calls // plan.rounds
+    plain = _calls(front, others, each // 2)
+    listing = _ms(front.resources)
+    with hanging():
+        beside = _calls(front, others, each)
+        there, waits, while_listing = _resources_beside(plan, stage, front, others)
+    plain += _calls(front, others, each // 2)
+    return Round(
+        plain=plain,
+        listing=listing,
+        beside=beside,
+        while_listing=while_listing,
+        there=there,
+        waits=waits,
+    )
 
 
 def _resources_beside(
@@ -133,26 +183,25 @@ def _resources_beside(
     """
     there: list[int] = []
     waits: list[float] = []
-    calls: list[float] = []
 
     def listing() -> None:
         for _ in range(plan.listings):
             waits.append(_ms(lambda: there.append(len(lister.resources()))))  # noqa: PERF401 - as they come
 
+    # With a token of its own in each round: who has waited in vain does not wait again.
     with stage.front(name="lister") as lister:
         thread = threading.Thread(target=listing)
         thread.start()
-        calls += _calls(front, others, plan.calls)
+        calls = _calls(front, others, plan.calls // plan.rounds)
         thread.join()
     return min(there), waits, calls
 
 
 @contextmanager
-def _hanging(stage: Stage, tool: str, waiting: int) -> Iterator[None]:
+def _hanging(stage: Stage, tool: str, patient: list[Front]) -> Iterator[None]:
     """Have a server hang with calls that wait for it, and answer again at the end."""
     stage.tell(_HUNG, "hang")
-    fronts = [stage.front(name="patient") for _ in range(waiting)]
-    threads = [threading.Thread(target=_wait, args=(front, tool)) for front in fronts]
+    threads = [threading.Thread(target=_wait, args=(front, tool)) for front in patient]
     for thread in threads:
         thread.start()
     time.sleep(0.2)
@@ -162,8 +211,6 @@ def _hanging(stage: Stage, tool: str, waiting: int) -> Iterator[None]:
         stage.tell(_HUNG, "answer")
         for thread in threads:
             thread.join()
-        for front in fronts:
-            front.__exit__(None, None, None)
 
 
 def _wait(front: Front, tool: str) -> None:

@@ -45,7 +45,7 @@ class Model:
         try:
             with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answered:
                 told = json.load(answered)
-            message: dict[str, Any] = told["choices"][0]["message"]
+            message: dict[str, Any] = {**told["choices"][0]["message"]}
             usage = told.get("usage") or {}
             self.tokens_in += int(usage.get("prompt_tokens") or 0)
             self.tokens_out += int(usage.get("completion_tokens") or 0)

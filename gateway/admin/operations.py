@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from gateway.admin.journal import Change, Journal
 from gateway.admin.person import EVERY_ROLE, Person, Role
@@ -15,6 +16,8 @@ from gateway.errors import Denied
 from gateway.ports import PinStore
 
 _LONGEST_NAME = 64
+_LONGEST_HOST = 253
+"""Characters (RFC 1035 section 2.3.4)."""
 
 ServerStatus = Callable[[], Sequence[Mapping[str, Any]]]
 """One row a configured server: `server`, `url`, `status`, `profiles`, `checked_at`, `error`."""
@@ -88,9 +91,8 @@ class ServerDesk:
         """
         person.need(Role.ADMIN)
         settings = {"url": url, **({} if credential is None else {"credential": credential})}
-        await self._make(
-            person, "add", "registered", name, partial(self._registry.add, name, settings)
-        )
+        act = partial(self._registry.add, name, settings)
+        await self._make(person, "add", "registered", name, act, evidence=_whereabouts(url))
         return {"server": name, "url": url, "registered": True, "pins": self._counts(name)}
 
     async def remove(self, person: Person, *, name: str) -> Row:
@@ -107,21 +109,42 @@ class ServerDesk:
         return {"server": name, "registered": False, "pins": self._counts(name)}
 
     async def _make(
-        self, person: Person, verb: str, code: str, name: str, act: Callable[[], Awaitable[None]]
+        self,
+        person: Person,
+        verb: str,
+        code: str,
+        name: str,
+        act: Callable[[], Awaitable[None]],
+        *,
+        evidence: tuple[tuple[str, str], ...] = (),
     ) -> None:
-        # The name may be anything yet, and its address may hold what nobody should read.
+        # The name may be anything yet.
         change = Change(
             kind=RecordKind.CONFIG,
             method=f"servers.{verb}",
             code=code,
             subject=name[:_LONGEST_NAME],
             fields={"server": name[:_LONGEST_NAME]},
+            evidence=evidence,
         )
         await self._journal.make(person, change, act)
 
     def _counts(self, server: Any) -> dict[str, int]:
         found = [pin.status for pin in self._pins.all(server)]
         return {status.value: found.count(status) for status in PinStatus}
+
+
+def _whereabouts(url: str) -> tuple[tuple[str, str], ...]:
+    """Return which machine `url` means; what else is in it may be what nobody should read."""
+    try:
+        parts = urlsplit(url)
+        port = "" if parts.port is None else f":{parts.port}"
+    except ValueError:
+        return ()
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        return ()
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return (("address", f"{parts.scheme}://{host[:_LONGEST_HOST]}{port}"),)
 
 
 class KeyRotation(Protocol):

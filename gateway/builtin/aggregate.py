@@ -20,6 +20,7 @@ from gateway.builtin.meta_tools import called_through
 from gateway.builtin.notices import Notices
 from gateway.builtin.offers import Offers
 from gateway.builtin.unqualified import Unqualified
+from gateway.builtin.waits import Waits
 from gateway.domain._value import value
 from gateway.domain.calls import Call, CallId, Form, Message, Reply
 from gateway.domain.tools import Kind, Profile, Target, UpstreamId
@@ -33,8 +34,6 @@ from gateway.wire.operations import CANCELLED, LISTEN
 from gateway.wire.param_headers import params_mirrored
 from gateway.wire.server_message import read_server_message
 
-_LIST_S: Final = 10.0
-"""How long one server may take to list its resources; without it the list goes out nevertheless."""
 _RESOURCES: Final = "resources/list"
 _NAMELESS: Final = frozenset({"completion/complete", LISTEN})
 """What has no name in its headers (2026-07-28, transports)."""
@@ -103,6 +102,7 @@ class Aggregate:
             priority=priority,
             new_id=new_id,
         )
+        self._waits = Waits()
         self._under_way: dict[Key, UpstreamId] = {}
         """Which server a request of a session is at, for when the client cancels it."""
 
@@ -289,7 +289,14 @@ class Aggregate:
         return replace(own, body=jsontext.write(answer).encode())
 
     async def _page(self, call: Call, server: UpstreamId, cursor: Any) -> Mapping[str, Any]:
-        """Return one page of what `server` lists; nothing, if it gives none in time."""
+        """Return one page of what `server` lists; nothing, if it gives none in time.
+
+        One that the caller has just waited for in vain is not asked, or given little time.
+        """
+        clock = asyncio.get_running_loop().time
+        longest_s = self._waits.longest_s(call, server, clock())
+        if not longest_s:
+            return {}
         kept = {name: part for name, part in call.message.params.items() if name != "cursor"}
         params = kept if cursor is None else {**kept, "cursor": cursor}
         asked = with_params(call.message, params)
@@ -298,12 +305,16 @@ class Aggregate:
             replace(call, id=CallId(self._new_id()), parent=call.id), target, asked
         )
         try:
-            async with asyncio.timeout(_LIST_S):
+            async with asyncio.timeout(longest_s):
                 reply = directed.home.reply(await self._carrier.handle(directed.call))
                 body = reply.body if isinstance(reply.body, bytes) else await self._last(reply.body)
         except TimeoutError:
+            self._waits.in_vain(call, server, clock())
             return {}
-        return {} if reply.code is not None else self._result(body)
+        if reply.code is not None:
+            return {}
+        self._waits.answered(call, server)
+        return self._result(body)
 
     async def _last(self, parts: AsyncGenerator[bytes, None]) -> bytes:
         """Return the response at the end of a stream."""

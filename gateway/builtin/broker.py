@@ -8,7 +8,6 @@ from typing import Any, Final, Protocol
 
 from gateway.builtin.homeward import events_of
 from gateway.domain.calls import Call, CallId, Form, Message, OriginKind, Permit, Reply
-from gateway.domain.document import Digest
 from gateway.domain.scripts import InScript, Script
 from gateway.ports.sandbox import NeedsApproval, ToolRefused
 from gateway.wire import jsontext
@@ -31,7 +30,7 @@ class Named(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def digest(self) -> Digest: ...
+    def digest(self) -> str: ...
 
 
 class Carrier(Protocol):
@@ -112,7 +111,7 @@ class ScriptBroker:
             parent=CallId(self._permit.decision.id),
             answered=None,
             # What its author has read, as stubs; under another definition nothing is called.
-            definition_hash=str(known.digest),
+            definition_hash=known.digest,
             script=InScript(script=self._script, seq=seq),
         )
 
@@ -147,15 +146,17 @@ class ScriptBroker:
     def _told(self, reply: Reply, message: ServerMessage) -> Any:
         if message.error is not None:
             text = str(message.error.get("message", ""))[:_MOST_OF_A_TEXT]
-            data = message.error.get("data")
-            self._require_no_question(data)
+            if reply.code is not None:
+                self._require_no_question(message.error.get("data"))
             # What is no refusal of ours the server has said, and so it got the call.
-            raise ToolRefused(reply.code or "failed", text, reached=reply.code is None)
+            code = reply.code or "failed"
+            raise ToolRefused(code, text, reached=reply.code is None, unknown=reply.withheld)
         result = message.result or {}
         if reply.code is not None:
             meta = result.get("_meta")
             self._require_no_question(meta.get(REFUSAL_KEY) if isinstance(meta, dict) else None)
-            raise ToolRefused(reply.code, _text(result), unknown=reply.code in _PERHAPS)
+            unknown = reply.withheld or reply.code in _PERHAPS
+            raise ToolRefused(reply.code, _text(result), unknown=unknown)
         if result.get("resultType", "complete") != "complete":
             raise ToolRefused(
                 "input_required",

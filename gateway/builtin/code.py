@@ -12,7 +12,6 @@ from gateway.builtin.offers import Offer, Offers, Sight
 from gateway.builtin.run_code import DEFINITION, TARGET, granted, own_pins, told, wanted
 from gateway.domain._value import value
 from gateway.domain.calls import Permit
-from gateway.domain.document import Digest
 from gateway.domain.programs import Program, ProgramResult, ProgramStatus, ProgramTool, Redact
 from gateway.domain.scripts import Script, ScriptId
 from gateway.domain.tools import Kind
@@ -24,6 +23,8 @@ from gateway.wire.jsontext import WireLimits
 
 _SETTLED_S: Final = 60.0
 """How much longer than it may take a program's calls are let through: nothing of it is left then."""
+_MOST_SHOWN: Final = 64
+"""Lists of tools that are kept as programs know them: stubs are made once for each."""
 
 
 @value
@@ -31,7 +32,7 @@ class _Known:
     """A tool as the program's author has seen it."""
 
     name: str
-    digest: Digest
+    digest: str
 
 
 class CodeMode:
@@ -69,6 +70,7 @@ class CodeMode:
         self._waits_s = waits_s
         self._clock = clock
         self._new_id = new_id
+        self._shown: dict[int, tuple[Sequence[Offer], tuple[ProgramTool, ...]]] = {}
 
     async def withheld(self, permit: Permit) -> frozenset[str]:
         """Return which of our names the caller of `permit` may not know of, by policy.
@@ -108,7 +110,7 @@ class CodeMode:
         self, permit: Permit, code: str, grants: Sequence[Mapping[str, Any]] | None
     ) -> Mapping[str, Any]:
         offers = await self._offers.of(permit.call, permit.principal, Kind.TOOL)
-        program = Program(code=code, tools=tuple(map(_tool, offers)))
+        program = Program(code=code, tools=self._tools(offers))
         named = {one.name: (one.target.server, one.target.name) for one in offers}
         now = self._clock()
         script = Script(
@@ -121,33 +123,32 @@ class CodeMode:
             parent=permit.decision.id,
             began=now,
             expires_at=now + self._waits_s + _SETTLED_S,
+            run=permit.run.id,
         )
+        read = {one.name: str(one.definition.digest) for one in offers}
         await self._scripts.begin(script)
         try:
-            broker = self._broker(permit, script, offers)
+            broker = self._broker(permit, script, offers, read)
             with self._turns(permit.principal.key):
                 result = await self._engine.run(program, broker, redact=self._redact)
         except BaseException:
             await self._scripts.end(script.id)
             raise
-        return await self._ended(script, program, result)
+        return await self._ended(script, program, result, read)
 
     async def _resumed(self, permit: Permit, id_: ScriptId) -> Mapping[str, Any]:
-        parked = await self._scripts.unpark(id_, permit.principal.key, now=self._clock())
-        if parked is None:
-            raise BadCommand(
-                f"no run {id_[:200]!r} of yours waits; it has ended, or goes on already"
-            )
+        # First, so that nothing was taken out yet where this fails.
         offers = await self._offers.of(permit.call, permit.principal, Kind.TOOL)
-        code, snapshot = _unpacked(parked.snapshot)
-        program = Program(code=code, tools=tuple(map(_tool, offers)))
+        parked = await self._taken_out(permit, id_)
+        code, read, snapshot = _unpacked(parked.snapshot)
+        program = Program(code=code, tools=self._tools(offers))
         try:
             # A call that a person said no to is refused when it is made again.
             with self._turns(permit.principal.key):
                 result = await self._engine.resume(
                     snapshot,
                     program,
-                    self._broker(permit, parked.script, offers),
+                    self._broker(permit, parked.script, offers, read),
                     refused={},
                     redact=self._redact,
                 )
@@ -160,25 +161,51 @@ class CodeMode:
         except BaseException:
             await self._scripts.end(id_)
             raise
-        return await self._ended(parked.script, program, result)
+        return await self._ended(parked.script, program, result, read)
+
+    async def _taken_out(self, permit: Permit, id_: ScriptId) -> Parked:
+        """Return a program that waited in the run of `permit`: no other knows what it has seen."""
+        now = self._clock()
+        script = self._scripts.find(id_, now=now)
+        parked = None
+        if script is not None and script.run == permit.run.id:
+            parked = await self._scripts.unpark(id_, permit.principal.key, now=now)
+        if parked is None:
+            raise BadCommand(
+                f"no run {id_[:200]!r} of yours waits in this conversation; it has ended, or goes on "
+                "already"
+            )
+        return parked
 
     async def _ended(
-        self, script: Script, program: Program, result: ProgramResult
+        self, script: Script, program: Program, result: ProgramResult, read: Mapping[str, str]
     ) -> Mapping[str, Any]:
         if result.status is ProgramStatus.PARKED:
-            snapshot = _packed(program.code, result.parked)
+            snapshot = _packed(program.code, read, result.parked)
             waits_for = " ".join(result.waits_for)
             await self._scripts.park(Parked(script=script, snapshot=snapshot, waits_for=waits_for))
         else:
             await self._scripts.end(script.id)
         return told(result, script.id)
 
-    def _broker(self, permit: Permit, script: Script, offers: Sequence[Offer]) -> ScriptBroker:
+    def _tools(self, offers: Sequence[Offer]) -> tuple[ProgramTool, ...]:
+        """Return what a program can know of what is offered; the same tuple for the same offers."""
+        place = id(offers)
+        if place not in self._shown:
+            while len(self._shown) >= _MOST_SHOWN:
+                del self._shown[next(iter(self._shown))]
+            # With the offers, which keeps the place theirs.
+            self._shown[place] = (offers, tuple(map(program_tool, offers)))
+        return self._shown[place][1]
+
+    def _broker(
+        self, permit: Permit, script: Script, offers: Sequence[Offer], read: Mapping[str, str]
+    ) -> ScriptBroker:
+        """Return what carries out the calls of a program whose author has `read` these digests."""
         tools: dict[tuple[str, str], Named] = {
-            (one.target.server, one.target.name): _Known(
-                name=one.name, digest=one.definition.digest
-            )
+            (one.target.server, one.target.name): _Known(name=one.name, digest=read[one.name])
             for one in offers
+            if one.name in read
         }
         return ScriptBroker(
             permit,
@@ -190,7 +217,8 @@ class CodeMode:
         )
 
 
-def _tool(offer: Offer) -> ProgramTool:
+def program_tool(offer: Offer) -> ProgramTool:
+    """Return what a program can know of a tool that its author is offered."""
     content = offer.definition.content
     schema, output = content.get("inputSchema"), content.get("outputSchema")
     annotations = content.get("annotations")
@@ -211,12 +239,13 @@ def _approval(permit: Permit) -> Mapping[str, Any] | None:
     return found if isinstance(found, Mapping) else None
 
 
-def _packed(code: str, snapshot: bytes) -> bytes:
+def _packed(code: str, read: Mapping[str, str], snapshot: bytes) -> bytes:
     spelled = base64.b64encode(snapshot).decode()
-    return orjson.dumps({"code": code.encode(errors="surrogatepass").hex(), "snapshot": spelled})
+    text = code.encode(errors="surrogatepass").hex()
+    return orjson.dumps({"code": text, "read": read, "snapshot": spelled})
 
 
-def _unpacked(kept: bytes) -> tuple[str, bytes]:
+def _unpacked(kept: bytes) -> tuple[str, Mapping[str, str], bytes]:
     content = orjson.loads(kept)
     code = bytes.fromhex(content["code"]).decode(errors="surrogatepass")
-    return code, base64.b64decode(content["snapshot"])
+    return code, content["read"], base64.b64decode(content["snapshot"])

@@ -1,7 +1,7 @@
 """Finding tools: what the gateway's own tools answer, out of what the principal may see anyway."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, Protocol
 
@@ -11,11 +11,13 @@ from gateway.builtin.meta_tools import (
     DEFINITIONS,
     SUBAGENT,
     Detail,
+    Form,
     Shape,
     Wanted,
     misuse,
     named,
     wanted,
+    with_stubs,
 )
 from gateway.builtin.offers import Offer, Offers
 from gateway.domain.calls import Permit
@@ -92,18 +94,23 @@ class Discovery:
         descriptions: Descriptions,
         subagent: Chooser | None = None,
         strategy: str | None = None,
+        stub: Callable[[Offer], str] | None = None,
     ) -> None:
-        """`strategy` is how it is searched unless a caller says; without one, as the catalog likes."""
+        """`strategy` is how it is searched unless a caller says; without one, as the catalog likes.
+
+        `stub` words a tool as a function, where programs are run.
+        """
         self._offers = offers
         self._catalog = catalog
         self._descriptions = descriptions
         self._subagent = subagent
         self._strategy = strategy
+        self._stub = stub
 
     @property
     def definitions(self) -> Sequence[Mapping[str, Any]]:
         """What is listed of it."""
-        return DEFINITIONS
+        return DEFINITIONS if self._stub is None else with_stubs()
 
     async def answer(self, permit: Permit) -> Mapping[str, Any]:
         """Return the result of a call of one of the gateway's own tools.
@@ -175,19 +182,28 @@ class Discovery:
         return [now[name] for name in names if name in tools and name in now]
 
     async def _details(self, permit: Permit, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        names = named(arguments)
+        names, form = named(arguments, [Form.FULL] if self._stub is None else list(Form))
         offers = await self._offers.of(permit.call, permit.principal, Kind.TOOL)
         known = {offer.name: offer for offer in offers}
         told = [known[name] for name in names if name in known]
         unknown = [name for name in names if name not in known]
         await self._descriptions.note(permit, told)
-        answer: dict[str, Any] = {
-            "tools": [self._told(offer, Detail.FULL) for offer in told],
-            "unknown": unknown,
-        }
+        answer: dict[str, Any] = {**self._worded(told, form), "unknown": unknown}
         if candidates := _candidates(unknown, offers):
             answer["candidates"] = candidates
         return _result({**answer, "next": _NOT_KNOWN} if unknown else answer)
+
+    def _worded(self, told: Sequence[Offer], form: Form) -> Mapping[str, Any]:
+        if form is Form.FULL or self._stub is None:
+            return {"tools": [self._told(offer, Detail.FULL) for offer in told]}
+        # What the operator says of a tool is in no server's text, so it stands beside them.
+        guidance = {
+            offer.name: content
+            for offer in told
+            if (content := self._descriptions.guidance(offer.target).content)
+        }
+        stubs = "\n".join(map(self._stub, told))
+        return {"stubs": stubs, **({"guidance": guidance} if guidance else {})}
 
     async def _answered(
         self, permit: Permit, search: Wanted, best: Sequence[Offer], *, found: int, answered_by: str
@@ -207,9 +223,19 @@ class Discovery:
         return _result(answer, [offer.name for offer in best] if references else None)
 
     def _told(self, offer: Offer, detail: Detail) -> Any:
-        if detail is not Detail.FULL:
-            return _told(offer, detail)
-        return {**_told(offer, detail), **self._descriptions.guidance(offer.target).content}
+        guidance = self._descriptions.guidance(offer.target)
+        content = offer.definition.content
+        match detail:
+            case Detail.NAME:
+                return offer.name
+            case Detail.SUMMARY:
+                return {"name": offer.name, "description": brief_text(content, guidance)}
+            case Detail.FULL:
+                return {
+                    "definition": json.loads(offer.text),
+                    "definition_hash": str(offer.definition.digest),
+                    **guidance.content,
+                }
 
 
 def _candidates(unknown: Sequence[str], offers: Sequence[Offer]) -> Mapping[str, Sequence[str]]:
@@ -236,16 +262,3 @@ def _result(
 def _described(offer: Offer) -> str:
     described = offer.definition.content.get("description")
     return described if isinstance(described, str) else ""
-
-
-def _told(offer: Offer, detail: Detail) -> Any:
-    match detail:
-        case Detail.NAME:
-            return offer.name
-        case Detail.SUMMARY:
-            return {"name": offer.name, "description": brief_text(offer.definition.content)}
-        case Detail.FULL:
-            return {
-                "definition": json.loads(offer.text),
-                "definition_hash": str(offer.definition.digest),
-            }

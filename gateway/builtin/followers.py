@@ -40,6 +40,8 @@ class Followers:
         self._boxes = boxes
         self._leaving = leaving
         self._relisted: dict[tuple[str, str], int] = {}
+        """Principal and server -> the newest time, counted, that it said so; under "" of any server."""
+        self._times = 0
 
     async def joined(self, permit: Permit, uri: str) -> None:
         """Note a subscription; see `Listeners`."""
@@ -69,27 +71,29 @@ class Followers:
 
     def relisted(self, server: UpstreamId, principal: str) -> None:
         """Note that a server lists other resources; see `Listeners`."""
-        key = (principal, server)
-        self._relisted[key] = self._relisted.pop(key, 0) + 1
+        # No news of its own: whoever says so without end is heard once each time it is looked.
+        self._times += 1
+        for key in ((principal, server), (principal, "")):
+            self._relisted.pop(key, None)
+            self._relisted[key] = self._times
         while len(self._relisted) > _MOST_RELISTED:
             del self._relisted[next(iter(self._relisted))]
-        self.news.set()
 
-    @property
-    def relistings(self) -> int:
-        """Another number whenever any server said that it lists other resources."""
-        return sum(self._relisted.values())
-
-    def relisted_for(self, principal: str, server: str) -> int:
-        """Return another number whenever `server` said so, to this principal or to everybody."""
-        return sum(self._relisted.get((who, server), 0) for who in ("", principal))
+    def relisted_for(self, principal: str, server: str = "") -> int:
+        """Return another number whenever `server`, or any, said so: to this principal or to all."""
+        return max(self._relisted.get((who, server), 0) for who in ("", principal))
 
     def box(self, key: Key, *, resumable: bool) -> Mailbox:
         """Return the mailbox of `key`, made where there is none."""
         found = self._boxes.find(key)
         if found is None and (old := self._boxes.excess()) is not None:
             self.forget(old)
-        return found or self._boxes.of(key, resumable=resumable)
+        box = found or self._boxes.of(key, resumable=resumable)
+        if box.subscribed_by is not self:
+            # Those that had subscribed at servers are no more: the next stream has to ask again.
+            box.subscribed_by = self
+            box.uris.intersection_update(box.descriptions)
+        return box
 
     def abandon(self, holder: str) -> None:
         """Take note that a call whose subscriptions have begun will not listen after all."""

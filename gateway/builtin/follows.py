@@ -20,6 +20,8 @@ UNSUBSCRIBE: Final = "resources/unsubscribe"
 METHODS: Final = frozenset({SUBSCRIBE, UNSUBSCRIBE, LISTEN})
 _PATIENCE_S: Final = 10.0
 """How long one server may take; a client that listens hears of the others nevertheless."""
+_AT_ONCE: Final = 8
+"""Of one client's resources that are asked for together: each is a call, and stands in the log."""
 _LEFT_OUT: Final = frozenset({"upstream_failed", "credential_required", "limit_exceeded"})
 """Why a resource is only missing in what a stream will tell; anything else refuses the stream."""
 
@@ -77,7 +79,7 @@ class Follows:
         listens = False
         try:
             for reply in await self._begun(call, targets):
-                if reply.code is not None and reply.code not in _LEFT_OUT:
+                if _refuses(reply):
                     return reply
             reply = await self._carry(replace(call, message=lists) if uris else call)
             listens = reply.code is None
@@ -87,12 +89,20 @@ class Follows:
                 self._notices.abandon(call.id)
 
     async def _begun(self, call: Call, targets: Sequence[Target | None]) -> Sequence[Reply]:
-        calls = (
-            self._in_time(replace(call, id=CallId(self._new_id()), parent=call.id), target)
-            for target in targets
-            if target is not None
-        )
-        return [reply for reply in await asyncio.gather(*calls) if reply is not None]
+        """Return how servers answered; nothing more is asked for once one answer refuses the stream.
+
+        Nor of a server that took too long: each of its resources would take as long.
+        """
+        waiting = [target for target in targets if target is not None]
+        replies: list[Reply] = []
+        while waiting and not any(map(_refuses, replies)):
+            asked, waiting = waiting[:_AT_ONCE], waiting[_AT_ONCE:]
+            calls = [replace(call, id=CallId(self._new_id()), parent=call.id) for _ in asked]
+            found = await asyncio.gather(*map(self._in_time, calls, asked))
+            replies += [reply for reply in found if reply is not None]
+            late = {one.server for one, reply in zip(asked, found, strict=True) if reply is None}
+            waiting = [target for target in waiting if target.server not in late]
+        return replies
 
     async def _in_time(self, call: Call, target: Target) -> Reply | None:
         try:
@@ -138,3 +148,7 @@ class Follows:
             if target is not None:
                 id_ = CallId(self._new_id())
                 await self._in_time(replace(call, id=id_, parent=call.id, message=asks), target)
+
+
+def _refuses(reply: Reply) -> bool:
+    return reply.code is not None and reply.code not in _LEFT_OUT

@@ -33,6 +33,8 @@ class Mailbox:
         """Servers' resources that have changed, and that it has not been told of."""
         self.uris: set[str] = set()
         """What it is subscribed to in this process, as its client calls it."""
+        self.subscribed_by: object = None
+        """Who subscribed to these at servers: after a reload nobody has."""
         self.descriptions: dict[str, str] = {}
         """Of those, our own, and what they said when it was last told of them."""
         self.left_at: float | None = asyncio.get_running_loop().time()
@@ -55,6 +57,12 @@ class Mailbox:
         """End whatever stream there is, once it has told what there is to tell."""
         self.closed = True
         self._news.set()
+
+    def cut(self) -> None:
+        """End whatever stream there is at once; what it has not told the next one tells."""
+        self._news.set()
+        self._news = asyncio.Event()
+        self.left_at = asyncio.get_running_loop().time()
 
     async def events(self, after: str | None, *, primes: bool) -> AsyncGenerator[ServerEvent, None]:
         """Yield what is told from now on, after what was sent since the event with the id `after`.

@@ -9,7 +9,7 @@ from gateway.domain._value import value
 from gateway.domain.calls import Call, OriginKind
 from gateway.errors import BadCommand
 from gateway.wire.extensions import with_params
-from gateway.wire.operations import CALL_TOOL, SEARCH_TOOLS, TOOL_DETAILS
+from gateway.wire.operations import CALL_TOOL, RUN_CODE, SEARCH_TOOLS, TOOL_DETAILS
 
 MOST_HITS: Final = 50
 _USUAL_HITS: Final = 8
@@ -28,6 +28,13 @@ class Shape(StrEnum):
     TEXT = "text"
     TOOL_REFERENCE = "tool_reference"
     """Besides as blocks that name tools, for hosts that hand these to their model's interface."""
+
+
+class Form(StrEnum):
+    """In which form `get_tool_details` tells of a tool."""
+
+    FULL = "full"
+    STUBS = "stubs"
 
 
 class Detail(StrEnum):
@@ -66,13 +73,13 @@ DEFINITIONS: Final[tuple[Mapping[str, Any], ...]] = (
     _definition(
         SEARCH_TOOLS,
         "Find the tools for one step of a task among all that you may use here. Search anew for "
-        "another kind of step, and not again for a tool that you have already seen.",
+        "another kind of step, and not again for a tool that you have seen.",
         properties={
             "query": {
                 "type": "string",
                 "description": "What is to be done, in a few words.",
             },
-            "server": {"type": "string"},
+            "server": {"type": "string", "description": "Search this one alone."},
             "detail": {
                 "enum": [detail.value for detail in Detail],
                 "default": Detail.SUMMARY.value,
@@ -84,11 +91,11 @@ DEFINITIONS: Final[tuple[Mapping[str, Any], ...]] = (
             },
             "form": {
                 "enum": [shape.value for shape in Shape],
-                "description": "For hosts.",
+                "description": "For hosts; leave it out.",
             },
             "strategy": {
                 "enum": list(_STRATEGIES),
-                "description": "Best left out; regex is RE2's.",
+                "description": "Best left out. regex: query is RE2.",
             },
         },
         required=("query",),
@@ -96,7 +103,7 @@ DEFINITIONS: Final[tuple[Mapping[str, Any], ...]] = (
     ),
     _definition(
         TOOL_DETAILS,
-        "Get the whole definitions of tools. Look at each before you call it for the first time.",
+        "Get the whole definitions of tools by name. Look at each before its first call.",
         properties={
             "names": {
                 "type": "array",
@@ -123,6 +130,22 @@ DEFINITIONS: Final[tuple[Mapping[str, Any], ...]] = (
     ),
 )
 """What is listed first, for everybody alike and never changed by what is approved."""
+
+
+def with_stubs() -> Sequence[Mapping[str, Any]]:
+    """Return the definitions where programs are run, whose authors look at tools as functions."""
+    return [_offering_stubs(one) if one["name"] == TOOL_DETAILS else one for one in DEFINITIONS]
+
+
+def _offering_stubs(details: Mapping[str, Any]) -> Mapping[str, Any]:
+    schema = details["inputSchema"]
+    detail = {
+        "enum": [form.value for form in Form],
+        "default": Form.FULL.value,
+        "description": f"stubs: Python functions, as programs of {RUN_CODE} call them.",
+    }
+    properties = {**schema["properties"], "detail": detail}
+    return {**details, "inputSchema": {**schema, "properties": properties}}
 
 
 @value
@@ -171,22 +194,24 @@ def wanted(arguments: Mapping[str, Any]) -> Wanted:
     )
 
 
-def named(arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names in the arguments of `get_tool_details`, each once.
+def named(arguments: Mapping[str, Any], forms: Sequence[Form]) -> tuple[tuple[str, ...], Form]:
+    """Return the names in the arguments of `get_tool_details`, each once, and which of `forms`.
 
     Raises:
         BadCommand: They are not what its definition says.
 
     """
-    _only(arguments, "names")
-    names = arguments.get("names")
+    _only(arguments, "names", *(["detail"] if len(forms) > 1 else []))
+    names, form = arguments.get("names"), arguments.get("detail", Form.FULL.value)
+    if form not in list(forms):
+        raise BadCommand(f"detail must be {' or '.join(forms)}")
     if (
         not isinstance(names, list)
         or not 1 <= len(names) <= _MOST_NAMES
         or not all(isinstance(name, str) for name in names)
     ):
         raise BadCommand(f"names must be a list of 1 to {_MOST_NAMES} names of tools")
-    return tuple(dict.fromkeys(names))
+    return tuple(dict.fromkeys(names)), Form(form)
 
 
 def misuse(arguments: Mapping[str, Any]) -> str:

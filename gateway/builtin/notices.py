@@ -21,6 +21,7 @@ from gateway.domain.tools import Kind, UpstreamId
 from gateway.errors import (
     GatewayError,
     IdentityUnavailable,
+    LimitExceeded,
     PolicyUnavailable,
     ProtocolError,
     UnknownTool,
@@ -43,6 +44,10 @@ _LOOK_S: Final = 1.0
 """How often it is asked whether anything has changed at all; that costs next to nothing."""
 _SETTLE_S: Final = 0.05
 """What comes within it is told together."""
+_RECHECK_S: Final = 30.0
+"""After how long a stream that nothing was said on is asked if its token still holds."""
+_MOST_STREAMS: Final = 200
+"""Of one principal: each is looked at whenever anything changes, and is a connection."""
 _PRIMED_SINCE: Final = "2025-11-25"
 """Clients of earlier revisions would take an event without data for a broken message."""
 _SCOPES: Final[Mapping[Kind, frozenset[str]]] = {
@@ -67,8 +72,10 @@ class _Stream:
         self.lists = lists
         self.box = box
         self.subscription = subscription
-        self.looked: object = None
-        """What `version` was when its client was last told what had changed."""
+        self.looked: tuple[object, int] | None = None
+        """What its version was when its client was last told what had changed."""
+        self.asked_at = asyncio.get_running_loop().time()
+        """When its token was last asked for."""
 
 
 class Notices:
@@ -108,11 +115,13 @@ class Notices:
 
         Raises:
             ProtocolError: It names no session.
+            LimitExceeded: Its principal has too many streams.
 
         """
         if permit.session is None:
             raise ProtocolError("this stream is one of a session's", rpc_code=INVALID_REQUEST)
         key = (permit.principal.key, permit.session)
+        self._require_room(key)
         box = self._followers.box(key, resumable=True)
         kept = self._followers.sessions.subscribed(*key)
         self._missing[permit.call.id] = [uri for uri in kept if uri not in box.uris]
@@ -141,9 +150,10 @@ class Notices:
         box = self._followers.box(key, resumable=False)
         lists = lists_wanted(message.params)
         stream = _Stream(permit, lists, box, message.id)
-        await self._follow(permit, box, subscribed(message.params))
-        await self._open(key, stream)
         try:
+            self._require_room(key)
+            await self._follow(permit, box, subscribed(message.params))
+            await self._open(key, stream)
             yield data_event(acknowledged(lists, sorted(box.uris), message.id))
             async with aclosing(box.events(None, primes=False)) as events:
                 async for event in events:
@@ -224,33 +234,39 @@ class Notices:
 
     async def look(self) -> None:
         """Tell every stream what has changed for it, and forget sessions that nobody listens to."""
-        version = (self._version(), self._followers.relistings)
+        version, clock = self._version(), asyncio.get_running_loop().time
         for key, stream in tuple(self._streams.items()):
-            if stream.looked != version or stream.box.pending:
-                await self._look(key, stream, version)
-        idle_since = asyncio.get_running_loop().time() - self._idle_s
-        self._followers.forget_left_before(idle_since)
+            now = (version, self._followers.relisted_for(key[0]))
+            due = clock() - stream.asked_at >= _RECHECK_S
+            if due or stream.looked != now or stream.box.pending:
+                await self._look(key, stream, now)
+                # However many there are: whoever calls meanwhile does not wait for all of them.
+                await asyncio.sleep(0)
+        self._followers.forget_left_before(clock() - self._idle_s)
 
-    async def _look(self, key: Key, stream: _Stream, version: object) -> None:
+    async def _look(self, key: Key, stream: _Stream, version: tuple[object, int]) -> None:
         """Tell one stream; whoever holds its token no longer, or otherwise, is told nothing more."""
         call = stream.permit.call
         try:
             principal = await self._authenticator.authenticate(call.credential, call.endpoint)
             if principal.key != key[0]:
-                stream.box.close()
+                self._cut(key, stream)
                 return
+            stream.asked_at = asyncio.get_running_loop().time()
             # A conversation sees the servers that it saw when it began, whatever is chosen since.
             principal = replace(principal, servers=stream.permit.principal.servers)
             permit = replace(stream.permit, principal=principal)
             await self._tell_updates(permit, stream)
-            if stream.looked != version:
-                await self._tell_lists(permit, stream)
+            if stream.looked is None or stream.looked[0] != version[0]:
+                await self._tell_lists(permit, stream, stream.lists)
                 await self._tell_descriptions(permit, stream)
-                stream.looked = version
+            elif stream.looked != version:
+                await self._tell_lists(permit, stream, stream.lists & {Kind.RESOURCE})
+            stream.looked = version
         except (PolicyUnavailable, IdentityUnavailable):
             return  # what may be told nobody knows now; it is asked again
         except GatewayError:
-            stream.box.close()
+            self._cut(key, stream)
 
     async def _tell_updates(self, permit: Permit, stream: _Stream) -> None:
         held = _sees_list(permit.principal, Kind.RESOURCE)
@@ -260,14 +276,13 @@ class Notices:
             if stream.box.pending.pop((server, uri), 0) is None and seen:
                 stream.box.put(updated(named, stream.subscription))
 
-    async def _tell_lists(self, permit: Permit, stream: _Stream) -> None:
-        before = stream.box.prints
-        prints = await self._prints(permit, stream.lists)
-        stream.box.prints = prints
-        if before is not None:
-            for kind, print_ in prints.items():
-                if before.get(kind, print_) != print_:
-                    stream.box.put(list_changed(kind, stream.subscription))
+    async def _tell_lists(self, permit: Permit, stream: _Stream, lists: Iterable[Kind]) -> None:
+        before = stream.box.prints or {}
+        prints = await self._prints(permit, lists)
+        stream.box.prints = {**before, **prints}
+        for kind, print_ in prints.items():
+            if before.get(kind, print_) != print_:
+                stream.box.put(list_changed(kind, stream.subscription))
 
     async def _tell_descriptions(self, permit: Permit, stream: _Stream) -> None:
         before, held = stream.box.descriptions, _sees_list(permit.principal, Kind.TOOL)
@@ -290,6 +305,11 @@ class Notices:
                 found[kind] = digest.hexdigest()
         return found
 
+    def _require_room(self, key: Key) -> None:
+        others = sum(who == key[0] and holder != key[1] for who, holder in self._streams)
+        if others >= _MOST_STREAMS:
+            raise LimitExceeded("too many streams are open", detail=f"{others} of this principal")
+
     async def _open(self, key: Key, stream: _Stream) -> None:
         """Begin to tell a stream what changes; a first one is told what is so from now on.
 
@@ -298,11 +318,16 @@ class Notices:
 
         """
         if stream.box.prints is None:
-            version = (self._version(), self._followers.relistings)
+            version = (self._version(), self._followers.relisted_for(key[0]))
             stream.box.prints = await self._prints(stream.permit, stream.lists)
             stream.looked = version
         self._streams[key] = stream
         self._followers.news.set()
+
+    def _cut(self, key: Key, stream: _Stream) -> None:
+        """End a stream; what it did not tell waits for whoever comes back to the session."""
+        if self._streams.get(key) is stream:
+            stream.box.cut()
 
     def _close(self, key: Key, stream: _Stream) -> None:
         if self._streams.get(key) is stream:

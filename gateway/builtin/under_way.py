@@ -31,7 +31,8 @@ class UnderWay:
         key = _key(permit, permit.call.message.id)
         if key is None:
             return await work
-        task = self._tasks[key] = asyncio.create_task(work)
+        task: asyncio.Task[Found] = asyncio.create_task(work)
+        self._tasks[key] = task
         try:
             return await task
         except asyncio.CancelledError:

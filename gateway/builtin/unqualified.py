@@ -89,6 +89,7 @@ class Unqualified:
         named = self._decided(_KINDS[message.method], candidates)
         if named is not None:
             return await self._call(_named(call, named))
+        candidates = candidates[:_MOST_CANDIDATES]  # whoever is to read them can
         if told.asked:
             return await self._chosen(call, told, candidates)
         if len(candidates) > 1 and call.script is None:
@@ -180,7 +181,7 @@ class Unqualified:
             listed = (await self._looked(call, "prompts/list", {})).get("prompts", [])
             targets = {one["name"]: self._offers.find(Kind.PROMPT, one["name"]) for one in listed}
             found = [each for each, of in targets.items() if of is not None and of.name == name]
-        return found[:_MOST_CANDIDATES]
+        return found
 
     async def _looked(
         self, call: Call, method: str, params: Mapping[str, Any]

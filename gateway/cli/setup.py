@@ -111,6 +111,7 @@ def _findings(place: Place, *, offline: bool) -> Iterator[Row]:
         yield _warning(f"SQLite is {sqlite3.sqlite_version}; use {sound} or later")
     yield from _of_model(config)
     yield from _of_local_servers(config)
+    yield from _of_programs(config)
     if not offline:
         yield from _of_upstreams(config)
         yield from _of_issuers(config)
@@ -166,6 +167,23 @@ def _of_local_servers(config: Config) -> Iterator[Row]:
 
     for server, why in asyncio.run(probe_local(config)).items():
         yield _error(f"servers.{server}: {why}")
+
+
+def _of_programs(config: Config) -> Iterator[Row]:
+    from gateway.wiring import probe_programs  # noqa: PLC0415 - it brings every adapter with it
+
+    try:
+        held = asyncio.run(probe_programs(config))
+    except ConfigError as error:
+        yield _error(error.public)
+        return
+    if held is None:
+        return
+    if held.jailed:
+        yield {"level": "info", "text": "code: programs run in a jail"}
+        return
+    say = _error if config.code.jail == "required" else _warning
+    yield say(f"code: programs run without a jail: {held.reason}")
 
 
 def _of_upstreams(config: Config) -> Iterator[Row]:

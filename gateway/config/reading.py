@@ -17,6 +17,7 @@ from gateway.config.registered import (
     FILE,
     place_of_registered,
     read_registered,
+    reused,
     servers_in,
     tree_of,
 )
@@ -36,7 +37,7 @@ _TEXTS = {
     "greater_than_equal": "write at least {ge}",
     "less_than_equal": "write at most {le}",
 }
-_TWICE = "is in {} as well; remove it there, or run: douane servers remove {}"
+_TWICE = "is in {} as well; remove it there, or in this file"
 
 
 def load(
@@ -87,7 +88,7 @@ def _config(
     problems = [(file, *problem) for problem in tree.problems]
     problems += [(beside, *problem) for problem in registered.problems]
     problems += [
-        (beside, registered.line(("servers", name)), f"servers.{name}: {_TWICE.format(file, name)}")
+        (beside, registered.line(("servers", name)), f"servers.{name}: {_TWICE.format(file)}")
         for name in others
         if name in own
     ]
@@ -102,6 +103,8 @@ def _config(
             elsewhere = _is_of(details, others) and not _is_of(details, own)
             place = (beside, registered) if elsewhere else (file, tree)
             problems.append((place[0], *_problem(details, place[1])))
+    if config is not None:
+        problems += [(beside, *problem) for problem in reused(config, registered)]
     if problems or config is None:
         lines = [f"{where}:{line}: {what}" for where, line, what in sorted(set(problems))]
         raise ConfigError("the configuration is wrong", problems=lines)

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from gateway.config.model import Config
 from gateway.config.nodes import NodePath, Tree, dotted, read
+from gateway.config.values import SecretRef
 from gateway.errors import ConfigError
 
 FILE = "servers.yaml"
@@ -78,6 +80,31 @@ def without_server(text: str | None, path: Path, name: str) -> str:
     """Return what the file is to say once `name` is not registered any more."""
     kept = _kept(text, path)
     return _written({one: kept[one] for one in kept if one != name})
+
+
+def reused(config: Config, registered: Tree) -> Iterator[tuple[int, str]]:
+    """Yield where `registered` servers would be shown secrets that `douane.yaml` uses elsewhere.
+
+    Whoever registers a server says where its secret is sent, and nobody gave them the operator's.
+    """
+    names = servers_in(registered.content).keys()
+    written = {name: one for name, one in config.servers.items() if name not in names}
+    kept = config.model_copy(update={"servers": written})
+    held = {_place_of(reference) for reference in kept.references}
+    for name in sorted(names):
+        credential = config.servers[name].credential
+        for key in ("value", "client_secret"):
+            reference = getattr(credential, key)
+            if reference is not None and _place_of(reference) in held:
+                path: NodePath = (_SERVERS, name, "credential", key)
+                text = "douane.yaml uses this secret; give the server one of its own"
+                yield registered.line(path), f"{dotted(path)}: {text}"
+
+
+def _place_of(reference: SecretRef) -> tuple[str, str]:
+    """Return what is the same for all ways to write where a secret is."""
+    is_file = reference.kind == "file"
+    return (reference.kind, os.path.realpath(reference.name) if is_file else reference.name)
 
 
 def _kept(text: str | None, path: Path) -> dict[str, Any]:

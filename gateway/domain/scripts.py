@@ -1,12 +1,15 @@
 """Programs that call tools: where a call stands in one, and what one may call."""
 
-from collections.abc import Mapping
-from typing import Any, NewType
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NewType
 
 from gateway.domain._value import value
 from gateway.domain.tools import UpstreamId
 
 ScriptId = NewType("ScriptId", str)
+
+MOST_WAITING: Final = 8
+"""Programs of one principal that wait for a person; one more ends the one that began first."""
 
 
 @value
@@ -47,6 +50,9 @@ class Script:
     """Seconds since the epoch."""
     expires_at: float
     """Seconds since the epoch; no call of it is let through from then on."""
+    run: str = ""
+    """The run that knows what it has seen, in which alone it goes on after it waited. Empty for a
+    host's program, which waits for nobody."""
 
 
 @value
@@ -56,3 +62,10 @@ class InScript:
     script: Script
     seq: int
     """Counted from 1 in the order in which the program made its calls; 0 where nobody counts."""
+
+
+def ended_by(script: Script, waiting: Iterable[Script]) -> list[ScriptId]:
+    """Return which of those that wait already must end if `script` is to wait as well."""
+    others = [one for one in waiting if one.principal == script.principal and one.id != script.id]
+    others.sort(key=lambda one: one.began)
+    return [one.id for one in others[: max(0, len(others) + 1 - MOST_WAITING)]]

@@ -1,13 +1,29 @@
 """Secrets taken out of a text that is about to be read by a model."""
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
+
+import re2
 
 from gateway.flow.credentials import CREDENTIALS
 
 REPLACED: Final = "[redacted]"
 _SHORTEST_HELD: Final = 8
 """Characters: what is shorter stands in any text."""
+
+
+def _compiled() -> Any:
+    """Return all triggers as one automaton: a program's value can have a hundred thousand texts."""
+    options = re2.Options()
+    options.max_mem = 64 * 1024 * 1024
+    found = re2.Set.SearchSet(options)
+    for sign in CREDENTIALS:
+        found.Add(sign.trigger)
+    found.Compile()
+    return found
+
+
+_SET: Final = _compiled()
 
 
 def redaction(held: Iterable[str] = ()) -> Callable[[str], str]:
@@ -38,7 +54,7 @@ def _spans(octets: bytes) -> list[tuple[int, int]]:
     """Return where what looks like a secret stands, in order."""
     return sorted(
         found.span()
-        for sign in CREDENTIALS
+        for sign in (CREDENTIALS[i] for i in _SET.Match(octets) or ())
         for found in sign.pattern.finditer(octets)
         if sign.is_real(found)
     )

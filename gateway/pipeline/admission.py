@@ -138,8 +138,8 @@ class Admission:
             self._conversations.require_asked(call, session)
         if operation is None or operation.handling is Handling.PROTOCOL:
             if operation is not None:
-                await self._require_protocol(call, principal, operation)
                 trail.own_target(call)
+                await self._require_protocol(call, principal, operation)
             return trail.permit(
                 protocol_permit(
                     call,

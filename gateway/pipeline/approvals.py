@@ -148,6 +148,8 @@ class Approvals:
             or found.state is not ApprovalState.WAITING
             or answer is None
             or answer.yes is None
+            # What a program answers, no person has: it holds a token that says so.
+            or access.call.script is not None
         ):
             return found
         request, principal = found.request, access.principal
@@ -197,12 +199,13 @@ class Approvals:
             return ApprovalRequired(public, approval_id=id_, reasons=told(decision))
         key = access.principal.key
         question = question_of(filed.request)
+        form = access.call.script is None and fits_a_form(filed.request)
         return ApprovalRequired(
             public,
             approval_id=id_,
             url=f"{self._pages_at}/approve/{id_}" if self._pages_at else "",
             question=question,
-            state=approval_state(self._seal_key, key, id_) if fits_a_form(filed.request) else "",
+            state=approval_state(self._seal_key, key, id_) if form else "",
             reasons=told(decision),
         )
 

@@ -47,10 +47,10 @@ class Grants:
         if within is None:
             return None
         if self._scripts.find(within.script.id, now=self._clock()) is None:
-            raise Denied(
-                "the program that makes this call has ended",
-                reasons=[("script_ended", "it ran out, or somebody ended it")],
-            )
+            raise _ended("it ran out, or somebody ended it")
+        if within.script.run not in ("", access.run.id):
+            # What it has seen is not in the label by which the call would be judged.
+            raise _ended("the run in which it began has ended")
         if within.script.grants is None:
             return None
         arguments = access.call.message.params.get("arguments") or {}
@@ -103,3 +103,7 @@ def _at(call: Call, place: int | None) -> ToolGrant | None:
     if call.script is None or call.script.script.grants is None or place is None:
         return None
     return call.script.script.grants[place]
+
+
+def _ended(why: str) -> Denied:
+    return Denied("the program that makes this call has ended", reasons=[("script_ended", why)])

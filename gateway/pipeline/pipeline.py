@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from http import HTTPStatus
 
 from gateway.domain.audit import RecordKind
@@ -69,6 +70,7 @@ class Pipeline:
             trail.intent_index = entry.leaf_index
             self._admission.require_unchanged(permit)
             answer = await self._upstreams.of(call.server).forward(permit)  # 9
+            trail.answered = True
             return await self._reply(permit, answer, trail)  # 10 to 12
         except GatewayError as error:
             return await self._refuse(call, trail, error)
@@ -136,7 +138,7 @@ class Pipeline:
         challenge = Challenge(
             resource_metadata=url, scopes=scopes, token_sent=call.credential is not None
         )
-        return refuse(
+        reply = refuse(
             error,
             call.message,
             call.profile,
@@ -144,6 +146,7 @@ class Pipeline:
             decision_id=trail.decision_id,
             ways=ways_to_ask(call),
         )
+        return replace(reply, withheld=trail.answered)
 
     async def _abandon(self, trail: Trail) -> None:
         trail.unknown("client_gone", "the caller did not wait for the answer")

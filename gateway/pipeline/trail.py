@@ -38,6 +38,8 @@ class Trail:
         """The engine's, once it has decided."""
         self.intent_index = -1
         """Where the intent stands in the log, once it does."""
+        self.answered = False
+        """Whether the upstream has answered."""
         message = call.message
         self._fields: dict[str, Any] = {
             "endpoint": call.endpoint,

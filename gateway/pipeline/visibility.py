@@ -15,7 +15,7 @@ _MOST_ANSWERS = 100_000
 
 
 class Visibility:
-    """Answers are kept per principal, policy and pin; a change of any of them asks anew.
+    """Answers are kept per principal, program, policy and pin; a change of any of them asks anew.
 
     What is asked supposes an approved pin: whether a pin is pending is told apart from whether the
     principal could ever call its target.
@@ -108,6 +108,7 @@ def _who(digest: str, call: Call, principal: Principal) -> Hashable:
         principal.servers,
         call.endpoint,
         call.origin,
+        None if call.script is None else call.script.script.id,  # whose grants policy is told of
     )
 
 

@@ -41,13 +41,12 @@ class ScriptStore(Protocol):
         ...
 
     async def park(self, parked: Parked) -> None:
-        """Keep a program until a person has answered; durable on return."""
+        """Keep a program until a person has answered; durable on return.
+
+        It ends those of the same principal that are more than may wait (`MOST_WAITING`).
+        """
         ...
 
     async def unpark(self, id_: ScriptId, principal: str, *, now: float) -> Parked | None:
         """Take a waiting program out again: of all who try, one gets it, and only its principal."""
-        ...
-
-    def parked(self, id_: ScriptId, principal: str, *, now: float) -> Parked | None:
-        """Return a waiting program of this principal's without taking it out."""
         ...

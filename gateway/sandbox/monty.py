@@ -229,6 +229,23 @@ async def monty_engine(
             yield MontyEngine(pool, limits, built.confinement, type_check=type_check)
 
 
+async def confinement_here(limits: SandboxLimits) -> Confinement:
+    """Try how an engine's processes would be held on this machine, without starting an engine.
+
+    Raises:
+        ConfigError: The interpreter is not installed.
+
+    """
+    with tempfile.TemporaryDirectory(prefix="sandbox-") as own:
+        built = await jail.build(
+            Path(own),
+            _interpreter(),
+            memory_bytes=limits.memory_bytes,
+            interpreter_s=limits.interpreter_s,
+        )
+    return built.confinement
+
+
 def _interpreter() -> Path:
     # Beside our own Python first: that one has the version that was installed with us.
     own = Path(sysconfig.get_path("scripts"), "monty")

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from gateway.domain.scripts import Script, ScriptId
+from gateway.domain.scripts import Script, ScriptId, ended_by
 from gateway.ports.scripts import Parked
 
 
@@ -41,16 +41,14 @@ class MemoryScriptStore:
         return self._live.pop(id_, None) is not None
 
     async def park(self, parked: Parked) -> None:
-        """Keep a program until a person has answered."""
+        """Keep a program until a person has answered; see `ScriptStore`."""
+        for id_ in ended_by(parked.script, (one.script for one in self._parked.values())):
+            await self.end(id_)
         self._parked[parked.script.id] = parked
 
     async def unpark(self, id_: ScriptId, principal: str, *, now: float) -> Parked | None:
         """Take a waiting program out again, once; see `ScriptStore`."""
-        found = self.parked(id_, principal, now=now)
-        return None if found is None else self._parked.pop(id_)
-
-    def parked(self, id_: ScriptId, principal: str, *, now: float) -> Parked | None:
         found = self._parked.get(id_)
         if found is None or found.script.principal != principal:
             return None
-        return found if now < found.script.expires_at else None
+        return self._parked.pop(id_) if now < found.script.expires_at else None

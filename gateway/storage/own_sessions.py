@@ -2,7 +2,7 @@
 
 import hmac
 import sqlite3
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -13,9 +13,13 @@ from gateway.wire.own_session import LONGEST_S
 
 MOST_OF_ONE: Final = 200
 """Subscriptions of one session."""
+MOST_OF_PRINCIPAL: Final = 2_000
+"""Subscriptions of all sessions of one principal."""
 MOST: Final = 100_000
 """Subscriptions of all sessions, and sessions that are remembered as ended; of these the oldest go."""
 
+_OF_PRINCIPAL: Final = 16
+"""Octets of a hash that are the principal's, before as many that are the session's."""
 _ENDED: Final = "SELECT session FROM front_sessions_ended ORDER BY ended_at"
 _SUBSCRIBED: Final = "SELECT session, uri FROM front_subscriptions ORDER BY since"
 
@@ -27,7 +31,8 @@ class MemorySessionStore:
         self._keyed = hmac.new(key, b"sessions in front\n", digestmod="sha256")
         self._ended: OrderedDict[bytes, None] = OrderedDict()
         self._uris: dict[bytes, OrderedDict[str, None]] = {}
-        self._count = 0
+        self._held: Counter[bytes] = Counter()
+        """Subscriptions by their principal, hashed."""
 
     def has_ended(self, principal: str, session: str) -> bool:
         return self._hashed(principal, session) in self._ended
@@ -50,31 +55,42 @@ class MemorySessionStore:
         self._end(self._hashed(principal, session))
 
     def _hashed(self, principal: str, session: str) -> bytes:
+        # An id has no line feed in it, so no two pairs are one text, and none is a principal alone.
+        parts = (f"\n{principal}", f"{session}\n{principal}")
+        return b"".join(self._digest(part)[:_OF_PRINCIPAL] for part in parts)
+
+    def _digest(self, text: str) -> bytes:
         keyed = self._keyed.copy()
-        # An id has no line feed in it, so no two pairs are one text.
-        keyed.update(f"{session}\n{principal}".encode())
+        keyed.update(text.encode())
         return keyed.digest()
 
     def _require_room(self, hashed: bytes, uri: str) -> None:
-        mine = self._uris.get(hashed, ())
-        if uri not in mine and (len(mine) >= MOST_OF_ONE or self._count >= MOST):
-            raise LimitExceeded("too many subscriptions", detail=f"{len(mine)}, {self._count}")
+        mine, held = self._uris.get(hashed, ()), self._held[hashed[:_OF_PRINCIPAL]]
+        full = len(mine) >= MOST_OF_ONE or held >= MOST_OF_PRINCIPAL or self._held.total() >= MOST
+        if full and uri not in mine:
+            raise LimitExceeded("too many subscriptions", detail=f"{len(mine)}, {held}")
 
     def _put(self, hashed: bytes, uri: str) -> None:
         mine = self._uris.setdefault(hashed, OrderedDict())
-        self._count += uri not in mine
+        self._held[hashed[:_OF_PRINCIPAL]] += uri not in mine
         mine[uri] = None
 
     def _drop(self, hashed: bytes, uri: str) -> None:
         mine = self._uris.get(hashed, OrderedDict())
         if uri in mine:
             del mine[uri]
-            self._count -= 1
+            self._release(hashed, 1)
         if not mine:
             self._uris.pop(hashed, None)
 
+    def _release(self, hashed: bytes, count: int) -> None:
+        principal = hashed[:_OF_PRINCIPAL]
+        self._held[principal] -= count
+        if not self._held[principal]:
+            del self._held[principal]
+
     def _end(self, hashed: bytes) -> None:
-        self._count -= len(self._uris.pop(hashed, ()))
+        self._release(hashed, len(self._uris.pop(hashed, ())))
         self._ended[hashed] = None
         while len(self._ended) > MOST:
             self._ended.popitem(last=False)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.domain.scripts import Script, ScriptId, ToolGrant
+from gateway.domain.scripts import Script, ScriptId, ToolGrant, ended_by
 from gateway.domain.tools import UpstreamId
 from gateway.ports.scripts import Parked
 from gateway.ports.secrets import Sealer
@@ -23,12 +23,20 @@ _LIVE: Final = (
     " AND (most IS NULL OR used < most)"
 )
 _GRANTED: Final = "SELECT 1 FROM script_grants WHERE script = ? AND place = ? AND used < most"
+_END: Final = "UPDATE scripts SET ended = 1 WHERE id = ? AND NOT ended"
+_WAITED_TOO_LONG: Final = (
+    "DELETE FROM parked_scripts WHERE script IN (SELECT id FROM scripts WHERE expires_at <= ?)"
+)
+_TAKEN_OUT: Final = "DELETE FROM parked_scripts WHERE script = ? RETURNING waits_for, sealed"
 _KEEP_S: Final = 24 * 3600.0
 """For how long a program that has run out is kept: who revokes it late is told that it ended."""
 
 
 class SqliteScriptStore:
-    """A `ScriptStore`. Memory holds who may still call; the counts are the database's alone."""
+    """A `ScriptStore`. Memory holds who may still call; the counts are the database's alone.
+
+    So is what programs hold that wait: it can be large.
+    """
 
     def __init__(self, writer: Writer, connection: sqlite3.Connection, sealer: Sealer) -> None:
         """Load every program that has not ended through `connection`, not needed afterwards.
@@ -40,17 +48,12 @@ class SqliteScriptStore:
         self._writer = writer
         self._sealer = sealer
         self._live: OrderedDict[ScriptId, Script] = OrderedDict()
-        self._parked: dict[ScriptId, Parked] = {}
+        self._waiting: set[ScriptId] = set()
         for id_, sealed in connection.execute(_ALL):
             self._live[id_] = _script(sealer.open(sealed, _row(id_)))
-        for id_, waits_for, sealed in connection.execute(
-            "SELECT script, waits_for, sealed FROM parked_scripts"
-        ):
-            snapshot = sealer.open(sealed, _parked_row(id_))
+        for (id_,) in connection.execute("SELECT script FROM parked_scripts"):
             if id_ in self._live:
-                self._parked[id_] = Parked(
-                    script=self._live[id_], snapshot=snapshot, waits_for=waits_for
-                )
+                self._waiting.add(id_)
 
     async def begin(self, script: Script) -> None:
         """File a program, durable on return; what ran out long ago is forgotten on the way."""
@@ -60,6 +63,7 @@ class SqliteScriptStore:
         def job(connection: sqlite3.Connection) -> None:
             stale = (script.began - _KEEP_S,)
             connection.execute("DELETE FROM scripts WHERE expires_at <= ?", stale)
+            connection.execute(_WAITED_TOO_LONG, (script.began,))
             connection.execute(
                 _BEGIN,
                 (
@@ -107,22 +111,24 @@ class SqliteScriptStore:
         """End a program, durable on return; see `ScriptStore`."""
 
         def job(connection: sqlite3.Connection) -> bool:
-            connection.execute("DELETE FROM parked_scripts WHERE script = ?", (id_,))
-            ended = "UPDATE scripts SET ended = 1 WHERE id = ? AND NOT ended"
-            return connection.execute(ended, (id_,)).rowcount > 0
+            return _ended(connection, id_)
 
         def committed(_: bool) -> None:
             self._live.pop(id_, None)
-            self._parked.pop(id_, None)
+            self._waiting.discard(id_)
 
         return await self._writer.run(job, committed=committed)
 
     async def park(self, parked: Parked) -> None:
-        """Keep a program until a person has answered, durable on return."""
+        """Keep a program until a person has answered, durable on return; see `ScriptStore`."""
         id_ = parked.script.id
         sealed = self._sealer.seal(parked.snapshot, _parked_row(id_))
+        waiting = [self._live[one] for one in self._waiting if one in self._live]
+        over = ended_by(parked.script, waiting)
 
         def job(connection: sqlite3.Connection) -> None:
+            for one in over:
+                _ended(connection, one)
             connection.execute(
                 "INSERT OR REPLACE INTO parked_scripts (script, waits_for, sealed)"
                 " VALUES (?, ?, ?)",
@@ -130,36 +136,48 @@ class SqliteScriptStore:
             )
 
         def committed(_: None) -> None:
-            self._parked[id_] = parked
+            for one in over:
+                self._live.pop(one, None)
+                self._waiting.discard(one)
+            self._waiting.add(id_)
 
         await self._writer.run(job, committed=committed)
 
     async def unpark(self, id_: ScriptId, principal: str, *, now: float) -> Parked | None:
-        """Take a waiting program out again, once; see `ScriptStore`."""
-        parked = self.parked(id_, principal, now=now)
-        if parked is None:
+        """Take a waiting program out again, once; see `ScriptStore`.
+
+        Raises:
+            Unsealable: What it holds was sealed by another key.
+
+        """
+        script = self.find(id_, now=now)
+        if script is None or script.principal != principal:
             return None
 
-        def job(connection: sqlite3.Connection) -> bool:
-            taken = connection.execute("DELETE FROM parked_scripts WHERE script = ?", (id_,))
-            return taken.rowcount > 0
+        def job(connection: sqlite3.Connection) -> tuple[str, str] | None:
+            found: tuple[str, str] | None = connection.execute(_TAKEN_OUT, (id_,)).fetchone()
+            return found
 
-        def committed(_: bool) -> None:
-            self._parked.pop(id_, None)
+        def committed(_: tuple[str, str] | None) -> None:
+            self._waiting.discard(id_)
 
-        return parked if await self._writer.run(job, committed=committed) else None
-
-    def parked(self, id_: ScriptId, principal: str, *, now: float) -> Parked | None:
-        found = self._parked.get(id_)
-        if found is None or found.script.principal != principal:
+        found = await self._writer.run(job, committed=committed)
+        if found is None:
             return None
-        return found if now < found.script.expires_at else None
+        waits_for, sealed = found
+        snapshot = self._sealer.open(sealed, _parked_row(id_))
+        return Parked(script=script, snapshot=snapshot, waits_for=waits_for)
 
     def _forget(self, now: float) -> None:
         for id_, script in list(self._live.items()):
             if script.expires_at <= now:
                 del self._live[id_]
-                self._parked.pop(id_, None)
+                self._waiting.discard(id_)
+
+
+def _ended(connection: sqlite3.Connection, id_: ScriptId) -> bool:
+    connection.execute("DELETE FROM parked_scripts WHERE script = ?", (id_,))
+    return connection.execute(_END, (id_,)).rowcount > 0
 
 
 def _row(id_: str) -> str:

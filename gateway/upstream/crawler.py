@@ -205,16 +205,19 @@ class Crawler:
             return
         trial = watched.breaker.admit(None)
         try:
-            await self._read_again(watched, profile)
+            spoken = await self._read_again(watched, profile)
             if self._is_fresh(watched, profile, kind):
                 watched.breaker.answered(trial)
-            else:
+            elif spoken:
                 watched.breaker.failed(None, trial, watched.problem)
         finally:
             watched.breaker.left(trial)
 
-    async def _read_again(self, watched: _Watched, profile: Profile) -> None:
-        """Read what the server shows in one family of revisions, for a call that waits for it."""
+    async def _read_again(self, watched: _Watched, profile: Profile) -> bool:
+        """Read what the server shows in one family of revisions, for a call that waits for it.
+
+        Return whether it may speak that family: one that says that it does not is well.
+        """
         watched.problem = ""
         try:
             async with asyncio.timeout(_PATIENCE_S), watched.alone:
@@ -223,10 +226,14 @@ class Crawler:
             if watched.per_person:
                 self._note_unseen(watched)
             watched.problem = str(error)
-        except (NotSpoken, TimeoutError, *_FAILURES) as error:
+        except NotSpoken as error:
+            watched.problem = str(error) or type(error).__name__
+            return False
+        except (TimeoutError, *_FAILURES) as error:
             watched.problem = str(error) or type(error).__name__
         finally:
             watched.tried_at = self._monotonic()
+        return True
 
     async def first_pass(self, timeout_s: float) -> None:
         """Crawl every upstream once; return when all were tried or time is up. Never raises."""

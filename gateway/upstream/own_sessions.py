@@ -1,14 +1,14 @@
 """Sessions of the gateway's own with one upstream of the legacy revisions."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
-from gateway.domain.calls import Form, Message, Permit
-from gateway.errors import GatewayError, UpstreamResting
+from gateway.domain.calls import Form, Message, Permit, RawAnswer, ServerEvent
+from gateway.errors import GatewayError, LimitExceeded, UpstreamFailed, UpstreamResting
 from gateway.ports import Upstream
 from gateway.upstream.client import LEGACY_REVISIONS
 from gateway.upstream.faults import unusable
@@ -28,6 +28,9 @@ _LISTEN_S: Final = 1.0
 _PONG_S: Final = 10.0
 """How long it may take to answer a ping; less where the next one is due by then."""
 _AGAIN_S: Final = 1.0
+"""The pause before a stream is opened again that ended; twice as long after each that broke."""
+_SELDOM_S: Final = 60.0
+"""The longest of these."""
 _OPENING: Final = "front-open"
 _PING: Final = "front-ping"
 
@@ -193,22 +196,40 @@ class Sessions:
         """Hear what the upstream says by itself, until it offers that no more."""
         message = Message(form=Form.STREAM, method="GET", id=None, params={}, body=b"")
         listening = worded(session.begun_by, message, session.id, session.revision)
+        in_vain = 0
         try:
-            while not isinstance((answer := await self._relay.forward(listening)).body, bytes):
-                session.hears.set()
+            while True:
                 try:
-                    async for event in answer.body:
-                        if event.data is not None:
-                            await self._heard(session, event.data)
-                finally:
-                    await discard(answer)
-                await asyncio.sleep(_AGAIN_S)
+                    answer = await self._relay.forward(listening)
+                    if not isinstance(answer.body, bytes):
+                        in_vain = 0
+                        await self._hear(session, answer, answer.body)
+                    elif answer.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                        return
+                    else:
+                        in_vain += 1
+                except (UpstreamFailed, LimitExceeded):
+                    # It broke, which does not say that there is no other one.
+                    in_vain += 1
+                session.hears.set()
+                await asyncio.sleep(min(_AGAIN_S * 2.0 ** min(in_vain, 32), _SELDOM_S))
         except GatewayError:
             # Calls go on without; the next session tries again.
             return
         finally:
             session.hears.set()
             session.listening = None
+
+    async def _hear(
+        self, session: Session, answer: RawAnswer, events: AsyncIterator[ServerEvent]
+    ) -> None:
+        session.hears.set()
+        try:
+            async for event in events:
+                if event.data is not None:
+                    await self._heard(session, event.data)
+        finally:
+            await discard(answer)
 
     async def _ping(self, session: Session, every_s: float) -> None:
         """Ask again and again whether the upstream is there; if it is not, end the session."""

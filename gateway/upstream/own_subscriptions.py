@@ -149,12 +149,16 @@ class Subscriptions:
         key = _key(permit)
         while not await self._followed(self._lines.setdefault(key, _Line(permit)), permit, uri):
             pass  # whoever was the last one before has let go of the line meanwhile
-        self._lines[key].holders[uri].add(holder)
+        holders = self._lines[key].holders[uri]
+        noted = holder in holders
+        holders.add(holder)
         try:
             await self._listeners.joined(permit, uri)
-        except GatewayError:
-            await self._drop(key, holder, [uri])
-            raise
+            noted = True
+        finally:
+            if not noted:
+                # Nor where the client went away meanwhile: nobody else would ever let go of it.
+                await self._drop(key, holder, [uri])
 
     async def _followed(self, line: _Line, permit: Permit, uri: str) -> bool:
         """Return whether `uri` is followed on `line`, which is still the one of its key."""
@@ -211,10 +215,11 @@ class Subscriptions:
     async def _renew(self, line: _Line) -> None:
         async with line.alone:
             session = await self._sessions.of(line.leave)
-            # One whose stream has ended may be forgotten; whoever asks in it finds out.
-            if session is line.session and (session.id is None or session.listening is not None):
+            again = session is line.session
+            if again and (session.id is None or session.listening is not None):
                 return
-            for uri in tuple(line.holders):
+            # One whose stream has ended may be forgotten; whoever asks once in it finds out.
+            for uri in tuple(line.holders)[: 1 if again else None]:
                 await self._ask_again(line, session, uri)
             line.session = session
 

@@ -14,9 +14,13 @@ from gateway.web.metrics import Metrics
 
 Checks = Callable[[], Awaitable[Mapping[str, str]]]
 """Returns what is wrong, by name of the check; nothing wrong is ready."""
+Facts = Callable[[], Mapping[str, str]]
+"""Returns what is worth knowing beside that, and makes nothing unready."""
 
 
-def admin_app(*, metrics: Metrics, checks: Checks, guard: Guard, api: ApiEndpoint) -> Starlette:
+def admin_app(
+    *, metrics: Metrics, checks: Checks, facts: Facts, guard: Guard, api: ApiEndpoint
+) -> Starlette:
     """Return the application of the admin listener."""
 
     async def healthz(_: Request) -> Response:
@@ -26,7 +30,7 @@ def admin_app(*, metrics: Metrics, checks: Checks, guard: Guard, api: ApiEndpoin
         wrong = await checks()
         metrics.ready.set(0 if wrong else 1)
         return _json(
-            {"status": "not ready" if wrong else "ready", "checks": dict(wrong)},
+            {"status": "not ready" if wrong else "ready", "checks": dict(wrong), **facts()},
             503 if wrong else 200,
         )
 

@@ -1,6 +1,8 @@
 """Which tools were approved, and what they would cost a model to read: the pins, for the metrics."""
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
+from typing import Final
 
 from gateway.domain._value import value
 from gateway.domain.tokens import tokens_of
@@ -18,6 +20,9 @@ class Size:
     """In tokens, as `tokens_of` estimates them."""
 
 
+_NOTHING: Final = Size(tools=0, cost=0)
+
+
 class Registry:
     """Looks at the pins again only when they have changed."""
 
@@ -27,6 +32,7 @@ class Registry:
         self._servers = servers
         self._version: int | None = None
         self._names: frozenset[tuple[UpstreamId, str]] = frozenset()
+        self._weighed: tuple[int, Mapping[str, Size]] | None = None
 
     def knows(self, server: UpstreamId, name: str) -> bool:
         """Whether a person has approved a tool of this name, be it in force now or not."""
@@ -42,12 +48,19 @@ class Registry:
 
     def sizes(self) -> Mapping[str, Size]:
         """Return what is approved, by server; of a tool's two definitions the larger one counts."""
-        octets: dict[str, dict[str, int]] = {server: {} for server in self._servers()}
+        version = self._pins.version
+        if self._weighed is None or self._weighed[0] != version:
+            self._weighed = version, self._weigh()
+        found = self._weighed[1]
+        return {server: found.get(server, _NOTHING) for server in self._servers()}
+
+    def _weigh(self) -> Mapping[str, Size]:
+        octets: defaultdict[str, dict[str, int]] = defaultdict(dict)
         for pin in self._pins.all():
             target = pin.target
             if target.kind is not Kind.TOOL or pin.status is not PinStatus.APPROVED:
                 continue
-            if pin.approved is None or target.server not in octets:
+            if pin.approved is None:
                 continue
             text = jsontext.write(pin.approved.definition.content)
             sizes = octets[target.server]

@@ -62,6 +62,8 @@ _LEGACY = frozenset({Profile.LEGACY})
 _MODERN = frozenset({Profile.MODERN})
 _BOTH = _LEGACY | _MODERN
 
+_MOST_FOLLOWED = 200
+"""Resources on one stream: each is a call of its own."""
 LISTEN = "subscriptions/listen"
 TOOLS_CALL = "tools/call"
 CANCELLED = "notifications/cancelled"
@@ -330,10 +332,10 @@ def completed(params: Mapping[str, Any], *, rpc_id: str | int | None = None) -> 
 
 
 def subscribed(params: Mapping[str, Any], *, rpc_id: str | int | None = None) -> tuple[str, ...]:
-    """Return the URIs of the resources that a subscriptions/listen wants to hear of.
+    """Return the URIs of the resources that a subscriptions/listen wants to hear of, each once.
 
     Raises:
-        ProtocolError: They are not a list of strings.
+        ProtocolError: They are not a list of strings, or too many.
 
     """
     wanted = params.get("notifications")
@@ -342,7 +344,9 @@ def subscribed(params: Mapping[str, Any], *, rpc_id: str | int | None = None) ->
         return ()
     if not isinstance(uris, list) or not all(isinstance(uri, str) and uri for uri in uris):
         raise _bad_params("resourceSubscriptions must be a list of URIs", rpc_id)
-    return tuple(uris)
+    if len(uris) > _MOST_FOLLOWED:
+        raise _bad_params(f"resourceSubscriptions are {_MOST_FOLLOWED} at most", rpc_id)
+    return tuple(dict.fromkeys(uris))
 
 
 def followed(call: Call) -> tuple[str, ...]:

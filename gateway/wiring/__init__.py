@@ -15,6 +15,7 @@ from gateway.wiring.administration import (
     probe_local,
     verify_log,
 )
+from gateway.wiring.code import probe_programs
 from gateway.wiring.logs import set_up_logs
 from gateway.wiring.searching import check_model
 from gateway.wiring.serving import serve_until_told
@@ -32,6 +33,7 @@ __all__ = [
     "probe",
     "probe_issuers",
     "probe_local",
+    "probe_programs",
     "serve",
     "verify_log",
 ]

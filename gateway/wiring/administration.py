@@ -279,10 +279,12 @@ async def probe_local(config: Config) -> Mapping[str, str]:
 
 
 def place_of(server: Server) -> str:
-    """Return where a server is: its URL, or how it is started."""
+    """Return where a server is: its URL, or how it is started and what it reaches."""
     if server.url is not None:
         return str(server.url)
-    return f"{server.command[0]} ({'in a jail' if server.jail == 'auto' else 'no jail'})"
+    listed = ", ".join(map(str, server.network.allow)) if server.network else ""
+    jail = f"in a jail{listed and f', reaches {listed}'}"
+    return f"{server.command[0]} ({jail if server.jail == 'auto' else 'no jail'})"
 
 
 async def probe_issuers(config: Config) -> Mapping[str, str]:

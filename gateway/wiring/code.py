@@ -1,18 +1,19 @@
 """Code mode, wired: the interpreter and its processes, and the tool that runs programs in them."""
 
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from gateway.builtin.broker import Carrier
-from gateway.builtin.code import CodeMode
-from gateway.builtin.offers import Offers, Sight
+from gateway.builtin.code import CodeMode, program_tool
+from gateway.builtin.offers import Offer, Offers, Sight
 from gateway.config import Config
 from gateway.errors import ConfigError
 from gateway.flow.redaction import redaction
-from gateway.ports.sandbox import Engine
+from gateway.ports.sandbox import Confinement, Engine
 from gateway.ports.scripts import ScriptStore
-from gateway.sandbox.monty import monty_engine
+from gateway.sandbox.monty import confinement_here, monty_engine
+from gateway.sandbox.stubs import python_stub
 from gateway.sandbox.turns import Turns
 from gateway.wire.jsontext import WireLimits
 from gateway.wiring.foundation import new_id, now
@@ -37,6 +38,29 @@ async def engine_of(config: Config) -> AsyncIterator[Engine | None]:
                 problems=[f"{confinement.reason}; or write `code: {{jail: auto}}`"],
             )
         yield engine
+
+
+def stub_of(offer: Offer) -> str:
+    """Return a tool as the function that a program calls."""
+    return python_stub(program_tool(offer))
+
+
+def told_of(engine: Engine | None) -> Mapping[str, str]:
+    """Return what `/readyz` says of programs; nothing where none are run."""
+    if engine is None:
+        return {}
+    held = engine.confinement
+    return {"programs": "jailed" if held.jailed else f"not jailed: {held.reason}"}
+
+
+async def probe_programs(config: Config) -> Confinement | None:
+    """Try what would hold programs here; `None` where none are to be run.
+
+    Raises:
+        ConfigError: The interpreter is missing.
+
+    """
+    return await confinement_here(config.code.limits.value) if config.code.enabled else None
 
 
 def code_mode(

@@ -39,6 +39,7 @@ from gateway.wire.jsontext import WireLimits
 from gateway.wiring.administration import admin_of, place_of
 from gateway.wiring.background import begun, ended
 from gateway.wiring.carried import Carried
+from gateway.wiring.code import told_of
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
 from gateway.wiring.registration import Registration
@@ -210,7 +211,13 @@ class Gateway:
             clock=now,
             resource_metadata=f"{self._config.public_url}{PROTECTED_RESOURCE_PATH}{ADMIN_API}",
         )
-        return admin_app(metrics=self._metrics, checks=self._checks, guard=guard, api=api)
+        return admin_app(
+            metrics=self._metrics,
+            checks=self._checks,
+            facts=lambda: told_of(self._tenure.runtime.engine),
+            guard=guard,
+            api=api,
+        )
 
     async def record(
         self, code: str, message: str, *, kind: RecordKind = RecordKind.SYSTEM

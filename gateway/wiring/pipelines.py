@@ -42,7 +42,7 @@ from gateway.web.metrics import Metered, Metrics
 from gateway.wire.jsontext import WireLimits
 from gateway.wiring.authorization import Authorization
 from gateway.wiring.carried import Carried
-from gateway.wiring.code import code_mode
+from gateway.wiring.code import code_mode, stub_of
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.front import Front
 from gateway.wiring.lookalikes import LookalikeReporter
@@ -197,6 +197,7 @@ def pipelines(
         descriptions=descriptions,
         subagent=search.subagent,
         strategy=config.discovery.strategy,
+        stub=None if engine is None else stub_of,
     )
     notices = front.notices(
         config,

@@ -82,13 +82,21 @@ class Registration:
             load(self._file, self._environ, registered=after)
         except ConfigError as error:
             raise BadCommand("; ".join(error.problems) or error.public) from error
-        await asyncio.to_thread(write_atomically, self._path, after.encode())
+        await self._write(after)
         try:
             await self._take_up()
         except BaseException:
-            undone = '{"servers": {}}\n' if before is None else before
-            await asyncio.to_thread(write_atomically, self._path, undone.encode())
+            await self._write('{"servers": {}}\n' if before is None else before)
             raise
+
+    async def _write(self, text: str) -> None:
+        try:
+            await asyncio.to_thread(write_atomically, self._path, text.encode())
+        except OSError as error:
+            raise ConfigError(
+                f"the registered servers cannot be written: {error.strerror}",
+                problems=[f"{self._path}:1: cannot be written"],
+            ) from error
 
     def _is_written(self, name: str) -> bool:
         return name in self._current().servers

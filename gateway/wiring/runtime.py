@@ -10,6 +10,7 @@ from gateway.oauth.resources import Resources
 from gateway.pipeline import Pipeline
 from gateway.pipeline.keeper import PinKeeper
 from gateway.policy.reload import PolicyHolder, load
+from gateway.ports.sandbox import Engine
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.settings import LocalSettings
@@ -25,6 +26,7 @@ from gateway.wiring.front import Front, telling
 from gateway.wiring.identity import Identity
 from gateway.wiring.lookalikes import LookalikeReporter
 from gateway.wiring.pipelines import pipelines
+from gateway.wiring.refusals import RefusedEgressReporter
 from gateway.wiring.reporting import PolicyReporter
 from gateway.wiring.searching import searching
 from gateway.wiring.settings import policy_data, policy_settings
@@ -43,6 +45,8 @@ class Runtime:
     keeper: PinKeeper
     pipeline: Pipeline
     aggregate: Aggregate
+    engine: Engine | None
+    """What runs programs, where they are run."""
 
 
 @asynccontextmanager
@@ -64,7 +68,9 @@ async def runtime(
         stack.push_async_callback(policy.close)
         stack.push_async_callback(reporter.settle)
         await reporter.settle()
-        settings = await upstreams_of(config)
+        refused = RefusedEgressReporter(store.audit)
+        stack.push_async_callback(refused.settle)
+        settings = await upstreams_of(config, refused)
         keeper = PinKeeper(
             pins=store.pins,
             policy=policy,
@@ -135,4 +141,5 @@ async def runtime(
             keeper=keeper,
             pipeline=pipeline,
             aggregate=aggregate,
+            engine=engine,
         )

@@ -13,6 +13,7 @@ from gateway.upstream.breaker import Breaker, Patience
 from gateway.upstream.guarded import GuardedUpstream
 from gateway.upstream.jail import ProcessLimits, hides, problem
 from gateway.upstream.launch import Launch, find_program
+from gateway.upstream.proxy import Refusals, Tell, WayOut
 from gateway.upstream.settings import (
     HeaderCredential,
     Limits,
@@ -23,12 +24,17 @@ from gateway.upstream.settings import (
 from gateway.wire.jsontext import WireLimits
 
 
-async def upstreams_of(config: Config) -> list[UpstreamSettings | LocalSettings]:
-    """Return every server's settings; a jail is tried where one is wanted."""
+async def upstreams_of(
+    config: Config, tell: Tell | None = None
+) -> list[UpstreamSettings | LocalSettings]:
+    """Return every server's settings; a jail is tried where one is wanted.
+
+    What a jailed server is refused of the network is told to the log, and to `tell`.
+    """
     wanted = any(one.command and one.jail == "auto" for one in config.servers.values())
     no_jail = await problem(_process_limits(config)) if wanted else ""
     return [
-        _local_settings(name, server, config, no_jail)
+        _local_settings(name, server, config, no_jail, WayOut(refusals=Refusals(tell)))
         if server.command
         else _remote_settings(name, server, config)
         for name, server in config.servers.items()
@@ -79,7 +85,9 @@ def _remote_settings(name: str, server: Server, config: Config) -> UpstreamSetti
     )
 
 
-def _local_settings(name: str, server: Server, config: Config, no_jail: str) -> LocalSettings:
+def _local_settings(
+    name: str, server: Server, config: Config, no_jail: str, way_out: WayOut
+) -> LocalSettings:
     limits = config.limits
     launch, problems = _launch(server, config)
     if launch.jailed and no_jail:
@@ -95,6 +103,7 @@ def _local_settings(name: str, server: Server, config: Config, no_jail: str) -> 
         process=_process_limits(config),
         processes=limits.processes,
         idle_s=limits.process_idle,
+        way_out=way_out,
     )
 
 
@@ -117,6 +126,7 @@ def _launch(server: Server, config: Config) -> tuple[Launch, list[str]]:
         references=tuple((name, str(ref)) for name, ref in server.environment.items()),
         read=tuple(path.absolute() for path in server.files.read),
         write=tuple(path.absolute() for path in server.files.write),
+        reach=server.network.allow if server.network else (),
     )
     if launch.jailed and not problems:
         problems += hides(launch, _secret(config))

@@ -79,6 +79,26 @@ async def test_a_server_is_registered_and_let_go_by_an_admin_and_on_record() -> 
     ]
 
 
+@pytest.mark.parametrize(
+    ("url", "machine"),
+    [
+        ("https://bob:s3cret@web.example:8443/s3cret?s3cret#s3cret", ["https://web.example:8443"]),
+        ("http://[::1]/mcp", ["http://[::1]"]),
+        ("s3cret", []),
+        ("s3cret://s3cret", []),
+        ("https://web.example:s3cret/", []),
+    ],
+)
+async def test_where_a_server_is_stands_in_the_record_and_nothing_secret_does(
+    url: str, machine: list[str]
+) -> None:
+    world = World()
+    await world.server_desk.add(ADMIN, name="web", url=url)
+    (record,) = world.written
+    assert [one["message"] for one in record["reasons"] if one["code"] == "address"] == machine
+    assert "s3cret" not in str(record)
+
+
 async def test_nobody_but_an_admin_registers_a_server() -> None:
     for person in (USER, AUDITOR, APPROVER, STRANGER):
         world = World()

@@ -70,8 +70,24 @@ def test_one_server_that_hangs_leaves_the_others_as_they_are(tmp_path: Path) -> 
     assert figures["hung.resources.of_others_percent"] == 100.0
     assert {name: figures[name] for name in ("servers", "tools")} == {"servers": 4, "tools": 40}
     assert [name for name, figure in figures.items() if not figure > 0 or math.isinf(figure)] == []
-    # Whoever waits for the one that hangs waits for seconds, and these calls do not.
+    # Whoever waits for the one that hangs waits for seconds, and these calls do not; nor does anybody
+    # who has waited once.
     assert figures["hung.call.p95_ms"] < figures["hung.resources.first_ms"] / 2
+    assert figures["hung.resources.last_ms"] < figures["hung.resources.first_ms"] / 2
+
+
+def test_the_ratio_is_that_of_the_usual_round() -> None:
+    """Whatever else the machine did in one of them, it did not do in most."""
+    round_ = crowd.Round(
+        plain=[1.0, 2.0, 9.0],
+        listing=1.0,
+        beside=[1.0, 3.0, 5.0],
+        while_listing=[],
+        there=1,
+        waits=[1.0],
+    )
+    assert round_.ratio(round_.beside) == 1.5
+    assert crowd.Plan().rounds % 2 == 1
 
 
 def test_what_is_saved_is_counted_at_a_real_gateway(tmp_path: Path) -> None:

@@ -173,7 +173,9 @@ def test_a_model_is_asked_as_chat_completions_are(endpoint: Endpoint) -> None:
     assert "s3cret" not in repr(model)
 
 
-@pytest.mark.parametrize("answer", [b"no json", b"{}", b'{"choices": []}', b"[]"])
+@pytest.mark.parametrize(
+    "answer", [b"no json", b"{}", b'{"choices": []}', b"[]", b'{"choices": [{"message": null}]}']
+)
 def test_an_answer_that_is_none_is_a_failure(endpoint: Endpoint, answer: bytes) -> None:
     endpoint.answers = [answer]
     with pytest.raises(ModelFailed):

@@ -36,6 +36,7 @@ from gateway.upstream.directory import Directory
 from gateway.upstream.own_client import OwnClient
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.session import seal
+from gateway.wiring.code import stub_of
 from tests.pipeline.house import (
     KEY,
     MAIL,
@@ -157,6 +158,7 @@ class Site:
                     descriptions=self.descriptions,
                     subagent=subagent,
                     strategy=strategy,
+                    stub=None if engine is None else stub_of,
                 ),
                 ServerTools(
                     offers=self.offers,

@@ -13,7 +13,7 @@ from gateway.domain.approvals import Span
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.labels import Confidentiality
-from gateway.domain.programs import SandboxLimits
+from gateway.domain.programs import SandboxLimits, digest_of
 from gateway.domain.tools import Profile
 from gateway.sandbox.monty import monty_engine
 from tests.builtin.front import Site, methods, speaks
@@ -400,6 +400,20 @@ async def test_a_call_whose_outcome_nobody_knows_says_so(site: Site) -> None:
     found = await ran(site, "import tools\nawait tools.mail.send(to='bob')")
     assert found["calls"][0]["state"] == "outcome_unknown"
     assert found["side_effects"] == [1]
+
+
+async def test_what_one_program_may_know_of_is_not_told_by_another(site: Site) -> None:
+    site.house.server.answer = speaks()
+    other = SEARCH + "\n"
+    hidden = digest_of(other)
+    site.house.rule.says = lambda question: (
+        decision(Verdict.DENY, "not_this_program")
+        if question["phase"] == "list" and question["origin"]["script_sha256"] == hidden
+        else Verdict.ALLOW
+    )
+    for code, state in ((other, "refused"), (SEARCH, "done"), (other, "refused")):
+        found = await ran(site, code)
+        assert [one["state"] for one in found["calls"]] == [state]
 
 
 async def test_what_a_program_prints_is_in_no_record(site: Site) -> None:

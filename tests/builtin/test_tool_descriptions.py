@@ -101,6 +101,17 @@ async def test_point_1_an_operators_brief_text_takes_the_place_of_its_own() -> N
     assert tools["mail__search"]["description"] == "Search the mail"
 
 
+async def test_a_search_says_of_a_tool_what_a_brief_list_says() -> None:
+    guidance = {SEND: Guidance(brief="Send mail to somebody.")}
+    site = await furnished(replace(ON, guidance=guidance))
+    tools = await listed(site)
+    called = {"name": "search_tools", "arguments": {"query": "mail"}}
+    answered = (await site.ask("tools/call", called)).json["result"]["content"][0]["text"]
+    found = {one["name"]: one["description"] for one in json.loads(answered)["servers"]["mail"]}
+    assert found == {name: tools[name]["description"] for name in found}
+    assert found["mail__send"] == "Send mail to somebody."
+
+
 async def resources(site: Site, **more: Any) -> list[str]:
     listed = (await site.ask("resources/list", **more)).json["result"]["resources"]
     return [each["uri"] for each in listed]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.builtin import unqualified
 from gateway.builtin.homeward import events_of
 from gateway.domain.calls import Call, Form, Reply
 from gateway.domain.decisions import Verdict
@@ -97,6 +98,15 @@ async def test_the_order_chooses_among_what_the_principal_can_see_alone() -> Non
     site.house.rule.says = hiding("notes")
     await site.ask("tools/call", search())
     assert reached(site) == {"mail": ["search"]}
+
+
+async def test_the_order_chooses_among_all_of_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unqualified, "_MOST_CANDIDATES", 1)
+    site = await Site(priority=["notes", "mail"]).furnish()
+    await site.ask("tools/call", search())
+    assert reached(site) == {"notes": ["search"]}
+    site = await Site().furnish()
+    assert namesakes(await site.ask("tools/call", search())) == ["mail__search may be meant"]
 
 
 async def test_an_order_that_names_none_of_them_decides_nothing() -> None:

@@ -9,8 +9,11 @@ from click.testing import CliRunner
 
 from gateway.cli import main
 from gateway.config import parse, schema
+from gateway.ports.sandbox import Confinement
 from tests.admin.world import Files
 from tests.cli.world import CONFIG, Site
+
+UNJAILED = Confinement(jailed=False, reason="bwrap not found")
 
 
 @pytest.fixture(autouse=True)
@@ -155,6 +158,25 @@ def test_a_local_server_that_cannot_be_started_is_an_error(site: Site) -> None:
 def test_a_model_that_cannot_be_used_is_an_error(site: Site) -> None:
     site.broken_model = "discovery.model: it is not what was pinned"
     assert findings(site, "--offline", exit_code=1) == [("error", site.broken_model)]
+
+
+@pytest.mark.parametrize(
+    ("jail", "held", "told"),
+    [
+        ("auto", Confinement(jailed=True), ("info", "code: programs run in a jail")),
+        ("auto", UNJAILED, ("warning", f"code: programs run without a jail: {UNJAILED.reason}")),
+        ("required", UNJAILED, ("error", f"code: programs run without a jail: {UNJAILED.reason}")),
+    ],
+    ids=["jailed", "not jailed", "required"],
+)
+def test_whether_programs_are_jailed_is_told_before_the_gateway_runs(
+    site: Site, jail: str, held: Confinement, told: tuple[str, str]
+) -> None:
+    assert findings(site, "--offline") == []
+    site.held = held
+    with site.config_file.open("a") as config:
+        config.write(f"code: {{enabled: true, jail: {jail}}}\n")
+    assert findings(site, "--offline", exit_code=int(told[0] == "error")) == [told]
 
 
 def test_a_key_that_others_can_read_is_an_error(site: Site) -> None:

@@ -19,6 +19,7 @@ from gateway.cli import main
 from gateway.config import Config
 from gateway.domain.tools import Sighting
 from gateway.errors import ConfigError
+from gateway.ports.sandbox import Confinement
 from gateway.storage.keys import audit_key
 from gateway.storage.verify import Verification, verify
 from gateway.web.door import admin_door
@@ -48,6 +49,7 @@ class Site:
         self.wrong_issuers: dict[str, str] = {}
         self.unstartable: dict[str, str] = {}
         self.broken_model = ""
+        self.held = Confinement(jailed=True)
         self.served: list[Path] = []
         self.tokens = Tokens()
         self.log_id = ""
@@ -80,6 +82,9 @@ class Site:
 
     async def probe_local(self, config: Config) -> Mapping[str, str]:
         return self.unstartable
+
+    async def probe_programs(self, config: Config) -> Confinement | None:
+        return self.held if config.code.enabled else None
 
     def check_model(self, config: Config) -> None:
         if self.broken_model:
@@ -124,6 +129,7 @@ def wire(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     wiring.probe_issuers = site.probe_issuers
     wiring.probe_local = site.probe_local
     wiring.check_model = site.check_model
+    wiring.probe_programs = site.probe_programs
     wiring.verify_log = site.verify_log
     wiring.policy_files = lambda config: site.files
     monkeypatch.setitem(sys.modules, "gateway.wiring", wiring)

@@ -87,6 +87,7 @@ KEYS = {
     "Server": "command folder jail environment files network url credential defaults extensions "
     "tools",
     "Files": "read write",
+    "Network": "allow",
     "Credential": "kind name value scopes client_id client_secret issuer resource token_url audience",
     "LabelSection": "integrity confidentiality",
     "Tool": "effect destination payload result typed guidance",

@@ -3,9 +3,10 @@
 import os
 from pathlib import Path
 
+import jsonschema  # type: ignore[import-untyped]  # it ships without stubs
 import pytest
 
-from gateway.config import Config, parse, warnings
+from gateway.config import Config, parse, schema, warnings
 from gateway.errors import ConfigError
 
 HEAD = "version: 1\npublic_url: http://localhost\nservers:\n  a: "
@@ -30,6 +31,28 @@ def test_a_command_is_all_that_a_local_server_needs():
     assert server.folder == FILE.parent
 
 
+def test_what_it_reaches_is_listed():
+    def allowed(entry: str) -> list[str]:
+        network = read(f"command: [x], network: {entry}").servers["a"].network
+        return [str(destination) for destination in network.allow] if network else ["?"]
+
+    listed = "['API.example.com:443', '*.example.org:8443', '10.0.0.7:5432', '[::1]:80']"
+    assert allowed(f"{{allow: {listed}}}") == [
+        "api.example.com:443",
+        "*.example.org:8443",
+        "10.0.0.7:5432",
+        "[::1]:80",
+    ]
+    assert allowed("none") == allowed("{}") == allowed("{allow: []}") == []
+
+
+def test_the_printed_schema_knows_both_ways_to_write_a_network():
+    for network in ("none", {"allow": ["a.com:443"]}):
+        entry = {"a": {"command": ["x"], "network": network}}
+        content = {"version": 1, "public_url": "http://localhost", "servers": entry}
+        jsonschema.validate(content, schema(), cls=jsonschema.Draft202012Validator)
+
+
 def test_paths_begin_where_the_file_is():
     files = read("command: [x], folder: w, files: {read: [r, /abs], write: [o]}").servers["a"]
     assert files.folder == Path("/etc/douane/w")
@@ -51,7 +74,14 @@ def test_paths_begin_where_the_file_is():
         ("url: http://localhost/mcp, files: {read: [x]}", "servers.a.files: is for a server with a `command`; remove it"),
         ("url: http://localhost/mcp, network: none", "servers.a.network: is for a server with a `command`; remove it"),
         ("command: [x], jail: maybe", "servers.a.jail: write `auto` or `none`"),
-        ("command: [x], network: all", "servers.a.network: write `none`"),
+        ("command: [x], network: all", "servers.a.network: write `none`, or list what it reaches under `allow`"),
+        ("command: [x], network: ['a.com:443']", "servers.a.network: write `none`, or list what it reaches under `allow`"),
+        ("command: [x], network: {deny: []}", "servers.a.network.deny: unknown key; known here: allow"),
+        ("command: [x], network: {allow: ['a.com:443', 'b.com']}", "servers.a.network.allow[1]: write HOST:PORT, such as `api.example.com:443` or `*.example.com:443`"),
+        ("command: [x], network: {allow: ['*.com:443']}", "servers.a.network.allow[0]: `*.com:443` is nearly everything; name the domain you need"),
+        ("command: [x], jail: none, network: {allow: ['a.com:443']}", "servers.a.network: nothing keeps to it without a jail; remove it, or `jail: none`"),
+        ("url: http://localhost/mcp, network: {allow: ['a.com:443']}", "servers.a.network: is for a server with a `command`; remove it"),
+        ("command: [x], environment: {https_proxy: 'env:X'}, network: {allow: ['a.com:443']}", "servers.a.network: the gateway sets `https_proxy` itself; remove it from `environment`"),
         ("command: [x], jail: none, network: none", "servers.a.network: nothing keeps to it without a jail; remove it, or `jail: none`"),
         ("command: [x], jail: none, files: {read: [x]}", "servers.a.files: nothing keeps to it without a jail; remove it, or `jail: none`"),
         ("command: [x], environment: {A: literal}", "servers.a.environment.A: secrets come by reference only: write `env:NAME` or `file:PATH`"),

@@ -75,10 +75,7 @@ def test_it_is_looked_for_where_the_data_is(files: Files, tmp_path: Path) -> Non
 def test_a_name_in_both_files_is_an_error_that_says_so(files: Files) -> None:
     files.register(mail=WEB)
     assert files.problems() == [
-        (
-            f"var/{FILE}:3: servers.mail: is in {files.own} as well; remove it there, or run: "
-            "douane servers remove mail"
-        )
+        (f"var/{FILE}:3: servers.mail: is in {files.own} as well; remove it there, or in this file")
     ]
 
 
@@ -122,6 +119,44 @@ def test_what_is_wrong_is_told_with_the_file_and_the_line(
     assert found
     assert all(one.startswith(f"var/{FILE}:") for one in files.problems())
     assert "s3cret" not in "".join(files.problems())
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "text"),
+    [
+        ("header", "value", "env:DOUANE_KEK"),
+        ("header", "value", "env:MAIL"),
+        ("header", "value", "file:token"),
+        ("header", "value", "file:var/../link"),
+        ("exchange", "client_secret", "env:DOUANE_KEK"),
+    ],
+)
+def test_the_operators_secrets_are_shown_to_no_registered_server(
+    files: Files, tmp_path: Path, kind: str, key: str, text: str
+) -> None:
+    (tmp_path / "token").write_text("t0ken")
+    (tmp_path / "link").symlink_to("token")
+    files.own.write_text(
+        "version: 1\npublic_url: http://127.0.0.1:8080\n"
+        "auth: {key_encryption_key: 'env:DOUANE_KEK'}\nservers:\n"
+        "  mail: {url: 'http://127.0.0.1:9001/mcp', credential: {kind: header, value: 'env:MAIL'}}\n"
+        "  news: {url: 'http://127.0.0.1:9003/mcp', credential: {kind: header, value: 'file:token'}}\n"
+    )
+    trade = {"token_url": "https://evil.example/token", "client_id": "x"}
+    credential = {"kind": kind, key: text, **(trade if kind == "exchange" else {})}
+    files.register(web={**WEB, "credential": credential})
+    problem = f"servers.web.credential.{key}: douane.yaml uses this secret; give the server one of"
+    with pytest.raises(ConfigError) as caught:
+        load(files.own, None)
+    (found,) = caught.value.problems
+    assert found.startswith(f"{files.registered}:")
+    assert problem in found
+
+
+def test_registered_servers_have_secrets_of_their_own(files: Files) -> None:
+    credential = {"kind": "header", "value": "env:WEB"}
+    files.register(web={**WEB, "credential": credential}, news={**WEB, "credential": credential})
+    assert sorted(load(files.own, {"WEB": "x"}).servers) == ["mail", "news", "web"]
 
 
 def test_a_file_that_is_none_is_refused(files: Files) -> None:

@@ -19,6 +19,20 @@ NOTES_TOOLS = {
     "send_note": {"effect": "egress", "destination": ["to"], "payload": ["body"]},
     "count_slowly": {"effect": "read"},
 }
+DESK: dict[str, dict[str, object]] = {
+    "logs": {
+        "defaults": {"integrity": "trusted", "confidentiality": "secret"},
+        "tools": {"search_logs": {"effect": "read"}, "list_services": {"effect": "read"}},
+    },
+    "issues": {
+        "defaults": OURS,
+        "tools": {
+            "create_issue": {"effect": "write", "payload": ["title", "text"]},
+            "list_issues": {"effect": "read"},
+        },
+    },
+}
+"""What is in logs leaves nowhere: there are tokens in it, and addresses."""
 TENANT = {"self": ["emma@example.com"], "domains": ["example.com"]}
 
 
@@ -48,12 +62,13 @@ def stage(
     server_ports: tuple[int, int] | tuple[None, None] = (None, None),
     with_tickets: bool = False,
     with_files: bool = False,
+    with_desk: bool = False,
 ) -> Iterator[Stage]:
     """Start the two servers and the gateway; ports are free ones where none are given.
 
     With tickets, two more notes servers: one that anybody outside writes to, one with what only
     some may read. With files, one for a folder's files, one for its history, and the first of
-    those two.
+    those two. With a desk, the logs and the issues of a shop, and programs are run.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -74,8 +89,19 @@ def stage(
         if with_tickets:
             people = stack.enter_context(process.notes(folder, kept={"salaries": SALARIES}))
             servers["people"] = {"url": people.url, "defaults": SECRETIVE, "tools": NOTES_TOOLS}
+        if with_desk:
+            for name, labels in DESK.items():
+                one = stack.enter_context(process.desk(folder, name))
+                servers[name] = {"url": one.url, **labels}
         gateway = stack.enter_context(
-            running_gateway(folder, servers, policies=policies, ports=ports, tenant=TENANT)
+            running_gateway(
+                folder,
+                servers,
+                policies=policies,
+                ports=ports,
+                tenant=TENANT,
+                code={"enabled": with_desk},
+            )
         )
         yield Stage(gateway=gateway, notes=notes)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.demo.client import call, connected
+from tests.demo.desk import at_the_desk
 from tests.demo.leak import leak
 from tests.demo.run import first_link
 from tests.demo.sign_in import Person, call_as
@@ -73,6 +74,7 @@ def play(built: Stage, policies: Path) -> None:
 
     person_signs_in(gateway)
     leak(built)
+    at_the_desk(built)
 
     print("One rule changes, without a restart")
     before = gateway.rows("policy", "status")[0]["digest"]
@@ -160,7 +162,7 @@ def main() -> int:
     policies = folder / "policies"
     shutil.copytree(ROOT / "policies", policies)
     try:
-        with stage(folder, policies=policies, with_tickets=True) as built:
+        with stage(folder, policies=policies, with_tickets=True, with_desk=True) as built:
             play(built, policies)
     except (Failed, RuntimeError) as error:
         print(f"the demo failed: {error}", file=sys.stderr)

@@ -6,16 +6,20 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
+from gateway.upstream.jail_entry import PORT
 from tests.demo.client import connected
 from tests.e2e.own import edit, soon, until
 from tests.e2e.posting import LEGACY, Poster, body_of
 from tests.e2e.site import Corridor
-from tests.running import running_gateway
+from tests.running import Running, running_gateway
 from tests.servers import local
 from tests.servers.process import MODULES
 
@@ -69,9 +73,17 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corridor]:
     with running_gateway(
         folder / "gateway", servers_in(folder), limits={"calls_per_minute": 100_000}
     ) as running:
-        for name in ("repo", "files", "hostile"):
+        # As clients of either family see it: pins are of a revision.
+        shown = ("repo", "files", "hostile")
+        assert until(lambda: seen(running) >= set(shown), patience_s=120)
+        for name in shown:
             running.approve_all(name)
         yield Corridor(running)
+
+
+def seen(running: Running) -> set[str]:
+    """Return the servers that have been asked for everything once."""
+    return {row["server"] for row in running.rows("servers", "list") if row["checked_at"]}
 
 
 def place(house: Corridor) -> Path:
@@ -187,6 +199,63 @@ def sleeping(seconds: str) -> bool:
         except OSError:
             continue
     return False
+
+
+class Hello(BaseHTTPRequestHandler):
+    """A site that says hello."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"hello")
+
+    def log_message(self, *about: object) -> None:
+        pass
+
+
+@contextmanager
+def site() -> Iterator[str]:
+    """Yield where, on this machine's loopback, there is a site."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hello) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def test_one_with_a_list_reaches_what_is_on_it_and_an_attempt_at_more_is_recorded(
+    tmp_path: Path,
+) -> None:
+    with site() as listed, site() as other:
+        given = {"hostile": servers_in(tmp_path)["hostile"] | {"network": {"allow": [listed]}}}
+        with running_gateway(tmp_path / "gateway", given) as running:
+            running.approve_all("hostile")
+            session = Session(Corridor(running), "hostile")
+
+            def asks(place: str) -> str:
+                request = f"GET http://{place}/ HTTP/1.1\r\n\r\n"
+                return str(said(session.call("exchange", port=PORT, said=request)))
+
+            assert asks(listed).endswith("\r\n\r\nhello")
+            assert asks(other).startswith("HTTP/1.1 403 ")
+            assert asks("169.254.169.254:80").startswith("HTTP/1.1 403 ")
+            refused = session.call("connect", port=int(other.rpartition(":")[2]))
+            assert said(refused) == "ConnectionRefusedError: Connection refused"
+
+            def recorded() -> list[dict[str, Any]]:
+                return running.rows("audit", "query", "--code", "egress_refused")
+
+            assert until(lambda: len(recorded()) == 2)
+            messages = {
+                reason["message"]
+                for row in recorded()
+                for reason in running.rows("audit", "show", row["id"])[0]["reasons"]
+            }
+            assert messages == {
+                f"{other}: it is not listed",
+                "169.254.169.254:80: it is not listed",
+            }
+            (row,) = running.rows("servers", "list")
+            assert row["url"] == f"{sys.executable} (in a jail, reaches {listed})"
 
 
 async def test_another_command_is_another_server_that_nobody_has_approved(tmp_path: Path) -> None:

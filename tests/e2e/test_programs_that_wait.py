@@ -2,11 +2,10 @@
 
 import json
 import signal
+import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.demo.client import connected
 from tests.e2e.conftest import policies_in
@@ -14,8 +13,11 @@ from tests.e2e.own import edit, until
 from tests.e2e.posting import Poster
 from tests.e2e.site import SERVERS, Corridor
 from tests.e2e.test_python_clients import text_of
-from tests.running import ALL, EVERY_SCOPE, running_gateway
+from tests.running import ALL, EVERY_SCOPE, Running, running_gateway
+from tests.servers.fixtures import own_notes
 from tests.servers.process import RunningServer, free_port
+
+__all__ = ["own_notes"]
 
 SCOPES = (*EVERY_SCOPE, "code:run")
 ASKS = """\
@@ -84,7 +86,6 @@ async def test_a_program_that_waits_goes_on_after_a_restart_with_a_yes_and_with_
         (yes,), (no,) = (parked[name]["waits_for"] for name in "ab")
         waiting = {row["id"]: row for row in running.rows("approvals", "list")}
         assert waiting.keys() == {yes, no}
-        assert {row["tool"] for row in waiting.values()} == {"write_note"}
         too_early = await asked(site, {"resume": parked["a"]["run"]})
         assert (too_early["status"], too_early["waits_for"]) == ("awaiting_approval", [yes])
         stranger = await asked(site, {"resume": parked["a"]["run"]}, name="stranger")
@@ -105,6 +106,11 @@ async def test_a_program_that_waits_goes_on_after_a_restart_with_a_yes_and_with_
     sent = [row for row in rows if row["kind"] == "intent"]
     assert len(sent) == 3  # two plain ones before, and the one that was allowed
     assert [row["seq"] for row in sent] == [3, 2, 2]
+
+
+def ready(running: Running) -> Any:
+    with urllib.request.urlopen(f"{running.admin_url}/readyz", timeout=10) as answer:
+        return json.load(answer)
 
 
 def names(poster: Poster) -> set[str]:
@@ -131,8 +137,10 @@ async def test_code_mode_is_switched_on_and_off_while_the_gateway_runs(
 
         code = "import tools\n(await tools.notes.read_note(name='welcome'))['result']"
         assert "run_code" not in names(poster)
-        assert poster.call("run_code", {"code": code}).refusal["code"] == "unknown_tool"
+        assert poster.call("run_code", {"code": code}).refusal == "unknown_tool"
+        assert "programs" not in ready(running)
         switch(on=True)
+        assert ready(running)["programs"].startswith(("jailed", "not jailed: "))
         assert (await asked(site, {"code": code}))["value"] == "This is your first note."
         switch(on=False)
-        assert poster.call("run_code", {"code": code}).refusal["code"] == "unknown_tool"
+        assert poster.call("run_code", {"code": code}).refusal == "unknown_tool"

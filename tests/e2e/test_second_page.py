@@ -41,7 +41,7 @@ def run(command: str, gateway: Running) -> str:
     """Run a command in a shell, with another folder than `var/demo`; return what it prints."""
     there = command.replace("var/demo", shlex.quote(str(gateway.folder)))
     done = subprocess.run(
-        ["bash", "-c", there],
+        ["bash", "-ec", there],  # a loop ends well only if all in it does
         cwd=ROOT,
         env={**os.environ, "DOUANE_DEMO": str(gateway.folder)},
         capture_output=True,

@@ -1,5 +1,9 @@
 """Secrets are taken out of texts: those we hold, and what looks like one."""
 
+import pytest
+
+from gateway.flow import redaction as of
+from gateway.flow.credentials import CREDENTIALS
 from gateway.flow.redaction import REPLACED, redaction
 
 GITHUB = "ghp_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY1zA2"
@@ -22,3 +26,11 @@ def test_what_looks_like_a_secret_is_taken_out_wherever_it_stands() -> None:
 def test_what_is_no_secret_stays_as_it_is() -> None:
     text = "password: required; see https://example.com/docs?x=1 \ud800"
     assert redaction()(text) == text
+
+
+def test_a_text_in_which_nothing_starts_like_a_secret_is_looked_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A program's value can have a hundred thousand of them."""
+    monkeypatch.setattr(of, "CREDENTIALS", (None,) * len(CREDENTIALS))
+    assert redaction()("hello") == "hello"

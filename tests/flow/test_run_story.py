@@ -92,6 +92,13 @@ def test_a_call_without_an_outcome_is_told_as_one_that_nobody_knows() -> None:
     assert (step.verdict, step.code, step.refused) == ("unknown", "outcome_unknown", False)
 
 
+@pytest.mark.parametrize("code", ["client_gone", "outcome_unknown"])
+def test_so_is_a_call_whose_end_nobody_was_there_to_see(code: str) -> None:
+    cut = {**READ[-1], "verdict": "allow", "code": code}
+    (step,) = tell("r_1", [READ[0], cut]).steps
+    assert (step.verdict, step.code, step.refused) == ("unknown", code, False)
+
+
 def test_an_intent_that_comes_late_takes_nothing_back() -> None:
     assert tell("r_1", READ[::-1]).steps == tell("r_1", READ).steps
 

@@ -15,6 +15,7 @@ from gateway.domain.decisions import Decision, Duty, Obligation, Verdict
 from gateway.domain.flow import Run, RunHint
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Confidentiality, Integrity, Label, ToolRule
+from gateway.domain.scripts import Script, ScriptId
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import PolicyUnavailable
 from gateway.pipeline.asking import bound_by
@@ -560,6 +561,30 @@ async def test_a_yes_in_the_form_lets_the_call_out_without_our_answer_in_it(hous
     assert (used.state, used.by, used.by_user_id) == (ApprovalState.USED, "user:emma", "u_emma")
     codes = [(r.kind.value, r.fields["code"]) for r in house.audit.records if r.kind == "approval"]
     assert codes == [("approval", "asked"), ("approval", "allowed")]
+
+
+async def test_a_program_of_a_hosts_says_no_yes_in_its_persons_place(house: House) -> None:
+    house.gate.people["robot"] = replace(EMMA, script=ScriptId("s_1"))
+    await house.scripts.begin(
+        Script(
+            id=ScriptId("s_1"),
+            principal=EMMA.key,
+            client_id=EMMA.client_id,
+            sha256="ab" * 32,
+            grants=None,
+            most=None,
+            parent="",
+            began=house.now,
+            expires_at=house.now + 60,
+        )
+    )
+    seen = await themselves(house, who="robot", declares=FORM)
+    assert seen.json["result"]["isError"] is True
+    assert "requestState" not in seen.json["result"]
+    state = approval_state(KEY, EMMA.key, kept(house)[0].request.id)
+    seen = await themselves(house, who="robot", **back(state, YES))
+    assert (seen.code, house.server.saw) == ("approval_required", [])
+    assert kept(house)[0].state is ApprovalState.WAITING
 
 
 async def test_what_answers_the_upstreams_own_questions_goes_on(house: House) -> None:

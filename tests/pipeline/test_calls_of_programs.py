@@ -166,6 +166,17 @@ async def test_a_program_that_has_ended_calls_nothing(house: House, ends: str) -
     assert (code(seen), reasons(seen), house.server.saw) == ("denied", ["script_ended"], [])
 
 
+async def test_a_program_calls_nothing_in_another_run(house: House) -> None:
+    """Another one may know nothing of what the program has seen."""
+    made = await run(house, replace(script(house, bare=True), run="r_other"))
+    seen = await house.handle(within(house.call(), made))
+    assert (code(seen), reasons(seen), house.server.saw) == ("denied", ["script_ended"], [])
+    (live,) = house.runs.live(ALICE)
+    await house.scripts.end(made.id)
+    again = await run(house, replace(made, run=live))
+    assert code(await house.handle(within(house.call(), again))) is None
+
+
 async def test_a_program_that_nobody_filed_calls_nothing(house: House) -> None:
     made = await run(house, script(house, bare=True), begin=False)
     assert code(await house.handle(within(house.call(), made))) == "denied"

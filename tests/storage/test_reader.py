@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from typing import Any
 
 import orjson
 import pytest
@@ -155,16 +156,20 @@ CALL = {"method": "tools/call", "server": "mail", "target": "send", "verdict": "
 
 async def test_calls_that_were_let_through_are_counted_by_tool(tmp_path):
     store = await Store.open(tmp_path / "var", clock=lambda: NOW)
-    for number, (kind, fields) in enumerate((
+    events: tuple[tuple[RecordKind, dict[str, Any]], ...] = (
         (RecordKind.INTENT, CALL),
         (RecordKind.OUTCOME, CALL),
         (RecordKind.INTENT, CALL | {"target": "search"}),
         (RecordKind.INTENT, CALL | {"verdict": "deny"}),
-        (RecordKind.INTENT, CALL | {"method": "prompts/get", "arguments": {"method": "tools/call"}}),
+        (
+            RecordKind.INTENT,
+            CALL | {"method": "prompts/get", "arguments": {"method": "tools/call"}},
+        ),
         (RecordKind.INTENT, CALL | {"server": ""}),
         (RecordKind.INTENT, {"method": "tools/list", "server": "mail", "verdict": "allow"}),
         (RecordKind.INTENT, CALL),
-    )):  # fmt: skip
+    )
+    for number, (kind, fields) in enumerate(events):
         await store.audit.append(event(f"r{number}", kind, **fields))
     await store.close()
     reader = store.reader()

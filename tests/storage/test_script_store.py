@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.scripts import Script, ScriptId, ToolGrant
+from gateway.domain.scripts import MOST_WAITING, Script, ScriptId, ToolGrant
 from gateway.domain.tools import UpstreamId
 from gateway.ports.scripts import Parked, ScriptStore
 from gateway.storage.connection import open_reader
@@ -97,7 +97,7 @@ async def test_what_was_used_up_and_what_waits_outlive_a_restart(store: Store) -
     await kept.park(waiting)
     again = scripts(store)
     assert again.find(ScriptId("s_1"), now=NOW) == script()
-    assert again.parked(ScriptId("s_1"), "alice", now=NOW) == waiting
+    assert await again.unpark(ScriptId("s_1"), "alice", now=NOW) == waiting
     assert [await again.take(ScriptId("s_1"), 0, now=NOW) for _ in range(2)] == [True, False]
 
 
@@ -109,7 +109,7 @@ async def test_one_of_many_takes_a_waiting_program_out(store: Store) -> None:
         *(kept.unpark(ScriptId("s_1"), "alice", now=NOW) for _ in range(8))
     )
     assert [one is None for one in found].count(False) == 1
-    assert scripts(store).parked(ScriptId("s_1"), "alice", now=NOW) is None
+    assert await scripts(store).unpark(ScriptId("s_1"), "alice", now=NOW) is None
 
 
 async def test_a_waiting_program_is_its_principals_alone_and_until_it_runs_out(
@@ -117,7 +117,6 @@ async def test_a_waiting_program_is_its_principals_alone_and_until_it_runs_out(
 ) -> None:
     await kept.begin(script())
     await kept.park(Parked(script=script(), snapshot=b"state", waits_for="a_1"))
-    assert kept.parked(ScriptId("s_1"), "mallory", now=NOW) is None
     assert await kept.unpark(ScriptId("s_1"), "mallory", now=NOW) is None
     assert await kept.unpark(ScriptId("s_1"), "alice", now=NOW + 60) is None
 
@@ -128,7 +127,36 @@ async def test_a_program_that_ended_waits_no_more(store: Store) -> None:
     await kept.park(Parked(script=script(), snapshot=b"state", waits_for="a_1"))
     await kept.end(ScriptId("s_1"))
     for one in (kept, scripts(store)):
-        assert one.parked(ScriptId("s_1"), "alice", now=NOW) is None
+        assert await one.unpark(ScriptId("s_1"), "alice", now=NOW) is None
+
+
+async def test_of_more_than_may_wait_the_one_that_began_first_ends(kept: ScriptStore) -> None:
+    """What one of them holds takes megabytes, and beginning one costs its principal little."""
+    names = [f"s_{n}" for n in range(MOST_WAITING + 1)]
+    for n, name in enumerate(reversed(names)):
+        one = script(name, began=NOW + n)
+        await kept.begin(one)
+        await kept.park(Parked(script=one, snapshot=b"state", waits_for="a_1"))
+    other = script("s_other", principal="bob")
+    await kept.begin(other)
+    await kept.park(Parked(script=other, snapshot=b"state", waits_for="a_1"))
+    gone = ScriptId(names[-1])
+    assert kept.find(gone, now=NOW) is None
+    assert not await kept.take(gone, None, now=NOW)
+    left = [
+        await kept.unpark(ScriptId(name), "alice", now=NOW) is not None for name in reversed(names)
+    ]
+    assert left == [False, *[True] * MOST_WAITING]
+    assert await kept.unpark(other.id, "bob", now=NOW) is not None
+
+
+async def test_one_that_waits_again_ends_no_other(kept: ScriptStore) -> None:
+    waiting = [script(f"s_{n}", began=NOW + n) for n in range(MOST_WAITING)]
+    for one in (*waiting, *waiting):
+        if kept.find(one.id, now=NOW) is None:
+            await kept.begin(one)
+        await kept.park(Parked(script=one, snapshot=b"state", waits_for="a_1"))
+    assert all(kept.find(one.id, now=NOW) is not None for one in waiting)
 
 
 async def test_programs_that_ran_out_long_ago_are_forgotten(store: Store) -> None:
@@ -140,3 +168,12 @@ async def test_programs_that_ran_out_long_ago_are_forgotten(store: Store) -> Non
         rows = connection.execute("SELECT id FROM scripts").fetchall()
         granted = connection.execute("SELECT script FROM script_grants").fetchall()
     assert (rows, granted) == ([("s_2",)], [("s_2",)])
+
+
+async def test_what_a_program_held_is_forgotten_once_it_has_run_out(store: Store) -> None:
+    kept = scripts(store)
+    await kept.begin(script())
+    await kept.park(Parked(script=script(), snapshot=b"state", waits_for="a_1"))
+    await kept.begin(script("s_2", began=NOW + 60, expires_at=NOW + 120))
+    with closing(open_reader(store.data_dir / DATABASE)) as connection:
+        assert connection.execute("SELECT script FROM parked_scripts").fetchall() == []

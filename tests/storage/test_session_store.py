@@ -124,3 +124,33 @@ async def test_no_session_stands_in_the_database(store: Store) -> None:
     for file in store.data_dir.iterdir():
         if file.name.startswith(DATABASE):
             assert b"a-nonce-of-a-session" not in file.read_bytes()
+
+
+async def test_nobody_takes_the_room_of_all_sessions(
+    kept: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_sessions, "MOST_OF_PRINCIPAL", 2)
+    await kept.subscribe("alice", "s", "a")
+    await kept.subscribe("alice", "t", "a")
+    with pytest.raises(LimitExceeded):
+        await kept.subscribe("alice", "u", "a")
+    await kept.subscribe("alice", "t", "a")
+    await kept.subscribe("bob", "u", "a")
+    await kept.unsubscribe("alice", "t", "a")
+    await kept.subscribe("alice", "u", "a")
+    await kept.end("alice", "u")
+    await kept.subscribe("alice", "v", "a")
+
+
+async def test_whose_room_is_taken_outlives_a_restart(
+    tmp_path: Path, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_sessions, "MOST_OF_PRINCIPAL", 1)
+    first = await Store.open(tmp_path / "var", clock=lambda: time.now)
+    await first.sessions.subscribe("alice", "s", "a")
+    await first.close()
+    second = await Store.open(tmp_path / "var", clock=lambda: time.now)
+    with pytest.raises(LimitExceeded):
+        await second.sessions.subscribe("alice", "t", "a")
+    await second.sessions.subscribe("bob", "t", "a")
+    await second.close()

@@ -20,11 +20,16 @@ HOST = (b"host", b"127.0.0.1:8081")
 class Site:
     def __init__(self) -> None:
         self.wrong: Mapping[str, str] = {}
+        self.facts: Mapping[str, str] = {}
         self.asked = 0
         self.metrics = Metrics()
         guard = guard_for(URL, ("127.0.0.1", 8081), [], 1024)
         self.app = admin_app(
-            metrics=self.metrics, checks=self._checks, guard=guard, api=api_of(World(), guard)
+            metrics=self.metrics,
+            checks=self._checks,
+            facts=lambda: self.facts,
+            guard=guard,
+            api=api_of(World(), guard),
         )
 
     async def _checks(self) -> Mapping[str, str]:
@@ -50,6 +55,15 @@ async def test_nothing_wrong_is_ready():
     site = Site()
     assert told(await site.get("/readyz")) == (200, {"status": "ready", "checks": {}})
     assert b"douane_ready 1.0" in (await site.get("/metrics")).body
+
+
+async def test_what_is_worth_knowing_is_told_and_makes_nothing_unready():
+    site = Site()
+    site.facts = {"programs": "not jailed: bwrap not found"}
+    assert told(await site.get("/readyz")) == (
+        200,
+        {"status": "ready", "checks": {}, "programs": "not jailed: bwrap not found"},
+    )
 
 
 async def test_anything_wrong_is_not_ready_and_is_named():

@@ -48,6 +48,20 @@ async def test_what_waits_or_was_revoked_weighs_nothing(house: House) -> None:
     assert (size.tools, size.cost) == (1, tokens_of(TOOLS["search"]))
 
 
+async def test_what_has_not_changed_is_not_weighed_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looks at the metrics looks often, and calls wait meanwhile."""
+    registry = registry_of(house)
+    before = registry.sizes()
+    with monkeypatch.context() as patched:
+        patched.setattr("gateway.web.registry.jsontext.write", None)
+        assert registry.sizes() == before
+    await house.show({**TOOLS["send"], "description": "Send mail. " * 20}, TOOLS["search"])
+    await house.approve(Kind.TOOL, "send")
+    assert registry.sizes()[MAIL].cost > before[MAIL].cost
+
+
 async def test_servers_are_those_of_the_configuration(house: House) -> None:
     sizes = registry_of(house, "notes").sizes()
     assert {name: (size.tools, size.cost) for name, size in sizes.items()} == {"notes": (0, 0)}

@@ -281,3 +281,15 @@ def test_listening_to_resources_names_them_and_needs_their_scope():
 def test_subscriptions_are_a_list_of_uris(uris: Any):
     asked = message("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}})
     assert refused(asked, Profile.MODERN) == (400, -32602)
+
+
+def test_a_stream_follows_so_many_resources_and_each_once() -> None:
+    wanted = [f"file:///{number}" for number in range(200)]
+    found = subscribed({"notifications": {"resourceSubscriptions": wanted}})
+    assert found == tuple(wanted)
+    assert subscribed({"notifications": {"resourceSubscriptions": ["a", "b", "a"]}}) == ("a", "b")
+    asked = message(
+        "subscriptions/listen", {"notifications": {"resourceSubscriptions": [*wanted, "one"]}}
+    )
+    with pytest.raises(ProtocolError, match="at most"):
+        judge(asked, Profile.MODERN)

@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 
 from gateway.config import Config, parse
+from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
+from gateway.domain.tools import UpstreamId
+from gateway.errors import AuditUnavailable
+from gateway.upstream.reach import read_authority
 from gateway.upstream.settings import LocalSettings
 from gateway.wiring import probe_local, upstreams
+from gateway.wiring.refusals import RefusedEgressReporter
 from gateway.wiring.upstreams import upstreams_of
 
 
@@ -95,6 +100,56 @@ async def test_a_secret_reaches_the_environment_and_nothing_else(tmp_path: Path)
     assert one.launch.environment == {"T": "the-secret"}
     assert one.launch.references == (("T", f"file:{tmp_path / 't'}"),)
     assert "the-secret" not in repr(one)
+
+
+async def test_what_it_is_refused_of_the_network_is_told(tmp_path: Path) -> None:
+    told: list[str] = []
+    found = config(tmp_path, command=["sh"], network={"allow": ["a.example.com:443"]})
+    (one,) = await upstreams_of(found, lambda server, destination, why: told.append(destination))
+    assert isinstance(one, LocalSettings)
+    assert [str(destination) for destination in one.launch.reach] == ["a.example.com:443"]
+    one.way_out.refusals(one.server, read_authority("b.example.com:443"), "it is not listed")
+    assert told == ["b.example.com:443"]
+
+
+class Log:
+    """A log that keeps what is appended, unless it is full."""
+
+    def __init__(self, *, full: bool = False) -> None:
+        self.records: list[AuditRecord] = []
+        self._full = full
+
+    async def append(self, record: AuditRecord) -> LogEntry:
+        if self._full:
+            raise AuditUnavailable("The log is full.")
+        self.records.append(record)
+        return LogEntry(id=record.id, leaf_index=len(self.records))
+
+
+async def test_a_refused_destination_is_recorded() -> None:
+    log = Log()
+    reporter = RefusedEgressReporter(log)
+    reporter(UpstreamId("a"), "b.example.com:443", "it is not listed")
+    await reporter.settle()
+    (record,) = log.records
+    assert (record.kind, dict(record.fields)) == (
+        RecordKind.SYSTEM,
+        {
+            "server": "a",
+            "verdict": "deny",
+            "code": "egress_refused",
+            "reasons": [
+                {"code": "egress_refused", "message": "b.example.com:443: it is not listed"}
+            ],
+        },
+    )
+
+
+async def test_one_that_cannot_be_recorded_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    reporter = RefusedEgressReporter(Log(full=True))
+    reporter(UpstreamId("a"), "b.example.com:443", "it is not listed")
+    await reporter.settle()
+    assert "a refused destination of a could not be recorded" in caplog.text
 
 
 def test_a_machine_that_forbids_the_namespaces_is_found_out_by_trying() -> None:

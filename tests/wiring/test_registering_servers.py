@@ -98,6 +98,14 @@ async def test_what_cannot_be_put_in_force_is_undone(place: Place) -> None:
     assert place.registration.names == {"web"}
 
 
+async def test_what_cannot_be_written_is_refused(place: Place) -> None:
+    place.file.with_name(f"{FILE}.new").mkdir()
+    with pytest.raises(ConfigError, match="cannot be written"):
+        await place.registration.add("web", WEB)
+    assert place.registration.names == frozenset()
+    assert sorted(place.config.servers) == ["mail"]
+
+
 async def test_only_what_is_registered_can_be_removed(place: Place) -> None:
     for name in ("mail", "web"):
         with pytest.raises(NotFound):

@@ -1,0 +1,216 @@
+"""What the gateway makes of each call of a program, with a function of the test's in the program's place."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from gateway.domain.approvals import Span
+from gateway.domain.calls import Form, Permit, RawAnswer
+from gateway.domain.decisions import Decision, Verdict
+from gateway.domain.programs import Program, ProgramResult, ProgramStatus
+from gateway.domain.scripts import ScriptId
+from gateway.domain.tools import Profile
+from gateway.errors import RateLimited
+from gateway.ports.sandbox import Broker, Engine, NeedsApproval, ToolRefused
+from gateway.wire.inbound import meta_of
+from gateway.wire.own_session import session_for
+from tests.builtin.front import Site, speaks
+from tests.pipeline.house import ALICE, Events, Seen, decision, event, result, text, whole
+
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+
+
+async def search(broker: Broker) -> Any:
+    return await broker.call("mail", "search", {"q": "x"}, seq=1)
+
+
+async def send(broker: Broker) -> Any:
+    return await broker.call("mail", "send", {"to": "bob"}, seq=1)
+
+
+class Played:
+    """An engine that hands the program's broker to a function."""
+
+    def __init__(self) -> None:
+        self.play: Callable[[Broker], Awaitable[Any]] = search
+        self.said: Any = None
+
+    async def run(self, program: Program, broker: Broker, **_: Any) -> ProgramResult:
+        try:
+            self.said = await self.play(broker)
+        except (ToolRefused, NeedsApproval) as error:
+            self.said = error
+        return ProgramResult(status=ProgramStatus.OK, sha256=program.sha256)
+
+
+@pytest.fixture
+def played() -> Played:
+    return Played()
+
+
+@pytest.fixture
+async def site(played: Played) -> AsyncIterator[Site]:
+    made = await Site(engine=cast("Engine", played)).furnish()
+    made.house.gate.people["alice"] = replace(
+        ALICE, scopes=ALICE.scopes | {"code:run"}, user_id="u_alice"
+    )
+    yield made
+    await made.aclose()
+
+
+async def run(site: Site, meta: Mapping[str, Any] | None = None, **arguments: Any) -> Seen:
+    params = {"name": "run_code", "arguments": {"code": "1", **arguments}}
+    return await site.ask("tools/call", {**params, **({"_meta": meta} if meta else {})})
+
+
+def script_of(seen: Seen) -> ScriptId:
+    told = seen.json["result"]["content"][0]["text"]
+    return ScriptId(told.partition('"run":"')[2].partition('"')[0])
+
+
+async def test_policy_is_told_which_program_makes_a_call(site: Site) -> None:
+    await run(site)
+    (outer, *_) = [
+        one.fields for one in site.house.audit.records if one.fields.get("target") == "run_code"
+    ]
+    (origin,) = [
+        one["origin"]
+        for one in site.house.rule.asked
+        if one["phase"] == "call" and one["target"]["name"] == "search"
+    ]
+    told = {"kind": "sandbox", "parent": outer["decision_id"], "seq": 1}
+    assert {name: origin[name] for name in told} == told
+    assert origin["script_sha256"] == outer["script_sha256"]
+
+
+async def test_what_the_author_did_not_see_is_not_called(site: Site, played: Played) -> None:
+    played.play = lambda broker: broker.call("mail", "nope", {}, seq=1)
+    await run(site)
+    assert (played.said.code, site.house.server.saw) == ("unknown_tool", [])
+
+
+async def test_a_call_inside_is_not_told_what_only_the_outer_one_can_use(
+    site: Site, played: Played
+) -> None:
+    """Neither whom its client could ask, nor how it would hear of progress."""
+    abilities: dict[str, Any] = {"elicitation": {"form": {}}, "sampling": {}}
+    await run(site, {CAPABILITIES: abilities, "progressToken": 5, "traceparent": "00-1-1-01"})
+    (permit,) = site.house.server.saw
+    meta = meta_of(permit.call.message)
+    assert meta[CAPABILITIES] == {}
+    assert "progressToken" not in meta
+    assert meta["traceparent"] == "00-1-1-01"
+    assert played.said == "hello"
+
+
+async def test_a_tool_that_wants_to_ask_its_user_is_no_result(site: Site, played: Played) -> None:
+    asks = {"resultType": "input_required", "inputRequests": {}, "requestState": "theirs"}
+    site.house.server.answer = lambda permit: result(permit, asks)
+    await run(site)
+    assert isinstance(played.said, ToolRefused)
+    assert (played.said.code, played.said.reached) == ("input_required", True)
+
+
+async def test_a_server_that_asks_is_told_that_a_program_cannot_be_asked(
+    site: Site, played: Played
+) -> None:
+    def asks(permit: Permit) -> RawAnswer:
+        question = {"mode": "form", "message": "Who?", "requestedSchema": {"type": "object"}}
+        asked = {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create", "params": question}
+        answer = {"jsonrpc": "2.0", "id": permit.call.message.id, "result": text("nobody")}
+        headers = (("content-type", "text/event-stream"),)
+        stream = Events([event(asked), event(answer)])
+        return RawAnswer(status=200, headers=headers, session=None, body=stream)
+
+    site.house.server.answer = speaks(asks)
+    params = {"name": "run_code", "arguments": {"code": "1"}}
+    session = session_for({"elicitation": {}}, "n1", site.house.now)
+    await site.ask("tools/call", params, profile=Profile.LEGACY, session=session)
+    answers = [
+        json.loads(one.call.message.body)
+        for one in site.house.server.saw
+        if one.call.message.form is Form.RESPONSE
+    ]
+    assert [one["error"]["message"] for one in answers] == ["a program cannot be asked anything"]
+    assert played.said == "nobody"
+
+
+async def test_an_answer_that_is_none_may_have_been_carried_out(site: Site, played: Played) -> None:
+    def breaks(_: Any) -> RawAnswer:
+        return whole(b"", status=502)
+
+    site.house.server.answer = breaks
+    played.play = send
+    await run(site)
+    assert (played.said.unknown, played.said.reached) == (True, False)
+
+
+async def test_an_error_of_the_servers_is_one_of_the_tool(site: Site, played: Played) -> None:
+    error = {"code": -32000, "message": "no such folder"}
+
+    def fails(permit: Permit) -> RawAnswer:
+        body = {"jsonrpc": "2.0", "id": permit.call.message.id, "error": error}
+        return whole(json.dumps(body).encode())
+
+    site.house.server.answer = fails
+    await run(site)
+    assert (played.said.code, played.said.text) == ("failed", "no such folder")
+    assert played.said.reached
+
+
+async def test_a_program_that_has_ended_calls_nothing_more(site: Site, played: Played) -> None:
+    kept: list[Broker] = []
+
+    async def keep(broker: Broker) -> None:
+        kept.append(broker)
+
+    played.play = keep
+    script = script_of(await run(site))
+    assert site.house.scripts.find(script, now=site.house.now) is None
+    with pytest.raises(ToolRefused, match="denied"):
+        await search(kept[0])
+    assert site.house.server.saw == []
+
+
+async def test_a_program_that_could_not_be_run_is_over(site: Site, played: Played) -> None:
+    kept: list[Broker] = []
+
+    async def full(broker: Broker) -> None:
+        kept.append(broker)
+        raise RateLimited("too many programs run at once; try again later")
+
+    played.play = full
+    assert (await run(site)).code == "rate_limited"
+    with pytest.raises(ToolRefused, match="denied"):
+        await search(kept[0])
+
+
+async def test_a_yes_to_a_program_is_one_to_the_grants_that_asked_for_it(
+    site: Site, played: Played
+) -> None:
+    def says(question: Mapping[str, Any]) -> Verdict | Decision:
+        if question["phase"] != "call" or isinstance(question["approval"], dict):
+            return Verdict.ALLOW
+        asked = question["target"]["name"] in {"run_code", "send"}
+        return decision(Verdict.ASK, "look_first") if asked else Verdict.ALLOW
+
+    site.house.rule.says = says
+    played.play = send
+    plain = {"tool": "mail__send", "max_calls": 1, "arguments": {"to": "bob"}}
+    assert (await run(site, grants=[plain])).code == "approval_required"
+    (waiting,) = site.house.approvals.all(now=site.house.now)
+    await site.house.approvals.answer(
+        waiting.request.id,
+        allow=True,
+        span=Span.ONCE,
+        by="user:bob",
+        by_user_id="u_bob",
+        note="",
+        now=site.house.now,
+    )
+    assert (await run(site, grants=[plain])).code is None
+    assert isinstance(played.said, NeedsApproval)
+    assert site.house.server.saw == []

@@ -1,0 +1,172 @@
+"""Programs that wait for a person go on as what they were: in their run, with the tools they knew."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from gateway.domain.approvals import Span
+from gateway.domain.calls import Permit, RawAnswer
+from gateway.domain.decisions import Decision, Verdict
+from gateway.domain.programs import SandboxLimits
+from gateway.domain.scripts import MOST_WAITING
+from gateway.errors import PolicyUnavailable
+from gateway.sandbox.monty import monty_engine
+from tests.builtin.front import Site
+from tests.pipeline.house import ALICE, MAIL, Seen, decision, whole
+
+FAST = SandboxLimits(wall_s=10.0, interpreter_s=2.0)
+SENDS = "import tools\nawait tools.mail.search(q='x')\nawait tools.mail.send(to='bob')"
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with monty_engine(FAST, tmp_path, warm=0, type_check=False) as engine:
+        made = await Site(engine=engine).furnish()
+        made.house.rule.says = asks
+        yield made
+        await made.aclose()
+
+
+def asks(question: Mapping[str, Any]) -> Verdict | Decision:
+    sends = question["phase"] == "call" and question["target"]["name"] == "send"
+    if not sends or isinstance(question["approval"], dict):
+        return Verdict.ALLOW
+    return decision(Verdict.ASK, "outside")
+
+
+async def run(site: Site, arguments: Mapping[str, Any], **more: Any) -> Seen:
+    meta = more.pop("meta", None)
+    params = {"name": "run_code", "arguments": dict(arguments), **({"_meta": meta} if meta else {})}
+    return await site.ask("tools/call", params, **more)
+
+
+def told(seen: Seen) -> Any:
+    return json.loads(seen.json["result"]["content"][0]["text"])
+
+
+def says(seen: Seen) -> str:
+    text: str = seen.json["result"]["content"][0]["text"]
+    return text
+
+
+def sent(site: Site) -> list[str]:
+    return [one.call.message.params["name"] for one in site.house.server.saw]
+
+
+async def parked(site: Site, **more: Any) -> str:
+    found = told(await run(site, {"code": SENDS}, **more))
+    assert found["status"] == "awaiting_approval"
+    name: str = found["run"]
+    return name
+
+
+async def allow(site: Site) -> None:
+    for one in site.house.approvals.all(now=site.house.now):
+        if one.state.value == "waiting":
+            await site.house.approvals.answer(
+                one.request.id,
+                allow=True,
+                span=Span.ONCE,
+                by="user:bob",
+                by_user_id="u_bob",
+                note="",
+                now=site.house.now,
+            )
+
+
+async def test_a_program_goes_on_in_the_run_that_knows_what_it_has_seen(site: Site) -> None:
+    """What it holds would come to a conversation that never saw it, and with no label."""
+    site.house.gate.people["alice"] = host = replace(ALICE, trusted_host=True)
+    handles = [(await site.house.runs.begin(host, None))[0] for _ in range(2)]
+    name = await parked(site, run=handles[0])
+    await allow(site)
+    elsewhere = [await run(site, {"resume": name}, run=one) for one in (handles[1], None)]
+    assert all("of yours waits in this conversation" in says(seen) for seen in elsewhere)
+    assert sent(site) == ["search"]
+    there = told(await run(site, {"resume": name}, run=handles[0]))
+    assert (there["status"], sent(site)) == ("ok", ["search", "send"])
+
+
+async def test_a_program_does_not_outlive_its_run(site: Site) -> None:
+    name = await parked(site)
+    await allow(site)
+    (whole_run,) = site.house.runs.live(ALICE)
+    await site.house.runs.end(whole_run)
+    assert "of yours waits in this conversation" in says(await run(site, {"resume": name}))
+
+
+async def test_a_definition_that_changed_while_a_program_waited_is_not_called(site: Site) -> None:
+    """Its author has read another one, whoever has approved this one since."""
+    name = await parked(site)
+    await allow(site)
+    schema = {"type": "object"}
+    await site.show(MAIL, {"name": "send", "description": "Pay.", "inputSchema": schema})
+    found = told(await run(site, {"resume": name}))
+    assert (found["status"], sent(site)) == ("error", ["search"])
+
+
+async def test_what_cannot_go_on_now_can_go_on_later(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = await parked(site)
+    await allow(site)
+
+    async def fails(*_: object) -> NoReturn:
+        raise PolicyUnavailable("nobody knows")
+
+    with monkeypatch.context() as now:
+        now.setattr(site.offers, "of", fails)
+        assert (await run(site, {"resume": name})).reply.code == "policy_unavailable"
+    assert told(await run(site, {"resume": name}))["status"] == "ok"
+
+
+async def test_of_very_many_that_wait_the_oldest_goes(site: Site) -> None:
+    names = []
+    for _ in range(MOST_WAITING + 1):
+        site.house.now += 1
+        names.append(await parked(site))
+    assert "of yours waits" in says(await run(site, {"resume": names[0]}))
+    assert told(await run(site, {"resume": names[1]}))["status"] == "awaiting_approval"
+
+
+async def test_a_server_cannot_say_that_a_person_is_asked(site: Site) -> None:
+    """It got the call; made once more after a pause, it would be carried out twice."""
+
+    def asks_itself(permit: Permit) -> RawAnswer:
+        error = {"code": -32000, "message": "wait", "data": {"approval_id": "call this number"}}
+        body = {"jsonrpc": "2.0", "id": permit.call.message.id, "error": error}
+        return whole(json.dumps(body).encode())
+
+    site.house.server.answer = asks_itself
+    found = told(await run(site, {"code": "import tools\nawait tools.mail.search(q='x')"}))
+    assert (found["status"], found["calls"][0]["state"]) == ("error", "failed")
+
+
+async def test_who_chose_some_servers_still_runs_programs(site: Site) -> None:
+    manages = replace(ALICE, scopes=ALICE.scopes | {"servers:manage"})
+    site.house.gate.people["alice"] = manages
+    chosen = {"name": "enable_server", "arguments": {"servers": ["mail"]}}
+    assert (await site.ask("tools/call", chosen)).reply.code is None
+    for live in site.house.runs.live(manages):
+        await site.house.runs.end(live)
+    assert "notes__read" not in await site.names()
+    assert "run_code" in await site.names()
+    assert told(await run(site, {"code": "1"}))["value"] == 1
+
+
+async def test_a_call_whose_result_is_refused_was_made(site: Site) -> None:
+    """Its server has done it, whoever may not read what it says."""
+    site.house.rule.says = lambda question: (
+        decision(Verdict.DENY, "unread")
+        if question["phase"] == "result" and question["target"]["name"] == "send"
+        else Verdict.ALLOW
+    )
+    found = told(await run(site, {"code": "import tools\nawait tools.mail.send(to='bob')"}))
+    assert found["calls"] == [
+        {"seq": 1, "tool": "mail.send", "state": "outcome_unknown", "code": "denied"}
+    ]
+    assert (found["side_effects"], sent(site)) == ([1], ["send"])

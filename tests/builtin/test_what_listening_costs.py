@@ -1,0 +1,260 @@
+"""What whoever listens at `/mcp`, and whatever servers say meanwhile, may cost everybody else."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+import pytest
+
+from gateway.builtin import notices
+from gateway.domain.audit import RecordKind
+from gateway.domain.calls import Form, Permit
+from gateway.domain.decisions import Verdict
+from gateway.domain.tools import Kind, Profile
+from gateway.errors import PolicyUnavailable
+from gateway.upstream import own_subscriptions
+from tests.builtin.front import NOTES, Site, methods, tool
+from tests.builtin.listening import (
+    LEGACY,
+    SESSION,
+    Feed,
+    follows,
+    listening,
+    settled,
+    subscribing,
+    tells,
+    told,
+)
+from tests.pipeline.house import ALICE, MAIL, whole
+
+TOOLS_CHANGED = "notifications/tools/list_changed"
+RESOURCES_CHANGED = "notifications/resources/list_changed"
+LISTS = {"toolsListChanged": True, "resourcesListChanged": True}
+BOB = replace(ALICE, subject="bob", client_id="other", token_id="t2")
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    made = await Site().furnish()
+    made.house.gate.people["bob"] = BOB
+    yield made
+    await made.aclose()
+
+
+def named(server: str, count: int) -> list[str]:
+    return [f"douane://{server}/{server}://{number}" for number in range(count)]
+
+
+def codes(site: Site) -> Counter[str | None]:
+    """Return how often each refusal stands in the log."""
+    return Counter(one.fields["code"] for one in site.house.audit.records if "code" in one.fields)
+
+
+async def test_a_stream_that_is_refused_does_not_fill_the_log(site: Site) -> None:
+    site.house.rule.says = lambda question: (
+        Verdict.DENY if question["target"]["kind"] == "resource" else Verdict.ALLOW
+    )
+    wanted = {"notifications": {"resourceSubscriptions": named("notes", 100)}}
+    seen = await site.ask("subscriptions/listen", wanted)
+    assert seen.reply.code == "unknown_tool"
+    assert 1 <= codes(site)["unknown_tool"] <= 8
+
+
+async def test_of_a_server_that_hangs_not_every_resource_is_waited_for(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.builtin.follows._PATIENCE_S", 0.05)
+    hung, feeds = Feed(), list[Feed]()
+    for server in (MAIL, NOTES):
+        site.spoken[server] = frozenset({Profile.MODERN})
+    site.servers[MAIL].answer = lambda permit: hung.answer()
+    site.servers[NOTES].answer = follows(feeds)
+    wanted = [*named("mail", 50), *named("notes", 1)]
+    async with subscribing(site, {"resourceSubscriptions": wanted}) as one:
+        (acknowledged,) = one.heard
+        assert acknowledged["params"]["notifications"] == {
+            "resourceSubscriptions": named("notes", 1)
+        }
+    asked = [one for one in site.house.audit.records if one.fields.get("server") == MAIL]
+    assert Counter(one.kind for one in asked)[RecordKind.INTENT] <= 8
+
+
+async def test_whoever_comes_back_with_a_token_that_holds_is_told_again(site: Site) -> None:
+    people = site.house.gate.people
+    async with listening(site) as one:
+        alice = people.pop("alice")
+        await site.show(NOTES, tool("another"))
+        await told(site)
+        assert (one.ended.is_set(), one.heard) == (True, [])
+        people["alice"] = alice
+    async with listening(site) as again:
+        await told(site)
+        assert again.methods == [TOOLS_CHANGED]
+        await site.show(NOTES, tool("one_more"))
+        await told(site)
+        assert (again.methods, again.ended.is_set()) == ([TOOLS_CHANGED] * 2, False)
+
+
+async def test_a_stream_ends_with_its_token_also_where_nothing_changes(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with listening(site) as one, listening(site, who="bob") as other:
+        del site.house.gate.people["alice"]
+        await told(site)
+        assert not one.ended.is_set()
+        monkeypatch.setattr(notices, "_RECHECK_S", 0.0)
+        await told(site)
+        assert (one.ended.is_set(), other.ended.is_set()) == (True, False)
+
+
+async def test_a_stream_that_has_taken_anothers_place_does_not_end_with_it(site: Site) -> None:
+    async with listening(site) as one:
+        (first,) = site.notices._streams.items()
+        async with listening(site) as two:
+            site.notices._cut(*first)
+            await settled()
+            assert (one.ended.is_set(), two.ended.is_set()) == (True, False)
+
+
+async def test_what_a_server_says_to_one_is_no_work_for_anybody_else(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[tuple[str, Kind]] = []
+    shown = site.notices._shown
+
+    async def noted(permit: Permit, kind: Kind) -> Iterable[str]:
+        looked.append((permit.principal.subject, kind))
+        return await shown(permit, kind)
+
+    async with listening(site), listening(site, who="bob"):
+        monkeypatch.setattr(site.notices, "_shown", noted)
+        await told(site)
+        assert looked == []
+        site.followers.relisted(NOTES, ALICE.key)
+        await told(site)
+        assert looked == [("alice", Kind.RESOURCE)]
+        site.followers.relisted(NOTES, "")
+        await told(site)
+        assert looked[1:] == [("alice", Kind.RESOURCE), ("bob", Kind.RESOURCE)]
+
+
+async def test_a_server_that_says_so_without_end_is_not_looked_at_each_time(site: Site) -> None:
+    site.followers.news.clear()
+    site.followers.relisted(NOTES, "")
+    assert not site.followers.news.is_set()
+
+
+async def test_callers_do_not_wait_until_all_streams_are_told(site: Site) -> None:
+    turns = 0
+
+    async def call() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async with AsyncExitStack() as stack:
+        for number in range(5):
+            await stack.enter_async_context(listening(site, session=f"e.{number}"))
+        await site.show(NOTES, tool("another"))
+        await settled()
+        calling = asyncio.create_task(call())
+        await site.notices.look()
+        calling.cancel()
+    assert turns >= 4
+
+
+async def test_a_principal_has_so_many_streams_and_takes_no_others(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "_MOST_STREAMS", 1)
+    async with listening(site), listening(site), listening(site, who="bob") as other:
+        call = site.call("GET", form=Form.STREAM, id_=None, session="e.2", **LEGACY)
+        assert (await site.aggregate.handle(call)).code == "limit_exceeded"
+        async with subscribing(site, LISTS) as one:
+            assert [one["error"]["message"] for one in one.heard] == ["too many streams are open"]
+        assert not other.ended.is_set()
+
+
+async def test_a_stream_that_does_not_begin_follows_nothing(site: Site) -> None:
+    feeds: list[Feed] = []
+    site.spoken[NOTES] = frozenset({Profile.MODERN})
+    site.servers[NOTES].answer = follows(feeds)
+    shown = site.notices._shown
+
+    async def unknown(permit: Permit, kind: Kind) -> Iterable[str]:
+        raise PolicyUnavailable("policy did not answer")
+
+    site.notices._shown = unknown
+    wanted = {**LISTS, "resourceSubscriptions": named("notes", 1)}
+    async with subscribing(site, wanted) as one:
+        assert one.methods == ["response"]
+    site.notices._shown = shown
+    assert [feed.closed for feed in feeds] == [True]
+
+
+async def test_a_server_without_a_stream_is_not_asked_for_everything_again_and_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_subscriptions, "_AGAIN_S", 0.0)
+    site.spoken[NOTES] = frozenset({Profile.LEGACY})
+    answered = tells(Feed())
+    site.servers[NOTES].answer = lambda permit: (
+        whole(b"", status=405) if permit.call.message.form is Form.STREAM else answered(permit)
+    )
+    one, other = named("notes", 2)
+    async with listening(site):
+        for uri in (one, other):
+            await site.ask("resources/subscribe", {"uri": uri}, session=SESSION, **LEGACY)
+        for _ in range(10):
+            await settled()
+    asked = Counter(
+        permit.call.message.params["uri"]
+        for permit in site.servers[NOTES].saw
+        if permit.call.message.method == "resources/subscribe"
+    )
+    assert asked["notes://0"] > 2
+    assert asked["notes://1"] <= 2
+
+
+async def test_a_subscription_that_is_not_waited_for_ends_at_the_server(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.spoken[NOTES] = frozenset({Profile.LEGACY})
+    site.servers[NOTES].answer = tells(Feed())
+    writing = asyncio.Event()
+
+    async def never(principal: str, session: str, uri: str) -> None:
+        writing.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(site.sessions, "subscribe", never)
+    (uri,) = named("notes", 1)
+    call = site.call("resources/subscribe", {"uri": uri}, session=SESSION, **LEGACY)
+    calling = asyncio.create_task(site.aggregate.handle(call))
+    await writing.wait()
+    calling.cancel()
+    await asyncio.gather(calling, return_exceptions=True)
+    await settled()
+    assert methods(site.servers[NOTES])[-1] == "resources/unsubscribe"
+
+
+async def test_what_was_followed_before_a_reload_is_followed_again(site: Site) -> None:
+    (uri,) = named("notes", 1)
+    after, feed = await Site().furnish(), Feed()
+    after.followers._boxes, after.followers.sessions = site.boxes, site.sessions
+    for one in (site, after):
+        one.spoken[NOTES] = frozenset({Profile.LEGACY})
+        one.servers[NOTES].answer = tells(feed)
+    async with listening(site):
+        await site.ask("resources/subscribe", {"uri": uri}, session=SESSION, **LEGACY)
+    await site.aclose()
+    async with listening(after) as again:
+        await settled()
+        assert "resources/subscribe" in methods(after.servers[NOTES])
+        feed.update("notes://0")
+        await told(after)
+        assert again.methods == ["notifications/resources/updated"]
+    await after.aclose()
