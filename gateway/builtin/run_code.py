@@ -27,7 +27,7 @@ DEFINITION: Final[Mapping[str, Any]] = {
     "tool's structured content where there is some, else its text. Each call is decided on like a "
     "direct one; one that is refused or fails raises RuntimeError('ToolError[code] server.tool: why'). "
     "The value of the last expression, and what it prints, come back: let the program filter, and "
-    "return little. No files, network or environment; no classes that inherit, no yield, no del; of "
+    "return little. No files, network or environment; no classes that inherit, no yield, no del, no map; of "
     "the library asyncio, json, re, math, datetime, collections, itertools and a few more.",
     "inputSchema": {
         "type": "object",

@@ -2,7 +2,9 @@
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -65,8 +67,15 @@ def test_the_plan_is_twenty_servers_with_a_thousand_tools() -> None:
     assert (len(tools), len(names)) == (20, 1_000)
 
 
-def test_one_server_that_hangs_leaves_the_others_as_they_are(tmp_path: Path) -> None:
-    figures = crowd.measure(crowd.QUICK, tmp_path)
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short name: a socket's path has hundred bytes."""
+    with TemporaryDirectory(prefix="front-") as made:
+        yield Path(made)
+
+
+def test_one_server_that_hangs_leaves_the_others_as_they_are(folder: Path) -> None:
+    figures = crowd.measure(crowd.QUICK, folder)
     assert figures["hung.resources.of_others_percent"] == 100.0
     assert {name: figures[name] for name in ("servers", "tools")} == {"servers": 4, "tools": 40}
     assert [name for name, figure in figures.items() if not figure > 0 or math.isinf(figure)] == []
@@ -90,9 +99,9 @@ def test_the_ratio_is_that_of_the_usual_round() -> None:
     assert crowd.Plan().rounds % 2 == 1
 
 
-def test_what_is_saved_is_counted_at_a_real_gateway(tmp_path: Path) -> None:
+def test_what_is_saved_is_counted_at_a_real_gateway(folder: Path) -> None:
     tools = crowd.tools_of(crowd.QUICK)
-    saved = saving.measure(tmp_path, tools, ["who owns the invoice"])
+    saved = saving.measure(folder, tools, ["who owns the invoice"])
     sent = [tool for listed in tools.values() for tool in listed]
     octets = len(json.dumps(sent, separators=(",", ":")))
     assert saved.tools == len(sent)

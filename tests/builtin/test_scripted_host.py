@@ -298,6 +298,6 @@ async def test_the_rules_stand_where_models_read_them(host: Host) -> None:
     listed = (await host.site.ask("tools/list", profile=host.profile)).json["result"]["tools"]
     search, details, through = (one["description"] for one in listed[:3])
     assert "for one step of a task" in search
-    assert "not again for a tool that you have already seen" in search
-    assert "before you call it for the first time" in details
+    assert "not again for a tool that you have seen" in search
+    assert "before its first call" in details
     assert "once you have seen its definition" in through

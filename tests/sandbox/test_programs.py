@@ -19,6 +19,7 @@ from gateway.domain.programs import (
 from gateway.ports.sandbox import ToolRefused
 from gateway.sandbox.monty import MontyEngine, monty_engine
 from tests.sandbox.brokers import Scripted, program, unchanged
+from tests.sandbox.conftest import LIMITS
 
 
 async def carried_out(
@@ -211,15 +212,17 @@ def test_limits_are_positive() -> None:
             SandboxLimits(**{name: 0})
 
 
-async def test_each_run_has_a_process_of_its_own(engine: MontyEngine) -> None:
+async def test_each_run_has_a_process_of_its_own(tmp_path: Path) -> None:
+    others = children_of(os.getpid())
     processes: list[set[int]] = []
 
     async def looks(_: str, __: Mapping[str, Any], ___: int) -> Any:
-        processes.append(children_of(os.getpid()))
+        processes.append(children_of(os.getpid()) - others)
         return None
 
-    for _ in range(3):
-        await carried_out(engine, "await git.list()", Scripted(looks))
+    async with monty_engine(LIMITS, tmp_path, warm=0) as engine:
+        for _ in range(3):
+            await carried_out(engine, "await git.list()", Scripted(looks))
     first, second, third = processes
     assert not first & third
     assert len(first | second | third) >= 3
