@@ -116,7 +116,6 @@ class CodeMode:
         script = Script(
             id=ScriptId(f"s_{self._new_id()}"),
             principal=permit.principal.key,
-            client_id=permit.principal.client_id,
             sha256=program.sha256,
             grants=None if grants is None else granted(grants, named, _approval(permit)),
             most=None,  # the sandbox counts
@@ -182,8 +181,7 @@ class CodeMode:
     ) -> Mapping[str, Any]:
         if result.status is ProgramStatus.PARKED:
             snapshot = _packed(program.code, read, result.parked)
-            waits_for = " ".join(result.waits_for)
-            await self._scripts.park(Parked(script=script, snapshot=snapshot, waits_for=waits_for))
+            await self._scripts.park(Parked(script=script, snapshot=snapshot))
         else:
             await self._scripts.end(script.id)
         return told(result, script.id)

@@ -37,7 +37,6 @@ class Script:
     id: ScriptId
     principal: str
     """`Principal.key` of whose program it is."""
-    client_id: str
     sha256: str
     """Of the program's text, in hexadecimal; of a host's program what the host says."""
     grants: tuple[ToolGrant, ...] | None

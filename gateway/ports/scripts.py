@@ -13,8 +13,6 @@ class Parked:
     script: Script
     snapshot: bytes
     """Sealed: nobody but a gateway with the same keys can have written it."""
-    waits_for: str
-    """The question to a person that it waits for."""
 
 
 class ScriptStore(Protocol):

@@ -251,7 +251,6 @@ CREATE TABLE script_grants (
 
 CREATE TABLE parked_scripts (
     script TEXT PRIMARY KEY,
-    waits_for TEXT NOT NULL,
     sealed TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 

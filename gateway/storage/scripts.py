@@ -27,7 +27,7 @@ _END: Final = "UPDATE scripts SET ended = 1 WHERE id = ? AND NOT ended"
 _WAITED_TOO_LONG: Final = (
     "DELETE FROM parked_scripts WHERE script IN (SELECT id FROM scripts WHERE expires_at <= ?)"
 )
-_TAKEN_OUT: Final = "DELETE FROM parked_scripts WHERE script = ? RETURNING waits_for, sealed"
+_TAKEN_OUT: Final = "DELETE FROM parked_scripts WHERE script = ? RETURNING sealed"
 _KEEP_S: Final = 24 * 3600.0
 """For how long a program that has run out is kept: who revokes it late is told that it ended."""
 
@@ -130,9 +130,8 @@ class SqliteScriptStore:
             for one in over:
                 _ended(connection, one)
             connection.execute(
-                "INSERT OR REPLACE INTO parked_scripts (script, waits_for, sealed)"
-                " VALUES (?, ?, ?)",
-                (id_, parked.waits_for, sealed),
+                "INSERT OR REPLACE INTO parked_scripts (script, sealed) VALUES (?, ?)",
+                (id_, sealed),
             )
 
         def committed(_: None) -> None:
@@ -154,19 +153,17 @@ class SqliteScriptStore:
         if script is None or script.principal != principal:
             return None
 
-        def job(connection: sqlite3.Connection) -> tuple[str, str] | None:
-            found: tuple[str, str] | None = connection.execute(_TAKEN_OUT, (id_,)).fetchone()
+        def job(connection: sqlite3.Connection) -> tuple[str] | None:
+            found: tuple[str] | None = connection.execute(_TAKEN_OUT, (id_,)).fetchone()
             return found
 
-        def committed(_: tuple[str, str] | None) -> None:
+        def committed(_: tuple[str] | None) -> None:
             self._waiting.discard(id_)
 
         found = await self._writer.run(job, committed=committed)
         if found is None:
             return None
-        waits_for, sealed = found
-        snapshot = self._sealer.open(sealed, _parked_row(id_))
-        return Parked(script=script, snapshot=snapshot, waits_for=waits_for)
+        return Parked(script=script, snapshot=self._sealer.open(found[0], _parked_row(id_)))
 
     def _forget(self, now: float) -> None:
         for id_, script in list(self._live.items()):

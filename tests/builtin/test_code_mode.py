@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.approvals import Span
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.labels import Confidentiality
 from gateway.domain.programs import SandboxLimits, digest_of
 from gateway.domain.tools import Profile
 from gateway.sandbox.monty import monty_engine
+from tests.builtin.answering import answer
 from tests.builtin.front import Site, methods, speaks
 from tests.pipeline.house import ALICE, MAIL, PRIVATE, Seen, decision, result, text
 
@@ -259,21 +259,6 @@ def asking(site: Site) -> Site:
     site.house.gate.people["alice"] = replace(ALICE, user_id="u_alice")
     site.house.rule.says = asks
     return site
-
-
-async def answer(site: Site, *, allow: bool) -> None:
-    (waiting,) = [
-        one for one in site.house.approvals.all(now=site.house.now) if one.state.value == "waiting"
-    ]
-    await site.house.approvals.answer(
-        waiting.request.id,
-        allow=allow,
-        span=Span.ONCE,
-        by="user:bob",
-        by_user_id="u_bob",
-        note="",
-        now=site.house.now,
-    )
 
 
 async def test_a_call_that_waits_for_a_person_parks_the_run(asking: Site) -> None:

@@ -8,13 +8,13 @@ from typing import Any, NoReturn
 
 import pytest
 
-from gateway.domain.approvals import Span
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.programs import SandboxLimits
 from gateway.domain.scripts import MOST_WAITING
 from gateway.errors import PolicyUnavailable
 from gateway.sandbox.monty import monty_engine
+from tests.builtin.answering import answer
 from tests.builtin.front import Site
 from tests.pipeline.house import ALICE, MAIL, Seen, decision, whole
 
@@ -64,26 +64,12 @@ async def parked(site: Site, **more: Any) -> str:
     return name
 
 
-async def allow(site: Site) -> None:
-    for one in site.house.approvals.all(now=site.house.now):
-        if one.state.value == "waiting":
-            await site.house.approvals.answer(
-                one.request.id,
-                allow=True,
-                span=Span.ONCE,
-                by="user:bob",
-                by_user_id="u_bob",
-                note="",
-                now=site.house.now,
-            )
-
-
 async def test_a_program_goes_on_in_the_run_that_knows_what_it_has_seen(site: Site) -> None:
     """What it holds would come to a conversation that never saw it, and with no label."""
     site.house.gate.people["alice"] = host = replace(ALICE, trusted_host=True)
     handles = [(await site.house.runs.begin(host, None))[0] for _ in range(2)]
     name = await parked(site, run=handles[0])
-    await allow(site)
+    await answer(site, allow=True)
     elsewhere = [await run(site, {"resume": name}, run=one) for one in (handles[1], None)]
     assert all("of yours waits in this conversation" in says(seen) for seen in elsewhere)
     assert sent(site) == ["search"]
@@ -93,7 +79,7 @@ async def test_a_program_goes_on_in_the_run_that_knows_what_it_has_seen(site: Si
 
 async def test_a_program_does_not_outlive_its_run(site: Site) -> None:
     name = await parked(site)
-    await allow(site)
+    await answer(site, allow=True)
     (whole_run,) = site.house.runs.live(ALICE)
     await site.house.runs.end(whole_run)
     assert "of yours waits in this conversation" in says(await run(site, {"resume": name}))
@@ -102,7 +88,7 @@ async def test_a_program_does_not_outlive_its_run(site: Site) -> None:
 async def test_a_definition_that_changed_while_a_program_waited_is_not_called(site: Site) -> None:
     """Its author has read another one, whoever has approved this one since."""
     name = await parked(site)
-    await allow(site)
+    await answer(site, allow=True)
     schema = {"type": "object"}
     await site.show(MAIL, {"name": "send", "description": "Pay.", "inputSchema": schema})
     found = told(await run(site, {"resume": name}))
@@ -113,7 +99,7 @@ async def test_what_cannot_go_on_now_can_go_on_later(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = await parked(site)
-    await allow(site)
+    await answer(site, allow=True)
 
     async def fails(*_: object) -> NoReturn:
         raise PolicyUnavailable("nobody knows")

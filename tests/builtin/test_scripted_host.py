@@ -260,7 +260,6 @@ async def test_for_a_program_nothing_is_looked_for(host: Host) -> None:
     script = Script(
         id=ScriptId("s_1"),
         principal=ALICE.key,
-        client_id=ALICE.client_id,
         sha256="0" * 64,
         grants=None,
         most=None,

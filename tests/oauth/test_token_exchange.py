@@ -159,7 +159,6 @@ async def test_the_program_is_filed_with_all_that_it_may_call(issuer: Issuer) ->
     assert script == Script(
         id=script.id,
         principal=f"{PUBLIC_URL}|{HOST.id}|{HOST.id}",
-        client_id=HOST.id,
         sha256=SHA,
         grants=(
             ToolGrant(server=UpstreamId("mail"), tool="send", most=2, arguments={"project": "X"}),

@@ -569,7 +569,6 @@ async def test_a_program_of_a_hosts_says_no_yes_in_its_persons_place(house: Hous
         Script(
             id=ScriptId("s_1"),
             principal=EMMA.key,
-            client_id=EMMA.client_id,
             sha256="ab" * 32,
             grants=None,
             most=None,

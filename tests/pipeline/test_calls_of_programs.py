@@ -23,7 +23,6 @@ def script(house: House, *grants: ToolGrant, most: int | None = 50, bare: bool =
     return Script(
         id=ScriptId("s_1"),
         principal="alice",
-        client_id="agent",
         sha256="ab" * 32,
         grants=None if bare else grants,
         most=most,

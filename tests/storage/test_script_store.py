@@ -26,7 +26,6 @@ def script(name: str = "s_1", **changed: Any) -> Script:
     given: dict[str, Any] = {
         "id": ScriptId(name),
         "principal": "alice",
-        "client_id": "c_1",
         "sha256": "ab" * 32,
         "grants": (granted,),
         "most": 3,
@@ -93,7 +92,7 @@ async def test_what_was_used_up_and_what_waits_outlive_a_restart(store: Store) -
     kept = scripts(store)
     await kept.begin(script())
     await kept.take(ScriptId("s_1"), 0, now=NOW)
-    waiting = Parked(script=script(), snapshot=b"state", waits_for="a_1")
+    waiting = Parked(script=script(), snapshot=b"state")
     await kept.park(waiting)
     again = scripts(store)
     assert again.find(ScriptId("s_1"), now=NOW) == script()
@@ -104,7 +103,7 @@ async def test_what_was_used_up_and_what_waits_outlive_a_restart(store: Store) -
 async def test_one_of_many_takes_a_waiting_program_out(store: Store) -> None:
     kept = scripts(store)
     await kept.begin(script())
-    await kept.park(Parked(script=script(), snapshot=b"state", waits_for="a_1"))
+    await kept.park(Parked(script=script(), snapshot=b"state"))
     found = await asyncio.gather(
         *(kept.unpark(ScriptId("s_1"), "alice", now=NOW) for _ in range(8))
     )
@@ -116,7 +115,7 @@ async def test_a_waiting_program_is_its_principals_alone_and_until_it_runs_out(
     kept: ScriptStore,
 ) -> None:
     await kept.begin(script())
-    await kept.park(Parked(script=script(), snapshot=b"state", waits_for="a_1"))
+    await kept.park(Parked(script=script(), snapshot=b"state"))
     assert await kept.unpark(ScriptId("s_1"), "mallory", now=NOW) is None
     assert await kept.unpark(ScriptId("s_1"), "alice", now=NOW + 60) is None
 
@@ -124,7 +123,7 @@ async def test_a_waiting_program_is_its_principals_alone_and_until_it_runs_out(
 async def test_a_program_that_ended_waits_no_more(store: Store) -> None:
     kept = scripts(store)
     await kept.begin(script())
-    await kept.park(Parked(script=script(), snapshot=b"state", waits_for="a_1"))
+    await kept.park(Parked(script=script(), snapshot=b"state"))
     await kept.end(ScriptId("s_1"))
     for one in (kept, scripts(store)):
         assert await one.unpark(ScriptId("s_1"), "alice", now=NOW) is None
@@ -136,10 +135,10 @@ async def test_of_more_than_may_wait_the_one_that_began_first_ends(kept: ScriptS
     for n, name in enumerate(reversed(names)):
         one = script(name, began=NOW + n)
         await kept.begin(one)
-        await kept.park(Parked(script=one, snapshot=b"state", waits_for="a_1"))
+        await kept.park(Parked(script=one, snapshot=b"state"))
     other = script("s_other", principal="bob")
     await kept.begin(other)
-    await kept.park(Parked(script=other, snapshot=b"state", waits_for="a_1"))
+    await kept.park(Parked(script=other, snapshot=b"state"))
     gone = ScriptId(names[-1])
     assert kept.find(gone, now=NOW) is None
     assert not await kept.take(gone, None, now=NOW)
@@ -155,7 +154,7 @@ async def test_one_that_waits_again_ends_no_other(kept: ScriptStore) -> None:
     for one in (*waiting, *waiting):
         if kept.find(one.id, now=NOW) is None:
             await kept.begin(one)
-        await kept.park(Parked(script=one, snapshot=b"state", waits_for="a_1"))
+        await kept.park(Parked(script=one, snapshot=b"state"))
     assert all(kept.find(one.id, now=NOW) is not None for one in waiting)
 
 
@@ -173,7 +172,7 @@ async def test_programs_that_ran_out_long_ago_are_forgotten(store: Store) -> Non
 async def test_what_a_program_held_is_forgotten_once_it_has_run_out(store: Store) -> None:
     kept = scripts(store)
     await kept.begin(script())
-    await kept.park(Parked(script=script(), snapshot=b"state", waits_for="a_1"))
+    await kept.park(Parked(script=script(), snapshot=b"state"))
     await kept.begin(script("s_2", began=NOW + 60, expires_at=NOW + 120))
     with closing(open_reader(store.data_dir / DATABASE)) as connection:
         assert connection.execute("SELECT script FROM parked_scripts").fetchall() == []

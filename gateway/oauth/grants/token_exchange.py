@@ -167,7 +167,6 @@ class RunTokenGrant(Issuing, BaseGrant, TokenEndpointMixin):
         return Script(
             id=ScriptId(f"s_{self.server.new_id()}"),
             principal=principal.key,
-            client_id=principal.client_id,
             sha256=granted.sha256,
             grants=grants,
             most=granted.most,
