@@ -27,8 +27,7 @@ class _Type(StrEnum):
 _NUMBERS = frozenset({"upstream_status", "result_bytes", "duration_us", "seq", "leaf_index"})
 _STRUCTURES = frozenset({
     "arguments", "roles", "obligations", "label_before", "label_after", "sources", "destinations",
-    "reasons",
-    "truncated",
+    "reasons", "question", "candidate", "evidence", "truncated",
 })  # fmt: skip
 
 

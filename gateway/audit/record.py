@@ -23,7 +23,8 @@ FIELDS = (
     "server", "target", "effect", "pin_digest", "arguments_hmac", "arguments", "roles", "source_ip",
     "token_id", "obligations", "task", "label_before", "label_after", "sources", "destinations", "verdict", "code",
     "reasons", "policy_digest", "decision_id", "approval_id", "run", "origin", "parent", "script_sha256", "seq",
-    "upstream_status", "result_hmac", "result_bytes", "duration_us", "trace_id", "truncated",
+    "upstream_status", "result_hmac", "result_bytes", "duration_us", "trace_id", "question", "candidate", "evidence",
+    "truncated",
 )  # fmt: skip
 """The members of a stored record, in their order. `leaf_index` and `leaf_hash` stand beside it.
 
@@ -38,7 +39,7 @@ COLUMNS = (
 
 _ACCEPTED = frozenset(FIELDS) - {"log_id", "id", "time", "kind", "truncated"} | {"result"}
 
-# Clipped, any record fits: each of its at most 41 members is then at most 256 characters of
+# Clipped, any record fits: each of its at most 44 members is then at most 256 characters of
 # at most six bytes each ("\u0000"), or 1024 bytes of other JSON.
 _CLIPPED_CHARACTERS = 256
 _KEPT_BYTES = 1024

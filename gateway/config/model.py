@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from gateway.config.approvals import Approvals
+from gateway.config.audit import Audit
 from gateway.config.auth import Auth
 from gateway.config.code import Code
 from gateway.config.credential import Credential
@@ -146,18 +147,6 @@ class Roles(Section):
             for name in type(self).model_fields
             if not groups.isdisjoint(getattr(self, name).groups)
         )
-
-
-class Audit(Section):
-    durability: Literal["power", "process"] = "power"
-    """`power`: a record survives a power cut; `process`: it survives the gateway's end only."""
-    deadline: Duration = written("2s")
-    on_failure: Annotated[
-        Literal["refuse"],
-        planned("continue", "allow", "warn", "ignore", instead="use `refuse`"),
-    ] = "refuse"
-    redaction: Literal["hashed", "clear"] = "hashed"
-    """How much of a call's arguments is written down; results never are."""
 
 
 class Pins(Section):

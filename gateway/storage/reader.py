@@ -10,6 +10,7 @@ import orjson
 from gateway.audit.merkle import consistency_path, inclusion_path
 from gateway.audit.query import Statement
 from gateway.domain._value import value
+from gateway.ports.following import StoredRecord
 from gateway.storage.connection import open_reader
 from gateway.storage.tree import root_of
 
@@ -98,6 +99,16 @@ class AuditReader:
             f"{_ROW} WHERE leaf_index > ? ORDER BY leaf_index LIMIT ?", (leaf_index, limit)
         )
         return [_record(*row) for row in rows.fetchall()]
+
+    def stored_after(self, leaf_index: int, limit: int) -> list[StoredRecord]:
+        """Return the same as they lie in the log, with their exact bytes."""
+        rows = self._connection.execute(
+            f"{_ROW} WHERE leaf_index > ? ORDER BY leaf_index LIMIT ?", (leaf_index, limit)
+        )
+        return [
+            StoredRecord(leaf_index=index, leaf_hash=leaf, body=body)
+            for index, leaf, body in rows.fetchall()
+        ]
 
     def export(self) -> Iterator[dict[str, Any]]:
         """Yield every record that is there, oldest first."""

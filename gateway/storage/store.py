@@ -13,6 +13,7 @@ from gateway.ports import Clock
 from gateway.storage.audit_log import SqliteAuditLog
 from gateway.storage.choices import SqliteChoices
 from gateway.storage.connection import Durability, open_reader
+from gateway.storage.cursors import SqliteCursors
 from gateway.storage.database import DATABASE, Database
 from gateway.storage.disclosures import Disclosures, SqliteDisclosureLedger, kept_rows
 from gateway.storage.files import DirectoryLock, private_directory
@@ -52,6 +53,7 @@ class Store:
         self.writer = writer
         self._opened = opened
         self.audit = SqliteAuditLog(writer, encoder)
+        self.cursors = SqliteCursors(writer)
         connection = open_reader(data_dir / DATABASE)
         try:
             self.pins = SqlitePinStore(writer, connection, clock=clock)

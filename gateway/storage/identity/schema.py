@@ -2,7 +2,7 @@
 
 from sqlite_utils import Database, Migrations
 
-from gateway.storage.schema import run_script
+from gateway.storage.migrations.registry import run_script
 
 migrations = Migrations("identity")
 

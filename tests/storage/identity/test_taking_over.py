@@ -7,7 +7,7 @@ import pytest
 
 from gateway.errors import ConfigError
 from gateway.storage.identity.store import IdentityStores
-from gateway.storage.schema import migrations
+from gateway.storage.migrations import migrations
 from gateway.storage.store import Store
 from tests.storage.identity.identities import Hand
 from tests.storage.suite import NOW, client

@@ -1,0 +1,89 @@
+"""Hands every record of the log to a sink, in order and at least once, across restarts."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from gateway.errors import AuditUnavailable
+from gateway.ports.following import CursorStore, NotDelivered, RecordSource, Sink
+
+logger = logging.getLogger(__name__)
+
+_PAGE = 500
+_LOOK_AGAIN_S = 0.5
+_FIRST_WAIT_S = 1.0
+_LONGEST_WAIT_S = 60.0
+
+
+class Follower:
+    """One sink's place in the log. It never drops a record: a sink that fails is waited for.
+
+    A record goes out only once it is in the log. The log itself is the queue, so a sink that is
+    slow, or away for a day, costs no memory and holds up no call.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        source: RecordSource,
+        cursors: CursorStore,
+        sink: Sink,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Follow under `name`, which the cursor is kept under; `source` is this follower's own."""
+        self.name = name
+        self._source = source
+        self._cursors = cursors
+        self._sink = sink
+        self._pause = pause
+        self.done = -1
+        """The leaf index of the last record that has arrived."""
+        self.failing = ""
+        """Why the last delivery failed; empty if it did not."""
+
+    async def run(self) -> None:
+        """Follow the log until cancelled."""
+        kept = None
+        while kept is None:
+            with suppress(AuditUnavailable):
+                kept = await self._begin()
+            if kept is None:
+                await self._pause(_FIRST_WAIT_S)
+        self.done = kept
+        while True:
+            if not await self.step():
+                await self._pause(_LOOK_AGAIN_S)
+
+    async def step(self) -> bool:
+        """Hand on the next page, as often as it takes; return whether there was one."""
+        page = await asyncio.to_thread(self._source.stored_after, self.done, _PAGE)
+        if not page:
+            return False
+        wait = _FIRST_WAIT_S
+        while not await self._handed_on(lambda: self._sink.deliver(page)):
+            await self._pause(wait)
+            wait = min(wait * 2, _LONGEST_WAIT_S)
+        last = page[-1].leaf_index
+        while not await self._handed_on(lambda: self._cursors.move(self.name, last)):
+            await self._pause(_FIRST_WAIT_S)
+        self.done = last
+        return True
+
+    async def _begin(self) -> int:
+        kept = await self._cursors.cursor(self.name)
+        return -1 if kept is None else kept
+
+    async def _handed_on(self, attempt: Callable[[], Awaitable[None]]) -> bool:
+        try:
+            await attempt()
+        except (NotDelivered, AuditUnavailable) as error:
+            if not self.failing:
+                logger.warning("%s does not take records, which wait: %s", self.name, error)
+            self.failing = str(error) or "not delivered"
+            return False
+        if self.failing:
+            logger.info("%s takes records again", self.name)
+            self.failing = ""
+        return True

@@ -1,0 +1,58 @@
+"""How records leave the log: read in order, handed on, and remembered how far."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from gateway.domain._value import value
+
+
+class NotDelivered(Exception):
+    """What was handed on did not arrive, or is not known to have; it is tried again."""
+
+
+@value
+class StoredRecord:
+    """A record as it lies in the log."""
+
+    leaf_index: int
+    leaf_hash: bytes
+    body: bytes
+    """The exact bytes under the leaf: UTF-8 JSON."""
+
+
+class RecordSource(Protocol):
+    """Blocking reads of the log, in its order; used by one thread at a time."""
+
+    def stored_after(self, leaf_index: int, limit: int) -> Sequence[StoredRecord]:
+        """Return the records after that of `leaf_index`, oldest first; -1 is before all.
+
+        Where the next ones were removed by retention, it goes on with the first that is there.
+        """
+        ...
+
+
+class CursorStore(Protocol):
+    """How far each follower has come; durable on return."""
+
+    async def cursor(self, name: str) -> int | None:
+        """Return the leaf index of the last record that is done with; `None` before the first."""
+        ...
+
+    async def move(self, name: str, leaf_index: int) -> None:
+        """Remember that all up to `leaf_index` is done with."""
+        ...
+
+
+class Sink(Protocol):
+    """Where a follower hands records to."""
+
+    async def deliver(self, records: Sequence[StoredRecord]) -> None:
+        """Return once all of `records` have arrived, in their order.
+
+        Some may come again: whoever receives them knows them by `id` or `leaf_index`.
+
+        Raises:
+            NotDelivered: They have not, or it is not known.
+
+        """
+        ...

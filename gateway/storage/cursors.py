@@ -1,0 +1,31 @@
+"""How far each follower of the log has come, beside the log itself."""
+
+import sqlite3
+
+from gateway.storage.writer import Writer
+
+
+class SqliteCursors:
+    """A `CursorStore` in the log's own database."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    async def cursor(self, name: str) -> int | None:
+        def job(connection: sqlite3.Connection) -> int | None:
+            row = connection.execute(
+                "SELECT leaf_index FROM cursors WHERE name = ?", (name,)
+            ).fetchone()
+            return None if row is None else int(row[0])
+
+        return await self._writer.run(job)
+
+    async def move(self, name: str, leaf_index: int) -> None:
+        def job(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT INTO cursors (name, leaf_index) VALUES (?, ?)"
+                " ON CONFLICT (name) DO UPDATE SET leaf_index = excluded.leaf_index",
+                (name, leaf_index),
+            )
+
+        await self._writer.run(job)
