@@ -4,30 +4,47 @@ import asyncio
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from benchmarks.code.engines import Echo, carried_out, engine_of
+from benchmarks.code.engines import Echo, all_ready, carried_out, engine_of
+from benchmarks.code.plain import plain_cold, plain_drive, plain_pool, plain_run
+from gateway.sandbox.monty import MontyEngine
 
 ROUNDS = 40
 CALLS = 200
 AT_ONCE = 100
 TOOLS_EACH = 8
+AFTER_EACH_OTHER = (
+    f"from tools import notes\nfor i in range({CALLS}):\n    await notes.read(number=i)\n1"
+)
+ALL_AT_ONCE = (
+    "import asyncio\nfrom tools import notes\n"
+    f"len(await asyncio.gather(*[notes.read(number=i) for i in range({CALLS})]))"
+)
+_SUM = "1 + 1"
+_EIGHT = (
+    "import asyncio\nfrom tools import notes\n"
+    f"len(await asyncio.gather(*[notes.read(number=i) for i in range({TOOLS_EACH})]))"
+)
+_READY = 10
+"""Processes that wait for as many runs after each other."""
 _TOOL_S = 0.05
-_REST_S = 0.03
-"""For the next process to be ready."""
 _MIB = 1024
 
+_Step: TypeAlias = Callable[[], Awaitable[Any]]
 
+
+@dataclass
 class Beside:
     """Times of a step, each with a start of the smallest process there is right before it.
 
     What else a machine does changes by the second; the ratio of the two changes less.
     """
 
-    def __init__(self) -> None:
-        self.times: list[float] = []
-        self.processes: list[float] = []
+    times: list[float] = field(default_factory=list)
+    processes: list[float] = field(default_factory=list)
 
     @property
     def ms(self) -> float:
@@ -39,25 +56,63 @@ class Beside:
         """The median of the starts of processes."""
         return statistics.median(self.processes)
 
-    async def run(self, step: Callable[[], Awaitable[Any]]) -> "Beside":
-        """Time a step often."""
-        for _ in range(ROUNDS):
-            self.processes.append(await _timed(_process))
-            await asyncio.sleep(_REST_S)
-            self.times.append(await _timed(step))
-        return self
+    def each(self, number: int, *, less_ms: float) -> "Beside":
+        """Return what one of so many costs of a step that takes `less_ms` without any."""
+        return Beside([(taken - less_ms) / number for taken in self.times], self.processes)
 
 
-async def starts(variant: str, folder: Path) -> tuple[Beside, Beside]:
-    """Return what a run costs whose process must be started, and one whose process waits for it."""
-    async with engine_of(variant, folder, warm=0) as engine:
-        cold = await Beside().run(lambda: carried_out(engine, "1 + 1", Echo()))
-    async with engine_of(variant, folder, warm=2) as engine:
-        warm = await Beside().run(lambda: carried_out(engine, "1 + 1", Echo()))
-    return cold, warm
+async def compared(steps: Mapping[str, _Step], rounds: int = ROUNDS) -> dict[str, Beside]:
+    """Time steps in turns, so that all of them meet the same machine, and share its processes."""
+    processes: list[float] = []
+    found = {name: Beside(processes=processes) for name in steps}
+    for _ in range(rounds):
+        for name, step in steps.items():
+            processes.append(await _timed(_process))
+            found[name].times.append(await _timed(step))
+    return found
 
 
-async def _timed(step: Callable[[], Awaitable[Any]]) -> float:
+async def cold_starts(folder: Path) -> dict[str, Beside]:
+    """Return what a run costs whose process must be started, by variant, and with nothing of ours."""
+    async with (
+        engine_of("bare", folder, warm=0) as bare,
+        engine_of("jailed", folder, warm=0) as jailed,
+        engine_of("shipped", folder, warm=0) as shipped,
+    ):
+        return await compared(
+            {
+                "plain": lambda: plain_cold(_SUM),
+                "bare": lambda: carried_out(bare, _SUM, Echo()),
+                "jailed": lambda: carried_out(jailed, _SUM, Echo()),
+                "shipped": lambda: carried_out(shipped, _SUM, Echo()),
+            }
+        )
+
+
+async def warm_starts(variant: str, folder: Path) -> dict[str, Beside]:
+    """Return what a run costs whose process waits for it, and beside it one with nothing of ours.
+
+    The latter's process is the one that the run before it had.
+    """
+    found = {"plain": Beside(), variant: Beside()}
+    async with (
+        plain_pool(processes=1, ready=1) as pool,
+        engine_of(variant, folder, warm=_READY) as engine,
+    ):
+        await plain_run(pool, _SUM)
+        for _ in range(ROUNDS // _READY):
+            await _alone(engine, _READY)
+            steps: Mapping[str, _Step] = {
+                "plain": lambda: plain_run(pool, _SUM),
+                variant: lambda: carried_out(engine, _SUM, Echo()),
+            }
+            for name, times in (await compared(steps, _READY)).items():
+                found[name].times += times.times
+                found[name].processes += times.processes
+    return found
+
+
+async def _timed(step: _Step) -> float:
     began = time.perf_counter()
     await step()
     return (time.perf_counter() - began) * 1e3
@@ -68,22 +123,39 @@ async def _process() -> None:
     await process.wait()
 
 
-async def calls(folder: Path) -> tuple[Beside, Beside]:
-    """Return what a call costs of many after each other, and of many at once."""
-    after = f"from tools import notes\nfor i in range({CALLS}):\n    await notes.read(number=i)\n1"
-    at_once = (
-        "import asyncio\nfrom tools import notes\n"
-        f"len(await asyncio.gather(*[notes.read(number=i) for i in range({CALLS})]))"
-    )
-    async with engine_of("jailed", folder, warm=2) as engine:
-        base = (await Beside().run(lambda: carried_out(engine, "1", Echo()))).ms
-        found = [
-            await Beside().run(lambda code=code: carried_out(engine, code, Echo()))  # type: ignore[misc]
-            for code in (after, at_once)
-        ]
-    for one in found:
-        one.times = [(taken - base) / CALLS for taken in one.times]
-    return found[0], found[1]
+async def calls(code: str, folder: Path) -> dict[str, Beside]:
+    """Return what a call costs of a program of many, with us and with nothing of ours."""
+
+    async def echo(arguments: Any) -> Any:
+        return arguments
+
+    async with (
+        plain_pool(processes=1, ready=1) as pool,
+        engine_of("jailed", folder, warm=2) as engine,
+    ):
+
+        async def ours(text: str) -> None:
+            await carried_out(engine, text, Echo())
+
+        steps: Mapping[str, _Step] = {
+            "plain": lambda: plain_run(pool, code, echo),
+            "driven": lambda: plain_drive(pool, code, echo),
+            "ours": lambda: ours(code),
+            "ours, none": lambda: ours("1"),
+            "plain, none": lambda: plain_run(pool, "1", echo),
+        }
+        found: dict[str, Beside] = {name: Beside() for name in steps}
+        for _ in range(ROUNDS // 4):
+            await _alone(engine, 2)
+            for name, times in (await compared(steps, 1)).items():
+                found[name].times += times.times
+                found[name].processes += times.processes
+    plain, ours_ms = found["plain, none"].ms, found["ours, none"].ms
+    return {
+        "plain": found["plain"].each(CALLS, less_ms=plain),
+        "driven": found["driven"].each(CALLS, less_ms=plain),
+        "ours": found["ours"].each(CALLS, less_ms=ours_ms),
+    }
 
 
 class Slow:
@@ -115,19 +187,45 @@ class Together:
         return arguments
 
 
-async def hundred(variant: str, folder: Path) -> tuple[float, float]:
-    """Return seconds and MiB of a hundred runs at once, a process each, with eight calls each."""
-    code = (
-        "import asyncio\nfrom tools import notes\n"
-        f"len(await asyncio.gather(*[notes.read(number=i) for i in range({TOOLS_EACH})]))"
-    )
-    async with engine_of(variant, folder, warm=AT_ONCE, processes=AT_ONCE) as engine:
-        await asyncio.sleep(1.0)
+async def hundred(variant: str, folder: Path, *, ready: int = AT_ONCE) -> tuple[float, float]:
+    """Return seconds and MiB of a hundred runs at once, a process each, with eight calls each.
+
+    `ready` processes wait for them; the others are started for them.
+    """
+    async with engine_of(variant, folder, warm=ready, processes=AT_ONCE) as engine:
+        await _alone(engine, ready)
         began = time.perf_counter()
-        await asyncio.gather(*(carried_out(engine, code, Slow()) for _ in range(AT_ONCE)))
+        await asyncio.gather(*(carried_out(engine, _EIGHT, Slow()) for _ in range(AT_ONCE)))
         seconds = time.perf_counter() - began
+        await _alone(engine, ready)
         together = Together()
-        await asyncio.gather(*(carried_out(engine, code, together) for _ in range(AT_ONCE)))
+        await asyncio.gather(*(carried_out(engine, _EIGHT, together) for _ in range(AT_ONCE)))
+    return seconds, together.kib / _MIB
+
+
+async def _alone(engine: MontyEngine, ready: int) -> None:
+    """Let processes wait for runs, and see to it that no others are started beside them."""
+    engine.workers.ahead = ready
+    await all_ready(engine)
+    engine.workers.ahead = 0
+
+
+async def plain_hundred() -> tuple[float, float]:
+    """Return the same with nothing of ours."""
+
+    async def slow(arguments: Any) -> Any:
+        return await Slow().call("notes", "read", arguments, seq=0)
+
+    together = Together()
+
+    async def all_of_them(arguments: Any) -> Any:
+        return await together.call("notes", "read", arguments, seq=0)
+
+    async with plain_pool(processes=AT_ONCE, ready=AT_ONCE) as pool:
+        began = time.perf_counter()
+        await asyncio.gather(*(plain_run(pool, _EIGHT, slow) for _ in range(AT_ONCE)))
+        seconds = time.perf_counter() - began
+        await asyncio.gather(*(plain_run(pool, _EIGHT, all_of_them) for _ in range(AT_ONCE)))
     return seconds, together.kib / _MIB
 
 

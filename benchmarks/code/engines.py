@@ -5,11 +5,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic_monty import AsyncMonty
-
 from gateway.domain.programs import Program, ProgramStatus, ProgramTool, SandboxLimits
-from gateway.ports.sandbox import Broker, Confinement, Engine
-from gateway.sandbox.monty import MontyEngine, monty_engine
+from gateway.ports.sandbox import Broker, Confinement
+from gateway.sandbox.monty import MontyEngine, monty_engine, workers_of
 
 LIMITS = SandboxLimits(calls=500)
 TOOLS = (
@@ -36,19 +34,12 @@ class Echo:
 @asynccontextmanager
 async def engine_of(
     variant: str, folder: Path, *, warm: int, processes: int = 16
-) -> AsyncIterator[Engine]:
+) -> AsyncIterator[MontyEngine]:
     """Start the engine of a variant."""
     if variant == "bare":
-        pool = AsyncMonty(
-            min_processes=warm,
-            max_processes=processes,
-            max_checkouts_per_worker=1,
-            checkout_timeout=60,
-            request_timeout=60,
-        )
-        async with pool:
-            held = Confinement(jailed=False, reason="left out")
-            yield MontyEngine(pool, LIMITS, held, type_check=False)
+        held = Confinement(jailed=False, reason="left out")
+        async with workers_of(LIMITS, None, most=processes, ahead=warm, checks=False) as workers:
+            yield MontyEngine(workers, LIMITS, held)
         return
     checked = variant == "shipped"
     async with monty_engine(
@@ -57,7 +48,13 @@ async def engine_of(
         yield engine
 
 
-async def carried_out(engine: Engine, code: str, broker: Broker) -> Any:
+async def all_ready(engine: MontyEngine) -> None:
+    """Wait until as many processes wait for runs as are to wait."""
+    engine.workers.fill()
+    await engine.workers.settle()
+
+
+async def carried_out(engine: MontyEngine, code: str, broker: Broker) -> Any:
     """Run a program that must end well; return its value."""
     result = await engine.run(Program(code=code, tools=TOOLS), broker, redact=str)
     if result.status is not ProgramStatus.OK:

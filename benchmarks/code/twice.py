@@ -13,6 +13,7 @@ from benchmarks.flow.traces import Step, Trace
 from gateway.domain.programs import SandboxLimits
 from gateway.sandbox.names import shown
 from tests.running import ALL, endpoint_of
+from tests.told import each_call
 
 _MOST_CALLS: Final = SandboxLimits().calls
 
@@ -113,8 +114,7 @@ def program(steps: Iterable[Step]) -> str:
 def _calls(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return the calls of a program; none if it was not run."""
     try:
-        calls: Sequence[Mapping[str, Any]]
-        calls = json.loads(answer["result"]["content"][0]["text"])["calls"]
+        calls = each_call(json.loads(answer["result"]["content"][0]["text"]))
     except (KeyError, IndexError, ValueError):
         return ()
     return calls

@@ -23,7 +23,7 @@ from gateway.builtin.unqualified import Unqualified
 from gateway.builtin.waits import Waits
 from gateway.domain._value import value
 from gateway.domain.calls import Call, CallId, Form, Message, Reply
-from gateway.domain.tools import Kind, Profile, Target, UpstreamId
+from gateway.domain.tools import OWN, Kind, Profile, Target, UpstreamId
 from gateway.errors import GatewayError
 from gateway.wire import jsontext
 from gateway.wire.eras import headers_for, request_for, wants_logs
@@ -156,7 +156,7 @@ class Aggregate:
     def _asking(self, message: Message) -> UpstreamId | None:
         """Return the server whose question `message` answers: its id begins with the name."""
         server = UpstreamId(str(message.id).partition("/")[0])
-        return server if server in self._offers.servers else None
+        return server if server != OWN and server in self._offers.servers else None
 
     def _directed(self, call: Call, *, mirrors: bool) -> Directed | None:
         """Return `call` as one for the server of its target; `None` if that is no server's.

@@ -6,6 +6,8 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
+from gateway.builtin.extract import TOOL as EXTRACT
+from gateway.builtin.extract import Extractor
 from gateway.builtin.homeward import events_of
 from gateway.domain.calls import Call, CallId, Form, Message, OriginKind, Permit, Reply
 from gateway.domain.scripts import InScript, Script
@@ -57,8 +59,13 @@ class ScriptBroker:
         carrier: Carrier,
         limits: WireLimits,
         new_id: Callable[[], str],
+        extractor: Extractor | None = None,
     ) -> None:
-        """Take the tools that the program knows, by server and own name."""
+        """Take the tools that the program knows, by server and own name.
+
+        With an `extractor` it can have its client's model read something.
+        """
+        self._extractor = extractor
         self._permit = permit
         self._script = script
         self._tools = tools
@@ -74,6 +81,8 @@ class ScriptBroker:
             NeedsApproval: A person must answer first.
 
         """
+        if self._extractor is not None and (server, tool) == (EXTRACT.server, EXTRACT.name):
+            return await self._extractor.call(arguments, seq)
         known = self._tools.get((server, tool))
         if known is None:
             raise ToolRefused("unknown_tool", "there is no tool of this name")
@@ -150,13 +159,12 @@ class ScriptBroker:
                 self._require_no_question(message.error.get("data"))
             # What is no refusal of ours the server has said, and so it got the call.
             code = reply.code or "failed"
-            raise ToolRefused(code, text, reached=reply.code is None, unknown=reply.withheld)
+            raise ToolRefused(code, text, reached=reply.code is None, unknown=reply.unknown)
         result = message.result or {}
         if reply.code is not None:
             meta = result.get("_meta")
             self._require_no_question(meta.get(REFUSAL_KEY) if isinstance(meta, dict) else None)
-            unknown = reply.withheld or reply.code in _PERHAPS
-            raise ToolRefused(reply.code, _text(result), unknown=unknown)
+            raise ToolRefused(reply.code, _text(result), unknown=reply.unknown)
         if result.get("resultType", "complete") != "complete":
             raise ToolRefused(
                 "input_required",
@@ -171,10 +179,6 @@ class ScriptBroker:
         waits_for = refusal.get("approval_id") if isinstance(refusal, dict) else None
         if isinstance(waits_for, str) and waits_for:
             raise NeedsApproval(waits_for)
-
-
-_PERHAPS: Final = frozenset({"upstream_failed", "audit_unavailable"})
-"""Refusals after which the call may have been carried out all the same."""
 
 
 def _content(result: Mapping[str, Any]) -> Any:

@@ -1,21 +1,41 @@
 """Code mode: a program instead of fifty calls, and each of its calls an ordinary one."""
 
+import asyncio
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import orjson
 
 from gateway.builtin.broker import Carrier, Named, ScriptBroker
+from gateway.builtin.extract import TOOL as EXTRACT
+from gateway.builtin.extract import Extractor, Models, answered, asking, only_extracts
 from gateway.builtin.offers import Offer, Offers, Sight
-from gateway.builtin.run_code import DEFINITION, TARGET, granted, own_pins, told, wanted
+from gateway.builtin.run_code import (
+    ONLY_PYTHON,
+    TARGET,
+    Wanted,
+    definition_of,
+    granted,
+    own_pins,
+    told,
+    wanted,
+)
 from gateway.domain._value import value
 from gateway.domain.calls import Permit
-from gateway.domain.programs import Program, ProgramResult, ProgramStatus, ProgramTool, Redact
+from gateway.domain.programs import (
+    Language,
+    Program,
+    ProgramResult,
+    ProgramStatus,
+    ProgramTool,
+    Redact,
+    digest_of,
+)
 from gateway.domain.scripts import Script, ScriptId
 from gateway.domain.tools import Kind
-from gateway.errors import BadCommand, RateLimited
+from gateway.errors import BadCommand, Denied, RateLimited
 from gateway.ports import Clock
 from gateway.ports.sandbox import Engine
 from gateway.ports.scripts import Parked, ScriptStore
@@ -25,6 +45,9 @@ _SETTLED_S: Final = 60.0
 """How much longer than it may take a program's calls are let through: nothing of it is left then."""
 _MOST_SHOWN: Final = 64
 """Lists of tools that are kept as programs know them: stubs are made once for each."""
+
+
+_NO_ANSWERS: Final[Mapping[int, Mapping[str, Any]]] = {}
 
 
 @value
@@ -52,15 +75,21 @@ class CodeMode:
         waits_s: float,
         clock: Clock,
         new_id: Callable[[], str],
+        models: Models | None = None,
+        languages: Sequence[Language] = ONLY_PYTHON,
     ) -> None:
         """`carrier` gives the endpoint in front of all servers, which is made after this.
 
         `turns` holds a principal, by `Principal.key`, to as many programs at once as it may run.
         A program waits for people `waits_s` seconds at most. `redact` takes secrets out of texts.
+        With `models` programs can have that of their client read a text. `engine` runs those
+        that are written in one of `languages`.
         """
+        self._models = models
+        self._languages = languages
         self._offers = offers
         self._sight = sight
-        self._pins = own_pins()
+        self._pins = own_pins(extracts=models is not None, languages=languages)
         self._engine = engine
         self._scripts = scripts
         self._carrier = carrier
@@ -86,7 +115,8 @@ class CodeMode:
     @property
     def definitions(self) -> Sequence[Mapping[str, Any]]:
         """What is listed of it."""
-        return (DEFINITION,)
+        extracts = self._models is not None
+        return (definition_of(extracts=extracts, languages=self._languages),)
 
     async def answer(self, permit: Permit) -> Mapping[str, Any]:
         """Run a program, or let one go on, and return what became of it.
@@ -98,19 +128,28 @@ class CodeMode:
 
         """
         try:
-            asked = wanted(permit.call.message.params.get("arguments") or {})
+            params = permit.call.message.params
+            asked = wanted(params.get("arguments") or {}, self._languages)
+            read = None if self._models is None else answered(params)
+            if read is not None:
+                return await self._resumed(
+                    permit, _same(asked, ScriptId(read[0])), read[1], asked.code
+                )
             if asked.resume is not None:
                 return await self._resumed(permit, asked.resume)
-            return await self._begun(permit, asked.code, asked.grants)
+            return await self._begun(permit, asked)
         except BadCommand as error:
             text = f"{error.public[:1].upper()}{error.public[1:]}. Nothing was run."
             return {"content": [{"type": "text", "text": text}], "isError": True}
 
-    async def _begun(
-        self, permit: Permit, code: str, grants: Sequence[Mapping[str, Any]] | None
-    ) -> Mapping[str, Any]:
+    async def _begun(self, permit: Permit, asked: Wanted) -> Mapping[str, Any]:
+        grants = asked.grants
         offers = await self._offers.of(permit.call, permit.principal, Kind.TOOL)
-        program = Program(code=code, tools=self._tools(offers))
+        tools = self._tools(offers)
+        if asked.language is not Language.PYTHON:
+            # What waits for its client's model is kept meanwhile, and only Python can be.
+            tools = tuple(tool for tool in tools if tool != EXTRACT)
+        program = Program(code=asked.code, tools=tools, language=asked.language)
         named = {one.name: (one.target.server, one.target.name) for one in offers}
         now = self._clock()
         script = Script(
@@ -126,31 +165,45 @@ class CodeMode:
         )
         read = {one.name: str(one.definition.digest) for one in offers}
         await self._scripts.begin(script)
+        extractor = self._extractor(permit, {})
         try:
-            broker = self._broker(permit, script, offers, read)
+            broker = self._broker(permit, script, offers, read, extractor)
             with self._turns(permit.principal.key):
-                result = await self._engine.run(program, broker, redact=self._redact)
+                work = self._engine.run(program, broker, redact=self._redact)
+                result = await self._unless_ended(script.id, work)
         except BaseException:
             await self._scripts.end(script.id)
             raise
-        return await self._ended(script, program, result, read)
+        return await self._ended(script, program, result, read, extractor)
 
-    async def _resumed(self, permit: Permit, id_: ScriptId) -> Mapping[str, Any]:
+    async def _resumed(
+        self,
+        permit: Permit,
+        id_: ScriptId,
+        answers: Mapping[int, Mapping[str, Any]] = _NO_ANSWERS,
+        code: str = "",
+    ) -> Mapping[str, Any]:
+        """Let a program go on, with what its client's model has answered.
+
+        With `code` only if that is its text: policy was asked about a run of it.
+        """
         # First, so that nothing was taken out yet where this fails.
         offers = await self._offers.of(permit.call, permit.principal, Kind.TOOL)
-        parked = await self._taken_out(permit, id_)
+        parked = await self._taken_out(permit, id_, code)
+        extractor = self._extractor(permit, answers)
         code, read, snapshot = _unpacked(parked.snapshot)
         program = Program(code=code, tools=self._tools(offers))
         try:
             # A call that a person said no to is refused when it is made again.
             with self._turns(permit.principal.key):
-                result = await self._engine.resume(
+                work = self._engine.resume(
                     snapshot,
                     program,
-                    self._broker(permit, parked.script, offers, read),
+                    self._broker(permit, parked.script, offers, read, extractor),
                     refused={},
                     redact=self._redact,
                 )
+                result = await self._unless_ended(id_, work)
         except RateLimited:
             await self._scripts.park(parked)
             raise
@@ -160,14 +213,35 @@ class CodeMode:
         except BaseException:
             await self._scripts.end(id_)
             raise
-        return await self._ended(parked.script, program, result, read)
+        return await self._ended(parked.script, program, result, read, extractor)
 
-    async def _taken_out(self, permit: Permit, id_: ScriptId) -> Parked:
+    async def _unless_ended(
+        self, id_: ScriptId, work: Coroutine[Any, Any, ProgramResult]
+    ) -> ProgramResult:
+        """Return what becomes of a program, if nobody ends it meanwhile; it has stopped either way.
+
+        Raises:
+            Denied: Somebody has.
+
+        """
+        task = asyncio.ensure_future(work)
+        with self._scripts.watched(id_, task.cancel):
+            try:
+                return await task
+            except asyncio.CancelledError:
+                waiting = asyncio.current_task()
+                if waiting is None or waiting.cancelling():
+                    raise
+                ended = ("script_ended", "somebody ended it")
+                raise Denied("this program was ended while it ran", reasons=[ended]) from None
+
+    async def _taken_out(self, permit: Permit, id_: ScriptId, code: str) -> Parked:
         """Return a program that waited in the run of `permit`: no other knows what it has seen."""
         now = self._clock()
         script = self._scripts.find(id_, now=now)
         parked = None
-        if script is not None and script.run == permit.run.id:
+        mine = script is not None and script.run == permit.run.id
+        if script is not None and mine and (not code or script.sha256 == digest_of(code)):
             parked = await self._scripts.unpark(id_, permit.principal.key, now=now)
         if parked is None:
             raise BadCommand(
@@ -177,13 +251,20 @@ class CodeMode:
         return parked
 
     async def _ended(
-        self, script: Script, program: Program, result: ProgramResult, read: Mapping[str, str]
+        self,
+        script: Script,
+        program: Program,
+        result: ProgramResult,
+        read: Mapping[str, str],
+        extractor: Extractor | None,
     ) -> Mapping[str, Any]:
         if result.status is ProgramStatus.PARKED:
             snapshot = _packed(program.code, read, result.parked)
             await self._scripts.park(Parked(script=script, snapshot=snapshot))
         else:
             await self._scripts.end(script.id)
+        if extractor is not None and only_extracts(result.waits_for):
+            return asking(extractor.asked, script.id)
         return told(result, script.id)
 
     def _tools(self, offers: Sequence[Offer]) -> tuple[ProgramTool, ...]:
@@ -193,11 +274,22 @@ class CodeMode:
             while len(self._shown) >= _MOST_SHOWN:
                 del self._shown[next(iter(self._shown))]
             # With the offers, which keeps the place theirs.
-            self._shown[place] = (offers, tuple(map(program_tool, offers)))
+            more = () if self._models is None else (EXTRACT,)
+            self._shown[place] = (offers, (*map(program_tool, offers), *more))
         return self._shown[place][1]
 
+    def _extractor(
+        self, permit: Permit, answers: Mapping[int, Mapping[str, Any]]
+    ) -> Extractor | None:
+        return None if self._models is None else Extractor(permit, self._models, answers)
+
     def _broker(
-        self, permit: Permit, script: Script, offers: Sequence[Offer], read: Mapping[str, str]
+        self,
+        permit: Permit,
+        script: Script,
+        offers: Sequence[Offer],
+        read: Mapping[str, str],
+        extractor: Extractor | None,
     ) -> ScriptBroker:
         """Return what carries out the calls of a program whose author has `read` these digests."""
         tools: dict[tuple[str, str], Named] = {
@@ -212,7 +304,20 @@ class CodeMode:
             carrier=self._carrier(),
             limits=self._limits,
             new_id=self._new_id,
+            extractor=extractor,
         )
+
+
+def _same(asked: Wanted, id_: ScriptId) -> ScriptId:
+    """Return the run that goes on, if the call that says so asks for that run.
+
+    Raises:
+        BadCommand: It asks for another one.
+
+    """
+    if asked.resume not in {None, id_}:
+        raise BadCommand("the answers are for another run")
+    return id_
 
 
 def program_tool(offer: Offer) -> ProgramTool:

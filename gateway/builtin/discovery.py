@@ -14,6 +14,7 @@ from gateway.builtin.meta_tools import (
     Form,
     Shape,
     Wanted,
+    language_of,
     misuse,
     named,
     wanted,
@@ -21,6 +22,7 @@ from gateway.builtin.meta_tools import (
 )
 from gateway.builtin.offers import Offer, Offers
 from gateway.domain.calls import Permit
+from gateway.domain.programs import Language
 from gateway.domain.tools import Kind, Manifest
 from gateway.errors import BadCommand
 from gateway.wire import jsontext
@@ -94,12 +96,14 @@ class Discovery:
         descriptions: Descriptions,
         subagent: Chooser | None = None,
         strategy: str | None = None,
-        stub: Callable[[Offer], str] | None = None,
+        stub: Callable[[Offer, Language], str] | None = None,
+        languages: Sequence[Language] = (),
     ) -> None:
         """`strategy` is how it is searched unless a caller says; without one, as the catalog likes.
 
-        `stub` words a tool as a function, where programs are run.
+        `stub` words a tool as a function of a language, where programs are run; of these they are.
         """
+        self._languages = languages
         self._offers = offers
         self._catalog = catalog
         self._descriptions = descriptions
@@ -110,7 +114,7 @@ class Discovery:
     @property
     def definitions(self) -> Sequence[Mapping[str, Any]]:
         """What is listed of it."""
-        return DEFINITIONS if self._stub is None else with_stubs()
+        return DEFINITIONS if self._stub is None else with_stubs(self._languages)
 
     async def answer(self, permit: Permit) -> Mapping[str, Any]:
         """Return the result of a call of one of the gateway's own tools.
@@ -182,18 +186,20 @@ class Discovery:
         return [now[name] for name in names if name in tools and name in now]
 
     async def _details(self, permit: Permit, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        names, form = named(arguments, [Form.FULL] if self._stub is None else list(Form))
+        forms = [Form.FULL] if self._stub is None else list(Form)
+        names, form = named(arguments, forms, self._languages)
+        language = language_of(arguments, self._languages)
         offers = await self._offers.of(permit.call, permit.principal, Kind.TOOL)
         known = {offer.name: offer for offer in offers}
         told = [known[name] for name in names if name in known]
         unknown = [name for name in names if name not in known]
         await self._descriptions.note(permit, told)
-        answer: dict[str, Any] = {**self._worded(told, form), "unknown": unknown}
+        answer: dict[str, Any] = {**self._worded(told, form, language), "unknown": unknown}
         if candidates := _candidates(unknown, offers):
             answer["candidates"] = candidates
         return _result({**answer, "next": _NOT_KNOWN} if unknown else answer)
 
-    def _worded(self, told: Sequence[Offer], form: Form) -> Mapping[str, Any]:
+    def _worded(self, told: Sequence[Offer], form: Form, language: Language) -> Mapping[str, Any]:
         if form is Form.FULL or self._stub is None:
             return {"tools": [self._told(offer, Detail.FULL) for offer in told]}
         # What the operator says of a tool is in no server's text, so it stands beside them.
@@ -202,7 +208,7 @@ class Discovery:
             for offer in told
             if (content := self._descriptions.guidance(offer.target).content)
         }
-        stubs = "\n".join(map(self._stub, told))
+        stubs = "\n".join(self._stub(offer, language) for offer in told)
         return {"stubs": stubs, **({"guidance": guidance} if guidance else {})}
 
     async def _answered(

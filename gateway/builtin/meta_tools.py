@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from gateway.domain._value import value
 from gateway.domain.calls import Call, OriginKind
+from gateway.domain.programs import Language
 from gateway.errors import BadCommand
 from gateway.wire.extensions import with_params
 from gateway.wire.operations import CALL_TOOL, RUN_CODE, SEARCH_TOOLS, TOOL_DETAILS
@@ -132,12 +133,15 @@ DEFINITIONS: Final[tuple[Mapping[str, Any], ...]] = (
 """What is listed first, for everybody alike and never changed by what is approved."""
 
 
-def with_stubs() -> Sequence[Mapping[str, Any]]:
+def with_stubs(languages: Sequence[Language] = ()) -> Sequence[Mapping[str, Any]]:
     """Return the definitions where programs are run, whose authors look at tools as functions."""
-    return [_offering_stubs(one) if one["name"] == TOOL_DETAILS else one for one in DEFINITIONS]
+    return [
+        _offering_stubs(one, languages) if one["name"] == TOOL_DETAILS else one
+        for one in DEFINITIONS
+    ]
 
 
-def _offering_stubs(details: Mapping[str, Any]) -> Mapping[str, Any]:
+def _offering_stubs(details: Mapping[str, Any], languages: Sequence[Language]) -> Mapping[str, Any]:
     schema = details["inputSchema"]
     detail = {
         "enum": [form.value for form in Form],
@@ -145,6 +149,12 @@ def _offering_stubs(details: Mapping[str, Any]) -> Mapping[str, Any]:
         "description": f"stubs: Python functions, as programs of {RUN_CODE} call them.",
     }
     properties = {**schema["properties"], "detail": detail}
+    if Language.TYPESCRIPT in languages:
+        properties["language"] = {
+            "enum": [one.value for one in languages],
+            "default": Language.PYTHON.value,
+            "description": "Of the stubs.",
+        }
     return {**details, "inputSchema": {**schema, "properties": properties}}
 
 
@@ -194,14 +204,30 @@ def wanted(arguments: Mapping[str, Any]) -> Wanted:
     )
 
 
-def named(arguments: Mapping[str, Any], forms: Sequence[Form]) -> tuple[tuple[str, ...], Form]:
+def language_of(arguments: Mapping[str, Any], languages: Sequence[Language]) -> Language:
+    """Return which of `languages` the arguments of `get_tool_details` ask for.
+
+    Raises:
+        BadCommand: One that is not there.
+
+    """
+    asked = arguments.get("language", Language.PYTHON.value)
+    if not isinstance(asked, str) or asked not in {Language.PYTHON.value, *languages}:
+        raise BadCommand(f"language must be {' or '.join(languages)}")
+    return Language(asked)
+
+
+def named(
+    arguments: Mapping[str, Any], forms: Sequence[Form], languages: Sequence[Language] = ()
+) -> tuple[tuple[str, ...], Form]:
     """Return the names in the arguments of `get_tool_details`, each once, and which of `forms`.
 
     Raises:
         BadCommand: They are not what its definition says.
 
     """
-    _only(arguments, "names", *(["detail"] if len(forms) > 1 else []))
+    offered = ["detail"] if len(forms) > 1 else []
+    _only(arguments, "names", *offered, *(["language"] if len(languages) > 1 else []))
     names, form = arguments.get("names"), arguments.get("detail", Form.FULL.value)
     if form not in list(forms):
         raise BadCommand(f"detail must be {' or '.join(forms)}")

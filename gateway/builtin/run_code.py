@@ -1,12 +1,13 @@
 """The tool `run_code`: its definition, what it is asked for, and how a run is told (pure)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from gateway.domain._value import value
 from gateway.domain.document import Document
 from gateway.domain.labels import BOTTOM, Effect, ServerRule, ToolRule
-from gateway.domain.programs import ProgramCall, ProgramResult, ProgramStatus
+from gateway.domain.programs import Language, ProgramCall, ProgramResult, ProgramStatus
 from gateway.domain.scripts import ScriptId, ToolGrant
 from gateway.domain.tools import OWN, Kind, Manifest, Pin, PinStatus, Profile, Target, UpstreamId
 from gateway.errors import BadCommand
@@ -38,6 +39,7 @@ DEFINITION: Final[Mapping[str, Any]] = {
                 "maxLength": _MOST_CODE,
                 "description": "The program. `await` may stand at the top.",
             },
+            "language": {"type": "string", "description": "python, which it is anyway."},
             "grants": {
                 "type": "array",
                 "maxItems": MOST_GRANTS,
@@ -72,7 +74,27 @@ DEFINITION: Final[Mapping[str, Any]] = {
     "annotations": {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False},
 }
 
+_EXTRACTS: Final = (
+    " `await tools.Client.extract(value=..., schema={...})` has your own model read a text and answer "
+    "as the JSON Schema says; what it returns is as trustworthy as the text."
+)
+
+ONLY_PYTHON: Final = (Language.PYTHON,)
+
+_TYPESCRIPT: Final = (
+    " Or, with language typescript, one in TypeScript, all of it: `await tools.SERVER.TOOL({...})`, "
+    "Promise.all, `return` the value at the end; a failed call throws a ToolError with code; no "
+    "imports. It cannot wait for a person."
+)
+_ABSENT: Final = {
+    Language.TYPESCRIPT.value: "programs in typescript are not run here: whoever operates this "
+    "gateway can install its extra for them (pip install 'douane[typescript]') and allow them "
+    "(code.typescript). Write it in python"
+}
+
 TARGET: Final = Target(server=OWN, kind=Kind.TOOL, name=RUN_CODE)
+
+SELF: Final = Target(server=OWN, kind=Kind.SERVER, name=OWN)
 
 RULE: Final = ServerRule(
     default=BOTTOM,
@@ -82,15 +104,43 @@ RULE: Final = ServerRule(
 )
 
 
-def own_pins() -> Mapping[tuple[Target, Profile], Pin]:
-    """Return what stands for `run_code`, which the gateway vouches for itself, by family."""
-    return {(TARGET, profile): _pin(profile) for profile in Profile}
+def definition_of(
+    *, extracts: bool = False, languages: Sequence[Language] = ONLY_PYTHON
+) -> Mapping[str, Any]:
+    """Return what is listed; `extracts`: programs can have their client's model read something."""
+    text = DEFINITION["description"] + (_EXTRACTS if extracts else "")
+    if Language.TYPESCRIPT not in languages:
+        return {**DEFINITION, "description": text}
+    schema = DEFINITION["inputSchema"]
+    language = {"enum": [one.value for one in languages], "default": Language.PYTHON.value}
+    properties = {**schema["properties"], "language": language}
+    return {
+        **DEFINITION,
+        "description": text + _TYPESCRIPT,
+        "inputSchema": {**schema, "properties": properties},
+    }
 
 
-def _pin(profile: Profile) -> Pin:
-    manifest = Manifest(target=TARGET, profile=profile, definition=Document.of(dict(DEFINITION)))
+def own_pins(
+    *, extracts: bool = False, languages: Sequence[Language] = ONLY_PYTHON
+) -> Mapping[tuple[Target, Profile], Pin]:
+    """Return what stands for `run_code`, which the gateway vouches for itself, by family.
+
+    Where it asks clients something, also what stands for it as a server that asks.
+    """
+    definition = dict(definition_of(extracts=extracts, languages=languages))
+    ours = {TARGET: definition, **({SELF: {"name": "douane"}} if extracts else {})}
+    return {
+        (target, profile): _pin(target, profile, content)
+        for target, content in ours.items()
+        for profile in Profile
+    }
+
+
+def _pin(target: Target, profile: Profile, definition: dict[str, Any]) -> Pin:
+    manifest = Manifest(target=target, profile=profile, definition=Document.of(definition))
     return Pin(
-        target=TARGET,
+        target=target,
         profile=profile,
         status=PinStatus.APPROVED,
         observed=manifest,
@@ -107,18 +157,22 @@ class Wanted:
     code: str
     resume: ScriptId | None
     grants: tuple[Mapping[str, Any], ...] | None
+    language: Language = Language.PYTHON
 
 
-def wanted(arguments: Mapping[str, Any]) -> Wanted:
-    """Return what arguments that fit the schema ask for.
+def wanted(arguments: Mapping[str, Any], languages: Sequence[Language] = ONLY_PYTHON) -> Wanted:
+    """Return what arguments that fit the schema ask for, in one of `languages`.
 
     Raises:
-        BadCommand: They ask for nothing, or for two things.
+        BadCommand: They ask for nothing, for two things, or in a language that is not there.
 
     """
     code, resume = arguments.get("code"), arguments.get("resume")
     if (code is None) is (resume is None):
         raise BadCommand("give either code or resume")
+    language = arguments.get("language", Language.PYTHON.value)
+    if language not in languages:
+        raise BadCommand(_ABSENT.get(language, f"programs are written in {' or '.join(languages)}"))
     grants = arguments.get("grants")
     if resume is not None and grants is not None:
         raise BadCommand("a run that goes on keeps its grants; leave them out")
@@ -126,6 +180,7 @@ def wanted(arguments: Mapping[str, Any]) -> Wanted:
         code=code or "",
         resume=None if resume is None else ScriptId(resume),
         grants=None if grants is None else tuple(grants),
+        language=Language(language),
     )
 
 
@@ -170,7 +225,7 @@ def told(result: ProgramResult, run: ScriptId) -> Mapping[str, Any]:
         "value": result.value,
         **({"console": result.console} if result.console else {}),
         **({"error": result.error} if result.error else {}),
-        "calls": [_call(call) for call in result.calls],
+        "calls": _calls(result.calls),
     }
     if result.status is not ProgramStatus.OK and result.side_effects:
         report["side_effects"] = [call.seq for call in result.side_effects]
@@ -187,9 +242,19 @@ def told(result: ProgramResult, run: ScriptId) -> Mapping[str, Any]:
     }
 
 
-def _call(call: ProgramCall) -> Mapping[str, Any]:
+def _calls(calls: Iterable[ProgramCall]) -> list[Mapping[str, Any]]:
+    """Return what became of calls; of those alike that follow each other the first, and how many."""
+    found = []
+    for _, alike in groupby(calls, lambda one: (one.server, one.tool, one.state, one.code)):
+        first, *more = alike
+        found.append(_call(first, 1 + len(more)))
+    return found
+
+
+def _call(call: ProgramCall, times: int) -> Mapping[str, Any]:
     return {
         "seq": call.seq,
+        **({"times": times} if times > 1 else {}),
         "tool": f"{call.server}.{call.tool}",
         "state": call.state.value,
         **({"code": call.code} if call.code else {}),

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from gateway.builtin import briefs
 from gateway.builtin.briefs import is_another
+from gateway.builtin.client_models import ClientModels
 from gateway.builtin.cursors import cursor_of, place_of
 from gateway.builtin.descriptions import Descriptions
 from gateway.builtin.follows import SUBSCRIBE, UNSUBSCRIBE
@@ -99,6 +100,7 @@ class OwnServer:
         notices: Notices,
         clock: Clock,
         withheld: Callable[[Permit], Awaitable[Collection[str]]],
+        models: ClientModels | None = None,
         page: int = _PAGE,
     ) -> None:
         """`new_nonce` tells sessions apart; 1 to 128 visible ASCII characters.
@@ -106,7 +108,7 @@ class OwnServer:
         `chosen` is the number of the newest choice of servers, by `Principal.key`.
         `tools` are our own, in the order in which they are listed, but for those whose names
         `withheld` returns: what policy lets nobody but others call. `levels` is told by session how
-        much of what servers log its client wants to hear.
+        much of what servers log its client wants to hear. `models` asks clients' models.
         """
         self._offers = offers
         self._shelf = shelf
@@ -122,6 +124,7 @@ class OwnServer:
         self._notices = notices
         self._clock = clock
         self._withheld = withheld
+        self._models = models
         self._page = page
         self._under_way = UnderWay()
 
@@ -149,11 +152,15 @@ class OwnServer:
             case Form.NOTIFICATION | Form.RESPONSE:
                 if permit.call.message.method == CANCELLED:
                     self._under_way.cancel(permit)
+                elif permit.call.message.form is Form.RESPONSE and self._models is not None:
+                    self._models.answered(permit.call.message.body)
                 return RawAnswer(status=HTTPStatus.ACCEPTED, headers=(), session=None, body=b"")
 
-    async def reject(self, permit: Permit, body: bytes) -> None:  # noqa: ARG002 - the port's
-        """Raise: we ask clients nothing."""
-        raise UpstreamFailed("the gateway asked nothing", detail=permit.call.message.method)
+    async def reject(self, permit: Permit, body: bytes) -> None:
+        """Take the refusal of a question of ours that its client is not asked."""
+        if self._models is None:
+            raise UpstreamFailed("the gateway asked nothing", detail=permit.call.message.method)
+        self._models.answered(body)
 
     async def _answered(self, permit: Permit) -> RawAnswer:
         message = permit.call.message
@@ -182,7 +189,11 @@ class OwnServer:
         method = permit.call.message.method
         if method == TOOLS_CALL:
             own = self._tools[permit.call.message.params["name"]]
-            return _answer(permit, await self._under_way.wait(permit, own.answer(permit)))
+            work = self._under_way.wait(permit, own.answer(permit))
+            if self._models is None or not self._models.takes(permit):
+                return _answer(permit, await work)
+            found = await self._models.carried(permit, work, lambda told: _body(permit, told))
+            return _answer(permit, found) if isinstance(found, Mapping) else _events(found)
         if method == "resources/read":
             withheld = await self._withheld(permit)
             ours = {name: one for name, one in self._definitions.items() if name not in withheld}
@@ -299,16 +310,20 @@ def _outdated(permit: Permit) -> Mapping[str, Any]:
 def _complete(permit: Permit, result: Mapping[str, Any]) -> Mapping[str, Any]:
     if permit.call.profile is Profile.LEGACY:
         return result
-    return {**result, "resultType": "complete", "_meta": {_SERVER_INFO_KEY: SELF}}
+    return {"resultType": "complete", **result, "_meta": {_SERVER_INFO_KEY: SELF}}
 
 
 def _answer(
     permit: Permit, result: Mapping[str, Any] | str, *, session: str | None = None
 ) -> RawAnswer:
+    body = _body(permit, result)
+    return RawAnswer(status=HTTPStatus.OK, headers=(CONTENT_TYPE,), session=session, body=body)
+
+
+def _body(permit: Permit, result: Mapping[str, Any] | str) -> bytes:
     text = result if isinstance(result, str) else jsontext.write(_complete(permit, result))
     id_ = jsontext.write(permit.call.message.id)
-    body = f'{{"jsonrpc":"2.0","id":{id_},"result":{text}}}'.encode()
-    return RawAnswer(status=HTTPStatus.OK, headers=(CONTENT_TYPE,), session=session, body=body)
+    return f'{{"jsonrpc":"2.0","id":{id_},"result":{text}}}'.encode()
 
 
 def _events(events: AsyncIterator[ServerEvent]) -> RawAnswer:

@@ -173,17 +173,19 @@ def _of_programs(config: Config) -> Iterator[Row]:
     from gateway.wiring import probe_programs  # noqa: PLC0415 - it brings every adapter with it
 
     try:
-        held = asyncio.run(probe_programs(config))
+        found = asyncio.run(probe_programs(config))
     except ConfigError as error:
         yield _error(error.public)
         return
-    if held is None:
-        return
-    if held.jailed:
-        yield {"level": "info", "text": "code: programs run in a jail"}
-        return
-    say = _error if config.code.jail == "required" else _warning
-    yield say(f"code: programs run without a jail: {held.reason}")
+    for language, held in found.items():
+        which = "programs" if language == "python" else f"programs in {language}"
+        if isinstance(held, str):
+            yield {"level": "info", "text": f"code: {which} are not run: {held}"}
+        elif held.jailed:
+            yield {"level": "info", "text": f"code: {which} run in a jail"}
+        else:
+            say = _error if config.code.jail == "required" else _warning
+            yield say(f"code: {which} run without a jail: {held.reason}")
 
 
 def _of_upstreams(config: Config) -> Iterator[Row]:

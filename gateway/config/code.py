@@ -1,11 +1,11 @@
 """The section `code` of `douane.yaml`: whether programs are run, and what one run may use."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from gateway.config.section import Section, written
-from gateway.config.values import Duration
+from gateway.config.values import Duration, as_word
 from gateway.domain.programs import KIBIBYTE, MEBIBYTE, SandboxLimits
 
 
@@ -55,6 +55,11 @@ class Code(Section):
     """Whether `run_code` is there at `/mcp`; the scope `code:run` and policy say for whom."""
     jail: Literal["auto", "required"] = "auto"
     """`auto`: in a jail where there can be one, which `/readyz` tells; `required`: or not at all."""
+    typescript: Annotated[Literal["off", "auto", "required"], BeforeValidator(as_word)] = "auto"
+    """Whether programs may be in TypeScript: `auto`: where Deno is installed; `required`: or nothing
+    starts. Python they may always be in."""
+    extract: Annotated[Literal["off", "client"], BeforeValidator(as_word)] = "off"
+    """`client`: programs may have the model of their client read a text, where it offers one."""
     wait: Duration = written("1h")
     """For how long a program waits for a person."""
     limits: CodeLimits = written({})

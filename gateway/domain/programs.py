@@ -62,12 +62,20 @@ class ProgramTool:
     """Whether calling it is known to change nothing."""
 
 
+class Language(StrEnum):
+    """What a program is written in."""
+
+    PYTHON = "python"
+    TYPESCRIPT = "typescript"
+
+
 @value
 class Program:
     """A program's text, and the tools that are there for it."""
 
     code: str
     tools: tuple[ProgramTool, ...]
+    language: Language = Language.PYTHON
 
     @property
     def sha256(self) -> str:

@@ -1,5 +1,6 @@
 """What a program may call: each of its calls needs policy's leave and, where it has grants, theirs."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gateway.domain.approvals import ApprovalId
@@ -36,8 +37,8 @@ class Grants:
             raise Unauthenticated("the program that this token is for has ended", detail=id_)
         return script
 
-    def covering(self, access: AccessRequest) -> int | None:
-        """Return the place of the grant that the call falls under; `None` where none is needed.
+    def covering(self, access: AccessRequest) -> Sequence[int | None]:
+        """Return the places of the grants that the call falls under; `None` where none is needed.
 
         Raises:
             Denied: Its program has grants and none is for this call, or it may call nothing more.
@@ -45,33 +46,44 @@ class Grants:
         """
         within = access.call.script
         if within is None:
-            return None
+            return (None,)
         if self._scripts.find(within.script.id, now=self._clock()) is None:
             raise _ended("it ran out, or somebody ended it")
         if within.script.run not in ("", access.run.id):
             # What it has seen is not in the label by which the call would be judged.
             raise _ended("the run in which it began has ended")
         if within.script.grants is None:
-            return None
+            return (None,)
         arguments = access.call.message.params.get("arguments") or {}
-        for place, grant in enumerate(within.script.grants):
-            if covers(grant, access.target, arguments):
-                return place
+        grants = enumerate(within.script.grants)
+        if found := [one for one, grant in grants if covers(grant, access.target, arguments)]:
+            return found
         message = "this program was given no leave for this tool with these arguments"
         raise Denied(message, reasons=[("not_granted", message)])
 
     async def consulted(
-        self, access: AccessRequest, decision: Decision, place: int | None, trail: Trail
-    ) -> tuple[AccessRequest, Decision]:
+        self,
+        access: AccessRequest,
+        decision: Decision,
+        places: Sequence[int | None],
+        trail: Trail,
+    ) -> tuple[AccessRequest, Decision, Sequence[int | None]]:
         """Return the call and its decision, where a grant stands for the answer that is asked for.
 
-        Policy is asked once more, knowing which person gave the grant, and what it says counts.
+        Policy is asked once more, knowing which person gave the grant, and what it says counts. Last
+        come the places of the grants that the call may use up: that one, and others by the same yes.
         """
-        grant = _at(access.call, place)
-        if decision.verdict is not Verdict.ASK or grant is None or not grant.approval_id:
-            return access, decision
-        if not fixes_places(grant, access):
-            return access, decision
+        granted = [
+            (place, grant)
+            for place in places
+            if (grant := _at(access.call, place)) is not None
+            and grant.approval_id
+            and fixes_places(grant, access)
+        ]
+        if decision.verdict is not Verdict.ASK or not granted:
+            return access, decision, places
+        grant = granted[0][1]
+        usable = [place for place, one in granted if one.approval_id == grant.approval_id]
         trail.approval(ApprovalId(grant.approval_id))
         answer = {
             "id": grant.approval_id,
@@ -80,10 +92,13 @@ class Grants:
             "note": "",
         }
         knowing = replace(access, asked={**access.asked, "approval": answer})
-        return knowing, trail.decision(await self._policy.evaluate(knowing.asked))
+        again = trail.decision(await self._policy.evaluate(trail.asked(knowing.asked)))
+        return knowing, again, usable
 
-    async def use(self, call: Call, place: int | None) -> None:
+    async def use(self, call: Call, places: Sequence[int | None]) -> None:
         """Use up one call of its program's budget, the last step before the intent is recorded.
+
+        Of the grants at `places` it is the first that has one left.
 
         Raises:
             LimitExceeded: Nothing is left of it, or the program was ended meanwhile.
@@ -92,11 +107,13 @@ class Grants:
         if call.script is None:
             return
         script = call.script.script
-        if not await self._scripts.take(script.id, place, now=self._clock()):
-            raise LimitExceeded(
-                "the calls that this program was given are used up",
-                detail=f"{script.id}, grant {place}",
-            )
+        for place in places:
+            if await self._scripts.take(script.id, place, now=self._clock()):
+                return
+        raise LimitExceeded(
+            "the calls that this program was given are used up",
+            detail=f"{script.id}, grants {list(places)}",
+        )
 
 
 def _at(call: Call, place: int | None) -> ToolGrant | None:

@@ -66,7 +66,7 @@ class ServerRequests:
         call = permit.call
         target = Target(server=call.server, kind=Kind.SERVER_REQUEST, name=method)
         pin_of = Target(server=call.server, kind=Kind.SERVER, name=call.server)
-        pin = self._pins.find(pin_of, call.profile)
+        pin = self._rules.own.get((pin_of, call.profile)) or self._pins.find(pin_of, call.profile)
         trail.target(target, pin, params)
         if pin is None:
             raise PinPending("nobody has approved this server itself yet")
@@ -82,4 +82,5 @@ class ServerRequests:
             task=None,
             now=self._clock(),
         )
-        return trail.decision(await self._policy.evaluate({**asked, "method": method}))
+        question = trail.asked({**asked, "method": method})
+        return trail.decision(await self._policy.evaluate(question))

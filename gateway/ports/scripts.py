@@ -1,5 +1,7 @@
 """The seam of programs that run: their budgets, and those that wait for a person."""
 
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from gateway.domain._value import value
@@ -32,6 +34,18 @@ class ScriptStore(Protocol):
         Of all who ask at once exactly as many are told yes as there are calls left. False as well
         if it has ended, was revoked or has run out.
         """
+        ...
+
+    def live(self, *, now: float) -> Sequence[Script]:
+        """Return every program that may still call tools `now`, oldest first; from memory."""
+        ...
+
+    def waits(self, id_: ScriptId) -> bool:
+        """Whether a program waits for a person; from memory."""
+        ...
+
+    def watched(self, id_: ScriptId, ended: Callable[[], object]) -> AbstractContextManager[None]:
+        """Have `ended` called, on the event loop, if the program is ended within the context."""
         ...
 
     async def end(self, id_: ScriptId) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.domain.programs import ProgramTool
-from gateway.sandbox.names import ToolTable, identifier
+from gateway.sandbox.names import PACKAGE, ToolTable, identifier
 from gateway.sandbox.schemas import Reader, choices, is_open, literals, members, required
 from gateway.sandbox.screen import one_line
 
@@ -41,19 +41,30 @@ def typescript_name(name: str) -> str:
     return f"{ident}_" if ident in _RESERVED else ident
 
 
+def typescript_paths(table: ToolTable) -> Mapping[str, Mapping[str, str]]:
+    """Return what a program in TypeScript calls each tool, with what the table calls it."""
+    return {
+        typescript_name(next(iter(tools.values())).server): {
+            typescript_name(tool.name): f"{PACKAGE}.{server}.{ident}"
+            for ident, tool in tools.items()
+        }
+        for server, tools in table.servers.items()
+    }
+
+
 def typescript(table: ToolTable) -> str:
     """Return declarations of all tools, one namespace for each server."""
     parts = []
     for tools in table.servers.values():
         server = next(iter(tools.values())).server
         body = "".join(map(_function, tools.values()))
-        parts.append(f"declare namespace {typescript_name(server)} {{\n{body}}}\n")
+        parts.append(f"declare namespace {PACKAGE}.{typescript_name(server)} {{\n{body}}}\n")
     return "".join(parts)
 
 
 def typescript_stub(tool: ProgramTool) -> str:
     """Return the declaration of one tool."""
-    return f"declare namespace {typescript_name(tool.server)} {{\n{_function(tool)}}}\n"
+    return f"declare namespace {PACKAGE}.{typescript_name(tool.server)} {{\n{_function(tool)}}}\n"
 
 
 def _function(tool: ProgramTool) -> str:

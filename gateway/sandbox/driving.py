@@ -125,9 +125,9 @@ class Driver:
             numbers = [one for one in snapshot.pending_call_ids if one not in self.waiting]
             if not numbers:
                 return {}
-            await asyncio.wait(
-                [self._pending[one] for one in numbers], return_when=asyncio.FIRST_COMPLETED
-            )
+            calls = [self._pending[one] for one in numbers]
+            if not any(call.done() for call in calls):
+                await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
             results: dict[int, ExternalSettledResult] = {}
             for number in numbers:
                 if self._pending[number].done():

@@ -1,5 +1,6 @@
 """How a run ended, and what its author is told of it."""
 
+import re
 from dataclasses import replace
 from typing import Final
 
@@ -21,13 +22,16 @@ from gateway.domain.programs import (
     Redact,
     SandboxLimits,
 )
+from gateway.sandbox.bounded import FLOOD, BoundedRun
 from gateway.sandbox.gate import plain
-from gateway.sandbox.one_run import FLOOD, OneRun
+from gateway.sandbox.one_run import OneRun
 from gateway.sandbox.parking import ParkedRun
 from gateway.sandbox.screen import Console, screened_value
 
 NAME: Final = "program.py"
 """What a program's text is called in errors."""
+_INPUT: Final = re.compile("<python-input-[0-9]+>")
+"""What the interpreter calls it: it may have been given something before."""
 NO_APPROVAL: Final = "approval_required"
 _ERROR_BYTES: Final = 4096
 _NEARLY: Final = 0.9
@@ -53,7 +57,7 @@ def completed(run: OneRun, complete: MontyComplete) -> End:
     return End(status=ProgramStatus.OK, value=found)
 
 
-def out_of_time(run: OneRun) -> End:
+def out_of_time(run: BoundedRun) -> End:
     """Return the end of a run that was stopped."""
     if run.floods:
         most = FLOOD * run.limits.console_bytes
@@ -71,7 +75,7 @@ def failed(run: OneRun, error: MontyError) -> End:
         return End(status=ProgramStatus.TYPES if typed else ProgramStatus.SYNTAX, error=text)
     if isinstance(error, MontyCrashedError):
         if error.timed_out:
-            return End(status=ProgramStatus.INTERPRETER, error=_used_up(run.limits))
+            return End(status=ProgramStatus.INTERPRETER, error=used_up(run.limits))
         return End(status=ProgramStatus.CRASHED, error="the interpreter ended unexpectedly")
     if not isinstance(error, MontyRuntimeError):
         return End(status=ProgramStatus.ERROR, error=str(error))
@@ -79,12 +83,13 @@ def failed(run: OneRun, error: MontyError) -> End:
     # A program can raise the same itself; what it cannot do is use up the time unseen.
     timed_out = isinstance(inner, TimeoutError)
     if timed_out and run.driver.interpreter_s >= _NEARLY * run.limits.interpreter_s:
-        return End(status=ProgramStatus.INTERPRETER, error=_used_up(run.limits))
+        return End(status=ProgramStatus.INTERPRETER, error=used_up(run.limits))
     status = ProgramStatus.MEMORY if isinstance(inner, MemoryError) else ProgramStatus.ERROR
-    return End(status=status, error=error.display().replace("<python-input-0>", NAME))
+    return End(status=status, error=_INPUT.sub(NAME, error.display()))
 
 
-def _used_up(limits: SandboxLimits) -> str:
+def used_up(limits: SandboxLimits) -> str:
+    """Return what is told of a program that only computed."""
     return f"it computed for longer than {limits.interpreter_s:g} seconds"
 
 
@@ -100,7 +105,7 @@ def lost(kept: ParkedRun, limits: SandboxLimits, redact: Redact) -> ProgramResul
     )
 
 
-def result(run: OneRun, end: End, redact: Redact) -> ProgramResult:
+def result(run: BoundedRun, end: End, redact: Redact) -> ProgramResult:
     """Return what the program's author may see of its end."""
     calls = run.gate.calls
     if end.status is not ProgramStatus.PARKED:

@@ -115,12 +115,13 @@ class Gate:
         self._limits = limits
         self._turns = asyncio.Semaphore(limits.parallel)
         self._calls = list(made)
+        self._became: dict[int, tuple[CallState, str]] = {}
         self._tasks: dict[int, asyncio.Task[Answer | WaitingCall]] = {}
 
     @property
     def calls(self) -> tuple[ProgramCall, ...]:
         """What was called so far."""
-        return tuple(self._calls)
+        return tuple(map(self._now, self._calls))
 
     def begin(
         self, path: str, positional: Sequence[Any], named: Mapping[str, Any]
@@ -184,8 +185,9 @@ class Gate:
             if task.done() and not task.cancelled():
                 task.exception()  # seen; otherwise the loop complains of it
         for call in self._calls:
-            if not call.code and call.state in _CUT_OFF:
-                self._note(call.seq, call.state, _CUT_OFF[call.state])
+            state, code = self._became.get(call.seq, (call.state, call.code))
+            if not code and state in _CUT_OFF:
+                self._note(call.seq, state, _CUT_OFF[state])
 
     @property
     def _under_way(self) -> list[asyncio.Task[Answer | WaitingCall]]:
@@ -230,7 +232,11 @@ class Gate:
         return Answer(error=text)
 
     def _note(self, seq: int, state: CallState, code: str = "") -> None:
-        self._calls[seq - 1] = replace(self._calls[seq - 1], state=state, code=code)
+        self._became[seq] = state, code
+
+    def _now(self, call: ProgramCall) -> ProgramCall:
+        became = self._became.get(call.seq)
+        return call if became is None else replace(call, state=became[0], code=became[1])
 
 
 def _record(seq: int, path: str, tool: ProgramTool | None) -> ProgramCall:

@@ -7,7 +7,7 @@ from typing import Any, Final, NoReturn
 from pydantic_monty import ExternalModule
 
 from gateway.domain.programs import ProgramTool
-from gateway.sandbox.names import PACKAGE, ToolTable
+from gateway.sandbox.names import ToolTable
 from gateway.sandbox.stubs import python_module
 
 _WORD: Final = re.compile(r"\w+")
@@ -26,8 +26,8 @@ class Interface:
         }
         self._typed: dict[str, ExternalModule] = {}
 
-    def modules(self, code: str) -> dict[str, ExternalModule]:
-        """Return the modules for a program: all servers, with types where it names one.
+    def package(self, code: str) -> ExternalModule:
+        """Return the package for a program: all servers, with types where it names one.
 
         Who checks reads all types that there are, and those of a thousand tools take longer than
         most programs.
@@ -41,7 +41,7 @@ class Interface:
                 self._typed[server] = ExternalModule(dict.fromkeys(own, _never), stubs=stubs)
         servers: dict[str, Any] = self._untyped | {server: self._typed[server] for server in named}
         shown = "".join(f"from . import {server} as {server}\n" for server in named)
-        return {PACKAGE: ExternalModule(servers, stubs=shown)}
+        return ExternalModule(servers, stubs=shown)
 
 
 class Interfaces:

@@ -8,7 +8,9 @@ import os
 import shlex
 import shutil
 from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +21,6 @@ from gateway.ports.sandbox import Confinement
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LIBRARIES: Final = ("/lib", "/lib64")
 _INSIDE: Final = "/interpreter"
-_OWN_BYTES: Final = 704 * MEBIBYTE
-"""Of address space, for the interpreter itself and its type checker, beside a program's values."""
 _OWN_CPU_S: Final = 10
 _PROBE_S: Final = 10.0
 _TOLD: Final = 200
@@ -37,6 +37,32 @@ _WALLS: Final = (
 
 
 @value
+class Needs:
+    """What one interpreter cannot start without, beyond what each of them has."""
+
+    own_bytes: int = 704 * MEBIBYTE
+    """Of memory, for itself and its type checker, beside a program's values."""
+    counted: str = "as"
+    """Which memory that is, by `prlimit`: address space; or `data`, where it reserves much more."""
+    file_bytes: int = 0
+    """Of one file that it writes."""
+    shown: Mapping[str, Path] = field(default_factory=dict)
+    """Files of ours that it reads, by where they are in its jail."""
+    links: Mapping[str, str] = field(default_factory=dict)
+    """Names in its jail by which it looks for something there."""
+    scratch: str = ""
+    """A folder of its own, in memory: nothing of it is left when it ends."""
+    scratch_bytes: int = 0
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """All of its environment."""
+    is_read: bool = False
+    """Whether whoever starts it reads what it complains of; if not, nobody does."""
+
+
+PLAIN: Final = Needs()
+
+
+@value
 class Jail:
     """How an interpreter is started."""
 
@@ -46,25 +72,30 @@ class Jail:
 
 
 async def build(
-    folder: Path, interpreter: Path, *, memory_bytes: int, interpreter_s: float
+    folder: Path,
+    interpreter: Path,
+    *,
+    memory_bytes: int,
+    interpreter_s: float,
+    needs: Needs = PLAIN,
 ) -> Jail:
     """Write what starts `interpreter` in a jail into `folder`, and try it.
 
     Where no jail is to be had, what bounds memory, time and files of a process is still used if it
     works, and the interpreter is started as it is if not; `confinement` says why.
     """
-    bounds = _bounds(memory_bytes, interpreter_s)
-    walls = _walls(interpreter)
+    bounds = _bounds(memory_bytes, interpreter_s, needs)
+    walls = _walls(interpreter, needs)
     missing = [name for name in ("bwrap", "prlimit") if _tool(name) is None]
     if missing:
         reason = f"{' and '.join(missing)} not found; install bubblewrap and util-linux"
     else:
-        program = _written(folder / "interpreter-jailed", [*bounds, *walls, _INSIDE])
+        program = _written(folder / "interpreter-jailed", [*bounds, *walls, _INSIDE], needs)
         said = await _problem(program)
         if not said:
             return Jail(program=program, confinement=Confinement(jailed=True))
         reason = f"bwrap does not work here ({said})"
-    bounded = _written(folder / "interpreter-bounded", [*bounds, str(interpreter)])
+    bounded = _written(folder / "interpreter-bounded", [*bounds, str(interpreter)], needs)
     program = interpreter if await _problem(bounded) else bounded
     return Jail(program=program, confinement=Confinement(jailed=False, reason=reason))
 
@@ -80,23 +111,31 @@ def keep_files_to_ourselves() -> None:
                 os.set_inheritable(name, False)
 
 
-def _bounds(memory_bytes: int, interpreter_s: float) -> list[str]:
+def _bounds(memory_bytes: int, interpreter_s: float, needs: Needs) -> list[str]:
     return [
         _tool("prlimit") or "prlimit",
-        f"--as={memory_bytes + _OWN_BYTES}",
+        f"--{needs.counted}={memory_bytes + needs.own_bytes}",
         f"--cpu={int(interpreter_s) + _OWN_CPU_S}",
-        *("--nofile=32", "--fsize=0", "--core=0", "--"),
+        *("--nofile=32", f"--fsize={needs.file_bytes}", "--core=0", "--"),
     ]
 
 
-def _walls(interpreter: Path) -> list[str]:
+def _walls(interpreter: Path, needs: Needs) -> list[str]:
     shown = ["--ro-bind", str(interpreter), _INSIDE]
     for library in _LIBRARIES:
         shown += ["--ro-bind-try", library, library]
+    for name, path in needs.shown.items():
+        shown += ["--ro-bind", str(path), name]
+    for name, target in needs.links.items():
+        shown += ["--symlink", target, name]
+    if needs.scratch:
+        shown += ["--size", str(needs.scratch_bytes), "--tmpfs", needs.scratch]
+    for name, setting in needs.settings.items():
+        shown += ["--setenv", name, setting]
     return [_tool("bwrap") or "bwrap", *_WALLS, *shown, "--remount-ro", "/", "--chdir", "/", "--"]
 
 
-def _written(path: Path, words: list[str]) -> Path:
+def _written(path: Path, words: list[str], needs: Needs) -> Path:
     """Write a program that starts these words with its own arguments, and return where it is.
 
     The shell stays, as the parent of what it starts. What starts it may be a thread that ends while
@@ -105,7 +144,7 @@ def _written(path: Path, words: list[str]) -> Path:
     path.unlink(missing_ok=True)
     path.touch(mode=0o700)
     # What an interpreter complains of is not for our log; what the attempt below says is.
-    quiet = '[ "$1" = --version ] || exec 2>/dev/null'
+    quiet = ":" if needs.is_read else '[ "$1" = --version ] || exec 2>/dev/null'
     path.write_text(f'#!/bin/sh\n{quiet}\n{shlex.join(words)} "$@"\nexit $?\n')
     return path
 

@@ -15,16 +15,14 @@ from pydantic_monty import (
     ExternalModule,
     MontyComplete,
     MontyError,
-    ResourceLimits,
 )
 
 from gateway.domain.programs import Program, ProgramResult, ProgramStatus, Redact, SandboxLimits
 from gateway.errors import ConfigError, RateLimited
 from gateway.ports.sandbox import Broker, Confinement, ToolRefused
 from gateway.sandbox import jail
-from gateway.sandbox.driving import TURNS, Driver
+from gateway.sandbox.driving import Driver
 from gateway.sandbox.ending import (
-    NAME,
     NO_APPROVAL,
     End,
     completed,
@@ -38,20 +36,18 @@ from gateway.sandbox.interface import Interfaces
 from gateway.sandbox.one_run import ENGINE, OneRun
 from gateway.sandbox.parking import ParkedRun
 from gateway.sandbox.screen import Console
+from gateway.sandbox.workers import Workers
 
 PROCESSES: Final = 16
 """Runs at once, of all principals."""
 WARM: Final = 2
-"""Processes that are started ahead of the first runs."""
+"""Processes that wait ahead of runs, beside those that run."""
 
 _GRACE_S: Final = 1.0
 """What an interpreter gets to end a program itself before its process is ended."""
 _CHECK_S: Final = 10.0
 """For checking a program's types, at most."""
-_DEEPEST: Final = 400
-"""Calls of a program's own functions inside each other."""
 
-_Modules: TypeAlias = Mapping[str, ExternalModule]
 _Begin: TypeAlias = Callable[[AsyncMontySession], Awaitable[AsyncSnapshot]]
 
 
@@ -60,15 +56,12 @@ class MontyEngine:
 
     def __init__(
         self,
-        pool: AsyncMonty,
+        workers: Workers,
         limits: SandboxLimits,
         confinement: Confinement,
-        *,
-        type_check: bool = True,
     ) -> None:
-        """Run programs in processes of `pool`. The type check is a help to their authors, no wall."""
-        self._pool = pool
-        self._type_check = type_check
+        """Run programs in processes of `workers`."""
+        self.workers = workers
         self._limits = limits
         self._confinement = confinement
         self._interfaces = Interfaces()
@@ -98,7 +91,7 @@ class MontyEngine:
         async def begin(session: AsyncMontySession) -> AsyncSnapshot:
             return await session.feed_start(program.code, print_callback=run.printed)
 
-        return await self._carried(run, interface.modules(program.code), begin, redact)
+        return await self._carried(run, interface.package(program.code), begin, redact)
 
     async def resume(
         self,
@@ -134,13 +127,13 @@ class MontyEngine:
                 run.driver.again(number, call, refused.get(call.seq))
             return snapshot
 
-        return await self._carried(run, interface.modules(program.code), begin, redact)
+        return await self._carried(run, interface.package(program.code), begin, redact)
 
     async def _carried(
-        self, run: OneRun, modules: _Modules, begin: _Begin, redact: Redact
+        self, run: OneRun, package: ExternalModule, begin: _Begin, redact: Redact
     ) -> ProgramResult:
         try:
-            end = await self._driven(run, modules, begin)
+            end = await self._driven(run, package, begin)
             if end.status is not ProgramStatus.PARKED:
                 await run.gate.finish(run.left_s)
         finally:
@@ -148,10 +141,12 @@ class MontyEngine:
             await run.gate.cut_off()
         return result(run, end, redact)
 
-    async def _driven(self, run: OneRun, modules: _Modules, begin: _Begin) -> End:
+    async def _driven(self, run: OneRun, package: ExternalModule, begin: _Begin) -> End:
         async with AsyncExitStack() as stack:
             try:
-                session = await stack.enter_async_context(self._session(run, modules))
+                session = await stack.enter_async_context(
+                    self.workers.one(package, used_s=run.driver.interpreter_s)
+                )
             except TimeoutError as error:
                 raise RateLimited("too many programs run at once; try again later") from error
             timeout = run.bounded()
@@ -169,25 +164,6 @@ class MontyEngine:
             finally:
                 run.stopped()
 
-    def _session(self, run: OneRun, modules: _Modules) -> AsyncMontySession:
-        left_s = max(0.001, self._limits.interpreter_s - run.driver.interpreter_s)
-        bounds: ResourceLimits = {
-            "max_feed_duration_secs": left_s,
-            "max_turn_duration_secs": left_s,
-            "max_memory": self._limits.memory_bytes,
-            "max_recursion_depth": _DEEPEST,
-            # Counted by the driver as well, which ends it first.
-            "max_suspensions": 2 * (TURNS + 4 * self._limits.calls),
-        }
-        return self._pool.checkout(
-            script_name=NAME,
-            limits=bounds,
-            type_check=self._type_check,
-            type_check_format="concise",
-            os_policy={"sleep": "call_host", "process_time": "zero"},
-            external_modules=modules,
-        )
-
 
 @asynccontextmanager
 async def monty_engine(
@@ -198,7 +174,7 @@ async def monty_engine(
     warm: int = WARM,
     type_check: bool = True,
 ) -> AsyncIterator[MontyEngine]:
-    """Start an engine, and end its processes afterwards.
+    """Start an engine, and end its processes afterwards. Types are checked as a help, not as a wall.
 
     What starts them is written into `folder`, where nobody else may write.
 
@@ -215,18 +191,34 @@ async def monty_engine(
             memory_bytes=limits.memory_bytes,
             interpreter_s=limits.interpreter_s,
         )
-        pool = AsyncMonty(
-            binary_path=built.program,
-            min_processes=warm,
-            max_processes=processes,
-            max_checkouts_per_worker=1,
-            checkout_timeout=limits.wall_s,
-            request_timeout=limits.interpreter_s + _CHECK_S,
-            feed_duration_limit_grace=_GRACE_S,
-            turn_duration_limit_grace=_GRACE_S,
-        )
-        async with pool:
-            yield MontyEngine(pool, limits, built.confinement, type_check=type_check)
+        async with workers_of(
+            limits, built.program, most=processes, ahead=warm, checks=type_check
+        ) as workers:
+            yield MontyEngine(workers, limits, built.confinement)
+
+
+@asynccontextmanager
+async def workers_of(
+    limits: SandboxLimits, program: Path | None, *, most: int, ahead: int, checks: bool
+) -> AsyncIterator[Workers]:
+    """Hold processes ready that `program` starts, and end all of them afterwards."""
+    pool = AsyncMonty(
+        binary_path=program,
+        min_processes=0,
+        max_processes=most + ahead,
+        max_checkouts_per_worker=1,
+        checkout_timeout=limits.wall_s,
+        request_timeout=limits.interpreter_s + _CHECK_S,
+        feed_duration_limit_grace=_GRACE_S,
+        turn_duration_limit_grace=_GRACE_S,
+    )
+    async with pool:
+        workers = Workers(pool, limits, most=most, ahead=ahead, checks=checks)
+        workers.fill()
+        try:
+            yield workers
+        finally:
+            await workers.aclose()
 
 
 async def confinement_here(limits: SandboxLimits) -> Confinement:

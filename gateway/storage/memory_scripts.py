@@ -1,9 +1,12 @@
 """Programs and their budgets in memory."""
 
 from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 from gateway.domain.scripts import Script, ScriptId, ended_by
 from gateway.ports.scripts import Parked
+from gateway.storage.script_watch import ScriptWatch
 
 
 class MemoryScriptStore:
@@ -12,6 +15,7 @@ class MemoryScriptStore:
     def __init__(self) -> None:
         self._live: dict[ScriptId, Script] = {}
         self._parked: dict[ScriptId, Parked] = {}
+        self._watch = ScriptWatch()
         self._used: Counter[tuple[ScriptId, int | None]] = Counter()
 
     async def begin(self, script: Script) -> None:
@@ -21,6 +25,16 @@ class MemoryScriptStore:
     def find(self, id_: ScriptId, *, now: float) -> Script | None:
         script = self._live.get(id_)
         return script if script is not None and now < script.expires_at else None
+
+    def live(self, *, now: float) -> Sequence[Script]:
+        found = [one for one in self._live.values() if now < one.expires_at]
+        return sorted(found, key=lambda one: one.began)
+
+    def waits(self, id_: ScriptId) -> bool:
+        return id_ in self._parked
+
+    def watched(self, id_: ScriptId, ended: Callable[[], object]) -> AbstractContextManager[None]:
+        return self._watch.of(id_, ended)
 
     async def take(self, id_: ScriptId, grant: int | None, *, now: float) -> bool:
         """Use up one call, of the program and of its grant; see `ScriptStore`."""
@@ -38,6 +52,7 @@ class MemoryScriptStore:
     async def end(self, id_: ScriptId) -> bool:
         """End a program; see `ScriptStore`."""
         self._parked.pop(id_, None)
+        self._watch.tell(id_)
         return self._live.pop(id_, None) is not None
 
     async def park(self, parked: Parked) -> None:

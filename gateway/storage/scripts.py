@@ -2,6 +2,8 @@
 
 import sqlite3
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -11,6 +13,7 @@ from gateway.domain.scripts import Script, ScriptId, ToolGrant, ended_by
 from gateway.domain.tools import UpstreamId
 from gateway.ports.scripts import Parked
 from gateway.ports.secrets import Sealer
+from gateway.storage.script_watch import ScriptWatch
 from gateway.storage.writer import Writer
 
 _ALL: Final = "SELECT id, sealed FROM scripts WHERE NOT ended"
@@ -47,6 +50,7 @@ class SqliteScriptStore:
         """
         self._writer = writer
         self._sealer = sealer
+        self._watch = ScriptWatch()
         self._live: OrderedDict[ScriptId, Script] = OrderedDict()
         self._waiting: set[ScriptId] = set()
         for id_, sealed in connection.execute(_ALL):
@@ -89,6 +93,16 @@ class SqliteScriptStore:
         script = self._live.get(id_)
         return script if script is not None and now < script.expires_at else None
 
+    def live(self, *, now: float) -> Sequence[Script]:
+        found = [one for one in self._live.values() if now < one.expires_at]
+        return sorted(found, key=lambda one: one.began)
+
+    def waits(self, id_: ScriptId) -> bool:
+        return id_ in self._waiting
+
+    def watched(self, id_: ScriptId, ended: Callable[[], object]) -> AbstractContextManager[None]:
+        return self._watch.of(id_, ended)
+
     async def take(self, id_: ScriptId, grant: int | None, *, now: float) -> bool:
         """Use up one call, of the program and of its grant; see `ScriptStore`."""
 
@@ -116,6 +130,7 @@ class SqliteScriptStore:
         def committed(_: bool) -> None:
             self._live.pop(id_, None)
             self._waiting.discard(id_)
+            self._watch.tell(id_)
 
         return await self._writer.run(job, committed=committed)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from gateway.builtin import server_tools
 from gateway.builtin.aggregate import Aggregate
+from gateway.builtin.client_models import ClientModels
 from gateway.builtin.code import CodeMode
 from gateway.builtin.descriptions import Descriptions, Settings
 from gateway.builtin.discovery import Chooser, Discovery
@@ -15,7 +16,7 @@ from gateway.builtin.mailboxes import Mailboxes
 from gateway.builtin.meta_tools import DEFINITIONS
 from gateway.builtin.notices import Notices
 from gateway.builtin.offers import Offers
-from gateway.builtin.run_code import RULE, own_pins
+from gateway.builtin.run_code import ONLY_PYTHON, RULE, own_pins
 from gateway.builtin.server import OwnServer
 from gateway.builtin.servers import ServerTools
 from gateway.builtin.shelf import Defer, Shelf, Shelving
@@ -80,6 +81,7 @@ class Site:
         strategy: str | None = None,
         priority: Sequence[str] = (),
         engine: Engine | None = None,
+        extracts: bool = False,
     ) -> None:
         self.house = House(tools={"search": READ})
         self.ended: list[tuple[UpstreamId, str]] = []
@@ -146,6 +148,8 @@ class Site:
             version=lambda: (self.house.pins.version, self.house.rule.digest),
             idle_s=900.0,
         )
+        self.languages = getattr(engine, "languages", ONLY_PYTHON) if engine else ()
+        self.models = ClientModels(new_id=self.house.new_id) if extracts else None
         programs = self._programs(engine, sight)
         own = OwnServer(
             offers=self.offers,
@@ -159,6 +163,7 @@ class Site:
                     subagent=subagent,
                     strategy=strategy,
                     stub=None if engine is None else stub_of,
+                    languages=self.languages,
                 ),
                 ServerTools(
                     offers=self.offers,
@@ -172,6 +177,7 @@ class Site:
                 *programs,
             ],
             withheld=programs[0].withheld if programs else _nothing,
+            models=self.models,
             levels=self.levels,
             new_nonce=self.house.new_id,
             chosen=lambda key: self.house.choices.of(key).number,
@@ -193,7 +199,9 @@ class Site:
         if engine is None:
             return []
         vars_of(self.house.rules.servers)[OWN] = RULE
-        vars_of(self.house.rules.own).update(own_pins())
+        vars_of(self.house.rules.own).update(
+            own_pins(extracts=self.models is not None, languages=self.languages)
+        )
         self.house.identities[OWN] = ""
         return [
             CodeMode(
@@ -208,6 +216,8 @@ class Site:
                 waits_s=3600.0,
                 clock=self.house.clock,
                 new_id=self.house.new_id,
+                models=self.models,
+                languages=self.languages,
             )
         ]
 

@@ -420,3 +420,14 @@ async def test_a_program_in_a_session_has_its_sessions_run(site: Site) -> None:
     (inner,) = calls(site)
     assert inner["label_before"]["confidentiality"] != Confidentiality.PRIVATE.word
     assert inner["label_before"] != PRIVATE.words
+
+
+async def test_calls_alike_that_follow_each_other_are_told_as_one(site: Site) -> None:
+    site.house.server.answer = speaks()
+    search = "await tools.mail.search(q='x')\n"
+    found = await ran(site, f"import tools\n{search * 3}await tools.mail.send(to='bob')\n{search}")
+    assert found["calls"] == [
+        {"seq": 1, "times": 3, "tool": "mail.search", "state": "done"},
+        {"seq": 4, "tool": "mail.send", "state": "done"},
+        {"seq": 5, "tool": "mail.search", "state": "done"},
+    ]

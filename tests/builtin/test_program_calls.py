@@ -8,12 +8,22 @@ from typing import Any, cast
 import pytest
 
 from gateway.domain.approvals import Span
+from gateway.domain.audit import AuditRecord, LogEntry
 from gateway.domain.calls import Form, Permit, RawAnswer
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.programs import Program, ProgramResult, ProgramStatus
 from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Profile
-from gateway.errors import RateLimited
+from gateway.errors import (
+    AuditUnavailable,
+    CredentialRequired,
+    EgressRefused,
+    GatewayError,
+    LimitExceeded,
+    RateLimited,
+    UpstreamFailed,
+    UpstreamResting,
+)
 from gateway.ports.sandbox import Broker, Engine, NeedsApproval, ToolRefused
 from gateway.wire.inbound import meta_of
 from gateway.wire.own_session import session_for
@@ -213,4 +223,44 @@ async def test_a_yes_to_a_program_is_one_to_the_grants_that_asked_for_it(
     )
     assert (await run(site, grants=[plain])).code is None
     assert isinstance(played.said, NeedsApproval)
+    assert site.house.server.saw == []
+
+
+@pytest.mark.parametrize(
+    ("error", "unknown"),
+    [
+        (UpstreamFailed("it broke"), True),
+        (LimitExceeded("its answer is too large"), True),
+        (UpstreamResting("it has failed too often"), False),
+        (CredentialRequired("connect it first"), False),
+        (EgressRefused("not there"), False),
+    ],
+    ids=["failed", "too large", "resting", "not connected", "not reachable"],
+)
+async def test_whether_a_refused_call_may_have_been_carried_out_is_told_as_it_is(
+    site: Site, played: Played, error: GatewayError, unknown: bool
+) -> None:
+    def refuses(_: Permit) -> RawAnswer:
+        raise error
+
+    site.house.server.answer = refuses
+    played.play = send
+    await run(site)
+    assert (played.said.code, played.said.unknown) == (error.code, unknown)
+
+
+async def test_what_could_not_be_recorded_before_was_not_made(
+    site: Site, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = site.house.audit.append
+
+    async def full(record: AuditRecord) -> LogEntry:
+        if record.kind.value == "intent" and record.fields.get("target") == "send":
+            raise AuditUnavailable("the log is full")
+        return await append(record)
+
+    monkeypatch.setattr(site.house.audit, "append", full)
+    played.play = send
+    await run(site)
+    assert (played.said.code, played.said.unknown) == ("audit_unavailable", False)
     assert site.house.server.saw == []

@@ -72,9 +72,10 @@ class Host:
 
     def _connected(self) -> bool:
         try:
-            self.listening.accept()
+            connection, _ = self.listening.accept()
         except BlockingIOError:
             return False
+        connection.close()
         return True
 
 

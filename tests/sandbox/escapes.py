@@ -18,11 +18,11 @@ class Attempt:
     """Statuses, any of them."""
 
 
-def _all(kind: str, ends: str, **attempts: str) -> list[Attempt]:
+def all_of(kind: str, ends: str, **attempts: str) -> list[Attempt]:
     return [Attempt(kind, name, code, ends) for name, code in attempts.items()]
 
 
-FILES = _all(
+FILES = all_of(
     "files",
     "error",
     open_read='open("{file}").read()',
@@ -71,7 +71,7 @@ FILES = _all(
     program_of_own="open(__file__).read()",
 )
 
-NETWORK = _all(
+NETWORK = all_of(
     "network",
     "error",
     sockets='import socket\nsocket.create_connection(("127.0.0.1", {port}))',
@@ -94,7 +94,7 @@ NETWORK = _all(
     unix_socket='open("/run/docker.sock").read()',
 )
 
-ENVIRONMENT = _all(
+ENVIRONMENT = all_of(
     "environment",
     "error",
     environ="import os\ndict(os.environ)",
@@ -117,7 +117,7 @@ ENVIRONMENT = _all(
     own_number="import os\nos.getpid()",
 )
 
-PROCESSES = _all(
+PROCESSES = all_of(
     "processes",
     "error",
     system='import os\nos.system("touch {made}")',
@@ -140,7 +140,7 @@ PROCESSES = _all(
     posix="import posix\nposix.getpid()",
 )
 
-MODULES = _all(
+MODULES = all_of(
     "modules",
     "error",
     library="import pydantic_monty",
@@ -172,7 +172,7 @@ MODULES = _all(
     dependencies="# /// script\n# dependencies = ['requests']\n# ///\nimport requests",
 )
 
-OBJECTS = _all(
+OBJECTS = all_of(
     "objects",
     "error",
     class_chain="().__class__.__mro__[1].__subclasses__()",
@@ -211,7 +211,7 @@ OBJECTS = _all(
     class_of_error="Exception().__class__.__base__.__subclasses__()",
 )
 
-EVALUATED = _all(
+EVALUATED = all_of(
     "evaluated",
     "error",
     evaluated="eval(\"open('{file}').read()\")",
@@ -225,7 +225,7 @@ EVALUATED = _all(
 )
 
 TOOLS = [
-    *_all(
+    *all_of(
         "tools",
         "error",
         not_given="from tools import other\nawait other.drop()",
@@ -264,7 +264,7 @@ TOOLS = [
         very_deep="from tools import notes\nx = []\nfor _ in range(20000):\n    x = [x]\nawait notes.echo(x=x)",
         large='from tools import notes\nawait notes.echo(x="y" * 10 ** 6)',
     ),
-    *_all(
+    *all_of(
         "tools",
         "ok",
         a_tool="from tools import notes\nawait notes.echo(x=notes.echo)",
@@ -279,7 +279,7 @@ TOOLS = [
 ]
 
 VALUES = [
-    *_all(
+    *all_of(
         "values",
         "output",
         a_function="print",
@@ -292,7 +292,7 @@ VALUES = [
         large="'x' * 10 ** 6",
         deep="x = []\nfor _ in range(20000):\n    x = [x]\nx",
     ),
-    *_all(
+    *all_of(
         "values",
         "ok",
         a_module="import os\nos",
@@ -300,7 +300,7 @@ VALUES = [
         a_coroutine="async def f(): pass\nf()",
         cyclic="x = []\nx.append(x)\nx",
     ),
-    *_all(
+    *all_of(
         "values",
         "error",
         ends_host="raise SystemExit(1)",
@@ -315,7 +315,7 @@ VALUES = [
     ),
 ]
 
-TIME = _all(
+TIME = all_of(
     "time",
     "cpu error memory",
     loop="while True:\n    pass",
@@ -333,7 +333,7 @@ TIME = _all(
     mutual="def f(n):\n    return g(n + 1)\ndef g(n):\n    return f(n + 1)\nf(0)",
 )
 
-SLEEP = _all(
+SLEEP = all_of(
     "time",
     "timeout calls error",
     sleep="import time\ntime.sleep(1000)",
@@ -343,7 +343,7 @@ SLEEP = _all(
     short_sleeps="import asyncio\nwhile True:\n    await asyncio.sleep(0)",
 )
 
-MEMORY = _all(
+MEMORY = all_of(
     "memory",
     "memory error crashed cpu",
     appended="x = []\nwhile True:\n    x.append('abc' * 100)",
@@ -367,20 +367,20 @@ MEMORY = _all(
 )
 
 SHARED = [
-    *_all(
+    *all_of(
         "shared",
         "error",
         text_in_arguments='from tools import notes\ns = "y" * 10 ** 6\nawait notes.echo(x=[s] * 3000)',
         lists_in_arguments="from tools import notes\nx = [1]\nfor _ in range(26):\n    x = [x, x]\nawait notes.echo(x=x)",
         names_in_arguments='from tools import notes\ns = "y" * 10 ** 6\nawait notes.echo(x=[{s: 1}] * 3000)',
     ),
-    *_all(
+    *all_of(
         "shared",
         "output",
         text_in_values='s = "y" * 10 ** 6\n[s] * 3000',
         lists_in_values="x = [1]\nfor _ in range(26):\n    x = [x, x]\nx",
     ),
-    *_all(
+    *all_of(
         "shared",
         "error memory cpu",
         text_in_errors='raise ValueError("y" * 3 * 10 ** 7)',
@@ -389,7 +389,7 @@ SHARED = [
     ),
 ]
 
-SOURCE = _all(
+SOURCE = all_of(
     "source",
     "syntax error crashed memory cpu",
     deep_brackets="[" * 3000 + "]" * 3000 + "[",
@@ -399,7 +399,7 @@ SOURCE = _all(
 )
 
 FLOODS = [
-    *_all(
+    *all_of(
         "floods",
         "calls",
         calls="from tools import notes\nwhile True:\n    await notes.echo()",
@@ -409,7 +409,7 @@ FLOODS = [
         unknown_names="while True:\n    try:\n        nobody\n    except NameError:\n        pass",
         files="while True:\n    try:\n        open('/x')\n    except Exception:\n        pass",
     ),
-    *_all(
+    *all_of(
         "floods",
         "output cpu",
         lines='while True:\n    print("x" * 1000)',

@@ -67,7 +67,7 @@ async def create_issue(*, title: str, labels: List[Literal['bug', 'idea', 1, Non
 def test_the_same_tool_in_typescript() -> None:
     assert (
         typescript_stub(CREATE)
-        == """declare namespace my__git {
+        == """declare namespace tools.my__git {
   /** Creates it. */
   function create_issue(input: {
     title: string;
