@@ -1,19 +1,17 @@
 """A record's exact bytes: what is hashed, stored and exported, and never serialised again."""
 
-import hmac
-import json
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Any
 
 import orjson
 
+from gateway.audit.hashing import KeyedHash, spelled
 from gateway.audit.merkle import leaf_hash
+from gateway.audit.redaction import Cover, Level, Levels, Redaction, Screen
 from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord
-from gateway.domain.document import canonical
 
 LARGEST_RECORD_BYTES = 64 * 1024
 """What an entry of a tile-based log can hold (C2SP tlog-tiles: a 16-bit length)."""
@@ -22,7 +20,7 @@ FIELDS = (
     "log_id", "id", "time", "kind", "principal", "client", "endpoint", "revision", "method",
     "server", "target", "effect", "pin_digest", "arguments_hmac", "arguments", "roles", "source_ip",
     "token_id", "obligations", "task", "label_before", "label_after", "sources", "destinations", "verdict", "code",
-    "reasons", "policy_digest", "decision_id", "approval_id", "run", "origin", "parent", "script_sha256", "seq",
+    "reasons", "policy_digest", "config_digest", "decision_id", "approval_id", "run", "origin", "parent", "script_sha256", "seq",
     "upstream_status", "result_hmac", "result_bytes", "duration_us", "trace_id", "question", "candidate", "evidence",
     "truncated",
 )  # fmt: skip
@@ -37,22 +35,29 @@ COLUMNS = (
 )  # fmt: skip
 """What of a record an index can search: the same values as in its body, as `Entry.columns`."""
 
+_OURS = frozenset(
+    (
+        "log_id", "id", "time", "kind", "principal", "effect", "pin_digest", "arguments_hmac",
+        "arguments", "roles", "source_ip", "token_id", "label_before", "label_after", "sources",
+        "destinations", "verdict", "policy_digest", "config_digest", "decision_id",
+        "approval_id", "run", "origin", "parent", "script_sha256", "seq", "upstream_status",
+        "result_hmac", "result_bytes", "duration_us", "trace_id",
+    )
+)  # fmt: skip
+"""Members in which nothing is left to be taken out: numbers, hashes, words of ours, names that we,
+an issuer or a person who approves has given, and what is covered already.
+
+The id of a person or a token at somebody else's server may well look like a secret of ours.
+"""
+
 _ACCEPTED = frozenset(FIELDS) - {"log_id", "id", "time", "kind", "truncated"} | {"result"}
 
-# Clipped, any record fits: each of its at most 44 members is then at most 256 characters of
+# Clipped, any record fits: each of its at most 45 members is then at most 256 characters of
 # at most six bytes each ("\u0000"), or 1024 bytes of other JSON.
 _CLIPPED_CHARACTERS = 256
 _KEPT_BYTES = 1024
-_DEEPEST = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-
-
-class Redaction(StrEnum):
-    """How much of a call's arguments is written down. Results never are."""
-
-    HASHED = "hashed"
-    CLEAR = "clear"
 
 
 @value
@@ -66,50 +71,36 @@ class Entry:
     """The leaf hash of `body`."""
 
 
-class KeyedHash:
-    """A keyed hash by which equal content can be found again, and by nothing else.
+@value
+class Terms:
+    """By what rules records are written from now on."""
 
-    `h1:` is HMAC-SHA256 over the RFC 8785 form of a JSON value, so spelling does not matter. `b1:`
-    is over bytes: those given, or a plain spelling of a value that has no canonical form.
-    """
-
-    def __init__(self, key: bytes) -> None:
-        self._keyed = hmac.new(key, digestmod="sha256")
-
-    def of(self, content: Any) -> str:
-        """Return the hash of a JSON value, or of bytes."""
-        if isinstance(content, bytes):
-            return "b1:" + self._hex(content)
-        try:
-            return "h1:" + self._hex(canonical(content))
-        except (ValueError, RecursionError):
-            spelled = json.dumps(_spelled(content), sort_keys=True, separators=(",", ":"))
-            return "b1:" + self._hex(spelled.encode())
-
-    def _hex(self, octets: bytes) -> str:
-        # A copy of the keyed state, unlike the one-shot function, keeps the interpreter for small
-        # content; giving it up would wait for the writer's thread.
-        keyed = self._keyed.copy()
-        keyed.update(octets)
-        return keyed.hexdigest()
-
-
-def hmac_of(key: bytes, content: Any) -> str:
-    """Return `KeyedHash(key).of(content)`, for whoever needs one."""
-    return KeyedHash(key).of(content)
+    keys: tuple[bytes, ...] = field(repr=False)
+    """The record hash's, oldest first; the last one is in use."""
+    levels: Levels
+    screen: Screen
 
 
 class RecordEncoder:
     """Turns records into entries of one log. The only way in, so redaction cannot be forgotten.
 
-    `arguments` becomes `arguments_hmac`, and stays beside it only if `redaction` is `CLEAR`;
-    `result` (bytes or parsed JSON) becomes `result_hmac`.
+    `arguments` becomes `arguments_hmac`, and what of it the level of its tool allows stands
+    beside that; `result` (bytes or parsed JSON) becomes `result_hmac`.
     """
 
-    def __init__(self, *, log_id: str, hmac_key: bytes, redaction: Redaction) -> None:
+    def __init__(self, *, log_id: str, terms: Terms) -> None:
         self.log_id = log_id
-        self._hash = KeyedHash(hmac_key)
-        self._redaction = redaction
+        self.keep_to(terms)
+
+    @property
+    def terms(self) -> Terms:
+        return self._terms
+
+    def keep_to(self, terms: Terms) -> None:
+        """Write every further record by `terms`."""
+        self._terms = terms
+        self._hash = KeyedHash(terms.keys[-1], len(terms.keys))
+        self._cover = Cover(self._hash.of, terms.screen)
 
     def encode(self, record: AuditRecord) -> Entry:
         """Return `record` as it will be stored; odd content is spelled so that it can be.
@@ -121,25 +112,46 @@ class RecordEncoder:
         if not record.fields.keys() <= _ACCEPTED:
             unknown = ", ".join(sorted(record.fields.keys() - _ACCEPTED))
             raise ValueError(f"not a field of an audit record: {unknown}")
-        members = self._redacted(record.fields)
+        level = self._terms.levels.of(record.fields)
+        members = self._redacted(record.fields, level)
         time_us = round(record.time * 1e6)
         members["log_id"] = self.log_id
         members["id"] = record.id
         members["time"] = _rfc3339(time_us)
         members["kind"] = record.kind.value
         ordered = {name: members[name] for name in FIELDS if name in members}
-        stored, body = _fitting(ordered)
+        stored, body = _fitting(*_written(self._screened(ordered, level)))
         return Entry(columns=_columns(stored, time_us), body=body, leaf=leaf_hash(body))
 
-    def _redacted(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def _redacted(self, fields: Mapping[str, Any], level: Level) -> dict[str, Any]:
         members = dict(fields)
         if "arguments" in members:
-            members["arguments_hmac"] = self._hash.of(members["arguments"])
-            if self._redaction is not Redaction.CLEAR:
-                del members["arguments"]
+            content = members.pop("arguments")
+            if level.redaction is not Redaction.NONE:
+                members["arguments_hmac"] = self._hash.of(content)
+                members["arguments"] = self._cover.arguments(content, level)
+        if isinstance(places := members.get("destinations"), list):
+            shown = members.get("arguments")
+            members["destinations"] = [self._cover.destination(one, shown, level) for one in places]
+        if isinstance(read := members.get("sources"), list):
+            members["sources"] = [self._cover.source(one, level) for one in read]
         if "result" in members:
             members["result_hmac"] = self._hash.of(members.pop("result"))
         return members
+
+    def _screened(self, members: dict[str, Any], level: Level) -> dict[str, Any]:
+        """Return a record from which whatever still looks like a secret is taken out.
+
+        Names of tools, methods and reasons are chosen by whoever calls, by servers and by people.
+        """
+        told = [content for name, content in members.items() if name not in _OURS]
+        _, written = _written({"told": told})
+        if not self._cover.suspects(written, level):
+            return members
+        return {
+            name: content if name in _OURS else self._cover.texts(content, level)
+            for name, content in members.items()
+        }
 
 
 def columns_of(body: bytes) -> tuple[str | int | None, ...]:
@@ -185,13 +197,17 @@ def _rfc3339(time_us: int) -> str:
     return moment.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
-def _fitting(members: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """Return members that can be written within the limit, and their bytes."""
+def _written(members: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """Return members that can be written, and their bytes."""
     try:
-        body = orjson.dumps(members)
+        return members, orjson.dumps(members)
     except TypeError:  # a lone surrogate, an integer beyond 64 bits, a type that is not JSON's
-        members = {name: _spelled(content) for name, content in members.items()}
-        body = orjson.dumps(members)
+        members = {name: spelled(content) for name, content in members.items()}
+        return members, orjson.dumps(members)
+
+
+def _fitting(members: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
+    """Return members that can be written within the limit, and their bytes."""
     if len(body) <= LARGEST_RECORD_BYTES:
         return members, body
     if "arguments" in members:
@@ -217,25 +233,3 @@ def _clipped(members: Mapping[str, Any]) -> dict[str, Any]:
             truncated.append(name)
     kept["truncated"] = truncated
     return kept
-
-
-def _spelled(content: Any, depth: int = 0) -> Any:
-    """Return the nearest thing to `content` that JSON in UTF-8 can say."""
-    if depth > _DEEPEST:
-        return "..."
-    if isinstance(content, Mapping):
-        return {_spelled(str(key)): _spelled(inner, depth + 1) for key, inner in content.items()}
-    if isinstance(content, list | tuple):
-        return [_spelled(inner, depth + 1) for inner in content]
-    if isinstance(content, AbstractSet):
-        return sorted(_spelled(str(inner)) for inner in content)
-    return _spelled_scalar(content)
-
-
-def _spelled_scalar(content: Any) -> str | int | float | None:
-    if content is None or isinstance(content, float):
-        return content
-    if isinstance(content, int):
-        return content if -(2**63) <= content < 2**64 else hex(content)
-    text = content if isinstance(content, str) else repr(content)
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -9,6 +9,7 @@ import re2
 from gateway.flow.signs import Found, Sign
 
 _FEWEST_DIFFERENT = 8
+_MIXED = 16
 """Different characters in the random part of a real key: `xxxxxxxx` is an example."""
 
 _EXAMPLE = re.compile(
@@ -134,3 +135,44 @@ CREDENTIALS: tuple[Sign, ...] = (
     ),
 )
 """Keys, tokens and passwords. A form that ordinary texts have too is none of them."""
+
+
+def _is_drawn(found: Found) -> bool:
+    """Tell whether letters of both cases and digits are mixed, as they are in what was drawn."""
+    text: bytes = found[1]
+    kinds = (rb"[a-z]", rb"[A-Z]", rb"[0-9]")
+    return len(set(text)) >= _MIXED and all(re.search(kind, text) for kind in kinds)
+
+
+def _has_digit(found: Found) -> bool:
+    return re.search(rb"\d", found[1]) is not None
+
+
+SHOWN_ONCE: tuple[Sign, ...] = (
+    Sign(
+        trigger=r"(?i)\b(?:bearer|basic|negotiate)\s+[A-Za-z0-9+/_.~=-]{12}",
+        pattern=re2.compile(rb"(?i)\b(?:bearer|basic|negotiate)\s+([A-Za-z0-9+/_.~=-]{12,})"),
+        is_real=_has_digit,
+    ),
+    Sign(
+        trigger=r"(?i)(?:cookie|authorization|x-api-key|proxy-authorization)\\?[\"']?\s*:",
+        pattern=re2.compile(
+            rb"(?i)\b(?:set-cookie|cookie|authorization|x-api-key)\\?[\"']?\s*:\s*[\"']?([^\r\n\"']{6,})"
+        ),
+    ),
+    Sign(
+        trigger=r"(?i)[?&#\s](?:code|code_verifier|id_token|assertion|client_assertion|sig|signature"
+        r"|token|key|apikey|session|ticket)=[^&\s]{8}",
+        pattern=re2.compile(
+            rb"(?i)[?&#\s](?:code|code_verifier|id_token|assertion|client_assertion|sig|signature"
+            rb"|token|key|apikey|session|ticket)=([^&\s\"'<>]{8,})"
+        ),
+        is_real=_has_digit,
+    ),
+    Sign(
+        trigger=r"(?:^|[^A-Za-z0-9_-])[A-Za-z0-9_-]{43}(?:[^A-Za-z0-9_-]|$)",
+        pattern=re2.compile(rb"(?:^|[^A-Za-z0-9_-])([A-Za-z0-9_-]{43})(?:[^A-Za-z0-9_-]|$)"),
+        is_real=_is_drawn,
+    ),
+)
+"""What stands in headers and addresses of one request, and our own secrets: 256 bits in base64url."""

@@ -1,29 +1,33 @@
 """Secrets taken out of a text that is about to be read by a model."""
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import re2
 
-from gateway.flow.credentials import CREDENTIALS
+from gateway.flow.credentials import CREDENTIALS, SHOWN_ONCE
+from gateway.flow.signs import Sign
 
 REPLACED: Final = "[redacted]"
 _SHORTEST_HELD: Final = 8
 """Characters: what is shorter stands in any text."""
 
 
-def _compiled() -> Any:
+def _compiled(signs: Sequence[Sign]) -> Any:
     """Return all triggers as one automaton: a program's value can have a hundred thousand texts."""
     options = re2.Options()
     options.max_mem = 64 * 1024 * 1024
     found = re2.Set.SearchSet(options)
-    for sign in CREDENTIALS:
+    for sign in signs:
         found.Add(sign.trigger)
     found.Compile()
     return found
 
 
-_SET: Final = _compiled()
+_SET: Final = _compiled(CREDENTIALS)
+_WRITTEN: Final = (*CREDENTIALS, *SHOWN_ONCE)
+_WRITTEN_SET: Final = _compiled(_WRITTEN)
 
 
 def redaction(held: Iterable[str] = ()) -> Callable[[str], str]:
@@ -31,30 +35,56 @@ def redaction(held: Iterable[str] = ()) -> Callable[[str], str]:
 
     `held` are our own, word for word; those of fewer than 8 characters are left alone.
     """
-    ours = sorted({one for one in held if len(one) >= _SHORTEST_HELD}, key=len, reverse=True)
-
-    def redact(text: str) -> str:
-        for secret in ours:
-            text = text.replace(secret, REPLACED)
-        octets = text.encode(errors="surrogatepass")
-        spans = _spans(octets)
-        if not spans:
-            return text
-        parts, at = [], 0
-        for start, end in spans:
-            if start >= at:
-                parts += [octets[at:start], REPLACED.encode()]
-            at = max(at, end)
-        return b"".join([*parts, octets[at:]]).decode(errors="surrogatepass")
-
-    return redact
+    ours = _longest_first(held)
+    return lambda text: _redacted(text, ours, CREDENTIALS, _SET)
 
 
-def _spans(octets: bytes) -> list[tuple[int, int]]:
+class RecordScreen:
+    """Knows what must not be written down: `redaction`'s, and what is shown once and then is gone.
+
+    A record is no answer to anybody, so here one harmless text too many may be left out.
+    """
+
+    def __init__(self, held: Iterable[str] = ()) -> None:
+        self._ours = _longest_first(held)
+        spelled = {form for secret in self._ours for form in (secret, json.dumps(secret)[1:-1])}
+        self._needles = [form.encode(errors="surrogatepass") for form in sorted(spelled)]
+
+    def suspects(self, octets: bytes) -> bool:
+        """Say quickly whether a secret may be in `octets`, UTF-8 or JSON; a no is certain."""
+        if any(needle in octets for needle in self._needles):
+            return True
+        return bool(_WRITTEN_SET.Match(octets))
+
+    def screened(self, text: str) -> str:
+        """Return `text` with a mark in place of every secret."""
+        return _redacted(text, self._ours, _WRITTEN, _WRITTEN_SET)
+
+
+def _longest_first(held: Iterable[str]) -> list[str]:
+    return sorted({one for one in held if len(one) >= _SHORTEST_HELD}, key=len, reverse=True)
+
+
+def _redacted(text: str, ours: Iterable[str], signs: Sequence[Sign], triggers: Any) -> str:
+    for secret in ours:
+        text = text.replace(secret, REPLACED)
+    octets = text.encode(errors="surrogatepass")
+    spans = _spans(octets, signs, triggers)
+    if not spans:
+        return text
+    parts, at = [], 0
+    for start, end in spans:
+        if start >= at:
+            parts += [octets[at:start], REPLACED.encode()]
+        at = max(at, end)
+    return b"".join([*parts, octets[at:]]).decode(errors="surrogatepass")
+
+
+def _spans(octets: bytes, signs: Sequence[Sign], triggers: Any) -> list[tuple[int, int]]:
     """Return where what looks like a secret stands, in order."""
     return sorted(
         found.span()
-        for sign in (CREDENTIALS[i] for i in _SET.Match(octets) or ())
+        for sign in (signs[i] for i in triggers.Match(octets) or ())
         for found in sign.pattern.finditer(octets)
         if sign.is_real(found)
     )

@@ -32,7 +32,7 @@ class Keys:
     audit: Ed25519PrivateKey = field(repr=False)
     """Signs checkpoints (`audit.key`)."""
     hmac: bytes = field(repr=False)
-    """Hashes arguments and results in audit records (`hmac.key`)."""
+    """Names runs and what was disclosed, and is the first key of the hash in records (`hmac.key`)."""
     seal: bytes = field(repr=False)
     """Seals upstream session ids (`seal.key`)."""
 
@@ -47,8 +47,8 @@ class Keys:
         private_directory(data_dir)
         return cls(
             audit=audit_key(data_dir),
-            hmac=_secret(data_dir / "hmac.key"),
-            seal=_secret(data_dir / "seal.key"),
+            hmac=secret_in(data_dir / "hmac.key"),
+            seal=secret_in(data_dir / "seal.key"),
         )
 
 
@@ -90,7 +90,13 @@ def forget_earlier_signing_key(data_dir: Path) -> None:
     (data_dir / SIGNING_KEY).unlink(missing_ok=True)
 
 
-def _secret(path: Path) -> bytes:
+def secret_in(path: Path) -> bytes:
+    """Read the secret of 32 octets in `path`, and make it where there is none.
+
+    Raises:
+        ConfigError: It can be read by others, or is not one.
+
+    """
     octets = _read_or_make(path, lambda: secrets.token_bytes(_SECRET_BYTES))
     if len(octets) != _SECRET_BYTES:
         raise ConfigError(f"{path} is not a key of {_SECRET_BYTES} bytes")

@@ -1,0 +1,355 @@
+"""What of a call's arguments a record holds, by level, and what it never holds."""
+
+import hashlib
+import hmac
+import re
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.audit.hashing import KeyedHash, hashes_of
+from gateway.audit.redaction import (
+    MOST_HASHED,
+    MOST_IN_ONE,
+    Level,
+    Levels,
+    Redaction,
+    ServerLevels,
+)
+from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.domain.paths import parse_path
+from tests.audit.encoders import KEY, encoder_of, terms
+
+GITHUB = "ghp_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY1zA2"
+OURS = "Zm9vYmFyYmF6cXV4MTIzNDU2Nzg5MEFCQ0RFRkdISUo"
+HELD = 'correct "horse" battery'
+SECRETS = {
+    "issuer's form": GITHUB,
+    "in a text": f"use {GITHUB} for it",
+    "held": HELD,
+    "held in a text": f"say {HELD} now",
+    "ours": OURS,
+    "header": "Authorization: Bearer abcdefgh12345678",
+    "cookie": "Cookie: __Host-session=abcdef99",
+    "assigned": "password=hunter2hunter2!",
+    "in a URL": "https://alice:hunter2hunter2@example.org/x",
+    "code": "https://client.example/cb?code=SplxlOBeZQQYbYS6WxSb1A&state=1",
+}
+
+
+def written(level, *, server="mail", target="send", method="tools/call", held=(HELD,), **fields):
+    encoder = encoder_of(level, held=held)
+    told = {"server": server, "target": target, "method": method, **fields}
+    record = AuditRecord(kind=RecordKind.INTENT, time=1.0, id="a1", fields=told)
+    return orjson.loads(encoder.encode(record).body)
+
+
+def of(content):
+    return KeyedHash(KEY).of(content)
+
+
+def selected(*paths):
+    return Levels(
+        Level(redaction=Redaction.SELECTED, clear=tuple(parse_path(path) for path in paths))
+    )
+
+
+ARGUMENTS = {
+    "to": ["bob@example.com", "eve@example.com"],
+    "n": 5,
+    "x": 1.5,
+    "urgent": True,
+    "cc": None,
+    "meta": {"topic": "plans"},
+}
+
+
+def test_nothing_of_the_arguments_is_there_where_nothing_may_be():
+    found = written(Redaction.NONE, arguments=ARGUMENTS)
+    assert found.keys() == {"log_id", "id", "time", "kind", "method", "server", "target"}
+
+
+def test_hashed_keeps_the_shape_and_a_hash_in_place_of_every_string_and_number():
+    found = written(Redaction.HASHED, arguments=ARGUMENTS)
+    assert found["arguments_hmac"] == of(ARGUMENTS)
+    assert found["arguments"] == {
+        "to": [of("bob@example.com"), of("eve@example.com")],
+        "n": of(5),
+        "x": of(1.5),
+        "urgent": True,
+        "cc": None,
+        "meta": {"topic": of("plans")},
+    }
+
+
+def test_what_the_paths_select_is_clear_and_nothing_else():
+    found = written(selected("$.to[0]", "$.meta", "$.n"), arguments=ARGUMENTS)
+    assert found["arguments"] == {
+        "to": ["bob@example.com", of("eve@example.com")],
+        "n": 5,
+        "x": of(1.5),
+        "urgent": True,
+        "cc": None,
+        "meta": {"topic": "plans"},
+    }
+    every = written(selected("$.to[*]"), arguments=ARGUMENTS)
+    assert every["arguments"]["to"] == ARGUMENTS["to"]
+    assert every["arguments"]["n"] == of(5)
+
+
+def test_full_is_in_clear():
+    assert written(Redaction.FULL, arguments=ARGUMENTS)["arguments"] == ARGUMENTS
+
+
+@pytest.mark.parametrize("secret", list(SECRETS.values()), ids=list(SECRETS))
+@pytest.mark.parametrize("level", [Redaction.FULL, selected("$.note", "$.deep")])
+def test_what_looks_like_a_secret_is_hashed_at_every_level(level, secret):
+    arguments = {"note": secret, "deep": [{"x": ["fine", secret]}]}
+    found = written(level, arguments=arguments)
+    assert found["arguments"] == {"note": of(secret), "deep": [{"x": ["fine", of(secret)]}]}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["password", "client_secret", "API-Key", "accessToken", "Authorization", "set_cookie", "otp"],
+)
+def test_what_is_named_as_a_secret_is_hashed_as_a_whole(name):
+    found = written(Redaction.FULL, arguments={name: "x", "in": {name: {"a": ["y"]}}})
+    assert found["arguments"] == {name: of("x"), "in": {name: of({"a": ["y"]})}}
+    nothing = written(Redaction.FULL, arguments={name: None, "in": {name: False}})
+    assert nothing["arguments"] == {name: None, "in": {name: False}}
+
+
+@pytest.mark.parametrize("level", [Redaction.HASHED, Redaction.FULL])
+def test_a_name_that_is_a_secret_is_hashed_too(level):
+    found = written(level, arguments={GITHUB: True, "in": {f"k {GITHUB}": None}})
+    assert found["arguments"] == {of(GITHUB): True, "in": {of(f"k {GITHUB}"): None}}
+
+
+def test_a_name_that_may_be_data_itself_is_hashed_unless_it_may_be_read():
+    arguments = {"roles": {"bob@example.com": "owner"}}
+    hashed = {"roles": {of("bob@example.com"): of("owner")}}
+    assert written(Redaction.HASHED, arguments=arguments)["arguments"] == hashed
+    assert written(selected("$.other"), arguments=arguments)["arguments"] == hashed
+    assert written(selected("$.roles"), arguments=arguments)["arguments"] == arguments
+    assert written(selected("$.roles[*]"), arguments=arguments)["arguments"] == arguments
+    assert written(Redaction.FULL, arguments=arguments)["arguments"] == arguments
+
+
+def test_a_long_list_and_a_long_record_are_cut_and_say_so():
+    found = written(Redaction.HASHED, arguments={"ids": list(range(100))})["arguments"]["ids"]
+    assert len(found) == MOST_IN_ONE + 1
+    assert (found[:2], found[-1]) == ([of(0), of(1)], "\u2026 36 more")
+    members = written(Redaction.HASHED, arguments={f"m{i}": i for i in range(MOST_IN_ONE + 5)})[
+        "arguments"
+    ]
+    assert (len(members), members["\u2026"]) == (MOST_IN_ONE + 1, "5 more")
+    many = written(Redaction.HASHED, arguments={f"l{i}": list(range(60)) for i in range(10)})
+    assert len(re.findall(r"h1:", orjson.dumps(many["arguments"]).decode())) == MOST_HASHED
+
+
+def test_what_is_deep_is_hashed_as_one():
+    deep: object = "x"
+    for _ in range(40):
+        deep = {"a": deep}
+    text = orjson.dumps(written(Redaction.HASHED, arguments=deep)["arguments"]).decode()
+    assert text.count('{"a":') == 32
+    assert text.count("h1:") == 1
+
+
+# Whose level it is.
+
+
+LEVELS = Levels(
+    Level(redaction=Redaction.HASHED),
+    {
+        "mail": ServerLevels(
+            level=Level(redaction=Redaction.FULL),
+            tools={"send": Level(redaction=Redaction.NONE)},
+        ),
+        "notes": ServerLevels(tools={"read": Level(redaction=Redaction.FULL)}),
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("server", "target", "method", "found"),
+    [
+        ("mail", "send", "tools/call", None),
+        ("mail", "search", "tools/call", {"a": "b"}),
+        ("notes", "read", "tools/call", {"a": "b"}),
+        ("notes", "write", "tools/call", {"a": of("b")}),
+        ("web", "read", "tools/call", {"a": of("b")}),
+        # What is no tool has its server's level, whatever it is called.
+        ("notes", "read", "prompts/get", {"a": of("b")}),
+        ("mail", "send", "elicitation/create", {"a": "b"}),
+        # Our own tools carry the arguments of others: the strictest level of all holds.
+        ("", "call_tool", "tools/call", None),
+        ("", "run_code", "tools/call", None),
+    ],
+)
+def test_a_tools_own_level_goes_before_its_servers_and_that_before_everybodys(
+    server, target, method, found
+):
+    record = written(LEVELS, server=server, target=target, method=method, arguments={"a": "b"})
+    assert record.get("arguments") == found
+    assert ("arguments_hmac" in record) is (found is not None)
+
+
+# Where data went.
+
+
+def test_a_destination_can_be_found_by_its_hash_and_read_where_it_may_be():
+    place = {"path": "$.to[0]", "value": "bob@example.com", "proof": "none"}
+    hashed = {"path": "$.to[0]", "proof": "none", "value_hmac": of("bob@example.com")}
+    none = {"path": "$.to[0]", "proof": "none"}
+    told = {**hashed, "value": "bob@example.com"}
+    for level, found in (
+        (Redaction.NONE, none),
+        (Redaction.HASHED, hashed),
+        (Redaction.SELECTED, hashed),
+        (selected("$.to[1]"), hashed),
+        (selected("$.to"), told),
+        (selected("$.to[*]"), told),
+        (Redaction.FULL, told),
+    ):
+        arguments = {"to": ["bob@example.com"]}
+        record = written(level, destinations=[place], arguments=arguments)
+        assert record["destinations"] == [found]
+        # Where the arguments are not told, neither is this.
+        bare = written(level, destinations=[place])
+        assert bare["destinations"] == [none if level is Redaction.NONE else hashed]
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "leaf"),
+    [
+        ("$.url", SECRETS["code"], SECRETS["code"]),
+        ("$.webhook_url", "https://a.example/x", "https://a.example/x"),
+        ("$.url", "bob:hunter2hunter2@db.example", "https://bob:hunter2hunter2@db.example/x"),
+        ("$.url[0]", "a.example", ["b.example"] * 0),
+        ("$.url.x", "a.example", "a.example"),
+        ("$['a'b']", "a.example", "a.example"),
+    ],
+)
+def test_a_destination_whose_argument_is_hidden_is_hashed_at_every_level(path, content, leaf):
+    place = {"path": path, "value": content}
+    arguments = {path.strip("$.").partition("[")[0].partition(".")[0]: leaf}
+    (found,) = written(Redaction.FULL, destinations=[place], arguments=arguments)["destinations"]
+    assert found == {"path": path, "value_hmac": of(content)}
+
+
+@pytest.mark.parametrize("secret", list(SECRETS.values()), ids=list(SECRETS))
+def test_what_was_read_is_named_without_secrets(secret):
+    sources = [{"server": "notes", "tool": secret, "record": 3}, {"odd": [secret]}, secret]
+    text = orjson.dumps(written(Redaction.FULL, sources=sources)["sources"]).decode()
+    assert secret not in text
+    assert '"record":3' in text
+    plain = [{"server": "notes", "tool": "read", "record": 3}]
+    assert written(Redaction.HASHED, sources=plain)["sources"] == plain
+
+
+def test_a_name_in_a_path_is_hashed_wherever_the_path_is_told():
+    path = "$.roles['bob@example.com']"
+    hashed = f"$.roles['{of('bob@example.com')}']"
+    reasons = [{"code": "c", "message": f"nothing shows that {path} is meant"}]
+    place = {"path": path, "value": "bob@example.com"}
+    found = written(Redaction.HASHED, destinations=[place], reasons=reasons)
+    assert found["destinations"][0]["path"] == hashed
+    assert found["reasons"][0]["message"] == f"nothing shows that {hashed} is meant"
+    none = written(Redaction.NONE, destinations=[place], reasons=reasons)
+    assert none["destinations"] == [{"path": "$.roles['...']"}]
+    assert none["reasons"][0]["message"] == "nothing shows that $.roles['...'] is meant"
+    full = written(Redaction.FULL, destinations=[place], reasons=reasons)
+    assert (full["destinations"][0]["path"], full["reasons"]) == (path, reasons)
+    arguments = {"roles": {"bob@example.com": "owner"}}
+    full = written(Redaction.FULL, destinations=[place], arguments=arguments)
+    assert full["destinations"][0]["value"] == "bob@example.com"
+
+
+# Everything else that a record holds.
+
+
+@pytest.mark.parametrize("level", list(Redaction))
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"reasons": [{"code": "upstream_failed", "message": "PLANTED"}]},
+        {"target": "PLANTED"},
+        {"method": "PLANTED"},
+        {"server": "PLANTED"},
+        {"client": "PLANTED"},
+        {"endpoint": "/mcp/PLANTED"},
+        {"code": "PLANTED"},
+        {"question": {"phase": "call", "flow": {"PLANTED": ["PLANTED"]}}},
+        {"candidate": {"reasons": ["PLANTED"]}},
+        {"evidence": {"usual": [{"tool": "PLANTED"}]}},
+        {"obligations": [{"duty": "redact", "patterns": ["PLANTED"]}]},
+        {"destinations": [{"path": "$['PLANTED']", "value": "PLANTED"}]},
+        {"destinations": ["PLANTED"]},
+        {"arguments": "PLANTED"},
+        {"arguments": {"a": {"b": ["PLANTED"]}}},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+@pytest.mark.parametrize("secret", list(SECRETS.values()), ids=list(SECRETS))
+def test_no_secret_is_in_any_member_of_a_record(level, fields, secret):
+    text = orjson.dumps(fields).decode().replace("PLANTED", orjson.dumps(secret).decode()[1:-1])
+    told = {"server": "mail", **orjson.loads(text)}
+    record = AuditRecord(kind=RecordKind.OUTCOME, time=1.0, id="a1", fields=told)
+    body = encoder_of(level, held=(HELD,)).encode(record).body
+    for piece in (GITHUB, HELD, OURS, "abcdefgh12345678", "hunter2hunter2", "SplxlOBeZQQYbYS6W"):
+        assert piece.encode() not in body
+        assert orjson.dumps(piece)[1:-1] not in body
+    assert b"abcdef99" not in body
+
+
+def test_a_secret_is_taken_out_before_a_long_text_is_cut():
+    message = "x" * 240 + " " + GITHUB + " " + "y" * 70_000
+    found = written(
+        Redaction.HASHED, reasons=[{"code": "c", "message": "z" * 70_000}], method=message
+    )
+    assert "ghp_" not in found["method"]
+
+
+def test_the_name_of_a_person_elsewhere_is_no_secret_of_ours():
+    assert written(Redaction.HASHED, principal=OURS, token_id=OURS)["principal"] == OURS
+
+
+def test_what_only_mentions_secrets_is_left_as_it_is():
+    reasons = [
+        {"code": "c", "message": "a bearer token and a password are needed; see ?code=<code>"}
+    ]
+    assert written(Redaction.HASHED, reasons=reasons)["reasons"] == reasons
+
+
+# Keys.
+
+
+@given(st.binary(max_size=200), st.binary(min_size=1, max_size=100))
+def test_the_keyed_hash_is_hmac_sha256(content, key):
+    assert KeyedHash(key).of(content) == "b1:" + hmac.digest(key, content, hashlib.sha256).hex()
+
+
+def test_after_a_rotation_values_name_their_key_and_all_keys_find_them():
+    keys = (KEY, b"n" * 32)
+    encoder = encoder_of()
+    encoder.keep_to(terms(keys=keys))
+    record = AuditRecord(
+        kind=RecordKind.INTENT, time=1.0, id="a1", fields={"arguments": {"a": "x"}, "result": b"y"}
+    )
+    found = orjson.loads(encoder.encode(record).body)
+    second, first = hashes_of(keys, "x")
+    assert (second, first) == (KeyedHash(keys[1], 2).of("x"), of("x"))
+    assert found["arguments"] == {"a": second}
+    assert (second[:3], found["arguments_hmac"][:3], found["result_hmac"][:3]) == (
+        "h2:",
+        "h2:",
+        "b2:",
+    )
+
+
+def test_neither_keys_nor_levels_are_shown():
+    assert "kkk" not in repr(terms())
