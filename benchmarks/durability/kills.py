@@ -4,10 +4,13 @@ import asyncio
 import os
 import secrets
 import signal
+import sqlite3
+import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,9 @@ from tests.servers.process import free_port
 
 CLIENTS = 16
 TOOL = "allowed"
+UNRECORDED = "audit_unavailable"
+SPOOLING = {"deadline": "100ms", "on_failure": "spool", "spool": {"bytes": 16 << 20}}
+LOCKED_S, FREE_S = (0.1, 0.5), (0.05, 0.3)
 LOAD_S = (0.2, 0.9)
 """A life is ended at a random moment between these."""
 
@@ -38,6 +44,10 @@ class Survival:
     """Those whose result arrived."""
     odd: list[str] = field(default_factory=list)
     """Answers that are neither a result nor the end of the connection."""
+    refused: int = 0
+    """Calls that could be recorded nowhere, of those made while the log failed."""
+    spooled: int = 0
+    """Records that were acknowledged from the spool, as the log says."""
     records: defaultdict[str, list[tuple[str, str]]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -92,8 +102,12 @@ class Survival:
         return {kind for kind, _ in self.records.get(call, ())}
 
 
-def kill_under_load(folder: Path, kills: int) -> Survival:
-    """Serve, load and kill, `kills` times over on one data directory; judge after each restart."""
+def kill_under_load(folder: Path, kills: int, *, spool: bool = False) -> Survival:
+    """Serve, load and kill, `kills` times over on one data directory; judge after each restart.
+
+    With `spool`, another connection has the database's lock most of the time, so that most records
+    are acknowledged from the spool.
+    """
     survival = Survival()
     with ExitStack() as stack:
         raw = stack.enter_context(raw_in_a_thread())
@@ -101,6 +115,7 @@ def kill_under_load(folder: Path, kills: int) -> Survival:
             "servers": {"raw": {"url": raw.url, **SERVERS["raw"]}},
             "ports": (free_port(), free_port()),
             "limits": {"calls_per_minute": 10_000_000},
+            **({"audit": SPOOLING} if spool else {}),
         }
         for number in range(kills + 1):
             with running_gateway(folder, **life) as running:  # type: ignore[arg-type]
@@ -109,21 +124,51 @@ def kill_under_load(folder: Path, kills: int) -> Survival:
                 else:
                     _read_log(running, survival)
                 if number < kills:
-                    asyncio.run(_until_killed(running, survival))
+                    asyncio.run(_until_killed(running, survival, failing=spool))
         survival.forwarded.update(_forwarded(raw))
     return survival
 
 
-async def _until_killed(running: Running, survival: Survival) -> None:
+async def _until_killed(running: Running, survival: Survival, *, failing: bool) -> None:
     token = running.token("raw")
+    database = running.folder / "data" / DATABASE
+    with ExitStack() as stack:
+        if failing:
+            stack.enter_context(_failing_at_random(database))
+        await _loaded(running, survival, token)
+    running.process.wait()
+    survival.kills += 1
+
+
+async def _loaded(running: Running, survival: Survival, token: str) -> None:
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as http:
         url = f"{running.url}/mcp/raw"
         clients = [asyncio.create_task(_client(url, http, survival)) for _ in range(CLIENTS)]
         await asyncio.sleep(secrets.SystemRandom().uniform(*LOAD_S))
         os.kill(running.process.pid, signal.SIGKILL)
         await asyncio.gather(*clients)
-    running.process.wait()
-    survival.kills += 1
+
+
+@contextmanager
+def _failing_at_random(database: Path) -> Iterator[None]:
+    """Have another connection hold the write lock, again and again."""
+    ended, dice = threading.Event(), secrets.SystemRandom()
+
+    def hold() -> None:
+        with closing(sqlite3.connect(database, isolation_level=None, timeout=1)) as connection:
+            while not ended.wait(dice.uniform(*FREE_S)):
+                with suppress(sqlite3.OperationalError):
+                    connection.execute("BEGIN IMMEDIATE")
+                    ended.wait(dice.uniform(*LOCKED_S))
+                    connection.execute("ROLLBACK")
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 async def _client(url: str, http: aiohttp.ClientSession, survival: Survival) -> None:
@@ -143,6 +188,8 @@ async def _client(url: str, http: aiohttp.ClientSession, survival: Survival) -> 
             return
         if _is_result(answer, call):
             survival.answered.add(call)
+        elif response.status == HTTPStatus.SERVICE_UNAVAILABLE and UNRECORDED in str(answer):
+            survival.refused += 1
         else:
             survival.odd.append(str(answer)[:200])
 
@@ -160,6 +207,8 @@ def _read_log(running: Running, survival: Survival) -> None:
     with closing(AuditReader.open(running.folder / "data" / DATABASE)) as reader:
         while page := reader.after(survival.last):
             for record in page:
+                if record["kind"] == "gap":
+                    survival.spooled += record["evidence"]["records"]
                 if "trace_id" in record:
                     found = (record["kind"], record["decision_id"])
                     survival.records[record["trace_id"]].append(found)

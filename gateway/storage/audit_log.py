@@ -1,8 +1,18 @@
 """The audit log that is durable before anything it records has consequences."""
 
+import time
+from collections.abc import Callable
+
 from gateway.audit.record import RecordEncoder
 from gateway.domain.audit import AuditRecord, LogEntry
 from gateway.storage.writer import Writer
+
+Waited = Callable[[str, float], None]
+"""Hears of each durable record where it is (`log`, `spool`) and how many seconds that took."""
+
+
+def nobody(place: str, seconds: float) -> None:
+    """Hear nothing."""
 
 
 class SqliteAuditLog:
@@ -11,6 +21,7 @@ class SqliteAuditLog:
     def __init__(self, writer: Writer, encoder: RecordEncoder) -> None:
         self._writer = writer
         self._encoder = encoder
+        self.waited: Waited = nobody
 
     async def append(self, record: AuditRecord) -> LogEntry:
         """Return only once `record` is durable.
@@ -21,4 +32,7 @@ class SqliteAuditLog:
             ValueError: A field is not one of the contract's.
 
         """
-        return await self._writer.append(self._encoder.encode(record))
+        began = time.perf_counter()
+        entry = await self._writer.append(self._encoder.encode(record))
+        self.waited("log", time.perf_counter() - began)
+        return entry

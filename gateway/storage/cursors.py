@@ -29,3 +29,18 @@ class SqliteCursors:
             )
 
         await self._writer.run(job)
+
+    async def forget(self, name: str) -> None:
+        """Forget a follower: it holds nothing in the log any more, and would begin anew.
+
+        Raises:
+            LookupError: There is none of that name.
+
+        """
+
+        def job(connection: sqlite3.Connection) -> None:
+            found = connection.execute("DELETE FROM cursors WHERE name = ?", (name,))
+            if found.rowcount != 1:
+                raise LookupError(name)
+
+        await self._writer.run(job)

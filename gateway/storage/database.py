@@ -10,6 +10,7 @@ from typing import Any, Self
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.audit.checkpoint import BadCheckpoint, VerifierKey, open_checkpoint, sign_checkpoint
+from gateway.audit.links import NOTHING, Signed, sign_link
 from gateway.audit.record import COLUMNS, Entry
 from gateway.audit.tiles import TILE_LEAVES, TiledTree
 from gateway.domain.audit import TreeHead
@@ -17,7 +18,7 @@ from gateway.errors import ConfigError, GatewayError
 from gateway.storage.connection import Durability, open_writer, set_synchronous
 from gateway.storage.files import FileIdentity, create_private, write_atomically
 from gateway.storage.schema import migrate
-from gateway.storage.tree import load_tree, tree_at
+from gateway.storage.tree import load_tree, provable, tree_at
 
 Job = Callable[[sqlite3.Connection], Any]
 """A change of state. It may run twice, so all it does is read and write the connection.
@@ -85,6 +86,7 @@ class Database:
         """How many batches were ever committed."""
         self.tree: TiledTree = load_tree(connection)
         self.signed_size = self._verified_size()
+        self._newest = _newest_checkpoint(connection)
         self._files = (FileIdentity.of(str(path)), FileIdentity.of(f"{path}-wal"))
 
     @classmethod
@@ -118,8 +120,16 @@ class Database:
             connection.close()
             raise
 
-    def commit(self, entries: Sequence[Entry], jobs: Sequence[tuple[Job, JobOutcome]]) -> int:
+    def commit(
+        self,
+        entries: Sequence[Entry],
+        jobs: Sequence[tuple[Job, JobOutcome]],
+        *,
+        late: Sequence[Entry] = (),
+    ) -> int:
         """Store `entries` and do `jobs` in one transaction; return the first entry's leaf index.
+
+        Of `late` ones, which come before, those that are there already are left out.
 
         Raises:
             FileMoved: Nothing was done.
@@ -128,12 +138,14 @@ class Database:
 
         """
         self._check_files()
-        connection, first = self._connection, self.tree.size
+        connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
         try:
             for job, outcome in jobs:
                 _do(connection, job, outcome)
-            tree = self._insert(entries)
+            missing = [entry for entry in late if not self._has(entry)]
+            first = self.tree.size + len(missing)
+            tree = self._insert([*missing, *entries])
             connection.execute(
                 "UPDATE meta SET value = ? WHERE key = 'batch'", (str(self.batch + 1),)
             )
@@ -147,6 +159,12 @@ class Database:
         self.tree = tree
         self.batch += 1
         return first
+
+    def _has(self, entry: Entry) -> bool:
+        found: tuple[bytes] | None = self._connection.execute(
+            "SELECT leaf_hash FROM audit WHERE id = ?", (entry.columns[0],)
+        ).fetchone()
+        return found == (entry.leaf,)
 
     def _check_files(self) -> None:
         # SQLite goes on writing to a file that nobody can find any more, and reports success.
@@ -179,14 +197,17 @@ class Database:
         """
         self._check_files()
         head = sign_checkpoint(self.log_id, self.tree.size, self.tree.root(), self._key)
+        signed = Signed(size=head.size, note=head.note)
+        link = sign_link(self.log_id, self._newest, signed, self._key)
         connection = self._connection
         # A commit with FULL syncs the whole write-ahead log, the records before it included.
         set_synchronous(connection, Durability.POWER)
         try:
             connection.execute(
-                "INSERT OR REPLACE INTO checkpoints (size, note) VALUES (?, ?)",
-                (head.size, head.note),
+                "INSERT INTO checkpoints (size, note, previous, link) VALUES (?, ?, ?, ?)",
+                (head.size, head.note, self._newest.size, link),
             )
+            self._newest = signed
         finally:
             set_synchronous(connection, self._durability)
         write_atomically(self._checkpoint_path, head.note.encode())
@@ -232,10 +253,19 @@ class Database:
                 raise _unlike_its_checkpoint(
                     f"{head.size} records were signed, but there are {self.tree.size}"
                 )
+            if not provable(self._connection, head.size):
+                continue  # of the part that has left the log
             if tree_at(self._connection, head.size).root() != head.root:
                 raise _unlike_its_checkpoint(f"the first {head.size} records were changed")
             largest = max(largest, head.size)
         return largest
+
+
+def _newest_checkpoint(connection: sqlite3.Connection) -> Signed:
+    row = connection.execute(
+        "SELECT size, note FROM checkpoints ORDER BY size DESC LIMIT 1"
+    ).fetchone()
+    return NOTHING if row is None else Signed(size=row[0], note=row[1])
 
 
 def _unlike_its_checkpoint(why: str) -> ConfigError:

@@ -4,7 +4,8 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 
-from gateway.audit.record import Entry, RecordEncoder, Redaction
+from gateway.audit.record import Entry, RecordEncoder, Terms
+from gateway.audit.redaction import Level, Levels, Redaction
 from gateway.domain.approvals import (
     Approval,
     ApprovalId,
@@ -18,6 +19,7 @@ from gateway.domain.document import Digest
 from gateway.domain.identity import Client, ClientKind
 from gateway.domain.tools import Pin, Profile, Sighting, Target, UpstreamId
 from gateway.errors import AuditUnavailable
+from gateway.flow.redaction import RecordScreen
 from gateway.pins.names import tools_elsewhere
 from gateway.pins.observe import approved_pin, observed, revoked_pin, with_body
 from gateway.ports import Clock
@@ -49,9 +51,10 @@ class MemoryAuditLog:
         self.entries: list[Entry] = []
         self.failure = ""
         """While it is not empty, nothing can be recorded, for that reason."""
-        self._encoder = RecordEncoder(
-            log_id="douane/memory", hmac_key=_NO_SECRET, redaction=redaction
+        terms = Terms(
+            keys=(_NO_SECRET,), levels=Levels(Level(redaction=redaction)), screen=RecordScreen()
         )
+        self._encoder = RecordEncoder(log_id="douane/memory", terms=terms)
 
     async def append(self, record: AuditRecord) -> LogEntry:
         """Keep `record`, after the same checks as a durable log's; see `AuditLog`."""

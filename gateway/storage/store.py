@@ -1,16 +1,21 @@
 """Everything in one data directory, opened and closed together."""
 
+import asyncio
 import sqlite3
 import time
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from gateway.audit.checkpoint import VerifierKey
-from gateway.audit.record import RecordEncoder, Redaction
+from gateway.audit.hashing import hashes_of
+from gateway.audit.record import RecordEncoder, Terms
+from gateway.audit.redaction import Level, Levels, Redaction
 from gateway.errors import AuditUnavailable, ConfigError
+from gateway.flow.redaction import RecordScreen
 from gateway.ports import Clock
-from gateway.storage.audit_log import SqliteAuditLog
 from gateway.storage.choices import SqliteChoices
 from gateway.storage.connection import Durability, open_reader
 from gateway.storage.cursors import SqliteCursors
@@ -18,15 +23,20 @@ from gateway.storage.database import DATABASE, Database
 from gateway.storage.disclosures import Disclosures, SqliteDisclosureLedger, kept_rows
 from gateway.storage.files import DirectoryLock, private_directory
 from gateway.storage.identity.store import IdentityStores
+from gateway.storage.keeping import AS_ALWAYS, Keeping, OpenedLog, found_before
 from gateway.storage.keys import Keys
 from gateway.storage.own_sessions import SqliteSessionStore
 from gateway.storage.pins import SqlitePinStore
 from gateway.storage.reader import AuditReader
+from gateway.storage.record_keys import RecordKeys
+from gateway.storage.recovery import wal_tail
 from gateway.storage.run_tables import SqliteRunLedger, SqliteRunTable
 from gateway.storage.runs import RunLimits, RunNames, Runs
+from gateway.storage.spooling import SpoolingLog
 from gateway.storage.writer import Writer
 
 _RUN_LIMITS = RunLimits()
+_HASHED = Levels(Level(redaction=Redaction.HASHED))
 
 
 class Store:
@@ -38,9 +48,11 @@ class Store:
         data_dir: Path,
         opened: AsyncExitStack,
         keys: Keys,
+        record_keys: RecordKeys,
         identity: IdentityStores,
         writer: Writer,
         encoder: RecordEncoder,
+        log: OpenedLog,
         clock: Clock,
         runs: RunLimits,
         elapsed: Clock,
@@ -50,9 +62,14 @@ class Store:
         self.keys = keys
         self.identity = identity
         self.log_id = encoder.log_id
+        self._record_keys = record_keys
+        self._encoder = encoder
+        self._rotating = asyncio.Lock()
         self.writer = writer
         self._opened = opened
-        self.audit = SqliteAuditLog(writer, encoder)
+        self.audit = log.audit
+        self.found = log.found
+        """What the log was like when it was opened."""
         self.cursors = SqliteCursors(writer)
         connection = open_reader(data_dir / DATABASE)
         try:
@@ -81,13 +98,16 @@ class Store:
         *,
         durability: Durability = Durability.POWER,
         deadline_s: float = 2.0,
-        redaction: Redaction = Redaction.HASHED,
+        levels: Levels = _HASHED,
+        held: Iterable[str] = (),
         clock: Clock,
         runs: RunLimits = _RUN_LIMITS,
         elapsed: Clock = time.monotonic,
+        keeping: Keeping = AS_ALWAYS,
     ) -> Self:
         """Open `data_dir`, made where there is none, for this event loop.
 
+        `held` are the operator's secrets, which no record may hold, wherever they come from.
         `elapsed` is what idle time is measured with: unlike `clock`, nobody can set it.
 
         Raises:
@@ -100,6 +120,7 @@ class Store:
         try:
             opened.callback(DirectoryLock(data_dir).release)
             keys = Keys.open(data_dir)
+            record_keys = RecordKeys.open(data_dir, keys.hmac)
             # Before the audit log's database: this one takes over what that one then drops.
             identity = IdentityStores.open(data_dir, clock=clock)
             opened.callback(identity.close)
@@ -109,18 +130,34 @@ class Store:
                     data_dir, durability=durability, wait_s=deadline_s, key=keys.audit
                 )
 
+            tail = wal_tail(data_dir / DATABASE)
             first = database()
             log_id = first.log_id
-            writer = Writer(first, reopen=database, deadline_s=deadline_s)
+            found = found_before(first, data_dir, tail, now=clock())
+            writer = Writer(first, reopen=database, deadline_s=deadline_s, signing=keeping.signing)
             opened.push_async_callback(writer.close)
-            encoder = RecordEncoder(log_id=log_id, hmac_key=keys.hmac, redaction=redaction)
+            terms = Terms(keys=record_keys.all, levels=levels, screen=RecordScreen(held))
+            encoder = RecordEncoder(log_id=log_id, terms=terms)
+            log = await OpenedLog.of(
+                writer,
+                encoder,
+                found,
+                keeping,
+                data_dir=data_dir,
+                key=keys.audit,
+                deadline_s=deadline_s,
+                clock=clock,
+                opened=opened,
+            )
             return cls(
                 data_dir=data_dir,
                 opened=opened,
                 keys=keys,
+                record_keys=record_keys,
                 identity=identity,
                 writer=writer,
                 encoder=encoder,
+                log=log,
                 clock=clock,
                 runs=runs,
                 elapsed=elapsed,
@@ -136,6 +173,27 @@ class Store:
         """Who signs this log, to be published."""
         return VerifierKey.of(self.log_id, self.keys.audit)
 
+    def record_by(self, levels: Levels, held: Iterable[str]) -> None:
+        """Write every further record by these levels, and without these secrets."""
+        screen = RecordScreen(held)
+        self._encoder.keep_to(replace(self._encoder.terms, levels=levels, screen=screen))
+
+    async def rotate_record_hash(self) -> int:
+        """Hash with a new key from now on, and return its number. The older ones are kept."""
+        async with self._rotating:
+            keys = await asyncio.to_thread(self._record_keys.add)
+            self._encoder.keep_to(replace(self._encoder.terms, keys=keys))
+            return len(keys)
+
+    @property
+    def record_hash_keys(self) -> int:
+        """How many keys of the hash in records there are; the last one is in use."""
+        return len(self._record_keys.all)
+
+    def hashes_of(self, content: Any) -> Sequence[str]:
+        """Return what may stand in records for a JSON value, or for bytes, newest key first."""
+        return hashes_of(self._record_keys.all, content)
+
     def reader(self) -> AuditReader:
         """Open the audit log for reading; the caller closes it."""
         return AuditReader.open(self.data_dir / DATABASE)
@@ -144,13 +202,19 @@ class Store:
         """Return why nothing can be recorded now; empty if an empty write just succeeded.
 
         That a write failed earlier says nothing about now, and where no call is let through
-        because of it, no other write would ever find out.
+        because of it, no other write would ever find out. With a spool it is only a problem if
+        that could take nothing either.
         """
         try:
             await self.writer.run(_write_nothing)
         except AuditUnavailable as error:
-            return self.writer.problem or error.detail
-        return self.writer.problem
+            wrong = self.writer.problem or error.detail
+        else:
+            wrong = self.writer.problem
+        if not isinstance(self.audit, SpoolingLog):
+            return wrong
+        failing = self.audit.problem
+        return f"{wrong}; {failing}" if wrong and failing else failing
 
     async def close(self) -> None:
         """Write what is waiting, sign the log, and let another process have the directory."""

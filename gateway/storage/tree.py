@@ -1,10 +1,28 @@
 """Reading the stored tree: its right edge, its earlier roots, the roots of its parts."""
 
 import sqlite3
+from contextlib import suppress
 
 from gateway.audit.merkle import CompactRange
 from gateway.audit.tiles import TILE_HEIGHT, TILE_LEAVES, TiledTree
 from gateway.errors import ConfigError
+
+
+class Pruned(ConfigError):
+    """What a proof needs has left the log; the archive has it."""
+
+
+def front_of(connection: sqlite3.Connection) -> int:
+    """Return the leaf index of the first record that retention has left in the log."""
+    with suppress(sqlite3.OperationalError):  # a log from before there was retention
+        row = connection.execute("SELECT first FROM log_front").fetchone()
+        return 0 if row is None else int(row[0])
+    return 0
+
+
+def provable(connection: sqlite3.Connection, size: int) -> bool:
+    """Say whether the root of the first `size` records can be computed from what is left."""
+    return size % TILE_LEAVES == 0 or size - size % TILE_LEAVES >= front_of(connection)
 
 
 def load_tree(connection: sqlite3.Connection) -> TiledTree:
@@ -66,6 +84,12 @@ def _leaves(connection: sqlite3.Connection, part: range) -> list[bytes]:
         (part.start, part.stop),
     ).fetchall()
     if len(rows) != len(part):
+        if part.start < front_of(connection):
+            raise Pruned(
+                f"the hashes of records {part.start} to {part.stop - 1} have left the log with "
+                f"their records; what begins and ends at a multiple of {TILE_LEAVES} can still be "
+                "proven, and the archive holds the rest"
+            )
         raise ConfigError(
             f"the audit log is damaged: records {part.start} to {part.stop} are not all there"
         )

@@ -8,18 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from gateway.audit.checkpoint import BadCheckpoint, VerifierKey, open_checkpoint
+from gateway.audit.links import NO_CHECKPOINT, NOTHING, Signed, is_link
 from gateway.audit.merkle import leaf_hash
 from gateway.audit.record import COLUMNS, columns_of
-from gateway.audit.tiles import TILE_LEAVES, TiledTree
+from gateway.audit.tiles import TILE_HEIGHT, TILE_LEAVES, TiledTree
 from gateway.domain._value import value
 from gateway.errors import ConfigError
 from gateway.storage.connection import open_reader
 from gateway.storage.database import CHECKPOINT, DATABASE
 from gateway.storage.keys import audit_key
 from gateway.storage.reader import AuditReader
+from gateway.storage.recovery import FOUND
+from gateway.storage.removals import Removal, removal_in
+from gateway.storage.tree import front_of
 
 _PAGE = 2000
 _BEFORE_ALL = -(2**63)
+_NEVER = 2**63
+_KIND, _CODE = COLUMNS.index("kind"), COLUMNS.index("code")
 
 
 class Finding(StrEnum):
@@ -41,6 +47,10 @@ class Verification:
     """How many checkpoints were compared."""
     root: bytes
     """The root over `size` records."""
+    front: int = 0
+    """How many records have left the log by retention; of these the tree's nodes are compared."""
+    unproven: int = 0
+    """Checkpoints of sizes within that part, which can be compared with the archive only."""
     first_bad: int | None = None
     """Leaf index of the first record that is bad or missing, or that may be."""
     reason: str = ""
@@ -66,6 +76,8 @@ class _Head:
     origin: str
     size: int
     root: bytes
+    ours: bool
+    """Whether it is one of those that the log itself keeps."""
 
 
 def verify(
@@ -118,12 +130,20 @@ class _Pass:
         self._tree = TiledTree()
         self._signed = 0
         self._compared = 0
+        self._unproven = 0
+        self._front = 0
+        self._removal: Removal | None = None
+        self._linked_from = _NEVER
+        """From which record on checkpoints are linked: the first that such a gateway began with."""
 
     def run(self, verifier: VerifierKey, given: Sequence[tuple[str, str]]) -> Verification:
         try:
             heads = self._heads(verifier, given)
+            self._begin(heads)
             self._follow(heads)
             self._end(heads)
+            self._end_of_front()
+            self._links(verifier, heads)
         except _Bad as bad:
             return self._verification(bad.finding, bad.first_bad, bad.reason)
         except sqlite3.DatabaseError as error:
@@ -138,6 +158,8 @@ class _Pass:
             signed=self._signed,
             checkpoints=self._compared,
             root=self._tree.root(),
+            front=self._front,
+            unproven=self._unproven,
             first_bad=first_bad,
             reason=reason,
         )
@@ -146,13 +168,45 @@ class _Pass:
         stored = self._connection.execute("SELECT size, note FROM checkpoints").fetchall()
         notes = [(f"checkpoint {size}", note) for size, note in stored]
         heads = []
-        for origin, note in (*notes, *given):
+        for place, (origin, note) in enumerate((*notes, *given)):
             try:
                 head = open_checkpoint(note, verifier)
             except BadCheckpoint as error:
                 raise _Bad(Finding.ALTERED, f"{origin}: {error}", None) from error
-            heads.append(_Head(origin=origin, size=head.size, root=head.root))
+            ours = place < len(notes)
+            if ours and head.size != stored[place][0]:
+                reason = f"{origin} is one of {head.size} records"
+                raise _Bad(Finding.ALTERED, reason, min(head.size, stored[place][0]))
+            heads.append(_Head(origin=origin, size=head.size, root=head.root, ours=ours))
         return sorted(heads, key=lambda head: head.size)
+
+    def _begin(self, heads: list[_Head]) -> None:
+        """Take the part that has left the log as its tiles' roots, comparing what can be."""
+        self._front = front_of(self._connection)
+        if self._front % TILE_LEAVES:
+            raise _Bad(Finding.ALTERED, f"record {self._front} cannot be the first one", 0)
+        rows = self._connection.execute(
+            "SELECT tile, root FROM tiles WHERE tile < ? ORDER BY tile",
+            (self._front // TILE_LEAVES,),
+        ).fetchall()
+        waiting = [head for head in reversed(heads) if head.size <= self._front]
+        del heads[: len(waiting)]
+        for expected, (tile, root) in enumerate(rows):
+            self._compare_front(waiting)
+            if tile != expected:
+                break
+            tiles = self._tree.tiles.extend((root,), height=TILE_HEIGHT)
+            self._tree = TiledTree(tiles=tiles)
+        self._compare_front(waiting)
+        if self._tree.size != self._front:
+            size = self._tree.size
+            raise _Bad(Finding.ALTERED, f"the tile of the records from {size} on is missing", size)
+
+    def _compare_front(self, waiting: list[_Head]) -> None:
+        self._compare(waiting)
+        while waiting and waiting[-1].size < self._tree.size + TILE_LEAVES:
+            waiting.pop()
+            self._unproven += 1
 
     def _follow(self, heads: Sequence[_Head]) -> None:
         """Grow the tree record by record, comparing each tile and each head on the way."""
@@ -165,6 +219,9 @@ class _Pass:
                     Finding.ALTERED, f"record {index} stands where {expected} belongs", expected
                 )
             _check(index, stored, columns, body)
+            self._removal = removal_in(columns, body) or self._removal
+            if columns[_KIND] == "system" and columns[_CODE] in FOUND:
+                self._linked_from = min(self._linked_from, index)
             self._tree, tiles = self._tree.extend((stored,))
             for root in tiles:
                 self._compare_tile(expected // TILE_LEAVES, root)
@@ -201,13 +258,61 @@ class _Pass:
         reason = f"one of the records {first} to {last} was changed or moved: see {against}"
         return _Bad(Finding.ALTERED, reason, first)
 
+    def _end_of_front(self) -> None:
+        """Compare what has left the log with the record that says so."""
+        if not self._front:
+            return
+        said = self._removal
+        last = self._front - 1
+        if said is None or said.stop < self._front:
+            reason = f"records 0 to {last} are missing, and no record says that they were removed"
+            raise _Bad(Finding.ALTERED, reason, 0)
+        rows = self._connection.execute(
+            "SELECT root FROM tiles WHERE tile < ? ORDER BY tile", (said.stop // TILE_LEAVES,)
+        ).fetchall()
+        tree = TiledTree().tiles.extend((root for (root,) in rows), height=TILE_HEIGHT)
+        if tree.size != said.stop or tree.root() != said.root:
+            reason = f"records 0 to {last} are others than the record of their removal says"
+            raise _Bad(Finding.ALTERED, reason, 0)
+
+    def _links(self, verifier: VerifierKey, heads: Sequence[_Head]) -> None:
+        """Look for checkpoints that were taken away or exchanged."""
+        names = {row[1] for row in self._connection.execute("PRAGMA table_info(checkpoints)")}
+        if "link" not in names:
+            return
+        rows = self._connection.execute(
+            "SELECT size, note, previous, link FROM checkpoints ORDER BY size"
+        ).fetchall()
+        before, linked = NOTHING, False
+        for size, note, previous, link in rows:
+            here = Signed(size=size, note=note)
+            if link is None and not linked and size <= self._linked_from:
+                before = here  # from before there were links
+                continue
+            linked = True
+            if not is_link(link or "", before, here, verifier):
+                known = previous if isinstance(previous, int) else NO_CHECKPOINT
+                reason = f"a checkpoint before that of {size} records is missing (of {known})"
+                raise _Bad(Finding.ALTERED, reason, max(before.size, 0))
+            before = here
+        kept = {size for size, *_ in rows}
+        for head in heads:
+            if not head.ours and head.size not in kept:
+                reason = (
+                    f"{head.origin}: the log's own checkpoint of {head.size} records is missing"
+                )
+                raise _Bad(Finding.ALTERED, reason, head.size)
+
     def _end(self, heads: Sequence[_Head]) -> None:
         size = self._tree.size
-        if not heads:
+        if not heads and not self._compared:
             raise _Bad(Finding.INCOMPLETE, "there is no checkpoint to compare with", None)
-        largest = heads[-1]
-        if largest.size > size:
-            reason = f"records {size} to {largest.size - 1} are missing: see {largest.origin}"
+        largest = heads[-1] if heads else None
+        if largest is not None and largest.size > size:
+            reason = f"records {size} to {largest.size - 1} are missing"
+            if self._signed < size:
+                reason += f", or as many others from {self._signed} on"
+            reason += f": see {largest.origin}"
             raise _Bad(Finding.INCOMPLETE, reason, size)
         (tiles,) = self._connection.execute("SELECT count(*) FROM tiles").fetchone()
         if tiles != size // TILE_LEAVES:

@@ -5,10 +5,11 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from gateway.audit.record import Entry
+from gateway.domain._value import value
 from gateway.domain.audit import LogEntry
 from gateway.errors import AuditUnavailable, ConfigError
 from gateway.storage.database import CommitUnknown, Database, Job, JobOutcome
@@ -16,15 +17,30 @@ from gateway.storage.database import CommitUnknown, Database, Job, JobOutcome
 T = TypeVar("T")
 
 _LARGEST_BATCH = 1024
-_SIGN_AFTER_S = 1.0
 _ENDED = "the writer has ended"
 _NOT_RECORDED = "the audit log cannot record this now"
+
+
+@value
+class Signing:
+    """When what was written is signed: whichever comes first."""
+
+    every_s: float = 1.0
+    """After the first record that no checkpoint covers."""
+    records: int = 5_000
+
+
+EVERY_SECOND = Signing()
+
+
+class NotAccepted(AuditUnavailable):
+    """The log could take records, but not this one: its id is another one's."""
 
 
 class _Item:
     """One thing to write, and who waits for it."""
 
-    __slots__ = ("committed", "entry", "expires", "future", "job", "outcome")
+    __slots__ = ("committed", "entry", "expires", "future", "job", "late", "outcome")
 
     def __init__(
         self,
@@ -34,12 +50,14 @@ class _Item:
         entry: Entry | None = None,
         job: Job | None = None,
         committed: Callable[[Any], None] | None = None,
+        late: Sequence[Entry] = (),
     ) -> None:
         self.future = future
         self.expires = expires
         self.entry = entry
         self.job = job
         self.committed = committed
+        self.late = late
         self.outcome = JobOutcome()
 
 
@@ -57,11 +75,15 @@ class Writer:
         reopen: Callable[[], Database],
         deadline_s: float,
         capacity: int = 10_000,
+        signing: Signing = EVERY_SECOND,
     ) -> None:
         """Start writing to `database`, which from now on is the writer's own.
 
         `reopen` opens it anew after a failure; `capacity` is how many writes may wait.
         """
+        self._signing = signing
+        self.recorded = database.tree.size
+        """How many records are in the log, as far as their writers were told."""
         self._unwritten = ""
         self._unsigned = ""
         self._database: Database | None = database
@@ -115,6 +137,19 @@ class Writer:
         result: T = await item.future
         return result
 
+    def absorb(
+        self, late: Sequence[Entry], job: Callable[[sqlite3.Connection], T]
+    ) -> "asyncio.Future[T]":
+        """Write what was kept elsewhere meanwhile, in one transaction with `job`.
+
+        It stands before whatever is submitted after it. A record that is in the log already is
+        left out: the write that nobody waited for any more may have happened. The result is the
+        job's; it fails with `AuditUnavailable` as `run` does, but no deadline ends it.
+        """
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._submit(_Item(future, expires=float("inf"), job=job, late=late), timed=False)
+        return future
+
     async def close(self) -> None:
         """Write what is waiting, sign the log and close it."""
         self._hand_over()
@@ -138,7 +173,7 @@ class Writer:
     def _expiry(self) -> float:
         return self._loop.time() + self._deadline_s
 
-    def _submit(self, item: _Item) -> None:
+    def _submit(self, item: _Item, *, timed: bool = True) -> None:
         if self._closing:
             raise AuditUnavailable(_NOT_RECORDED, detail="the log is closed")
         if self.depth >= self._capacity:
@@ -147,6 +182,8 @@ class Writer:
             # Whatever else this turn of the event loop submits wakes the thread with it, once.
             self._loop.call_soon(self._hand_over)
         self._submitted.append(item)
+        if not timed:
+            return
         self._waiting.append(item)
         if self._timer is None:
             # One timer serves all: whoever came first expires first.
@@ -175,13 +212,19 @@ class Writer:
                 )
             self._waiting.popleft()
 
-    def _settle(self, batch: list[_Item], first: int, failure: str) -> None:
+    def _settle(
+        self,
+        batch: list[_Item],
+        first: int,
+        failure: str,
+        kind: type[AuditUnavailable] = AuditUnavailable,
+    ) -> None:
         """Tell everybody in a batch, on the event loop; `failure` is why none of it happened."""
         index = first
         for item in batch:
             outcome = item.outcome
             if failure:
-                outcome.error = AuditUnavailable(_NOT_RECORDED, detail=failure)
+                outcome.error = kind(_NOT_RECORDED, detail=failure)
             elif item.entry is not None:
                 outcome.result = index
                 index += 1
@@ -193,6 +236,7 @@ class Writer:
                 item.future.set_exception(outcome.error)
             else:
                 item.future.set_result(outcome.result)
+        self.recorded = max(self.recorded, index)
         while self._waiting and self._waiting[0].future.done():
             self._waiting.popleft()
 
@@ -230,19 +274,23 @@ class Writer:
                 if self._unsigned_since is None:
                     self._wake.wait()
                     continue
-                left = self._unsigned_since + _SIGN_AFTER_S - time.monotonic()
+                left = self._unsigned_since + self._signing.every_s - time.monotonic()
                 if left <= 0:
                     return []
                 self._wake.wait(left)
-            count = min(len(self._queue), _LARGEST_BATCH)
-            return [self._queue.popleft() for _ in range(count)]
+            if self._queue[0].late:
+                return [self._queue.popleft()]
+            batch: list[_Item] = []
+            while self._queue and not self._queue[0].late and len(batch) < _LARGEST_BATCH:
+                batch.append(self._queue.popleft())
+            return batch
 
     def _write(self, batch: list[_Item]) -> None:
         try:
             first = self._commit(batch)
         except sqlite3.IntegrityError as error:
             if len(batch) == 1:
-                self._tell(batch, 0, f"the record was not accepted: {error}")
+                self._tell(batch, 0, f"the record was not accepted: {error}", NotAccepted)
                 return
             for item in batch:  # one record's id is taken already; the others are innocent
                 self._write([item])
@@ -261,11 +309,12 @@ class Writer:
         if self._database is None:
             self._database = self._reopen()
         database = self._database
-        expected_batch, expected_first = database.batch + 1, database.tree.size
+        expected_batch = database.batch + 1
         try:
             first = database.commit(
                 [item.entry for item in batch if item.entry is not None],
                 [(item.job, item.outcome) for item in batch if item.job is not None],
+                late=batch[0].late,
             )
         except CommitUnknown:
             # Without a database there is nothing to sign, so nothing to wake up for.
@@ -275,15 +324,17 @@ class Writer:
             if self._database.batch != expected_batch:
                 raise
             self._database.settle()
-            first = expected_first
+            first = self._database.tree.size - sum(item.entry is not None for item in batch)
         if self._unsigned_since is None and self._database.tree.size > self._database.signed_size:
             self._unsigned_since = time.monotonic()
         return first
 
     def _signing_is_due(self) -> bool:
-        if self._unsigned_since is None:
+        if self._unsigned_since is None or self._database is None:
             return False
-        return time.monotonic() - self._unsigned_since >= _SIGN_AFTER_S
+        if self._database.tree.size - self._database.signed_size >= self._signing.records:
+            return True
+        return time.monotonic() - self._unsigned_since >= self._signing.every_s
 
     def _sign(self, database: Database) -> None:
         """Sign what is new; if that fails, it is tried again with the next records."""
@@ -297,6 +348,12 @@ class Writer:
         else:
             self._unsigned = ""
 
-    def _tell(self, batch: list[_Item], first: int, failure: str) -> None:
+    def _tell(
+        self,
+        batch: list[_Item],
+        first: int,
+        failure: str,
+        kind: type[AuditUnavailable] = AuditUnavailable,
+    ) -> None:
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._settle, batch, first, failure)
+            self._loop.call_soon_threadsafe(self._settle, batch, first, failure, kind)

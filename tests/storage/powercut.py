@@ -6,6 +6,7 @@ connections are the product's, opened by the product's code with the product's s
 """
 
 import ctypes
+import os
 import random
 import sqlite3
 import time
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
 
-from gateway.storage import database, files
+from gateway.storage import database, files, spool
 from gateway.storage.database import CHECKPOINT
 
 _SECTOR_BYTES = 512
@@ -103,7 +104,7 @@ class Recording:
 
 @contextmanager
 def recorded() -> Iterator[Recording]:
-    """Record all that SQLite and the checkpoint file do in this process; restores the default.
+    """Record all that SQLite, the checkpoint file and the spool do in this process.
 
     Raises:
         Unsupported: It cannot be done with this Python.
@@ -119,10 +120,37 @@ def recorded() -> Iterator[Recording]:
 
     vfs.register()
     try:
-        with mock.patch.object(database, "write_atomically", replaced):
+        with (
+            mock.patch.object(database, "write_atomically", replaced),
+            mock.patch.object(spool, "os", _ObservedOs(recording)),
+        ):
             yield recording
     finally:
         vfs.unregister()
+
+
+class _ObservedOs:
+    """`os` as the spool sees it: its writes and its syncs are recorded."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def pwrite(self, descriptor: int, data: bytes, offset: int) -> int:
+        written = os.pwrite(descriptor, data, offset)
+        done = Operation(Kind.WRITE, _name_of(descriptor), offset, bytes(data[:written]))
+        self._recording.operations.append(done)
+        return written
+
+    def fdatasync(self, descriptor: int) -> None:
+        os.fdatasync(descriptor)
+        self._recording.operations.append(Operation(Kind.SYNC, _name_of(descriptor)))
+
+
+def _name_of(descriptor: int) -> str:
+    return Path(f"/proc/self/fd/{descriptor}").readlink().name
 
 
 def _sqlite() -> ctypes.CDLL:
@@ -238,7 +266,7 @@ class Cut:
 
     def lay_out(self, folder: Path) -> None:
         """Write the files into `folder`, in place of those of an earlier cut."""
-        for old in folder.glob(f"{database.DATABASE}*"):
+        for old in (*folder.glob(f"{database.DATABASE}*"), *folder.glob("spool*")):
             old.unlink()
         (folder / CHECKPOINT).unlink(missing_ok=True)
         for name, content in self.files.items():

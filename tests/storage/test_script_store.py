@@ -176,3 +176,39 @@ async def test_what_a_program_held_is_forgotten_once_it_has_run_out(store: Store
     await kept.begin(script("s_2", began=NOW + 60, expires_at=NOW + 120))
     with closing(open_reader(store.data_dir / DATABASE)) as connection:
         assert connection.execute("SELECT script FROM parked_scripts").fetchall() == []
+
+
+async def test_programs_that_live_are_told_oldest_first_and_whether_they_wait(
+    kept: ScriptStore,
+) -> None:
+    for name, began in (("s_2", NOW + 2), ("s_1", NOW + 1)):
+        await kept.begin(script(name, began=began))
+    await kept.begin(script("s_late", expires_at=NOW))
+    await kept.park(Parked(script=script("s_2", began=NOW + 2), snapshot=b"state"))
+    assert [one.id for one in kept.live(now=NOW)] == ["s_1", "s_2"]
+    assert [kept.waits(ScriptId(name)) for name in ("s_1", "s_2")] == [False, True]
+
+
+async def test_who_runs_a_program_is_told_that_it_was_ended(kept: ScriptStore) -> None:
+    for name in ("s_1", "s_2"):
+        await kept.begin(script(name))
+    told: list[str] = []
+    with kept.watched(ScriptId("s_1"), lambda: told.append("s_1")):
+        await kept.end(ScriptId("s_2"))
+        assert told == []
+        await kept.end(ScriptId("s_1"))
+    assert told == ["s_1"]
+    await kept.end(ScriptId("s_1"))
+    assert told == ["s_1"]
+
+
+async def test_one_that_was_ended_stays_so_over_a_restart(store: Store) -> None:
+    kept = scripts(store)
+    await kept.begin(script())
+    await kept.park(Parked(script=script(), snapshot=b"state"))
+    await kept.end(ScriptId("s_1"))
+    again = scripts(store)
+    assert (list(again.live(now=NOW)), again.waits(ScriptId("s_1"))) == ([], False)
+    assert again.find(ScriptId("s_1"), now=NOW) is None
+    assert not await again.take(ScriptId("s_1"), 0, now=NOW)
+    assert await again.unpark(ScriptId("s_1"), "alice", now=NOW) is None

@@ -49,11 +49,12 @@ def verifier(original):
 
 
 @contextlib.contextmanager
-def tampering(data_dir):
+def tampering(data_dir, *, again=False):
     """Somebody who can write the file and knows how the log is built, but has no key."""
     with contextlib.closing(sqlite3.connect(data_dir / DATABASE)) as connection:
-        connection.execute("DROP TRIGGER audit_is_never_updated")
-        connection.execute("DROP TRIGGER audit_is_never_deleted")
+        if not again:
+            connection.execute("DROP TRIGGER audit_is_never_updated")
+            connection.execute("DROP TRIGGER audit_is_never_deleted")
         yield connection
         connection.commit()
 
@@ -233,6 +234,54 @@ def test_a_checkpoint_of_another_history_is_found(data_dir, verifier, original):
     kept = (original / CHECKPOINT).read_text()
     found = verify(data_dir, verifier, checkpoints=[("kept.txt", kept)])
     assert (found.finding, found.first_bad) == (Finding.ALTERED, SIZE)
+
+
+@pytest.mark.parametrize(
+    ("size", "says"),
+    [
+        (300, "a checkpoint before that of 600 records is missing (of 300)"),
+        (600, "the log's own checkpoint of 600 records is missing"),
+    ],
+)
+def test_a_checkpoint_that_was_taken_away_is_found(data_dir, verifier, size, says):
+    with tampering(data_dir) as connection:
+        connection.execute("DELETE FROM checkpoints WHERE size = ?", (size,))
+    found = verify(data_dir, verifier)
+    assert found.finding is Finding.ALTERED
+    assert says in found.reason
+
+
+def test_a_checkpoint_in_anothers_place_is_found(data_dir, verifier):
+    with tampering(data_dir) as connection:
+        connection.execute("UPDATE checkpoints SET size = 299 WHERE size = 300")
+    found = verify(data_dir, verifier)
+    assert (found.finding, found.reason) == (
+        Finding.ALTERED,
+        "checkpoint 299 is one of 300 records",
+    )
+
+
+def test_checkpoints_of_before_there_were_links_are_good(data_dir, verifier):
+    with tampering(data_dir) as connection:
+        connection.execute("UPDATE checkpoints SET link = NULL, previous = NULL")
+    assert verify(data_dir, verifier).reason == ""
+    with tampering(data_dir, again=True) as connection:
+        connection.execute("ALTER TABLE checkpoints DROP COLUMN link")
+        connection.execute("DROP TABLE log_front")
+    assert verify(data_dir, verifier).reason == ""
+
+
+def test_links_that_were_taken_away_are_found(data_dir, verifier):
+    async def begin():
+        store = await Store.open(data_dir, clock=lambda: NOW)
+        await store.audit.append(event("begun", code="opened"))
+        await store.close()
+
+    asyncio.run(begin())
+    assert verify(data_dir, verifier).reason == ""
+    with tampering(data_dir) as connection:
+        connection.execute("UPDATE checkpoints SET link = NULL, previous = NULL")
+    assert verify(data_dir, verifier).finding is Finding.ALTERED
 
 
 def test_a_damaged_file_is_a_finding_and_not_a_crash(data_dir, verifier):

@@ -8,7 +8,6 @@ import threading
 import pytest
 
 from gateway.audit.checkpoint import VerifierKey, open_checkpoint
-from gateway.audit.record import RecordEncoder, Redaction
 from gateway.domain.audit import LogEntry
 from gateway.errors import AuditUnavailable, ConfigError, Denied
 from gateway.storage.connection import Durability, prepare_writer
@@ -16,6 +15,7 @@ from gateway.storage.database import CHECKPOINT, DATABASE, Database
 from gateway.storage.keys import Keys
 from gateway.storage.verify import verify
 from gateway.storage.writer import Writer
+from tests.audit.encoders import encoder_of
 from tests.storage.suite import event
 
 
@@ -60,9 +60,7 @@ class Bench:
         database = self.database()
         self.first = database._connection
         self.verifier = VerifierKey.of(database.log_id, self.keys.audit)
-        self.encoder = RecordEncoder(
-            log_id=database.log_id, hmac_key=self.keys.hmac, redaction=Redaction.HASHED
-        )
+        self.encoder = encoder_of(log_id=database.log_id, keys=(self.keys.hmac,))
         self.writer = Writer(
             database, reopen=self.database, deadline_s=deadline_s, capacity=capacity
         )

@@ -1,0 +1,248 @@
+"""Answers to ready-made questions, read from the log and its index in short transactions."""
+
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote
+
+import orjson
+
+from gateway.audit.query import QueryTooLong, Statement
+from gateway.storage.connection import open_reader
+from gateway.storage.database import DATABASE
+from gateway.storage.index import INDEX, unavailable
+from gateway.storage.index_tables import (
+    BUCKET_CHARACTERS,
+    DAY_US,
+    HOUR_US,
+    LEAF_DIGITS,
+    MARK_CHARACTERS,
+)
+
+LONGEST_READ_S = 5.0
+"""How long one read may take before it is given up."""
+
+_OPERATIONS = 20_000
+"""Of SQLite's machine, between looks at the clock: a few milliseconds."""
+_REFUSALS = ("deny", "ask", "error")
+
+Row = dict[str, Any]
+Rows = list[Row]
+
+
+class Answers:
+    """Used by one thread at a time. Each read is one transaction, and ends within a bound."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Take over a connection to the log that has its index attached as `words`; see `open`."""
+        self._connection = connection
+
+    @classmethod
+    def open(cls, data_dir: Path, *, indexed: bool = True) -> Self:
+        """Open the log and its index for reading; not `indexed`, what needs that one is refused.
+
+        Raises:
+            ConfigError: There is no log.
+            AuditUnavailable: There is no index.
+
+        """
+        connection = open_reader(data_dir / DATABASE)
+        if not indexed:
+            return cls(connection)
+        try:
+            place = f"file:{quote(str(data_dir / INDEX))}?mode=ro"
+            connection.execute("ATTACH ? AS words", (place,))
+        except sqlite3.Error as error:
+            connection.close()
+            raise unavailable(error) from error
+        return cls(connection)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def page(self, statement: Statement) -> Rows:
+        """Return the records that a compiled filter selects.
+
+        Raises:
+            QueryTooLong: It was given up; so for every read here.
+
+        """
+        return [_record(*row) for row in self._rows(statement.sql, statement.parameters)]
+
+    def who_called(self, server: str, tool: str, since_us: int, limit: int) -> Rows:
+        """Return who called a tool through which client since the hour of `since_us`."""
+        return self._counted(_WHO_CALLED, (server, tool, since_us // HOUR_US, limit))
+
+    def top(self, subject: str, since_us: int, limit: int) -> Rows:
+        """Return who or what calls were most of since the hour of `since_us`.
+
+        `subject` is `principal`, `client` or `tool`.
+        """
+        hour = since_us // HOUR_US
+        day = -(-hour // (DAY_US // HOUR_US))  # the first that is whole
+        until = day * (DAY_US // HOUR_US)
+        return self._counted(_TOP, (subject, hour, until, subject, day, limit))
+
+    def refusals(self, since_us: int, limit: int) -> Rows:
+        """Return how often what was refused by which rule since the hour of `since_us`."""
+        return self._counted(_REFUSED_BY, (since_us // HOUR_US, limit))
+
+    def flows(self, source: str, server: str | None, since_us: int, limit: int) -> Rows:
+        """Return which tools got calls of runs that had seen data of `source`."""
+        found = (source, since_us // HOUR_US, server, server, limit)
+        return self._counted(_FLOWS, found)
+
+    def refused(self, since_us: int, before: tuple[int, int], limit: int) -> Rows:
+        """Return the newest refusals before a time and leaf index, newest first."""
+        one = f"SELECT * FROM ({_REFUSED})"  # noqa: S608 - fixed text
+        many = " UNION ALL ".join([one] * len(_REFUSALS))
+        parameters = [each for verdict in _REFUSALS for each in (verdict, since_us, *before, limit)]
+        sql = f"{many} ORDER BY time_us DESC, leaf_index DESC LIMIT ?"
+        return [_record(*row[1:]) for row in self._rows(sql, (*parameters, limit))]
+
+    def outside(
+        self,
+        source: str,
+        since_us: int,
+        before: tuple[int, int],
+        allowed: bool | None,
+        limit: int,
+    ) -> Rows:
+        """Return the newest calls that sent, or were to send, something outside, newest first.
+
+        Outside is what is not proven to be our own; of calls in runs that had seen data of
+        `source`, and only where they were `allowed` or not, if that is said.
+        """
+        found = self._rows(_OUTSIDE, (source, since_us, *before, allowed, allowed, limit))
+        return [_record(*row) for row in found]
+
+    def marked(self, text: str, newest: int | None = None) -> list[int]:
+        """Return the leaf indexes of records in which an identifier or hash stands, newest first.
+
+        At most `newest` of them; and of others that end alike, which the record tells.
+        """
+        mark = text[-MARK_CHARACTERS:]
+        found = {leaf for (leaf,) in self._rows(_FRESH, (mark,))}
+        for (entries,) in self._rows(_PUT_AWAY, (mark[-BUCKET_CHARACTERS:],)):
+            found.update(_leaves(entries, mark.rjust(MARK_CHARACTERS)))
+        return sorted(found, reverse=True)[:newest]
+
+    def records(self, leaves: Sequence[int]) -> Rows:
+        """Return the records of these leaf indexes that are there, in this order."""
+        places = ", ".join("?" * len(leaves))
+        rows = self._rows(
+            "SELECT leaf_index, leaf_hash, CAST(body AS BLOB) FROM audit"  # noqa: S608 - placeholders
+            f" WHERE leaf_index IN ({places})",
+            leaves,
+        )
+        found = {row[0]: _record(*row) for row in rows}
+        return [found[leaf] for leaf in leaves if leaf in found]
+
+    def signed(self) -> int:
+        """Return how many records the newest checkpoint vouches for."""
+        ((size,),) = self._rows("SELECT ifnull(max(size), 0) FROM checkpoints", ())
+        return int(size)
+
+    def _counted(self, sql: str, parameters: Sequence[Any]) -> Rows:
+        with self._bounded():
+            cursor = self._connection.execute(sql, parameters)
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def _rows(self, sql: str, parameters: Sequence[Any]) -> list[Any]:
+        with self._bounded():
+            return self._connection.execute(sql, parameters).fetchall()
+
+    @contextmanager
+    def _bounded(self) -> Iterator[None]:
+        end = time.monotonic() + LONGEST_READ_S
+        self._connection.set_progress_handler(lambda: time.monotonic() > end, _OPERATIONS)
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                raise QueryTooLong(LONGEST_READ_S) from error
+            raise unavailable(error) from error
+        finally:
+            self._connection.set_progress_handler(None, 0)
+
+
+def _leaves(entries: str, mark: str) -> Iterator[int]:
+    width = MARK_CHARACTERS + LEAF_DIGITS
+    at = entries.find(mark)
+    while at >= 0:
+        if at % width == 0:
+            yield int(entries[at + MARK_CHARACTERS : at + width])
+        at = entries.find(mark, at + 1)
+
+
+def _record(leaf_index: int, leaf: bytes, body: bytes) -> Row:
+    record: Row = orjson.loads(body)
+    record["leaf_index"] = leaf_index
+    record["leaf_hash"] = leaf.hex()
+    return record
+
+
+_ID = "(SELECT id FROM words.names WHERE name = ?)"
+
+_WHO_CALLED = f"""
+SELECT p.name AS principal, c.name AS client, calls, refused, last_us FROM (
+    SELECT principal, client, sum(calls) AS calls, sum(refused) AS refused,
+        max(last_us) AS last_us
+    FROM words.used WHERE server = {_ID} AND target = {_ID} AND hour >= ?
+    GROUP BY principal, client ORDER BY calls DESC, last_us DESC LIMIT ?
+) JOIN words.names AS p ON p.id = principal JOIN words.names AS c ON c.id = client
+ORDER BY calls DESC, last_us DESC
+"""  # noqa: S608 - fixed text, so for all of these
+
+_TOP = """
+SELECT w.name AS server, n.name AS name, calls, refused, last_us FROM (
+    SELECT within, name, sum(calls) AS calls, sum(refused) AS refused, max(last_us) AS last_us
+    FROM (
+        SELECT within, name, calls, refused, last_us FROM words.totals
+        WHERE subject = ? AND span = 'hour' AND bucket >= ? AND bucket < ?
+        UNION ALL
+        SELECT within, name, calls, refused, last_us FROM words.totals
+        WHERE subject = ? AND span = 'day' AND bucket >= ?
+    ) GROUP BY within, name ORDER BY calls DESC, last_us DESC LIMIT ?
+) AS t JOIN words.names AS w ON w.id = t.within JOIN words.names AS n ON n.id = t.name
+ORDER BY calls DESC, last_us DESC
+"""
+
+_REFUSED_BY = """
+SELECT rule, code, verdict, kind, sum(records) AS records, max(last_us) AS last_us
+FROM words.refusals WHERE hour >= ?
+GROUP BY rule, code, verdict, kind ORDER BY records DESC, last_us DESC LIMIT ?
+"""
+
+_FLOWS = f"""
+SELECT s.name AS server, t.name AS tool, effect, calls, refused, outside, last_us FROM (
+    SELECT server, target, effect, sum(calls) AS calls, sum(refused) AS refused,
+        sum(outside) AS outside, max(last_us) AS last_us
+    FROM words.flow_counts
+    WHERE source = {_ID} AND hour >= ? AND (? IS NULL OR server = {_ID})
+    GROUP BY server, target, effect ORDER BY calls DESC, last_us DESC LIMIT ?
+) AS f JOIN words.names AS s ON s.id = f.server JOIN words.names AS t ON t.id = f.target
+ORDER BY calls DESC, last_us DESC
+"""  # noqa: S608
+
+_REFUSED = """
+SELECT time_us, leaf_index, leaf_hash, CAST(body AS BLOB) AS body FROM audit
+WHERE verdict = ? AND verdict <> 'allow' AND kind <> 'approval' AND time_us >= ?
+    AND (time_us, leaf_index) < (?, ?)
+ORDER BY time_us DESC, leaf_index DESC LIMIT ?
+"""
+
+_OUTSIDE = f"""
+SELECT leaf_index, leaf_hash, CAST(body AS BLOB)
+FROM words.flows AS f CROSS JOIN audit USING (leaf_index)
+WHERE f.source = {_ID} AND f.outside AND f.time_us >= ?
+    AND (f.time_us, f.leaf_index) < (?, ?) AND (? IS NULL OR f.allowed = ?)
+ORDER BY f.time_us DESC, f.leaf_index DESC LIMIT ?
+"""  # noqa: S608
+
+_FRESH = "SELECT leaf_index FROM words.fresh_marks WHERE mark = ?"
+_PUT_AWAY = "SELECT entries FROM words.marks WHERE bucket = ?"

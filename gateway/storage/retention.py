@@ -1,0 +1,300 @@
+"""What is old leaves the log as files that prove themselves, and only then its table."""
+
+import asyncio
+import hashlib
+import os
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gateway.audit.bundle import (
+    LONGEST_LINE_BYTES,
+    BundleCheck,
+    BundleVerification,
+    BundleWriter,
+    bundle_lines,
+)
+from gateway.audit.checkpoint import VerifierKey
+from gateway.audit.tiles import TILE_LEAVES
+from gateway.domain._value import value
+from gateway.domain.audit import LogEntry
+from gateway.errors import AuditUnavailable, ConfigError
+from gateway.storage.connection import open_reader
+from gateway.storage.database import DATABASE
+from gateway.storage.files import create_private, private_directory, rename
+from gateway.storage.removals import CODE, Removal
+from gateway.storage.tree import front_of, provable, root_of, tree_at
+from gateway.storage.writer import Writer
+
+SEGMENT_RECORDS = 256 * TILE_LEAVES
+_PAGE = 1000
+_AT_ONCE = 4 * TILE_LEAVES
+"""Records that are removed in one transaction, which holds up the log for some ten milliseconds."""
+
+
+class NotRemovable(ValueError):
+    """Why records stay in the log."""
+
+
+@value
+class Segment:
+    """A file that holds the records from `first` up to `stop`, which is not among them."""
+
+    first: int
+    stop: int
+    path: str
+    sha256: str
+
+    @property
+    def members(self) -> Mapping[str, Any]:
+        return {
+            "first": self.first,
+            "last": self.stop - 1,
+            "file": self.path,
+            "sha256": self.sha256,
+        }
+
+
+@value
+class Removed:
+    """What a removal came to."""
+
+    first: int
+    stop: int
+    root: bytes
+
+
+Record = Callable[[str, str, Mapping[str, Any]], Awaitable[LogEntry]]
+"""Records what happened to the log: a code, a sentence, evidence; durable on return."""
+
+
+class Retention:
+    """Archives and removes what is old. Nothing leaves the log that is nowhere else."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        writer: Writer,
+        *,
+        verifier: VerifierKey,
+        archive: Path,
+        record: Record,
+    ) -> None:
+        """Archive into the folder `archive`; what is done stands in the log, by `record`."""
+        self._database = data_dir / DATABASE
+        self._writer = writer
+        self._verifier = verifier
+        self._archive = archive
+        self._record = record
+        self._turn = asyncio.Lock()
+
+    async def archive(self, before_us: int) -> list[Segment]:
+        """Write what is older into files, as far as it is signed, and return the new ones.
+
+        Raises:
+            OSError: A file could not be written.
+            ConfigError: The log is damaged, so nothing of it is archived.
+
+        """
+        async with self._turn:
+            made: list[Segment] = []
+            while True:
+                segment = await asyncio.to_thread(self._written, before_us)
+                if segment is None:
+                    return made
+                await self._writer.run(partial(_note_archive, segment=segment))
+                told = f"records {segment.first} to {segment.stop - 1} are in {segment.path}"
+                await self._record("log_archived", told, segment.members)
+                made.append(segment)
+
+    async def prune(self, before_us: int) -> Removed:
+        """Remove what is older from the log, as far as files hold it.
+
+        Raises:
+            NotRemovable: Nothing of it may leave the log.
+            AuditUnavailable: It could not be recorded or done, or only in part.
+
+        """
+        async with self._turn:
+            removal = await asyncio.to_thread(self._removable, before_us)
+            with closing(open_reader(self._database)) as connection:
+                first = front_of(connection)
+            told = f"records {first} to {removal.stop - 1} are removed from the log"
+            entry = await self._record(CODE, told, removal.members(first))
+            if entry.leaf_index < removal.stop:
+                raise AuditUnavailable("the removal is not in the log yet, so nothing is removed")
+            for stop in range(first + _AT_ONCE, removal.stop + _AT_ONCE, _AT_ONCE):
+                try:
+                    await self._writer.run(partial(_remove, stop=min(stop, removal.stop)))
+                except sqlite3.IntegrityError as error:
+                    raise NotRemovable(str(error)) from error
+            return Removed(first=first, stop=removal.stop, root=removal.root)
+
+    async def hold(self, since_us: int | None) -> int | None:
+        """Keep all records of `since_us` or later in the log; `None` lets them go again.
+
+        Returns the leaf index of the first that is held.
+        """
+
+        def job(connection: sqlite3.Connection) -> int | None:
+            first = None if since_us is None else _first_since(connection, since_us)
+            connection.execute("UPDATE log_front SET held = ?", (first,))
+            return first
+
+        return await self._writer.run(job)
+
+    def _written(self, before_us: int) -> Segment | None:
+        """Write the next segment; `None` if there is nothing to write."""
+        with closing(open_reader(self._database)) as connection:
+            first = _archived(connection)
+            stop = min(_older(connection, before_us), first + SEGMENT_RECORDS)
+            if stop <= first:
+                return None
+            size, note = connection.execute(
+                "SELECT size, note FROM checkpoints WHERE size >= ? ORDER BY size LIMIT 1", (stop,)
+            ).fetchone()
+            writer = BundleWriter(
+                key=self._verifier,
+                size=size,
+                root_of=partial(root_of, connection),
+                selection={"first": str(first), "last": str(stop - 1)},
+            )
+            lines = bundle_lines(writer, _records(connection, first, stop), (size, note))
+            private_directory(self._archive)
+            name = f"{self._verifier.name.replace('/', '-')}-{first:012d}-{stop - 1:012d}.jsonl"
+            path = self._archive / name
+            digest = _write(path, lines)
+        found = segment_verified(path, self._verifier)
+        if not found.ok or found.records != stop - first:
+            raise ConfigError(f"{path} does not verify: {found.reason}")
+        return Segment(first=first, stop=stop, path=str(path), sha256=digest)
+
+    def _removable(self, before_us: int) -> Removal:
+        with closing(open_reader(self._database)) as connection:
+            front = front_of(connection)
+            older = _older(connection, before_us)
+            if older <= front:
+                raise NotRemovable("no whole tile of 256 signed records is older")
+            archived = _archived(connection)
+            if archived < older:
+                first = max(archived, front)
+                raise NotRemovable(f"records {first} to {older - 1} are in no archive yet")
+            behind = connection.execute(
+                "SELECT name, leaf_index FROM cursors WHERE leaf_index < ?", (older - 1,)
+            ).fetchall()
+            for name, done in behind:
+                raise NotRemovable(f"{name} has had no records after {done} yet")
+            (held,) = connection.execute("SELECT held FROM log_front").fetchone()
+            if held is not None and held < older:
+                raise NotRemovable(f"the records from {held} on are held")
+            for first, _stop, path, digest in _segments(connection, front, older):
+                if _digest_of(Path(path)) != digest:
+                    raise NotRemovable(f"{path} is not the archive of the records from {first} on")
+            return Removal(stop=older, root=tree_at(connection, older).root())
+
+
+def segment_verified(
+    path: Path, verifier: VerifierKey | None, log: Path | None = None
+) -> BundleVerification:
+    """Check a file of records by itself, and with `log` also against the log's own tree.
+
+    Raises:
+        OSError: It cannot be read.
+        NotABundle: It is not of that form.
+
+    """
+    with path.open("rb") as file:
+        found = BundleCheck(verifier).run(iter(partial(file.readline, LONGEST_LINE_BYTES), b""))
+    if log is None or not found.ok:
+        return found
+    with closing(open_reader(log)) as connection:
+        last = connection.execute("SELECT max(leaf_index) FROM audit").fetchone()[0]
+        if last is None or found.size > last + 1:
+            return replace(found, ok=False, reason=f"the log has fewer than {found.size} records")
+        if not provable(connection, found.size):
+            return found
+        if tree_at(connection, found.size).root().hex() != found.root:
+            return replace(found, ok=False, reason="the log has other records in their place")
+    return found
+
+
+def _write(path: Path, lines: Iterator[str]) -> str:
+    """Write `lines` as a whole or not at all, durably; return their SHA-256."""
+    passing, digest = path.with_name(path.name + ".new"), hashlib.sha256()
+    passing.unlink(missing_ok=True)
+    create_private(passing)
+    with passing.open("wb") as file:
+        for line in lines:
+            octets = line.encode()
+            digest.update(octets)
+            file.write(octets)
+        file.flush()
+        os.fsync(file.fileno())
+    rename(passing, path)
+    return digest.hexdigest()
+
+
+def _digest_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def _records(connection: sqlite3.Connection, first: int, stop: int) -> Iterator[tuple[int, bytes]]:
+    for start in range(first, stop, _PAGE):
+        yield from connection.execute(
+            "SELECT leaf_index, CAST(body AS BLOB) FROM audit"
+            " WHERE leaf_index >= ? AND leaf_index < ? ORDER BY leaf_index",
+            (start, min(start + _PAGE, stop)),
+        ).fetchall()
+
+
+def _older(connection: sqlite3.Connection, before_us: int) -> int:
+    """Return up to which leaf index all is older, signed, and whole tiles."""
+    (signed,) = connection.execute("SELECT coalesce(max(size), 0) FROM checkpoints").fetchone()
+    stop = min(_first_since(connection, before_us), signed)
+    return int(stop - stop % TILE_LEAVES)
+
+
+def _first_since(connection: sqlite3.Connection, time_us: int) -> int:
+    """Return the leaf index of the first record of that time or later, or of the next one."""
+    first, last = connection.execute(
+        "SELECT (SELECT min(leaf_index) FROM audit WHERE time_us >= ?),"
+        " (SELECT coalesce(max(leaf_index), -1) FROM audit)",
+        (time_us,),
+    ).fetchone()
+    return int(last + 1 if first is None else first)
+
+
+def _archived(connection: sqlite3.Connection) -> int:
+    (stop,) = connection.execute("SELECT coalesce(max(stop), 0) FROM archives").fetchone()
+    return int(stop)
+
+
+def _segments(
+    connection: sqlite3.Connection, first: int, stop: int
+) -> list[tuple[int, int, str, str]]:
+    return connection.execute(
+        "SELECT first, stop, path, sha256 FROM archives WHERE stop > ? AND first < ?"
+        " ORDER BY first",
+        (first, stop),
+    ).fetchall()
+
+
+def _note_archive(connection: sqlite3.Connection, *, segment: Segment) -> None:
+    connection.execute(
+        "INSERT INTO archives (first, stop, path, sha256, made_us) VALUES (?, ?, ?, ?, ?)",
+        (segment.first, segment.stop, segment.path, segment.sha256, time.time_ns() // 1000),
+    )
+
+
+def _remove(connection: sqlite3.Connection, *, stop: int) -> None:
+    connection.execute("UPDATE log_front SET first = ?", (stop,))
+    connection.execute("DELETE FROM audit WHERE leaf_index < ?", (stop,))

@@ -1,0 +1,331 @@
+"""The audit log that goes on in a spool while the database fails, and returns to it in order."""
+
+import asyncio
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gateway.audit.record import Entry, RecordEncoder
+from gateway.domain._value import value
+from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
+from gateway.errors import AuditUnavailable
+from gateway.ports import Clock
+from gateway.storage.audit_log import Waited, nobody
+from gateway.storage.spool import Spool, Spooled
+from gateway.storage.writer import NotAccepted, Writer
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+NOWHERE_YET = -1
+"""The leaf index of a record that is durable in the spool, and has no place in the log yet."""
+
+_PART = 1024
+_AGAIN_S = 0.5
+_MOST_NAMED = 20
+_NOT_RECORDED = "the audit log cannot record this now"
+_DONE = "done"
+
+
+@value
+class SpoolSettings:
+    """Where records go that the database does not take."""
+
+    path: Path
+    capacity: int
+    """In bytes, taken at the start."""
+
+
+class SpoolingLog:
+    """An `AuditLog` whose every record is durable in one of two places before `append` returns.
+
+    What the database refuses or does not take in time goes to the spool, and so does everything
+    after it, until the spool is in the log: in order, once each, followed by a `gap` record. A
+    spool that is full, moved or failing refuses. What is no record is never spooled.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        encoder: RecordEncoder,
+        spool: Spool,
+        *,
+        deadline_s: float,
+        clock: Clock,
+        absorbed: str,
+    ) -> None:
+        """Use `spool`, of which the log has what `absorbed` says (see `absorbed_of`)."""
+        self._writer = writer
+        self._encoder = encoder
+        self._spool = spool
+        self._deadline_s = deadline_s
+        self._clock = clock
+        nonce, _, number = absorbed.partition(" ")
+        self._done = nonce == spool.nonce and number == _DONE
+        known = nonce == spool.nonce and number.isdigit()
+        self._absorbed = int(number) if known else -1
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="douane-spool")
+        self._pending: list[tuple[Entry, asyncio.Future[str]]] = []
+        self._flushing: asyncio.Task[None] | None = None
+        self._recovering: asyncio.Task[None] | None = None
+        self._admitted = asyncio.Event()
+        self._admitted.set()
+        self._broken = ""
+        self._closed = False
+        self.waited: Waited = nobody
+        self.why = ""
+        """Why records are spooled, where they are."""
+        self._diverted = False
+        self.recovered = 0
+        """How many records came back from the spool since the start."""
+
+    async def begin(self, found: Spooled) -> int:
+        """Bring into the log what an earlier process left in the spool, as far as possible now.
+
+        Returns how many records that is about.
+        """
+        if self._done:
+            await self._empty()
+            return 0
+        known = self._absorbed
+        if found.entries or found.damaged:
+            logger.warning("bringing back what an earlier process left in the spool")
+            self.why = "an earlier process ended before the spool was in the log"
+            self._diverted = True
+            try:
+                await self._drain()
+            except AuditUnavailable as error:
+                self._divert(error.detail)
+        return sum(number > known for number, _ in found.entries)
+
+    async def append(self, record: AuditRecord) -> LogEntry:
+        """Return only once `record` is durable, in the log or in the spool.
+
+        Raises:
+            AuditUnavailable: It is in neither, or not known to be, within the deadline of each.
+            ValueError: A field is not one of the contract's.
+
+        """
+        began = time.perf_counter()
+        found = await self._append(self._encoder.encode(record))
+        place = "spool" if found.leaf_index == NOWHERE_YET else "log"
+        self.waited(place, time.perf_counter() - began)
+        return found
+
+    async def _append(self, entry: Entry) -> LogEntry:
+        if not self._admitted.is_set():
+            await self._admission()
+        if not self._diverted:
+            try:
+                return await self._writer.append(entry)
+            except NotAccepted:
+                raise
+            except AuditUnavailable as error:
+                if self._closed:
+                    raise
+                self._divert(error.detail)
+        await self._keep(entry)
+        return LogEntry(id=str(entry.columns[0]), leaf_index=NOWHERE_YET)
+
+    async def close(self) -> None:
+        """Stop; what is in the spool comes into the log at the next start."""
+        self._closed = True
+        if self._recovering is not None:
+            self._recovering.cancel()
+            await asyncio.wait([self._recovering])
+        if self._flushing is not None:
+            await self._flushing
+        await asyncio.to_thread(self._pool.shutdown)
+        self._spool.close()
+
+    @property
+    def problem(self) -> str:
+        """Why the spool could not take a record either; empty if it could."""
+        return self._broken or self._spool.problem
+
+    @property
+    def spooling(self) -> bool:
+        """Whether records are in the spool, or go there."""
+        return self._recovering is not None
+
+    @property
+    def spooled(self) -> int:
+        """How many records are in the spool and not in the log yet."""
+        return self._spool.written - self._absorbed - 1 if self.spooling else 0
+
+    @property
+    def used(self) -> float:
+        """How much of the spool is taken, from 0 to 1."""
+        return self._spool.used / self._spool.capacity
+
+    def _divert(self, why: str) -> None:
+        """Have records go to the spool from now on, until it is in the log."""
+        self._diverted = True
+        if self._recovering is None:
+            self.why = why
+            logger.error("the audit log takes no records, they are spooled: %s", why)
+            self._recovering = asyncio.create_task(self._recover())
+
+    async def _admission(self) -> None:
+        """Wait while the last part of the spool is on its way into the log."""
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                await self._admitted.wait()
+        except TimeoutError as error:
+            why = "the spool is not back in the log within the deadline"
+            raise AuditUnavailable(_NOT_RECORDED, detail=why) from error
+
+    async def _keep(self, entry: Entry) -> None:
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                await self._admitted.wait()
+                self._divert(self.why)  # the log may have taken records again meanwhile
+                kept: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+                self._pending.append((entry, kept))
+                if self._flushing is None:
+                    self._flushing = asyncio.create_task(self._flush())
+                problem = await kept
+        except TimeoutError:
+            problem = "not durable in the spool within the deadline"
+        if problem:
+            raise AuditUnavailable(_NOT_RECORDED, detail=f"{self.why}; {problem}")
+
+    async def _flush(self) -> None:
+        """Write what waits, all of it with one wait for the disk, until nothing does."""
+        while self._pending:
+            batch, self._pending = self._pending, []
+            problem = self._broken
+            if not problem:
+                try:
+                    await self._with_spool(lambda: self._spool.append([one for one, _ in batch]))  # noqa: B023 - awaited here
+                except OSError as error:
+                    problem = str(error)
+            for _, kept in batch:
+                if not kept.done():
+                    kept.set_result(problem)
+        self._flushing = None
+
+    async def _recover(self) -> None:
+        while self._diverted:
+            await asyncio.sleep(_AGAIN_S)
+            try:
+                await self._drain()
+            except AuditUnavailable as error:
+                logger.debug("the spool waits: %s", error.detail)
+        self._recovering = None
+
+    async def _drain(self) -> None:
+        """Bring everything into the log, in order, and let it take records again.
+
+        Raises:
+            AuditUnavailable: It does not take them yet.
+
+        """
+        await self._writer.run(_write_nothing)
+        rest = await self._unread(self._absorbed)
+        while len(rest.entries) > _PART:
+            for start in range(0, len(rest.entries), _PART):
+                part = rest.entries[start : start + _PART]
+                await self._absorb([entry for _, entry in part], str(part[-1][0]))
+                self._absorbed = part[-1][0]
+            rest = await self._unread(self._absorbed)
+        # Whoever comes now waits, for as long as the last part takes: nothing overtakes it.
+        self._admitted.clear()
+        try:
+            if self._flushing is not None:
+                await self._flushing
+            await self._return(await self._unread(self._absorbed))
+            self._diverted = False
+        finally:
+            self._admitted.set()
+
+    async def _return(self, rest: Spooled) -> None:
+        if self._broken or not (self._spool.written or rest.damaged):
+            return  # nothing was kept: whoever tried was refused
+        if rest.damaged:
+            await self._set_aside()
+        await self._absorb([*(entry for _, entry in rest.entries), self._gap(rest)], _DONE)
+        await self._empty()
+        logger.warning("the audit log takes records again; what was spooled is in it")
+
+    async def _empty(self) -> None:
+        self._absorbed, self._done = -1, False
+        try:
+            await self._with_spool(self._spool.empty)
+        except OSError as error:
+            # What came behind would be taken for what is in the log already.
+            self._broken = f"the spool could not be emptied: {error}"
+            logger.exception("the spool could not be emptied: it takes no records until a restart")
+
+    async def _absorb(self, entries: Sequence[Entry], upto: str) -> None:
+        job = partial(_note, text=f"{self._spool.nonce} {upto}")
+        try:
+            await self._writer.absorb(entries, job)
+        except NotAccepted:
+            if len(entries) == 1:
+                await self._set_aside()
+                logger.error("a spooled record has another one's id: %s", entries[0].columns[0])  # noqa: TRY400 - no bug of ours
+                return
+            for entry in entries[:-1]:
+                await self._absorb([entry], str(self._absorbed))
+            await self._absorb(entries[-1:], upto)
+        else:
+            self.recovered += len(entries)
+
+    async def _set_aside(self) -> None:
+        try:
+            kept = await self._with_spool(self._spool.set_aside)
+        except OSError as error:
+            raise AuditUnavailable(_NOT_RECORDED, detail=f"the spool: {error}") from error
+        logger.warning("not all of the spool can come into the log; a copy of it is %s", kept)
+
+    async def _unread(self, number: int) -> Spooled:
+        try:
+            return await self._with_spool(lambda: self._spool.after(number))
+        except OSError as error:
+            raise AuditUnavailable(_NOT_RECORDED, detail=f"the spool: {error}") from error
+
+    async def _with_spool(self, act: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, act)
+
+    def _gap(self, rest: Spooled) -> Entry:
+        count = self._spool.written
+        message = f"{count} records before this one were kept in the spool: {self.why}"
+        reasons = [{"code": "spooled", "message": message}]
+        if rest.damaged:
+            told = f"{rest.damaged} bytes of the spool are no whole record"
+            reasons.append({"code": "spool_damaged", "message": told})
+        now = self._clock()
+        fields: dict[str, Any] = {
+            "code": "spooled",
+            "reasons": reasons,
+            "evidence": {"records": count, "unreadable_bytes": rest.damaged},
+        }
+        name = f"{int(now * 1000):012x}{self._spool.nonce[:12]}{count & 0xFFFFFFFF:08x}"
+        return self._encoder.encode(
+            AuditRecord(kind=RecordKind.GAP, time=now, id=name, fields=fields)
+        )
+
+
+def absorbed_of(connection: sqlite3.Connection) -> str:
+    """Return how much of which spool is in the log, as it was noted with the last of it."""
+    row = connection.execute("SELECT value FROM meta WHERE key = 'spool'").fetchone()
+    return "" if row is None else str(row[0])
+
+
+def _write_nothing(_: sqlite3.Connection) -> None:
+    """Find out whether the database takes anything, before anybody has to wait for it."""
+
+
+def _note(connection: sqlite3.Connection, *, text: str) -> None:
+    connection.execute(
+        "INSERT INTO meta (key, value) VALUES ('spool', ?)"
+        " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        (text,),
+    )

@@ -1,0 +1,92 @@
+"""What is old leaves the log: by people's command, and by itself where it is configured."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gateway.admin.journal import Journal
+from gateway.admin.keeping import KeepingDesk
+from gateway.audit.bundle import BundleVerification, NotABundle
+from gateway.config import Config
+from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
+from gateway.errors import AuditUnavailable, ConfigError
+from gateway.storage.database import DATABASE
+from gateway.storage.retention import NotRemovable, Retention, segment_verified
+from gateway.storage.store import Store
+from gateway.storage.verify import own_verifier
+from gateway.wiring.foundation import new_id, now
+
+logger = logging.getLogger(__name__)
+
+_ARCHIVE = "archive"
+_FIRST_S = 60.0
+_EVERY_S = 3600.0
+
+
+def retention_of(config: Config, store: Store) -> Retention:
+    """Return what archives and removes records of `store`."""
+
+    async def record(code: str, message: str, evidence: Mapping[str, Any]) -> LogEntry:
+        fields = {
+            "code": code,
+            "reasons": [{"code": code, "message": message}],
+            "evidence": dict(evidence),
+        }
+        return await store.audit.append(
+            AuditRecord(kind=RecordKind.SYSTEM, time=now(), id=new_id(), fields=fields)
+        )
+
+    section = config.audit.retention
+    chosen = None if section is None else section.archive
+    return Retention(
+        config.data_dir,
+        store.writer,
+        verifier=store.verifier,
+        archive=chosen or config.data_dir / _ARCHIVE,
+        record=record,
+    )
+
+
+def verify_segment(config: Config, path: Path) -> BundleVerification:
+    """Verify an archived file by the key of the log of `config`, and against that log.
+
+    Raises:
+        ConfigError: There is no log, or the file cannot be read or is no archive.
+
+    """
+    data_dir = config.data_dir
+    try:
+        return segment_verified(path, own_verifier(data_dir), data_dir / DATABASE)
+    except (OSError, NotABundle) as error:
+        raise ConfigError(f"{path} cannot be verified: {error}") from error
+
+
+def keeping_desk(current: Callable[[], Config], store: Store, journal: Journal) -> KeepingDesk:
+    """Return where people come to the log's age."""
+    return KeepingDesk(retention_of(current(), store), journal, clock=now)
+
+
+async def retain(config: Config, store: Store) -> None:
+    """Archive and remove what is older than `audit.retention.keep`, until cancelled."""
+    section = config.audit.retention
+    if section is None or section.keep is None:
+        return
+    retention = retention_of(config, store)
+    await asyncio.sleep(_FIRST_S)
+    while True:
+        await retained(retention, section.keep)
+        await asyncio.sleep(_EVERY_S)
+
+
+async def retained(retention: Retention, keep_s: float) -> None:
+    """Archive and remove once what is older than `keep_s`; what cannot leave is logged."""
+    before_us = int((now() - keep_s) * 1e6)
+    try:
+        await retention.archive(before_us)
+        await retention.prune(before_us)
+    except NotRemovable as error:
+        logger.info("nothing leaves the audit log: %s", error)
+    except (OSError, ConfigError, AuditUnavailable) as error:
+        logger.warning("old records could not leave the audit log: %s", error)

@@ -1,0 +1,53 @@
+"""Old records leave a running gateway's log by a command, and are proven afterwards."""
+
+import contextlib
+import json
+import sqlite3
+import time
+from pathlib import Path
+
+from gateway.storage.database import DATABASE
+from tests.faults.scene import scene
+
+CALLS = 150
+
+
+def test_old_records_go_into_files_and_then_out_of_the_log(tmp_path: Path) -> None:
+    archive = tmp_path / "old"
+    with scene(tmp_path, audit={"retention": {"archive": str(archive)}}) as at:
+        running = at.running
+        for _ in range(CALLS):
+            at.call()
+        time.sleep(1.5)
+        early = running.douane("audit", "prune", "--before", "1s")
+        assert early.returncode != 0
+        assert "are in no archive yet" in early.stderr
+
+        rows = running.rows("audit", "archive", "--before", "1s")
+        assert [(row["first"], row["last"]) for row in rows] == [(0, 255)]
+        running.rows("audit", "hold", "--since", "1h")
+        held = running.douane("audit", "prune", "--before", "1s")
+        assert "the records from 0 on are held" in held.stderr
+        running.rows("audit", "hold", "--release")
+        (row,) = running.rows("audit", "prune", "--before", "1s")
+        assert (row["from"], row["to"]) == (0, 256)
+
+        assert at.call().code is None
+        with contextlib.closing(sqlite3.connect(tmp_path / "data" / DATABASE)) as connection:
+            assert connection.execute("SELECT min(leaf_index) FROM audit").fetchone() == (256,)
+        assert at.verified() == ""
+        (file,) = archive.glob("*.jsonl")
+        good = running.douane("audit", "verify", "--segment", str(file))
+        assert (good.returncode, "is what was signed: records 0 to 255" in good.stdout) == (0, True)
+
+        lines = file.read_text().splitlines(keepends=True)
+        changed = json.loads(lines[5])
+        changed["body"] = changed["body"].replace("observed", "approved")
+        file.write_text("".join([*lines[:5], json.dumps(changed) + "\n", *lines[6:]]))
+        bad = running.douane("audit", "verify", "--segment", str(file))
+        assert bad.returncode == 1
+        assert "record 4 was changed, line 6" in bad.stdout
+
+        codes = [one.get("code") for one in at.log() if one["kind"] in {"system", "admin"}]
+        for code in ("archive", "log_archived", "prune", "log_pruned", "hold"):
+            assert code in codes

@@ -1,0 +1,387 @@
+"""Old records leave the log as files that prove themselves; what is left is proven as before."""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import sqlite3
+
+import pytest
+
+from gateway.audit.checkpoint import open_checkpoint
+from gateway.audit.merkle import leaf_hash, verify_consistency, verify_inclusion
+from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.errors import AuditUnavailable
+from gateway.storage.database import CHECKPOINT, DATABASE
+from gateway.storage.retention import NotRemovable, Retention, segment_verified
+from gateway.storage.store import Store
+from gateway.storage.tree import Pruned, tree_at
+from gateway.storage.verify import Finding, own_verifier, verify
+from tests.storage.suite import NOW
+
+COUNT = itertools.count()
+DAY_US = 86_400_000_000
+OLD, NEW = 700, 100
+"""Records of before and of after the day that retention asks for."""
+BEFORE = int(NOW * 1e6) - DAY_US
+
+
+def at(time, name):
+    return AuditRecord(kind=RecordKind.OUTCOME, time=time, id=name, fields={"server": "mail"})
+
+
+class Keeper:
+    """A store with retention, and a recorder of what it says."""
+
+    def __init__(self, store, folder):
+        self.store = store
+        self.said = []
+        self.retention = Retention(
+            store.data_dir,
+            store.writer,
+            verifier=store.verifier,
+            archive=folder / "archive",
+            record=self.record,
+        )
+
+    async def record(self, code, message, evidence):
+        self.said.append((code, dict(evidence)))
+        fields = {
+            "code": code,
+            "reasons": [{"code": code, "message": message}],
+            "evidence": dict(evidence),
+        }
+        name = f"{code}-{next(COUNT)}"
+        return await self.store.audit.append(
+            AuditRecord(kind=RecordKind.SYSTEM, time=NOW, id=name, fields=fields)
+        )
+
+
+@contextlib.asynccontextmanager
+async def keeper(tmp_path):
+    store = await Store.open(tmp_path / "var", clock=lambda: NOW)
+    try:
+        yield Keeper(store, tmp_path)
+    finally:
+        await store.close()
+
+
+@pytest.fixture
+async def filled(tmp_path):
+    """700 records of last week and 100 of today, signed at several sizes."""
+    for part in (range(300), range(300, OLD), range(OLD, OLD + NEW)):
+        store = await Store.open(tmp_path / "var", clock=lambda: NOW)
+        times = [NOW - 7 * 86_400 if n < OLD else NOW for n in part]
+        await asyncio.gather(
+            *(store.audit.append(at(t, f"e{n}")) for n, t in zip(part, times, strict=True))
+        )
+        await store.close()
+    return tmp_path
+
+
+def checked(tmp_path):
+    return verify(tmp_path / "var", own_verifier(tmp_path / "var"))
+
+
+def leaves(tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "var" / DATABASE)) as connection:
+        return [index for (index,) in connection.execute("SELECT leaf_index FROM audit")]
+
+
+async def test_whole_tiles_of_what_is_old_go_into_a_file_that_proves_itself(filled):
+    async with keeper(filled) as keep:
+        (segment,) = await keep.retention.archive(BEFORE)
+        assert (segment.first, segment.stop) == (0, 512)
+        assert keep.said == [("log_archived", dict(segment.members))]
+        found = segment_verified(filled / "archive" / segment.path, keep.store.verifier)
+        assert (found.ok, found.records, found.first, found.last) == (True, 512, 0, 511)
+        assert await keep.retention.archive(BEFORE) == []
+    assert leaves(filled)[:2] == [0, 1]
+
+
+async def test_what_is_archived_and_signed_leaves_the_log_and_the_rest_is_proven(filled):
+    with contextlib.closing(sqlite3.connect(filled / "var" / DATABASE)) as connection:
+        root = tree_at(connection, 512).root()
+        whole = tree_at(connection, 800).root()
+    async with keeper(filled) as keep:
+        await keep.retention.archive(BEFORE)
+        removed = await keep.retention.prune(BEFORE)
+        assert (removed.first, removed.stop, removed.root) == (0, 512, root)
+        assert keep.said[-1] == ("log_pruned", {"from": 0, "to": 512, "root": root.hex()})
+        assert (await keep.store.audit.append(at(NOW, "after"))).leaf_index == 802
+    assert min(leaves(filled)) == 512
+    found = checked(filled)
+    assert (found.finding, found.reason, found.front, found.size) == (Finding.OK, "", 512, 803)
+    assert found.signed == 803
+    assert found.unproven == 1  # the checkpoint of 300
+    with contextlib.closing(sqlite3.connect(filled / "var" / DATABASE)) as connection:
+        assert tree_at(connection, 800).root() == whole
+
+
+async def test_proofs_of_what_is_left_hold_and_of_the_rest_it_is_said_what_cannot_be_proven(filled):
+    async with keeper(filled) as keep:
+        await keep.retention.archive(BEFORE)
+        with contextlib.closing(keep.store.reader()) as reader:
+            roots = {size: tree_at(reader._connection, size).root() for size in (256, 512, 700)}
+        await keep.retention.prune(BEFORE)
+    store = await Store.open(filled / "var", clock=lambda: NOW)
+    with contextlib.closing(store.reader()) as reader:
+        proof = reader.inclusion("e600")
+        head = open_checkpoint(proof.checkpoint, store.verifier)
+        leaf = leaf_hash(proof.body)
+        assert verify_inclusion(leaf, proof.leaf_index, proof.size, proof.path, head.root)
+        for old, root in roots.items():
+            path = reader.consistency(old, head.size)
+            assert verify_consistency(old, head.size, root, head.root, path)
+        with pytest.raises(Pruned, match="to 299 have left the log"):
+            reader.consistency(300, head.size)
+        with pytest.raises(LookupError):
+            reader.inclusion("e0")
+    await store.close()
+
+
+async def test_an_archived_segment_is_proven_against_the_pruned_log(filled):
+    async with keeper(filled) as keep:
+        (segment,) = await keep.retention.archive(BEFORE)
+        await keep.retention.prune(BEFORE)
+        log = filled / "var" / DATABASE
+        path = filled / "archive" / segment.path
+        assert segment_verified(path, keep.store.verifier, log).ok
+        text = path.read_text()
+        path.write_text(text.replace("e17\\", "x17\\"))
+        assert segment_verified(path, keep.store.verifier, log).reason == "record 17 was changed"
+
+
+async def test_a_segment_of_another_history_is_not_the_logs(filled, tmp_path):
+    async with keeper(filled) as keep:
+        (segment,) = await keep.retention.archive(BEFORE)
+        path, verifier = filled / "archive" / segment.path, keep.store.verifier
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "audit.key").write_bytes((filled / "var" / "audit.key").read_bytes())
+    (other / "audit.key").chmod(0o600)
+    store = await Store.open(other, clock=lambda: NOW)
+    await asyncio.gather(*(store.audit.append(at(NOW, f"o{n}")) for n in range(900)))
+    await store.close()
+    found = segment_verified(path, verifier, other / DATABASE)
+    assert (found.ok, found.reason) == (False, "the log has other records in their place")
+
+
+async def test_the_next_segment_begins_where_the_last_one_ended(filled):
+    async with keeper(filled) as keep:
+        await keep.retention.archive(BEFORE)
+        await keep.retention.prune(BEFORE)
+        many = [at(NOW - 3 * 86_400, f"m{n}") for n in range(500)]
+        await asyncio.gather(*(keep.store.audit.append(one) for one in many))
+    async with keeper(filled) as keep:
+        (segment,) = await keep.retention.archive(int(NOW * 1e6) + 1)
+        assert (segment.first, segment.stop) == (512, 1280)
+        found = segment_verified(filled / "archive" / segment.path, keep.store.verifier)
+        assert (found.ok, found.first, found.last) == (True, 512, 1279)
+        await keep.retention.prune(int(NOW * 1e6) + 1)
+    assert checked(filled).reason == ""
+    assert min(leaves(filled)) == 1280
+
+
+async def refused(keep, why):
+    with pytest.raises(NotRemovable, match=why):
+        await keep.retention.prune(BEFORE)
+
+
+async def test_what_is_in_no_archive_stays(filled):
+    async with keeper(filled) as keep:
+        await refused(keep, "records 0 to 511 are in no archive yet")
+    assert leaves(filled)[0] == 0
+
+
+async def test_what_a_follower_has_not_had_stays(filled):
+    async with keeper(filled) as keep:
+        await keep.retention.archive(BEFORE)
+        await keep.store.cursors.move("siem", 510)
+        await refused(keep, "siem has had no records after 510 yet")
+        await keep.store.cursors.move("siem", 511)
+        await keep.retention.prune(BEFORE)
+
+
+async def test_what_is_held_stays(filled):
+    async with keeper(filled) as keep:
+        await keep.retention.archive(BEFORE)
+        assert await keep.retention.hold(BEFORE - 30 * DAY_US) == 0
+        await refused(keep, "the records from 0 on are held")
+        assert await keep.retention.hold(None) is None
+        await keep.retention.prune(BEFORE)
+
+
+async def test_what_the_archive_lost_or_changed_stays(filled):
+    async with keeper(filled) as keep:
+        (segment,) = await keep.retention.archive(BEFORE)
+        path = filled / "archive" / segment.path
+        path.write_text(path.read_text() + "\n")
+        await refused(keep, "is not the archive of the records from 0 on")
+        path.unlink()
+        await refused(keep, "is not the archive of the records from 0 on")
+
+
+async def test_what_is_not_old_or_no_whole_tile_stays(filled):
+    async with keeper(filled) as keep:
+        with pytest.raises(NotRemovable, match="no whole tile of 256 signed records is older"):
+            await keep.retention.prune(BEFORE - 30 * DAY_US)
+
+
+async def test_a_removal_that_cannot_be_recorded_does_not_happen(filled):
+    async with keeper(filled) as keep:
+        await keep.retention.archive(BEFORE)
+
+        async def fail(*_):
+            raise AuditUnavailable("no")
+
+        keep.retention._record = fail
+        with pytest.raises(AuditUnavailable):
+            await keep.retention.prune(BEFORE)
+    assert leaves(filled)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM audit WHERE leaf_index = 0",
+        "UPDATE audit SET verdict = 'allow' WHERE leaf_index = 600",
+        "UPDATE log_front SET first = 256",
+        "UPDATE log_front SET first = 100",
+        "UPDATE log_front SET one = 2",
+        "DELETE FROM log_front",
+    ],
+    ids=["delete", "update", "not archived", "no tile", "another row", "no row"],
+)
+def test_the_table_itself_refuses_what_is_not_removed_by_its_laws(filled, sql):
+    with contextlib.closing(sqlite3.connect(filled / "var" / DATABASE)) as connection:
+        with pytest.raises(sqlite3.IntegrityError):
+            connection.execute(sql)
+        assert connection.execute("SELECT count(*) FROM audit").fetchone() == (800,)
+
+
+@pytest.mark.parametrize("first", [0, 256])
+async def test_what_was_removed_stays_removed_and_nothing_more_goes(filled, first):
+    async with keeper(filled) as keep:
+        await keep.retention.archive(BEFORE)
+        await keep.retention.prune(BEFORE)
+    with contextlib.closing(sqlite3.connect(filled / "var" / DATABASE)) as connection:
+        with pytest.raises(sqlite3.IntegrityError):
+            connection.execute("UPDATE log_front SET first = ?", (first,))
+        with pytest.raises(sqlite3.IntegrityError):
+            connection.execute("DELETE FROM audit WHERE leaf_index = 512")
+
+
+@contextlib.contextmanager
+def tampering(tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "var" / DATABASE)) as connection:
+        names = [
+            name
+            for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='trigger'")
+            if name.startswith(("audit_", "log_front"))
+        ]
+        for name in names:
+            connection.execute(f"DROP TRIGGER {name}")
+        yield connection
+        connection.commit()
+
+
+async def test_a_removal_without_a_record_is_found(filled):
+    with tampering(filled) as connection:
+        connection.execute("UPDATE log_front SET first = 256")
+        connection.execute("DELETE FROM audit WHERE leaf_index < 256")
+    found = checked(filled)
+    assert (found.finding, found.first_bad) == (Finding.ALTERED, 0)
+    assert found.reason == (
+        "records 0 to 255 are missing, and no record says that they were removed"
+    )
+
+
+async def test_more_gone_than_the_record_says_is_found(filled):
+    async with keeper(filled) as keep:
+        await keep.retention.archive(BEFORE)
+        await keep.retention.prune(BEFORE)
+        many = [at(NOW, f"m{n}") for n in range(500)]
+        await asyncio.gather(*(keep.store.audit.append(one) for one in many))
+    with tampering(filled) as connection:
+        connection.execute("UPDATE log_front SET first = 768")
+        connection.execute("DELETE FROM audit WHERE leaf_index < 768")
+    assert (checked(filled).finding, checked(filled).first_bad) == (Finding.ALTERED, 0)
+
+
+@pytest.mark.parametrize(
+    ("sql", "first_bad", "says"),
+    [
+        ("UPDATE tiles SET root = zeroblob(32) WHERE tile = 0", 0, "checkpoint 700"),
+        ("DELETE FROM tiles WHERE tile = 1", 256, "the tile of the records from 256 on is missing"),
+        ("UPDATE log_front SET first = 300", 0, "record 300 cannot be the first one"),
+        ("DELETE FROM audit WHERE leaf_index = 512", 512, "record 513 stands where 512 belongs"),
+        ("UPDATE log_front SET first = 0", 0, "record 512 stands where 0 belongs"),
+    ],
+    ids=["tile", "no tile", "front in a tile", "first left", "front back"],
+)
+async def test_a_change_of_a_pruned_log_is_found(filled, sql, first_bad, says):
+    async with keeper(filled) as keep:
+        await keep.retention.archive(BEFORE)
+        await keep.retention.prune(BEFORE)
+    with tampering(filled) as connection:
+        assert connection.execute(sql).rowcount == 1
+    found = checked(filled)
+    assert (found.finding, found.first_bad) == (Finding.ALTERED, first_bad)
+    assert says in found.reason
+
+
+async def test_a_removal_that_was_cut_short_is_good_and_can_go_on(filled):
+    async with keeper(filled) as keep:
+        await keep.retention.archive(BEFORE)
+        removal = keep.retention._removable(BEFORE)
+        await keep.record("log_pruned", "", removal.members(0))
+
+        def half(connection):
+            connection.execute("UPDATE log_front SET first = 256")
+            connection.execute("DELETE FROM audit WHERE leaf_index < 256")
+
+        await keep.store.writer.run(half)
+    assert (checked(filled).reason, checked(filled).front) == ("", 256)
+    async with keeper(filled) as keep:
+        await keep.retention.prune(BEFORE)
+    assert (checked(filled).reason, checked(filled).front) == ("", 512)
+
+
+def test_a_file_that_is_no_segment_is_told_apart(tmp_path):
+    (tmp_path / "x").write_text(json.dumps({"format": "other"}) + "\n")
+    with pytest.raises(ValueError, match="not an export"):
+        segment_verified(tmp_path / "x", None)
+
+
+async def test_a_checkpoint_file_of_the_part_that_is_gone_does_not_stop_the_gateway(filled):
+    async with keeper(filled) as keep:
+        await keep.retention.archive(BEFORE)
+        await keep.retention.prune(BEFORE)
+    with contextlib.closing(sqlite3.connect(filled / "var" / DATABASE)) as connection:
+        (note,) = connection.execute("SELECT note FROM checkpoints WHERE size = 300").fetchone()
+    (filled / "var" / CHECKPOINT).write_text(note)
+    async with keeper(filled) as keep:
+        await keep.store.audit.append(at(NOW, "after"))
+    assert checked(filled).reason == ""
+
+
+@pytest.mark.parametrize(
+    ("sql", "front"),
+    [
+        ("SELECT 1", 257),
+        ("DELETE FROM checkpoints WHERE size > 300", 512),
+        ("UPDATE log_front SET held = 100", 256),
+        ("INSERT INTO cursors (name, leaf_index) VALUES ('siem', 254)", 256),
+    ],
+    ids=["part of a tile", "not signed", "held", "not followed"],
+)
+async def test_the_table_keeps_to_each_of_its_laws(filled, sql, front):
+    async with keeper(filled) as keep:
+        await keep.retention.archive(BEFORE)
+    with contextlib.closing(sqlite3.connect(filled / "var" / DATABASE)) as connection:
+        connection.execute(sql)
+        with pytest.raises(sqlite3.IntegrityError, match="may not leave the log"):
+            connection.execute("UPDATE log_front SET first = ?", (front,))
+        connection.rollback()
+        connection.execute("UPDATE log_front SET first = 256")  # without these it may
