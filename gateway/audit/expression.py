@@ -3,9 +3,12 @@
     expression = term *("or" term)
     term       = factor *("and" factor)
     factor     = "not" factor / "(" expression ")" / comparison
-    comparison = FIELD ("=" / "!=" / "<" / "<=" / ">" / ">=" / "~") VALUE
+    comparison = FIELD ("=" / "!=" / "<" / "<=" / ">" / ">=" / "~" / "match") VALUE
+               / FIELD "in" "(" VALUE *("," VALUE) ")"
 
 A value is a word, a number, a text in quotation marks (doubled to stand for itself), or `null`.
+Words are read as they are between `and`, `or`, `not` and blanks; in the brackets of an `in` also
+between commas.
 """
 
 import re
@@ -14,6 +17,7 @@ from collections.abc import Callable
 from gateway.domain._value import value
 
 _MOST_CHARACTERS = 4096
+_MOST_LISTED = 100
 _DEEPEST = 50
 
 _TOKEN = re.compile(
@@ -37,6 +41,14 @@ class Comparison:
 
 
 @value
+class Membership:
+    """The field is one of these: `a in (x, y)`."""
+
+    field: str
+    operands: tuple[str, ...]
+
+
+@value
 class Junction:
     word: str
     """`and` or `or`."""
@@ -48,7 +60,10 @@ class Negation:
     term: "Expression"
 
 
-Expression = Comparison | Junction | Negation
+Expression = Comparison | Membership | Junction | Negation
+
+Told = Callable[[str, str], str]
+"""How a value is told that a field is compared with."""
 
 
 @value
@@ -136,16 +151,71 @@ class _Parser:
         finally:
             self._depth -= 1
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> Expression:
         field = self._take("word", "a field").text
-        operator = self._take("operator", "one of = != < <= > >= ~").text
-        if self._peek.kind == "text":
-            quoted = self._take("text", "a value").text
-            operand: str | None = quoted[1:-1].replace(quoted[0] * 2, quoted[0])
+        word = self._peek.text.lower() if self._peek.kind == "word" else ""
+        if word == "in":
+            self._next += 1
+            return Membership(field=field, operands=self._listed())
+        if word == "match":
+            self._next += 1
+            operator = word
         else:
-            word = self._take("word", "a value").text
-            operand = None if word == "null" else word
+            operator = self._take("operator", "one of = != < <= > >= ~ in match").text
+        if self._peek.kind == "text":
+            return Comparison(field=field, operator=operator, operand=self._text())
+        word = self._take("word", "a value").text
+        operand = None if word == "null" else word
         return Comparison(field=field, operator=operator, operand=operand)
+
+    def _text(self) -> str:
+        quoted = self._take("text", "a value").text
+        return quoted[1:-1].replace(quoted[0] * 2, quoted[0])
+
+    def _listed(self) -> tuple[str, ...]:
+        """Read values between brackets; a word may hold several of them, and commas."""
+        if self._peek.text != "(" or self._peek.kind != "bracket":
+            raise self._expected("an opening bracket")
+        self._next += 1
+        operands: list[str] = []
+        separated = True
+        while self._peek.kind in {"text", "word"}:
+            texts = self._peek.kind == "text"
+            parts = [self._text()] if texts else _parts(self._take("word", "a value").text)
+            for part in parts:
+                comma = part == "," and not texts
+                if comma is separated:
+                    self._next -= 1
+                    raise self._expected("a value" if comma else "a comma")
+                separated = comma
+                operands += [] if comma else [part]
+        if self._peek.text != ")" or self._peek.kind != "bracket" or separated:
+            raise self._expected("a value" if separated else "a comma or a closing bracket")
+        self._next += 1
+        if len(operands) > _MOST_LISTED:
+            raise ValueError(f"more than {_MOST_LISTED} values in one list")
+        return tuple(operands)
+
+
+def _parts(word: str) -> list[str]:
+    return [part for part in re.split("(,)", word) if part]
+
+
+def spelled(expression: Expression, told: Told) -> str:
+    """Return the text of an expression; each value as `told` says it."""
+    match expression:
+        case Junction():
+            inner = f" {expression.word} ".join(spelled(term, told) for term in expression.terms)
+            return f"({inner})"
+        case Negation():
+            return f"not {spelled(expression.term, told)}"
+        case Membership():
+            listed = ", ".join(told(expression.field, one) for one in expression.operands)
+            return f"{expression.field} in ({listed})"
+        case Comparison():
+            operand = expression.operand
+            value_ = "null" if operand is None else told(expression.field, operand)
+            return f"{expression.field} {expression.operator} {value_}"
 
 
 def _tokens(text: str) -> list[_Token]:

@@ -1,11 +1,26 @@
 """The audit log's filters, as parametrised SQL over a fixed list of fields."""
 
+import base64
+import binascii
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
+from typing import Any
 
-from gateway.audit.expression import Comparison, Expression, Junction, Negation, parse
+from gateway.audit import members
+from gateway.audit.expression import (
+    Comparison,
+    Expression,
+    Junction,
+    Membership,
+    Negation,
+    parse,
+    spelled,
+)
+from gateway.audit.members import Parameters
 from gateway.audit.record import COLUMNS, FIELDS
 from gateway.domain._value import value
 
@@ -15,6 +30,16 @@ _DURATION = re.compile(r"(\d{1,9})([smhdw])", re.ASCII)
 
 class QueryError(ValueError):
     """The filter cannot be used; the text says what is wrong and what there is."""
+
+
+class QueryTooLong(QueryError):
+    """The log is too large for what was asked; the text says how to ask for less."""
+
+    def __init__(self, bound_s: float) -> None:
+        super().__init__(
+            f"given up after {bound_s:g} s: narrow it by --since and --until, or by a server, tool, "
+            "principal, verdict, code or run"
+        )
 
 
 class _Type(StrEnum):
@@ -55,6 +80,16 @@ _FIELDS: Mapping[str, tuple[str, _Type]] = {
 """Every field that a filter may name, and the SQL that reads it: nothing else becomes SQL."""
 
 _LISTED = f"fields: {', '.join(sorted(_FIELDS))}"
+_CONTENT = frozenset({"arguments", "destinations", "question", "candidate", "evidence"})
+"""Structures in which values of calls stand, hashed where the log has them so."""
+
+HashesOf = Callable[[str], Sequence[str]]
+"""The keyed hashes that stand in records for a value."""
+
+
+class Order(StrEnum):
+    NEWEST = "newest"
+    OLDEST = "oldest"
 
 
 @value
@@ -73,6 +108,12 @@ class Filter:
     where: str | None = None
     """An expression: `server = mail and not (code = denied or duration_us > 1000000)`."""
     limit: int = 100
+    order: Order = Order.NEWEST
+    """Which records come first."""
+    after: str | None = None
+    """The cursor of an earlier page: what comes after it, in the same order."""
+    before_leaf: int | None = None
+    """Leave out the record of this leaf index and all later ones."""
 
 
 @value
@@ -82,27 +123,51 @@ class Statement:
     where: str
     parameters: tuple[str | int | float, ...]
     limit: int
+    order: Order = Order.NEWEST
+    words: bool = False
+    """Whether it needs the index of words, as the table `words.reasons`."""
 
     @property
     def sql(self) -> str:
-        """The rows' `leaf_index`, `leaf_hash` and `body`, newest first."""
+        """The rows' `leaf_index`, `leaf_hash` and `body`, in their order."""
+        way = "DESC" if self.order is Order.NEWEST else "ASC"
         return (
             "SELECT leaf_index, leaf_hash, CAST(body AS BLOB) FROM audit"  # noqa: S608 - see _FIELDS
-            f" WHERE {self.where} ORDER BY time_us DESC, leaf_index DESC LIMIT {self.limit}"
+            f" WHERE {self.where} ORDER BY time_us {way}, leaf_index {way} LIMIT {self.limit}"
         )
 
 
-def compile_filter(asked: Filter, *, now: float) -> Statement:
+def compile_filter(asked: Filter, *, now: float, hashes_of: HashesOf = lambda _: ()) -> Statement:
     """Return the SQL for a filter; `now` is in seconds since the epoch.
 
+    A member of `arguments` or `destinations` is equal to a value also where a hash of it stands.
+
     Raises:
-        QueryError: A time, the expression or the limit is malformed.
+        QueryError: A time, the expression, the cursor or the limit is malformed.
 
     """
     if asked.limit < 1:
         raise QueryError("the limit is at least 1")
-    terms: list[str] = []
-    parameters: list[str | int | float] = []
+    parameters: Parameters = []
+    terms = [*_equal(asked, parameters), *_within(asked, now, parameters)]
+    compiler = _Compiler(parameters, now, hashes_of)
+    if asked.where is not None:
+        try:
+            terms.append(compiler.sql(parse(asked.where)))
+        except QueryError:
+            raise
+        except ValueError as error:
+            raise QueryError(f"{error} ({_LISTED})") from error
+    return Statement(
+        where=" AND ".join(terms) or "1",
+        parameters=tuple(parameters),
+        limit=asked.limit,
+        order=asked.order,
+        words=compiler.words,
+    )
+
+
+def _equal(asked: Filter, parameters: Parameters) -> Iterator[str]:
     for column, wanted in (
         ("server", asked.server),
         ("target", asked.tool),
@@ -112,23 +177,68 @@ def compile_filter(asked: Filter, *, now: float) -> Statement:
         ("run", asked.run),
     ):
         if wanted is not None:
-            terms.append(f"{column} = ?")
+            yield f"{column} = ?"
             parameters.append(wanted)
     if asked.verdict not in {None, "allow"}:
-        terms.append("verdict <> 'allow'")  # says the same, and admits the index of refusals
+        yield "verdict <> 'allow'"  # says the same, and admits the index of refusals
+
+
+def _within(asked: Filter, now: float, parameters: Parameters) -> Iterator[str]:
     for operator, moment in ((">=", asked.since), ("<", asked.until)):
         if moment is not None:
-            terms.append(f"time_us {operator} ?")
+            yield f"time_us {operator} ?"
             parameters.append(time_us(moment, now))
+    if asked.after is not None:
+        # A row is compared, never counted: what is written meanwhile moves no page.
+        yield f"(time_us, leaf_index) {'<' if asked.order is Order.NEWEST else '>'} (?, ?)"
+        parameters.extend(place_of(asked.after, asked.order))
+    if asked.before_leaf is not None:
+        yield "+leaf_index < ?"  # the sign: no index is to be chosen for this
+        parameters.append(asked.before_leaf)
+
+
+def cursor_of(record: Mapping[str, Any], order: Order) -> str:
+    """Return the cursor of the page that ends with `record`. What is in it may change."""
+    at = time_us(record["time"], 0.0)
+    text = json.dumps([order.value, at, record["leaf_index"]], separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def place_of(cursor: str, order: Order) -> tuple[int, int]:
+    """Return a cursor's time in microseconds and its leaf index.
+
+    Raises:
+        QueryError: It is none, or of a page in the other order.
+
+    """
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        made, at, leaf = json.loads(base64.b64decode(padded, altchars="-_", validate=True))
+    except (binascii.Error, ValueError, TypeError, RecursionError) as error:
+        raise QueryError("not a cursor that a page ended with") from error
+    if type(at) is not int or type(leaf) is not int or max(abs(at), abs(leaf)) >= 1 << 63:
+        raise QueryError("not a cursor that a page ended with")
+    if made != order.value:
+        raise QueryError(f"the cursor is of a page with the {made!r} first; say so by --order")
+    return at, leaf
+
+
+def told(asked: Filter, hash_of: Callable[[str], str]) -> str:
+    """Return what was asked for, on one line, for the log; what may be content only hashed."""
+
+    def one(field: str, operand: str) -> str:
+        root = field.partition(".")[0]
+        return hash_of(operand) if root in _CONTENT else json.dumps(operand)
+
+    words = [
+        f"{name} = {json.dumps(wanted)}"
+        for name in ("server", "tool", "principal", "verdict", "code", "run", "since", "until")
+        if (wanted := getattr(asked, name)) is not None
+    ]
     if asked.where is not None:
-        try:
-            expression = parse(asked.where)
-        except ValueError as error:
-            raise QueryError(f"{error} ({_LISTED})") from error
-        terms.append(_sql(expression, parameters, now))
-    return Statement(
-        where=" AND ".join(terms) or "1", parameters=tuple(parameters), limit=asked.limit
-    )
+        words.append(spelled(parse(asked.where), one))
+    words.append(f"{asked.order.value} {asked.limit}")
+    return ", ".join(words)
 
 
 def time_us(text: str, now: float) -> int:
@@ -151,36 +261,109 @@ def time_us(text: str, now: float) -> int:
     return round(moment.timestamp() * 1e6)
 
 
-def _sql(expression: Expression, parameters: list[str | int | float], now: float) -> str:
-    """Return the SQL of `expression`, which is 0 or 1 and never NULL, so `not` means not."""
-    match expression:
-        case Junction():
-            inner = [_sql(term, parameters, now) for term in expression.terms]
-            return "(" + f" {expression.word.upper()} ".join(inner) + ")"
-        case Negation():
-            return f"(NOT {_sql(expression.term, parameters, now)})"
-        case Comparison():
-            return _comparison(expression, parameters, now)
+_IS = {"=": "IS", "!=": "IS NOT"}
 
 
-def _comparison(comparison: Comparison, parameters: list[str | int | float], now: float) -> str:
-    if comparison.field not in _FIELDS:
-        raise QueryError(f"no field {comparison.field!r} ({_LISTED})")
-    sql, kind = _FIELDS[comparison.field]
-    operator, operand = comparison.operator, comparison.operand
-    if operand is None:
-        if operator not in {"=", "!="}:
-            raise QueryError(f"{comparison.field}: null is compared by = or !=")
-        return f"({sql} IS {'NOT ' if operator == '!=' else ''}NULL)"
-    if operator == "~":
-        parameters.append(operand)
-        return f"(ifnull(instr(CAST({sql} AS TEXT), ?), 0) > 0)"
-    parameters.append(_operand(comparison.field, kind, operand, now))
-    if operator == "=":
-        return f"({sql} IS ?)"
-    if operator == "!=":
-        return f"({sql} IS NOT ?)"
-    return f"({sql} IS NOT NULL AND {sql} {operator} ?)"
+class _Compiler:
+    """Turns an expression into SQL that is 0 or 1 and never NULL, so that `not` means not."""
+
+    def __init__(self, parameters: Parameters, now: float, hashes_of: HashesOf) -> None:
+        self._parameters = parameters
+        self._now = now
+        self._hashes_of = hashes_of
+        self.words = False
+
+    def sql(self, expression: Expression) -> str:
+        match expression:
+            case Junction():
+                inner = [self.sql(term) for term in expression.terms]
+                return "(" + f" {expression.word.upper()} ".join(inner) + ")"
+            case Negation():
+                return f"(NOT {self.sql(expression.term)})"
+            case Membership():
+                return self._among(expression)
+            case Comparison():
+                return self._comparison(expression)
+
+    def _among(self, membership: Membership) -> str:
+        root, _, path = membership.field.partition(".")
+        if path:
+            return self._member(root, path, "=", membership.operands)
+        sql, kind = _field(membership.field)
+        for operand in membership.operands:
+            self._parameters.append(_operand(membership.field, kind, operand, self._now))
+        return f"ifnull({sql} IN ({', '.join('?' * len(membership.operands))}), 0)"
+
+    def _comparison(self, comparison: Comparison) -> str:
+        field, operator, operand = comparison.field, comparison.operator, comparison.operand
+        root, _, path = field.partition(".")
+        if operand is None and operator not in {"=", "!="}:
+            raise QueryError(f"{field}: null is compared by = or !=")
+        if operator == "match":
+            return self._words(field, operand or "")
+        if path:
+            return self._path(root, path, operator, operand)
+        sql, kind = _field(field)
+        if operand is None:
+            return f"({sql} {_IS[operator]} NULL)"
+        if operator == "~":
+            self._parameters.append(operand)
+            return f"(ifnull(instr(CAST({sql} AS TEXT), ?), 0) > 0)"
+        self._parameters.append(_operand(field, kind, operand, self._now))
+        if operator in _IS:
+            return f"({sql} {_IS[operator]} ?)"
+        return f"({sql} IS NOT NULL AND {sql} {operator} ?)"
+
+    def _path(self, root: str, path: str, operator: str, operand: str | None) -> str:
+        if operand is None:
+            there = self._member(root, path, "=", ())
+            return there if operator == "!=" else f"(NOT {there})"
+        if operator == "!=":
+            return f"(NOT {self._member(root, path, '=', (operand,))})"
+        return self._member(root, path, operator, (operand,))
+
+    def _member(self, root: str, path: str, operator: str, operands: Sequence[str]) -> str:
+        if _field(root)[1] is not _Type.STRUCTURE:
+            raise QueryError(f"{root} has no members")
+        names = members.steps(path)
+        here = partial(members.some, root, parameters=self._parameters)
+        if root not in _CONTENT or operator != "=":
+            return here(names, operator, operands)
+        hashes = [one for each in operands for one in self._hashes_of(each)]
+        plain = here(names, "=", [*operands, *hashes])
+        if names != ("value",) or not hashes:
+            return plain
+        # Where a destination may not be read, its hash stands under a name of its own.
+        return f"({plain} OR {here(('value_hmac',), '=', hashes)})"
+
+    def _words(self, field: str, operand: str) -> str:
+        if field != "reasons":
+            raise QueryError("match searches reasons only; elsewhere there is ~")
+        words = operand.replace("\0", " ").split()
+        wanted = [
+            '"' + word.removesuffix("*").replace('"', '""') + '"' + "*" * word.endswith("*")
+            for word in words
+        ]
+        if not wanted:
+            raise QueryError("match needs a word")
+        self.words = True
+        self._parameters.append(" ".join(wanted))
+        # What the index has not come to yet is looked through itself; read only where the
+        # condition is, which an AND as a value would not see to.
+        plain = [word.removesuffix("*").lower() for word in words]
+        self._parameters.extend(plain)
+        each = "instr(lower(json_extract(body, '$.reasons')), ?) > 0"
+        return (
+            "(leaf_index IN (SELECT rowid FROM words.reasons WHERE reasons MATCH ?) OR"  # noqa: S608 - fixed text
+            " CASE WHEN leaf_index > (SELECT through FROM words.progress)"
+            f" THEN ifnull({' AND '.join([each] * len(plain))}, 0) ELSE 0 END)"
+        )
+
+
+def _field(name: str) -> tuple[str, _Type]:
+    if name not in _FIELDS:
+        raise QueryError(f"no field {name!r} ({_LISTED})")
+    return _FIELDS[name]
 
 
 def _operand(field: str, kind: _Type, operand: str, now: float) -> str | int | float:
@@ -195,4 +378,7 @@ def _operand(field: str, kind: _Type, operand: str, now: float) -> str | int | f
             except ValueError:
                 raise QueryError(f"{field} is a number, not {operand!r}") from None
         case _Type.STRUCTURE:
-            raise QueryError(f"{field} is not one value: search it with ~, or compare with null")
+            raise QueryError(
+                f"{field} is not one value: name a member ({field}.NAME), search it with ~, or "
+                "compare with null"
+            )

@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from gateway.errors import AuditUnavailable
-from gateway.ports.following import CursorStore, NotDelivered, RecordSource, Sink
+from gateway.ports.following import CursorStore, NotDelivered, RecordSource, Sink, StoredRecord
 
 logger = logging.getLogger(__name__)
 
@@ -14,6 +14,8 @@ _PAGE = 500
 _LOOK_AGAIN_S = 0.5
 _FIRST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 60.0
+_LONGEST_ASKED_S = 600.0
+"""How long a sink may ask us to wait."""
 
 
 class Follower:
@@ -30,13 +32,19 @@ class Follower:
         source: RecordSource,
         cursors: CursorStore,
         sink: Sink,
+        page: int = _PAGE,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Follow under `name`, which the cursor is kept under; `source` is this follower's own."""
+        """Follow under `name`, which the cursor is kept under; `source` is this follower's own.
+
+        `page` is how many records are handed on at once.
+        """
         self.name = name
         self._source = source
         self._cursors = cursors
         self._sink = sink
+        self._page = page
+        self._asked_s = 0.0
         self._pause = pause
         self.done = -1
         """The leaf index of the last record that has arrived."""
@@ -58,12 +66,17 @@ class Follower:
 
     async def step(self) -> bool:
         """Hand on the next page, as often as it takes; return whether there was one."""
-        page = await asyncio.to_thread(self._source.stored_after, self.done, _PAGE)
-        if not page:
+        page: Sequence[StoredRecord] = ()
+
+        async def read() -> None:
+            nonlocal page
+            page = await asyncio.to_thread(self._source.stored_after, self.done, self._page)
+
+        if not await self._handed_on(read) or not page:
             return False
         wait = _FIRST_WAIT_S
         while not await self._handed_on(lambda: self._sink.deliver(page)):
-            await self._pause(wait)
+            await self._pause(max(wait, self._asked_s))
             wait = min(wait * 2, _LONGEST_WAIT_S)
         last = page[-1].leaf_index
         while not await self._handed_on(lambda: self._cursors.move(self.name, last)):
@@ -73,7 +86,11 @@ class Follower:
 
     async def _begin(self) -> int:
         kept = await self._cursors.cursor(self.name)
-        return -1 if kept is None else kept
+        if kept is None:
+            # From here on nothing is removed from the log that has not arrived.
+            await self._cursors.move(self.name, -1)
+            return -1
+        return kept
 
     async def _handed_on(self, attempt: Callable[[], Awaitable[None]]) -> bool:
         try:
@@ -82,6 +99,8 @@ class Follower:
             if not self.failing:
                 logger.warning("%s does not take records, which wait: %s", self.name, error)
             self.failing = str(error) or "not delivered"
+            asked_s = error.retry_after_s if isinstance(error, NotDelivered) else 0.0
+            self._asked_s = min(asked_s, _LONGEST_ASKED_S)
             return False
         if self.failing:
             logger.info("%s takes records again", self.name)

@@ -115,3 +115,43 @@ async def test_what_fails_is_said_and_then_no_longer() -> None:
     assert said == ["it is away"]
     assert follower.failing == ""
     assert not await follower.step()
+
+
+async def test_a_new_follower_holds_its_place_before_anything_has_arrived() -> None:
+    sink, cursors = Receiver(refuses=2), Cursors()
+    await followed(Log(3), cursors, sink, 1)
+    assert sink.got == []
+    assert cursors.kept == -1
+
+
+async def test_a_log_that_cannot_be_read_is_waited_for() -> None:
+    class Away(Log):
+        refuses = 2
+
+        def stored_after(self, leaf_index: int, limit: int) -> Sequence[StoredRecord]:
+            if self.refuses:
+                self.refuses -= 1
+                raise AuditUnavailable("no", detail="it is locked")
+            return super().stored_after(leaf_index, limit)
+
+    sink = Receiver()
+    await followed(Away(3), Cursors(), sink, 2)
+    assert sink.got == [0, 1, 2]
+
+
+async def test_a_sink_that_is_away_for_long_costs_one_page() -> None:
+    class Counted(Log):
+        handed = 0
+
+        def stored_after(self, leaf_index: int, limit: int) -> Sequence[StoredRecord]:
+            page = super().stored_after(leaf_index, limit)
+            self.handed += len(page)
+            return page
+
+    log, pause = Counted(10_000), Pauses(2_000)
+    sink = Receiver(refuses=10**9)
+    follower = Follower("siem", source=log, cursors=Cursors(), sink=sink, page=50, pause=pause)
+    with pytest.raises(_Enough):
+        await follower.run()
+    assert log.handed == 50
+    assert set(pause.taken[6:]) == {60.0}

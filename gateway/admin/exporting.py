@@ -1,0 +1,253 @@
+"""What people take out of the log, and how far those have come who get it as it grows."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Protocol, TypeVar
+
+import orjson
+
+from gateway.admin.journal import Change, Journal
+from gateway.admin.person import Person, Role
+from gateway.admin.rows import Row, Rows
+from gateway.audit.bundle import BundleWriter
+from gateway.audit.checkpoint import VerifierKey
+from gateway.audit.merkle import leaf_hash
+from gateway.audit.query import Filter, HashesOf, QueryError, Statement, compile_filter
+from gateway.domain.audit import RecordKind
+from gateway.errors import BadCommand, NotFound
+from gateway.ports import Clock
+
+T = TypeVar("T")
+
+_WINDOW = 2_000
+"""How many records one read looks at."""
+_APART = 1_000
+"""How many records there are at least between two checkpoints in an export."""
+
+
+class BundleReader(Protocol):
+    """Blocking reads of the log; used by one thread at a time."""
+
+    @property
+    def front(self) -> int: ...
+    def head(self) -> tuple[int, str] | None: ...
+    def heads(self, after: int, stop: int) -> Sequence[tuple[int, str]]: ...
+    def selected(self, statement: Statement, part: range) -> Sequence[tuple[int, bytes]]: ...
+    def root_of(self, part: range) -> bytes: ...
+    def newest(self) -> int: ...
+    def cursors(self) -> Sequence[tuple[str, int]]: ...
+
+
+class Cursors(Protocol):
+    async def forget(self, name: str) -> None:
+        """Forget a follower.
+
+        Raises:
+            LookupError: There is none of that name.
+
+        """
+        ...
+
+
+class Following(Protocol):
+    """A follower that is at work."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def done(self) -> int: ...
+    @property
+    def failing(self) -> str: ...
+
+
+class ExportDesk:
+    """Use cases of whoever takes the record away, for auditors and admins."""
+
+    def __init__(
+        self,
+        reader: BundleReader,
+        cursors: Cursors,
+        journal: Journal,
+        *,
+        key: VerifierKey,
+        configured: Callable[[], Collection[str]],
+        at_work: Callable[[], Sequence[Following]],
+        hashes_of: HashesOf,
+        clock: Clock,
+    ) -> None:
+        """Take the followers that the configuration names, and those that are at work now."""
+        self._reader = reader
+        self._cursors = cursors
+        self._journal = journal
+        self._key = key
+        self._configured = configured
+        self._at_work = at_work
+        self._hashes_of = hashes_of
+        self._clock = clock
+        self._turn = asyncio.Lock()
+
+    async def bundle(
+        self,
+        person: Person,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        where: str | None = None,
+    ) -> AsyncGenerator[Row, None]:
+        """Yield the lines of an export that proves itself, of what is signed when it begins.
+
+        Raises:
+            Forbidden: The person is neither auditor nor admin; so for all of these.
+            BadCommand: A time or the expression cannot be read, or needs the index of words.
+            NotFound: Nothing is signed yet.
+
+        """
+        person.need(Role.AUDITOR, Role.ADMIN)
+        asked = {"since": since, "until": until, "where": where}
+        selection = {name: text for name, text in asked.items() if text is not None}
+        statement = self._statement(Filter(since=since, until=until, where=where))
+        told = ", ".join(selection) or "every record"
+        await self._journal.read(person, "audit.bundle", told)
+        head = await self._read(self._reader.head)
+        if head is None:
+            raise NotFound("nothing is signed yet; a second after a record it is")
+        size, note = head
+        writer = BundleWriter(
+            key=self._key, size=size, root_of=self._reader.root_of, selection=selection
+        )
+        between = 0 if selection else size
+        pages = _Pages(self._reader, writer, statement, between=between)
+        yield orjson.loads(writer.begin())
+        for start in range(await self._read(lambda: self._reader.front), size, _WINDOW):
+            part = range(start, min(start + _WINDOW, size))
+            for line in await self._read(partial(pages.of, part)):
+                yield orjson.loads(line)
+        for line in await self._read(lambda: list(writer.checkpoint(size, note))):
+            yield orjson.loads(line)
+
+    async def records(
+        self,
+        person: Person,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        where: str | None = None,
+    ) -> AsyncGenerator[Row, None]:
+        """Yield records with their exact text, of all that are there when it begins.
+
+        Raises:
+            Forbidden: The person is neither auditor nor admin; so for all of these.
+            BadCommand: A time or the expression cannot be read, or needs the index of words.
+
+        """
+        person.need(Role.AUDITOR, Role.ADMIN)
+        asked = {"since": since, "until": until, "where": where}
+        statement = self._statement(Filter(since=since, until=until, where=where))
+        told = ", ".join(name for name, text in asked.items() if text is not None)
+        end = await self._journal.read(person, "audit.records", told or "every record")
+        for start in range(await self._read(lambda: self._reader.front), end, _WINDOW):
+            part = range(start, min(start + _WINDOW, end))
+            for leaf_index, body in await self._read(
+                partial(self._reader.selected, statement, part)
+            ):
+                leaf = leaf_hash(body).hex()
+                yield {"leaf_index": leaf_index, "leaf_hash": leaf, "body": body.decode()}
+
+    async def list(self, person: Person) -> Rows:
+        """Return everybody who gets the record as it grows, and how far each has come."""
+        person.need(Role.AUDITOR, Role.ADMIN)
+        newest = await self._read(self._reader.newest)
+        kept = dict(await self._read(self._reader.cursors))
+        at_work = {one.name: one for one in self._at_work()}
+        configured = self._configured()
+        rows = []
+        for name in sorted({*kept, *at_work, *configured}):
+            follower = at_work.get(name)
+            done = kept.get(name, -1) if follower is None else follower.done
+            state = "not running" if name in configured else "not configured"
+            if follower is not None:
+                state = "failing" if follower.failing else "ok"
+            rows.append(
+                {
+                    "name": name,
+                    "state": state,
+                    "done": done,
+                    "behind": max(newest - done, 0),
+                    "error": "" if follower is None else follower.failing,
+                }
+            )
+        return rows
+
+    async def forget(self, person: Person, *, name: str) -> Row:
+        """Forget how far one has come that is no longer configured: it holds nothing back then.
+
+        Raises:
+            BadCommand: It is configured.
+            NotFound: There is none of that name.
+
+        """
+        person.need(Role.ADMIN)
+        if name in {*self._configured(), *(one.name for one in self._at_work())}:
+            raise BadCommand(f"{name} is at work; take it out of the configuration first")
+        if name not in dict(await self._read(self._reader.cursors)):
+            raise NotFound("no such export; `douane audit exports` lists them")
+        change = Change(
+            kind=RecordKind.ADMIN,
+            method="audit.exports.forget",
+            code="forgotten",
+            subject=name,
+            fields={"target": name},
+        )
+        await self._journal.make(person, change, partial(self._cursors.forget, name))
+        return {"name": name, "state": "forgotten"}
+
+    def _statement(self, asked: Filter) -> Statement:
+        try:
+            statement = compile_filter(asked, now=self._clock(), hashes_of=self._hashes_of)
+        except QueryError as error:
+            raise BadCommand(str(error)) from error
+        if statement.words:
+            raise BadCommand("an export selects by fields; search words by `douane audit query`")
+        return statement
+
+    async def _read(self, read: Callable[[], T]) -> T:
+        # In a thread, so that it does not hold up the calls; one at a time, because there is one
+        # connection.
+        async with self._turn:
+            return await asyncio.to_thread(read)
+
+
+class _Pages:
+    """The lines of one export, a window of the log at a time."""
+
+    def __init__(
+        self, reader: BundleReader, writer: BundleWriter, statement: Statement, *, between: int
+    ) -> None:
+        """Write checkpoints between the records, if of fewer than `between`."""
+        self._reader = reader
+        self._writer = writer
+        self._statement = statement
+        self._between = between
+        self._signed = 0
+
+    def of(self, part: range) -> list[str]:
+        """Return the lines of the records in `part`; it blocks."""
+        return list(self._lines(part))
+
+    def _lines(self, part: range) -> Iterator[str]:
+        heads = self._heads(part)
+        for leaf_index, body in self._reader.selected(self._statement, part):
+            yield from self._writer.record(leaf_index, body)
+            if leaf_index + 1 in heads:
+                yield from self._writer.checkpoint(leaf_index + 1, heads[leaf_index + 1])
+
+    def _heads(self, part: range) -> Mapping[int, str]:
+        """Return checkpoints to stand between the records, by their sizes: not too many."""
+        found = {}
+        # Among a selection they would split what is left out, and make the export longer.
+        for size, note in self._reader.heads(part.start, part.stop) if self._between else ():
+            if size - self._signed >= _APART and size < self._between:
+                found[size] = note
+                self._signed = size
+        return found

@@ -1,0 +1,162 @@
+"""Sends records over HTTP to whoever collects them: a SIEM, an OpenTelemetry collector."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Protocol
+
+from gateway.audit.forms import Stored, Written
+from gateway.domain._value import value
+from gateway.errors import EgressRefused, UpstreamFailed
+from gateway.ports.following import NotDelivered, StoredRecord
+
+logger = logging.getLogger(__name__)
+
+_OK = range(200, 300)
+_TOO_LARGE = 413
+_LARGEST_SENT_BYTES = 1 << 20
+"""Of records at once, before they are put into a form, which may be several times as long."""
+
+_REJECTED = ("rejectedLogRecords", "rejectedSpans")
+
+
+class Answer(Protocol):
+    """What a collector answers."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def body(self) -> bytes: ...
+
+
+class Poster(Protocol):
+    """The way out to collectors."""
+
+    async def upload(self, url: str, body: bytes, *, headers: Mapping[str, str]) -> Answer:
+        """Send `body` once, and return the answer, whatever its status.
+
+        Raises:
+            EgressRefused: The URL or an address it resolves to is not allowed.
+            UpstreamFailed: No whole answer in time.
+
+        """
+        ...
+
+
+@value
+class Collector:
+    """Where records are sent, and what says who we are."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class CollectorSink:
+    """A `Sink` that sends each batch once it is the next, and waits where it is not taken.
+
+    Whatever the refusal, nothing is left out: a collector that refuses for good holds its own
+    export up, and /readyz says so. One that takes a batch in part has said that it is not to be
+    sent again (OTLP, partial success): that is counted and logged.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        collector: Collector,
+        written: Written,
+        *,
+        poster: Poster,
+        rejected: Callable[[int], None],
+    ) -> None:
+        """Send in the form `written`; `rejected` is told how many of a batch were not taken."""
+        self._name = name
+        self._collector = collector
+        self._written = written
+        self._poster = poster
+        self._rejected = rejected
+        self._done = -1
+
+    async def deliver(self, records: Sequence[StoredRecord]) -> None:
+        """Return once all of `records` have been taken.
+
+        Raises:
+            NotDelivered: They have not, or it is not known.
+
+        """
+        for batch in _batches([one for one in records if one.leaf_index > self._done]):
+            await self._send(batch)
+            # If a later batch is not taken, those before it need not be sent again.
+            self._done = batch[-1].leaf_index
+
+    async def _send(self, batch: Sequence[StoredRecord]) -> None:
+        body = await in_form(self._written, batch)
+        if not body:
+            return
+        answer = await self._answer(body)
+        if answer.status in _OK:
+            self._tell_rejected(answer.body)
+        elif answer.status == _TOO_LARGE and len(batch) > 1:
+            middle = len(batch) // 2
+            await self._send(batch[:middle])
+            await self._send(batch[middle:])
+        else:
+            raise NotDelivered(
+                f"it answers with status {answer.status}", retry_after_s=_retry_after(answer)
+            )
+
+    async def _answer(self, body: bytes) -> Answer:
+        headers = {**self._collector.headers, "content-type": self._written.media}
+        try:
+            return await self._poster.upload(self._collector.url, body, headers=headers)
+        except (EgressRefused, UpstreamFailed) as error:
+            raise NotDelivered(error.detail or error.public) from error
+
+    def _tell_rejected(self, body: bytes) -> None:
+        rejected = _partly(body)
+        if rejected:
+            self._rejected(rejected)
+            logger.error("%s was sent records of which it rejected %d", self._name, rejected)
+
+
+async def in_form(written: Written, records: Sequence[StoredRecord]) -> bytes:
+    """Return records in a form. It is made in a thread: a batch takes tens of milliseconds."""
+
+    def make() -> bytes:
+        return written.of(
+            [
+                Stored(leaf_index=one.leaf_index, leaf_hash=one.leaf_hash, body=one.body)
+                for one in records
+            ]
+        )
+
+    return await asyncio.to_thread(make)
+
+
+def _batches(records: Sequence[StoredRecord]) -> Iterator[Sequence[StoredRecord]]:
+    start = size = 0
+    for end, record in enumerate(records):
+        if size + len(record.body) > _LARGEST_SENT_BYTES and end > start:
+            yield records[start:end]
+            start, size = end, 0
+        size += len(record.body)
+    if start < len(records):
+        yield records[start:]
+
+
+def _retry_after(answer: Answer) -> float:
+    # The other form of the field is a date (RFC 9110 section 10.2.3): our own waiting does there.
+    text = answer.headers.get("retry-after", "").strip()
+    return float(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0.0  # noqa: PLR2004 - digits
+
+
+def _partly(body: bytes) -> int:
+    """Return how many records an OTLP answer says were rejected; others say nothing."""
+    try:
+        partial = json.loads(body).get("partialSuccess") or {}
+        return sum(int(partial.get(name) or 0) for name in _REJECTED)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return 0
