@@ -152,18 +152,18 @@ class Admission:
             )
         target, pin = await self._resolve(call, principal, operation, trail)
         pin = await self._refreshed(call, pin)
-        access = await self._access(call, principal, run, target, pin)
+        access = await self._access(call, principal, run, target, pin, trail=trail)
         trail.sources(access.run)
         trail.flow(access.effect, access.review)
-        place = self._grants.covering(access)
-        decision = trail.decision(await self._policy.evaluate(access.asked))
-        knowing, answered = await self._grants.consulted(access, decision, place, trail)
+        places = self._grants.covering(access)
+        decision = trail.decision(await self._policy.evaluate(trail.asked(access.asked)))
+        knowing, answered, usable = await self._grants.consulted(access, decision, places, trail)
         if knowing is not access:
             self._approvals.require_no_refusal(access, decision, trail)
         access, decision, granted = await self._approvals.consulted(knowing, answered, trail)
         permit = permit_for(access, decision, session)
         self._meet_rate_limits(permit)
-        await self._grants.use(call, place)
+        await self._grants.use(call, usable)
         await self._approvals.use(granted, trail)
         self._questions.note_sent(access)
         return permit
@@ -277,14 +277,21 @@ class Admission:
             raise UnknownTool("there is no resource of this name")
 
     async def _access(
-        self, call: Call, principal: Principal, run: Run, target: Target, pin: Pin
+        self,
+        call: Call,
+        principal: Principal,
+        run: Run,
+        target: Target,
+        pin: Pin,
+        *,
+        trail: Trail,
     ) -> AccessRequest:
         """Verify the pin (stage 5) and review the flow (stage 6)."""
         try:
             pinned = self._verified(call, pin.target, pin)
             _require_read(call, pinned)
         except PinMismatch:
-            await self._require_otherwise_allowed(call, principal, run, target, pin)
+            await self._require_otherwise_allowed(call, principal, run, target, pin, trail=trail)
             raise
         if target.kind is Kind.TOOL:
             if call.origin is not OriginKind.SANDBOX and call.server != OWN:
@@ -314,7 +321,14 @@ class Admission:
         return verify(target, pin, identity=self._rules.identities[call.server])
 
     async def _require_otherwise_allowed(
-        self, call: Call, principal: Principal, run: Run, target: Target, pin: Pin
+        self,
+        call: Call,
+        principal: Principal,
+        run: Run,
+        target: Target,
+        pin: Pin,
+        *,
+        trail: Trail,
     ) -> None:
         """Return if all that stands against the call is its pin.
 
@@ -322,9 +336,8 @@ class Admission:
         """
         subject = self._questions.subject(target, pin, suppose=PinStatus.APPROVED)
         flow = self._questions.review(call, principal, run, subject)
-        decision = await self._policy.evaluate(
-            self._questions.of(call, principal, run, subject, flow)
-        )
+        asked = self._questions.of(call, principal, run, subject, flow)
+        decision = trail.decision(await self._policy.evaluate(trail.asked(asked)))
         if decision.verdict is Verdict.DENY:
             raise Denied("policy does not allow this call", reasons=told(decision))
 

@@ -97,7 +97,7 @@ class Approvals:
         if found.state is not ApprovalState.ALLOWED:
             raise _refused(found, decision)
         knowing = replace(access, asked={**access.asked, "approval": _member(found)})
-        again = trail.decision(await self._policy.evaluate(knowing.asked))
+        again = trail.decision(await self._policy.evaluate(trail.asked(knowing.asked)))
         if again.verdict is Verdict.ASK:
             raise ApprovalRequired(
                 "a person has allowed this call, and policy asks for more than that",
@@ -259,21 +259,15 @@ class Approvals:
     def _record(
         self, access: AccessRequest, trail: Trail, id_: ApprovalId, method: str, code: str
     ) -> AuditRecord:
-        principal, target = access.principal, access.target
         fields = {
-            "principal": principal.subject,
-            "client": principal.client_id,
-            "source_ip": access.call.source_ip,
+            **trail.joined,
             "method": method,
-            "server": target.server,
-            "target": target.name,
             "pin_digest": str(access.pinned.manifest.digest),
-            "run": access.run.id,
             "approval_id": id_,
             "decision_id": trail.decision_id,
             "verdict": {"allowed": "allow", "asked": "ask"}.get(code, "deny"),
             "code": code,
-            "reasons": [{"code": code, "message": str(target)}],
+            "reasons": [{"code": code, "message": str(access.target)}],
         }
         return AuditRecord(
             kind=RecordKind.APPROVAL, time=self._clock(), id=self._new_id(), fields=fields

@@ -8,7 +8,15 @@ from http import HTTPStatus
 
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
-from gateway.errors import AuditUnavailable, Fault, GatewayError, UpstreamFailed
+from gateway.errors import (
+    AuditUnavailable,
+    CredentialRequired,
+    EgressRefused,
+    Fault,
+    GatewayError,
+    UpstreamFailed,
+    UpstreamResting,
+)
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.begun import BegunRuns
 from gateway.pipeline.labels import Labeller
@@ -22,6 +30,9 @@ from gateway.wire.own import is_ours
 from gateway.wire.replies import Challenge, refuse
 from gateway.wire.server_message import read_server_message
 from gateway.wire.session import seal
+
+_NEVER_SENT = (CredentialRequired, EgressRefused, UpstreamResting)
+"""What the client of an upstream raises before anything of a call has left."""
 
 logger = logging.getLogger(__name__)
 
@@ -69,8 +80,8 @@ class Pipeline:
             entry = await self._audit.append(trail.intent())  # 8
             trail.intent_index = entry.leaf_index
             self._admission.require_unchanged(permit)
+            trail.sent = True
             answer = await self._upstreams.of(call.server).forward(permit)  # 9
-            trail.answered = True
             return await self._reply(permit, answer, trail)  # 10 to 12
         except GatewayError as error:
             return await self._refuse(call, trail, error)
@@ -146,7 +157,7 @@ class Pipeline:
             decision_id=trail.decision_id,
             ways=ways_to_ask(call),
         )
-        return replace(reply, withheld=trail.answered)
+        return replace(reply, unknown=trail.sent and not isinstance(error, _NEVER_SENT))
 
     async def _abandon(self, trail: Trail) -> None:
         trail.unknown("client_gone", "the caller did not wait for the answer")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gateway.audit.question import kept
 from gateway.domain.approvals import ApprovalId
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.calls import Call, Permit
@@ -23,6 +24,12 @@ from gateway.wire.operations import (
     own_tool,
 )
 
+_JOINS = (
+    "principal", "client", "endpoint", "revision", "server", "target", "effect", "pin_digest",
+    "roles", "source_ip", "token_id", "label_before", "policy_digest", "run", "origin", "parent",
+    "script_sha256", "seq", "trace_id",
+)  # fmt: skip
+
 
 class Trail:
     """Collects each stage's result for the audit log. Records nothing by itself.
@@ -38,8 +45,11 @@ class Trail:
         """The engine's, once it has decided."""
         self.intent_index = -1
         """Where the intent stands in the log, once it does."""
-        self.answered = False
-        """Whether the upstream has answered."""
+        self.sent = False
+        """Whether it was handed to the client of its upstream."""
+        self._asked: Mapping[str, Any] | None = None
+        self._decided: Decision | None = None
+        self._refused = False
         message = call.message
         self._fields: dict[str, Any] = {
             "endpoint": call.endpoint,
@@ -116,18 +126,20 @@ class Trail:
         self._fields["task"] = "counted" if counts else "ignored"
 
     def flow(self, effect: Effect | None, review: FlowReview) -> None:
-        """Note what the call does, and why each destination is known to be good; no value of it."""
+        """Note what the call does, and why each destination is known to be good.
+
+        Of its value the log keeps a keyed hash, unless it may be read.
+        """
         if effect is not None:
             self._fields["effect"] = effect.value
         if review.destinations:
             self._fields["destinations"] = [
-                {"path": d.path, "proof": d.proof.value, "integrity": d.integrity.word}
-                if d.origin is None
-                else {
+                {
                     "path": d.path,
+                    "value": d.value,
                     "proof": d.proof.value,
                     "integrity": d.integrity.word,
-                    "from": d.origin,
+                    **({} if d.origin is None else {"from": d.origin}),
                 }
                 for d in review.destinations
             ]
@@ -144,13 +156,22 @@ class Trail:
         self.decision(permit.decision)
         return permit
 
+    def asked(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Note what policy is asked, and return it; of several questions the last one decides."""
+        self._asked = question
+        self._decided = None
+        return question
+
     def decision(self, decision: Decision) -> Decision:
+        self._decided = decision
         self.decision_id = decision.id
+        self._candidate(decision)
         self._fields["verdict"] = decision.verdict.value
         self._fields["policy_digest"] = decision.policy_digest
         self._fields["reasons"] = [
             {"code": reason.code, "message": reason.message} for reason in decision.reasons
         ]
+        self._fields.pop("obligations", None)  # an earlier answer's
         if decision.obligations:
             self._fields["obligations"] = [
                 {"duty": o.duty.value, **o.detail} for o in decision.obligations
@@ -159,6 +180,7 @@ class Trail:
 
     def result_decision(self, decision: Decision) -> None:
         """Add what policy said of the result to what it said of the call."""
+        self._candidate(decision)
         self._fields["verdict"] = decision.verdict.value
         self._fields["reasons"] = [
             *self._fields.get("reasons", ()),
@@ -186,6 +208,7 @@ class Trail:
 
     def error(self, error: GatewayError) -> None:
         """Note the refusal or the fault that ends the call."""
+        self._refused = True
         self._fields["verdict"] = _verdict(error)
         self.unknown(error.code, error.detail or error.public)
         for code, message in error.reasons:
@@ -200,6 +223,11 @@ class Trail:
         """Add a reason beside the decision's."""
         self._fields.setdefault("reasons", []).append({"code": code, "message": message})
 
+    @property
+    def joined(self) -> Mapping[str, Any]:
+        """What a further record about the call has in common with the call's own."""
+        return {name: self._fields[name] for name in _JOINS if name in self._fields}
+
     def intent(self) -> AuditRecord:
         return self._record(RecordKind.INTENT, self._began)
 
@@ -210,7 +238,27 @@ class Trail:
 
     def _record(self, kind: RecordKind, now: float) -> AuditRecord:
         fields = {**self._fields, "decision_id": self.decision_id}
+        if self._asked is not None:
+            fields["question"] = self._question(self._asked)
+        # The one record that carries the decision has them; the next one is about the result.
+        self._asked = None
+        self._fields.pop("candidate", None)
         return AuditRecord(kind=kind, time=now, id=self._new_id(), fields=fields)
+
+    def _candidate(self, decision: Decision) -> None:
+        if decision.candidate is not None:
+            self._fields["candidate"] = decision.candidate
+
+    def _question(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        question = kept(asked, self._fields)
+        if self._refused:
+            # The record's own verdict and reasons are the refusal's, which need not be policy's.
+            decided = self._decided
+            question["answer"] = {
+                "verdict": "error" if decided is None else decided.verdict.value,
+                "reasons": [] if decided is None else [r.code for r in decided.reasons],
+            }
+        return question
 
 
 def _verdict(error: GatewayError) -> str:

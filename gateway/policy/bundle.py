@@ -37,8 +37,12 @@ class Policy:
     digest: str
 
 
-def prepare(opa: Opa, sources: Sources, config: Mapping[str, Any]) -> Policy:
+def prepare(
+    opa: Opa, sources: Sources, config: Mapping[str, Any], *, tested: bool = True
+) -> Policy:
     """Check and test `sources`; `config` becomes `data.douane.config`.
+
+    Without `tested` nothing of it is run: OPA itself could be made to reach out.
 
     Raises:
         ConfigError: Something is wrong with it, with every problem as `file:line: text`.
@@ -48,7 +52,7 @@ def prepare(opa: Opa, sources: Sources, config: Mapping[str, Any]) -> Policy:
         modules = tuple(_parsed(opa, folder, path) for path in sources.rego)
         if wrong := lint.problems(modules) + type_problems(opa, folder):
             raise ConfigError("the policy is refused", problems=wrong)
-        if sources.has_tests:
+        if tested and sources.has_tests:
             require(opa.run("test", "-b", POLICY_FOLDER, cwd=folder), "the policy's own tests fail")
         data = _data(opa, folder, config)
     return Policy(
@@ -63,6 +67,27 @@ def prepare(opa: Opa, sources: Sources, config: Mapping[str, Any]) -> Policy:
 def compile_wasm(opa: Opa, policy: Policy) -> bytes:
     """Compile a policy to WebAssembly.
 
+    Raises:
+        ConfigError: OPA cannot.
+
+    """
+    return _compiled(opa, policy, "wasm", "/policy.wasm")
+
+
+def compile_plan(opa: Opa, policy: Policy) -> dict[str, Any]:
+    """Compile a policy to OPA's plan of it, which can be analysed.
+
+    Raises:
+        ConfigError: OPA cannot.
+
+    """
+    plan: dict[str, Any] = orjson.loads(_compiled(opa, policy, "plan", "/plan.json"))
+    return plan
+
+
+def _compiled(opa: Opa, policy: Policy, target: str, name: str) -> bytes:
+    """Compile a policy, and return the file `name` of the bundle that comes out.
+
     Without optimisation: OPA's optimiser decides on the data it is shown, and ours comes later.
 
     Raises:
@@ -74,7 +99,7 @@ def compile_wasm(opa: Opa, policy: Policy) -> bytes:
         ran = opa.run(
             "build",
             "-t",
-            "wasm",
+            target,
             "-O",
             "0",
             *asked,
@@ -85,7 +110,7 @@ def compile_wasm(opa: Opa, policy: Policy) -> bytes:
             cwd=folder,
         )
         require(ran, "OPA cannot compile the policy", hide=[f"{POLICY_FOLDER}/"])
-        return _member(folder / "out.tar.gz", "/policy.wasm")
+        return _member(folder / "out.tar.gz", name)
 
 
 def export(policy: Policy, folder: Path) -> None:

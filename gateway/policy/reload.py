@@ -12,13 +12,14 @@ from watchfiles import awatch
 from gateway.domain.decisions import Decision
 from gateway.errors import ConfigError
 from gateway.policy import lint
+from gateway.policy.archive import PolicyArchive
 from gateway.policy.bundle import Policy, compile_wasm, prepare
 from gateway.policy.managed import ManagedEngine
 from gateway.policy.opa import Opa
 from gateway.policy.reads import reads_of
 from gateway.policy.refusing import RefusingEngine
 from gateway.policy.rest import RestEngine
-from gateway.policy.settings import EngineKind, OnChange, PolicyEvent, PolicySettings
+from gateway.policy.settings import FUEL, EngineKind, OnChange, PolicyEvent, PolicySettings
 from gateway.policy.sources import read_sources
 from gateway.policy.toolchain import find_opa
 from gateway.policy.wasm import MissingBuiltins, WasmEngine
@@ -39,18 +40,19 @@ async def load(
     *,
     on_change: OnChange,
     clock: Callable[[], float] = time.time,
+    required: bool = True,
 ) -> "PolicyHolder":
     """Put the policy of `settings` in force, and keep it up to date until it is closed.
 
     `config` becomes `data.douane.config`. `on_change` is told of the first policy too; it must not
-    raise.
+    raise. One that is not `required` and cannot be used yet has an empty digest, and refuses.
 
     Raises:
         ConfigError: The policy cannot be used, with every problem.
 
     """
     holder = PolicyHolder(settings, config, on_change=on_change, clock=clock)
-    await holder.begin()
+    await holder.begin(required=required)
     return holder
 
 
@@ -108,10 +110,17 @@ class PolicyHolder:
         with self._tenure as engine:
             return await engine.self_approval(question)
 
-    async def begin(self) -> None:
+    async def begin(self, *, required: bool = True) -> None:
         """Put the first policy in force and begin to watch for the next."""
-        self._tenure = _Tenure(await self._build())
-        self._on_change(PolicyEvent(old="", new=self.digest, ok=True))
+        try:
+            self._tenure = _Tenure(await self._build())
+        except ConfigError as error:
+            if required:
+                raise
+            problems = error.problems or (error.public,)
+            self._on_change(PolicyEvent(old="", new="", ok=False, problems=problems))
+        else:
+            self._on_change(PolicyEvent(old="", new=self.digest, ok=True))
         self._watcher = asyncio.create_task(self._watch())
 
     async def reload_now(self, config: Mapping[str, Any] | None = None) -> PolicyEvent:
@@ -172,11 +181,17 @@ class PolicyHolder:
                 async for _ in awatch(_folder_of(settings.path), stop_event=self._stop):
                     await self.reload_now()
             await asyncio.sleep(settings.poll)
+            if not self.digest and _is_there(settings.path):
+                await self.reload_now()
 
 
 def _folder_of(path: str) -> Path:
     """Return what to watch: a bundle's folder rather than a file, which is replaced, not written."""
     return Path(path) if Path(path).is_dir() else Path(path).parent
+
+
+def _is_there(path: str) -> bool:
+    return Path(path).exists()
 
 
 class _Tenure:
@@ -220,15 +235,26 @@ async def build(
         return RefusingEngine(digest=policy.digest)
     if settings.engine is EngineKind.OPA:
         return await ManagedEngine.start(opa, policy, deadline=settings.deadline)
-    return await asyncio.to_thread(_wasm, opa, policy, clock)
+    return await asyncio.to_thread(wasm_engine, opa, policy, clock, fuel=settings.fuel)
 
 
 def _prepared(settings: PolicySettings, config: Mapping[str, Any]) -> tuple[Opa, Policy]:
     opa = find_opa()
-    return opa, prepare(opa, read_sources(settings, opa), config)
+    policy = prepare(opa, read_sources(settings, opa), config)
+    if settings.archive is not None:
+        PolicyArchive(settings.archive).keep(policy.sources, config)
+    return opa, policy
 
 
-def _wasm(opa: Opa, policy: Policy, clock: Callable[[], float]) -> WasmEngine:
+def wasm_engine(
+    opa: Opa, policy: Policy, clock: Callable[[], float], *, fuel: int = FUEL
+) -> WasmEngine:
+    """Compile a policy for this process, which takes a second.
+
+    Raises:
+        ConfigError: It cannot be run here.
+
+    """
     try:
         return WasmEngine(
             compile_wasm(opa, policy),
@@ -236,6 +262,7 @@ def _wasm(opa: Opa, policy: Policy, clock: Callable[[], float]) -> WasmEngine:
             digest=policy.digest,
             clock=clock,
             reads=reads_of(policy.modules),
+            fuel=fuel,
         )
     except MissingBuiltins as error:
         problems = [

@@ -7,6 +7,10 @@ from pathlib import Path
 
 from gateway.domain._value import value
 
+FUEL = 200_000_000
+"""Instructions of one evaluation, some tens of milliseconds; a shipped decision takes a thousandth.
+Fuel rather than a timer: no thread, and the same question always ends alike."""
+
 
 class EngineKind(StrEnum):
     WASM = "wasm"
@@ -43,6 +47,10 @@ class PolicySettings:
     """How long one decision may take before it is refused."""
     poll: float = 60.0
     """How often a URL or a central server is looked at again."""
+    archive: Path | None = None
+    """Where the text of every policy that was put in force is kept, by digest; `None` keeps none."""
+    fuel: int = FUEL
+    """Instructions of one evaluation by `WASM`."""
 
 
 @value

@@ -82,7 +82,7 @@ def read_sources(settings: PolicySettings, opa: Opa) -> Sources:
         return _from_bundle(path, settings, opa)
     if not path.is_dir():
         raise ConfigError("the policy is neither a folder nor a bundle", problems=[str(path)])
-    return _from_folder(path)
+    return read_folder(path)
 
 
 def _fetch(url: str) -> bytes:
@@ -100,7 +100,13 @@ def _fetch(url: str) -> bytes:
     return content
 
 
-def _from_folder(folder: Path) -> Sources:
+def read_folder(folder: Path) -> Sources:
+    """Read the policy in `folder`.
+
+    Raises:
+        ConfigError: As `read_sources`.
+
+    """
     files: dict[str, bytes] = {}
     problems: list[str] = []
     size = 0

@@ -25,15 +25,12 @@ from gateway.policy.builtins import BUILTINS, Unsupported
 from gateway.policy.host import Aborted, Guest, Host
 from gateway.policy.ids import new_decision_id
 from gateway.policy.reads import Reads
+from gateway.policy.settings import FUEL
 
 DECISION = "douane/decision"
 PIN = "douane/pin"
 PIN_APPROVALS = "douane/pin_approvals"
 SELF_APPROVAL = "douane/self_approval"
-
-FUEL = 200_000_000
-"""Instructions of one evaluation, some tens of milliseconds; a shipped decision takes a thousandth.
-Fuel rather than a timer: no thread, and the same question always ends alike."""
 
 FUEL_A_BYTE = 100
 """On top of it, for reading the question; the same for reading the data."""
@@ -146,13 +143,38 @@ class WasmEngine:
             PolicyUnavailable: The answer is undefined or malformed, or took too much.
 
         """
-        return self._decide(question)
+        return self.decide(question)
+
+    def decide(self, question: Mapping[str, Any]) -> Decision:
+        """Answer one question, for whoever has no event loop.
+
+        Raises:
+            PolicyUnavailable: As `evaluate`.
+
+        """
+        if self._reads is None:
+            return self._evaluated(question)
+        key = self._reads.key(question)
+        known = self._answers.get(key)
+        if known is None:
+            known = self._evaluated(question)
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()
+            self._answers[key] = known
+            return known
+        return Decision(
+            id=self._new_id(),
+            verdict=known.verdict,
+            reasons=known.reasons,
+            obligations=known.obligations,
+            policy_digest=known.policy_digest,
+        )
 
     async def evaluate_many(self, questions: Sequence[Mapping[str, Any]]) -> Sequence[Decision]:
         """Answer each question, in order; other work gets its turn in between."""
         decisions = []
         for count, question in enumerate(questions, start=1):
-            decisions.append(self._decide(question))
+            decisions.append(self.decide(question))
             if count % _BATCH == 0:
                 await asyncio.sleep(0)
         return decisions
@@ -187,25 +209,6 @@ class WasmEngine:
 
     async def close(self) -> None:
         """Nothing is held that would have to be given back."""
-
-    def _decide(self, question: Mapping[str, Any]) -> Decision:
-        if self._reads is None:
-            return self._evaluated(question)
-        key = self._reads.key(question)
-        known = self._answers.get(key)
-        if known is None:
-            known = self._evaluated(question)
-            if len(self._answers) >= _MOST_ANSWERS:
-                self._answers.clear()
-            self._answers[key] = known
-            return known
-        return Decision(
-            id=self._new_id(),
-            verdict=known.verdict,
-            reasons=known.reasons,
-            obligations=known.obligations,
-            policy_digest=known.policy_digest,
-        )
 
     def _evaluated(self, question: Mapping[str, Any]) -> Decision:
         answer = self._run(DECISION, question)

@@ -376,3 +376,42 @@ async def test_a_claim_to_be_a_program_gives_nothing_and_goes_nowhere(
     assert (asked["origin"]["kind"], asked["origin"]["grants"]) == ("host_sandbox", [])
     assert house.last["origin"] == "host_sandbox"
     assert house.server.saw[0].call.message.params["_meta"] == {"other": 1}
+
+
+async def test_a_call_that_several_grants_cover_uses_the_first_that_has_one_left(
+    house: House,
+) -> None:
+    wide = ToolGrant(server=MAIL, tool="send", most=3, arguments={})
+    made = await run(house, script(house, SEND, wide))
+    sent = [
+        code(await house.handle(within(house.call("send", {"project": "X"}), made)))
+        for _ in range(6)
+    ]
+    assert sent == [None] * 5 + ["limit_exceeded"]
+    # What only the second covers was not taken from the first.
+    assert code(await house.handle(within(house.call("send", {"project": "Y"}), made))) is not None
+
+
+async def test_several_budgets_are_exact_under_concurrency(house: House) -> None:
+    grants = [replace(SEND, most=120), ToolGrant(server=MAIL, tool="send", most=80, arguments={})]
+    made = await run(house, script(house, *grants, most=None))
+    calls = (within(house.call("send", {"project": "X"}), made) for _ in range(400))
+    codes = [code(seen) for seen in await asyncio.gather(*map(house.handle, calls))]
+    assert (codes.count(None), codes.count("limit_exceeded")) == (200, 200)
+    assert len(house.server.saw) == 200
+
+
+async def test_a_yes_is_not_used_on_by_a_grant_that_has_none(house: House) -> None:
+    """A call that goes out by a person's yes uses up what they said yes to, and nothing else."""
+    house.rule.says = lambda question: (
+        decision(Verdict.ASK, "look_first")
+        if question["phase"] == "call" and not isinstance(question["approval"], dict)
+        else Verdict.ALLOW
+    )
+    given = replace(SEND, most=1, approval_id="a_1", approved_by="user:bob")
+    other = replace(SEND, most=5)
+    made = await run(house, script(house, other, given, given))
+    call = {"project": "X"}
+    sent = [code(await house.handle(within(house.call("send", call), made))) for _ in range(3)]
+    assert sent == [None, None, "limit_exceeded"]
+    assert len(house.server.saw) == 2

@@ -1,6 +1,7 @@
 """Which run a call is in, and that no call goes out on a cleaner label than what was read before."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -210,11 +211,15 @@ async def test_a_record_says_what_a_call_does_and_why_its_destinations_are_good(
     await ready(house)
     params = {"name": "send", "arguments": {"to": ["eve@evil.example"]}}
     await house.handle(house.request("tools/call", params))
-    assert (house.last["effect"], house.last["destinations"]) == (
+    body = house.audit.entries[-1].body
+    written = json.loads(body)
+    (place,) = written["destinations"]
+    assert place.pop("value_hmac") == written["arguments"]["to"][0]
+    assert (written["effect"], place) == (
         "destroy",
-        [{"path": "$.to[0]", "proof": "none", "integrity": "untrusted"}],
+        {"path": "$.to[0]", "proof": "none", "integrity": "untrusted"},
     )
-    assert "eve@evil.example" not in str(house.last["destinations"])
+    assert b"eve@evil.example" not in body
 
 
 # Races, against the database.

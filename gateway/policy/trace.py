@@ -1,0 +1,57 @@
+"""Which rules of a policy made an answer: told by OPA, which evaluates it once more."""
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from gateway.policy.bundle import export, prepare
+from gateway.policy.opa import Opa, require
+from gateway.policy.sources import Sources
+
+_MOST_RULES = 500
+
+
+def fired(
+    opa: Opa, sources: Sources, config: Mapping[str, Any], question: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Return every rule that held for `question`, as `file:line: name`, in the order of the files.
+
+    Raises:
+        ConfigError: OPA cannot evaluate it.
+
+    """
+    policy = prepare(opa, sources, config, tested=False)
+    with tempfile.TemporaryDirectory(prefix="douane-policy-") as name:
+        folder = Path(name)
+        (folder / "policy").mkdir()
+        export(policy, folder / "policy")
+        (folder / "input.json").write_bytes(orjson.dumps(dict(question)))
+        ran = opa.run(
+            "eval",
+            "--explain=full",
+            "--format=json",
+            "--bundle=policy",
+            "--input=input.json",
+            "data.douane.decision",
+            cwd=folder,
+        )
+        told = require(ran, "OPA cannot evaluate the policy")
+    found = set(_rules(json.loads(told).get("explanation") or ()))
+    return tuple(f"{file}:{row}: {rule}" for file, row, rule in sorted(found))[:_MOST_RULES]
+
+
+def _rules(events: Any) -> Iterator[tuple[str, int, str]]:
+    for event in events:
+        node, where = event.get("Node"), event.get("Location") or {}
+        if event.get("Op") == "Exit" and isinstance(node, dict) and "head" in node:
+            file = str(where.get("file", "")).removeprefix("/").removeprefix("policy/")
+            yield file, int(where.get("row", 0)), _name(node["head"])
+
+
+def _name(head: Mapping[str, Any]) -> str:
+    parts = head.get("ref") or [{"value": head.get("name", "")}]
+    return ".".join(str(part.get("value")) for part in parts if part.get("type") != "ref")

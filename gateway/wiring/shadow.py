@@ -1,0 +1,88 @@
+"""The policy in force, and the candidate beside it where one is asked."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+
+from gateway.config import Config
+from gateway.domain._value import value
+from gateway.policy.candidate import Shadowed
+from gateway.policy.reload import PolicyHolder, load
+from gateway.policy.settings import FUEL, EngineKind, PolicySettings
+from gateway.ports import PolicyEngine
+from gateway.storage.store import Store
+from gateway.web.metrics import Metrics
+from gateway.wiring.foundation import now
+from gateway.wiring.reporting import CandidateReporter, PolicyReporter
+from gateway.wiring.settings import policy_data, policy_settings
+
+ARCHIVE = "policies"
+"""The folder in `data_dir` where the text of every policy that was in force is kept."""
+
+_CANDIDATE_FUEL = FUEL // 10
+"""What a candidate may take of the time of a call: some milliseconds."""
+
+
+@value
+class Policies:
+    """What calls are decided by."""
+
+    in_force: PolicyHolder
+    candidate: PolicyHolder | None
+    deciding: PolicyEngine
+    """The policy in force; with a candidate, its answers are beside."""
+
+
+@asynccontextmanager
+async def policies(config: Config, store: Store, metrics: Metrics) -> AsyncIterator[Policies]:
+    """Put the configured policy in force, and ask the candidate beside it if there is one.
+
+    A candidate that cannot be used is said to be so; the gateway starts without it.
+
+    Raises:
+        ConfigError: The policy cannot be used.
+
+    """
+    async with AsyncExitStack() as stack:
+        settings = replace(policy_settings(config), archive=config.data_dir / ARCHIVE)
+        reporter = PolicyReporter(store, metrics)
+        in_force = await load(settings, policy_data(config), on_change=reporter, clock=now)
+        stack.push_async_callback(in_force.close)
+        stack.push_async_callback(reporter.settle)
+        await reporter.settle()
+        if config.policy.candidate is None:
+            yield Policies(in_force=in_force, candidate=None, deciding=in_force)
+            return
+        beside = CandidateReporter(store, metrics)
+        candidate = await load(
+            candidate_settings(config, settings),
+            policy_data(config),
+            on_change=beside,
+            clock=now,
+            required=False,
+        )
+        stack.push_async_callback(candidate.close)
+        stack.push_async_callback(beside.settle)
+        await beside.settle()
+        shadowed = Shadowed(
+            in_force,
+            candidate,
+            deadline_s=settings.deadline,
+            on_answer=lambda verdict, live: metrics.candidates.labels(verdict, live).inc(),
+        )
+        yield Policies(in_force=in_force, candidate=candidate, deciding=shadowed)
+
+
+def candidate_settings(config: Config, settings: PolicySettings) -> PolicySettings:
+    """Return where the candidate is and who evaluates it.
+
+    What decides nothing need not be signed; and a central server has no place for it.
+    """
+    return replace(
+        settings,
+        path=str(config.policy.candidate),
+        engine=EngineKind.WASM if settings.server is not None else settings.engine,
+        server=None,
+        verification_key=None,
+        fuel=_CANDIDATE_FUEL,
+    )
