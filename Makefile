@@ -115,6 +115,16 @@ code-report: setup ## Try to get out of the sandbox, replay recorded tasks as pr
 durability-report: setup ## Kill the gateway under load, and cut the power under its log.
 	@$(BIN)/python -m benchmarks.durability.report
 
+ROWS ?= 1000000 10000000
+
+.PHONY: audit-report
+audit-report: setup ## Durable records a second, kills and power cuts, questions at 1 and 10 million records, tampering (ROWS="...").
+	@$(BIN)/python -m benchmarks.audit.report --rows $(ROWS)
+
+.PHONY: alerts-report
+alerts-report: setup ## An ordinary month for false alarms, and seeded incidents to be found.
+	@$(BIN)/python -m benchmarks.alerts.report
+
 .PHONY: lock
 lock: ## Resolve the dependencies anew into hash-locked files.
 	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe -o requirements.txt pyproject.toml

@@ -5,17 +5,23 @@ from functools import cached_property
 from typing import Any
 
 from gateway.admin.access import AccessDesk
+from gateway.admin.alerts import AlertDesk
 from gateway.admin.approvals import ApprovalDesk
+from gateway.admin.ask import AskDesk
 from gateway.admin.audit import AuditDesk
 from gateway.admin.clients import ClientDesk
 from gateway.admin.commands import Commands
 from gateway.admin.discovery import DiscoveryDesk
+from gateway.admin.exporting import ExportDesk
+from gateway.admin.keeping import KeepingDesk
 from gateway.admin.labels import LabelDesk
 from gateway.admin.operations import KeyDesk, ServerDesk
 from gateway.admin.people import People
 from gateway.admin.pins import PinDesk
 from gateway.admin.policy import PolicyDesk
+from gateway.admin.replay import ReplayDesk
 from gateway.admin.runs import RunDesk
+from gateway.admin.scripts import ScriptDesk
 from gateway.admin.users import UserDesk
 
 _Table = dict[str, Callable[..., Any]]
@@ -30,6 +36,7 @@ class Admin:
         people: People,
         pins: PinDesk,
         approvals: ApprovalDesk,
+        alerts: AlertDesk,
         users: UserDesk,
         access: AccessDesk,
         clients: ClientDesk,
@@ -37,11 +44,17 @@ class Admin:
         labels: LabelDesk,
         discovery: DiscoveryDesk,
         runs: RunDesk,
+        scripts: ScriptDesk,
         policy: PolicyDesk,
+        replay: ReplayDesk,
         audit: AuditDesk,
+        export: ExportDesk,
+        keeping: KeepingDesk,
+        ask: AskDesk,
         keys: KeyDesk,
     ) -> None:
         self.people = people
+        self.archive = ask.archive
         self._reads: _Table = {
             "whoami": users.whoami,
             "pins.list": pins.list,
@@ -51,6 +64,8 @@ class Admin:
             "pins.export": pins.export,
             "approvals.list": approvals.list,
             "approvals.show": approvals.show,
+            "alerts.list": alerts.list,
+            "alerts.state": alerts.state,
             "users.list": users.list,
             "sessions.list": access.sessions,
             "consents.list": access.consents,
@@ -66,15 +81,21 @@ class Admin:
             "runs.list": runs.list,
             "runs.show": runs.show,
             "runs.picture": runs.picture,
+            "runs.programs": scripts.list,
             "policy.status": policy.status,
             "policy.check": policy.check,
             "policy.test": policy.test,
+            "policy.explain": replay.explain,
             "audit.query": audit.query,
             "audit.explain": audit.explain,
             "audit.show": audit.show,
             "audit.tail": audit.tail,
             "audit.export": audit.export,
+            "audit.bundle": export.bundle,
+            "audit.records": export.records,
+            "audit.exports": export.list,
             "audit.stats": audit.stats,
+            "audit.questions": ask.questions,
             "keys.list": keys.list,
         }
         # What changes something, and what asks about more than single words.
@@ -85,6 +106,7 @@ class Admin:
             "pins.import": pins.import_,
             "approvals.allow": approvals.allow,
             "approvals.deny": approvals.deny,
+            "alerts.test": alerts.test,
             "users.add": users.add,
             "users.change": users.change,
             "users.disable": users.disable,
@@ -101,8 +123,15 @@ class Admin:
             "servers.remove": servers.remove,
             "runs.end": runs.end,
             "runs.relabel": runs.relabel,
+            "runs.revoke": scripts.revoke,
             "policy.eval": policy.eval,
+            "policy.replay": replay.replay,
+            "audit.ask": ask.ask,
             "audit.verify": audit.verify,
+            "audit.exports.forget": export.forget,
+            "audit.archive": keeping.archive,
+            "audit.prune": keeping.prune,
+            "audit.hold": keeping.hold,
             "audit.hash": audit.hash,
             "keys.rotate": keys.rotate,
         }
@@ -110,4 +139,8 @@ class Admin:
     @cached_property
     def commands(self) -> Commands:
         """Every use case by its command's name."""
-        return Commands({**self._reads, **self._posts}, reads=self._reads.keys())
+        return Commands(
+            {**self._reads, **self._posts},
+            reads=self._reads.keys(),
+            forbidden=self.people.forbidden,
+        )

@@ -3,16 +3,30 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
+from gateway.admin.archive import Answers, Archive
+from gateway.admin.journal import Journal
 from gateway.admin.person import Person, Role
 from gateway.admin.rows import Row, Rows, rfc3339
-from gateway.audit.query import Filter, QueryError, Statement, compile_filter, time_us
+from gateway.audit.query import (
+    Filter,
+    Order,
+    QueryError,
+    Statement,
+    compile_filter,
+    cursor_of,
+    time_us,
+    told,
+)
+from gateway.audit.questions import of_decision
 from gateway.errors import BadCommand, NotFound
 from gateway.ports import Clock
 
 T = TypeVar("T")
+OrderWord = Literal["newest", "oldest"]
 
 _PAGE = 500
 _COUNTED = 20_000
@@ -72,7 +86,6 @@ class Verification(Protocol):
 class AuditReader(Protocol):
     """Blocking reads of the log; used by one thread at a time."""
 
-    def query(self, statement: Statement) -> Rows: ...
     def find(self, record_id: str) -> Row | None: ...
     def after(self, leaf_index: int, limit: int) -> Rows: ...
     def newest(self) -> int: ...
@@ -92,19 +105,28 @@ class AuditReader(Protocol):
 LogVerifier = Callable[[Sequence[tuple[str, str]]], Verification]
 """Verifies the whole log against its checkpoints and the given ones: pairs of a name and a note."""
 
-ValueHash = Callable[[Any], str]
-"""The keyed hash that stands in records for a JSON value, or for bytes."""
+ValueHashes = Callable[[Any], Sequence[str]]
+"""The keyed hashes that may stand in records for a JSON value, or for bytes, newest key first."""
 
 
 class AuditDesk:
     """Use cases over the log, for auditors and admins. Results are the contract's records."""
 
     def __init__(
-        self, reader: AuditReader, *, verify: LogVerifier, hash_of: ValueHash, clock: Clock
+        self,
+        reader: AuditReader,
+        archive: Archive,
+        journal: Journal,
+        *,
+        verify: LogVerifier,
+        hashes_of: ValueHashes,
+        clock: Clock,
     ) -> None:
         self._reader = reader
+        self._archive = archive
+        self._journal = journal
         self._verify = verify
-        self._hash_of = hash_of
+        self._hashes_of = hashes_of
         self._clock = clock
         self._turn = asyncio.Lock()
 
@@ -121,30 +143,41 @@ class AuditDesk:
         since: str | None = None,
         until: str | None = None,
         where: str | None = None,
+        order: OrderWord = "newest",
+        after: str | None = None,
         limit: int = 100,
     ) -> Rows:
-        """Return records, newest first.
+        """Return records, newest first if nothing else is said; that it was asked is on record.
 
         Raises:
             Forbidden: The person is neither auditor nor admin; so for all of these.
-            BadCommand: A time or the expression cannot be read.
+            BadCommand: A time, the expression or the cursor cannot be read, or the log is too
+                large for what is asked.
+            AuditUnavailable: It cannot be recorded that it was asked; so for all of these.
 
         """
         _need_auditor(person)
-        return await self._query(
-            Filter(
-                server=server,
-                tool=tool,
-                principal=principal,
-                verdict=verdict,
-                code=code,
-                run=run,
-                since=since,
-                until=until,
-                where=where,
-                limit=limit,
-            )
+        asked = Filter(
+            server=server,
+            tool=tool,
+            principal=principal,
+            verdict=verdict,
+            code=code,
+            run=run,
+            since=since,
+            until=until,
+            where=where,
+            order=Order(order),
+            after=after,
+            limit=limit,
         )
+        if after is not None:
+            last = await self._read(lambda: self._reader.find(after))
+            asked = asked if last is None else replace(asked, after=cursor_of(last, asked.order))
+        self._statement(asked)  # what cannot be read is refused, and is no read
+        what = told(asked, lambda text: self._hashes_of(text)[0])
+        own = await self._journal.read(person, "audit.query", what)
+        return await self._query(replace(asked, before_leaf=own))
 
     async def of_run(self, run: str, most: int) -> Rows:
         """Return the newest `most` records of a run, oldest first; whoever asks says who may."""
@@ -177,8 +210,13 @@ class AuditDesk:
 
         """
         _need_auditor(person)
-        quoted = decision.replace('"', '""')
-        found = await self._query(Filter(where=f'decision_id = "{quoted}"', limit=_PAGE))
+        await self._journal.read(person, "audit.explain", decision)
+
+        def read(answers: Answers) -> Rows:
+            marked = answers.records(answers.marked(decision, _PAGE))
+            return of_decision(marked, decision)
+
+        found, _ = await self._archive.asked(read)
         if not found:
             raise NotFound("no record of that decision; `douane audit query` finds decisions")
         return found[::-1]
@@ -191,6 +229,7 @@ class AuditDesk:
 
         """
         _need_auditor(person)
+        await self._journal.read(person, "audit.show", record)
         found = await self._read(lambda: self._reader.find(record))
         if found is None:
             raise NotFound("no record of that id; `douane audit query` finds records")
@@ -205,14 +244,19 @@ class AuditDesk:
     async def tail(
         self, person: Person, *, lines: int = 10, follow: bool = False
     ) -> AsyncGenerator[Row, None]:
-        """Yield the newest records, oldest first, and with `follow` every new one, without end."""
+        """Yield the newest records, oldest first, and with `follow` every new one, without end.
+
+        That somebody looks is on record once, and is not among what they see.
+        """
         _need_auditor(person)
-        last = await self._read(self._reader.newest) - max(lines, 0)
+        own = await self._journal.read(person, "audit.tail", f"{lines} lines, follow = {follow}")
+        last = own - 1 - max(lines, 0)
         while True:
             page = await self._after(last)
             for record in page:
                 last = record["leaf_index"]
-                yield record
+                if last != own:
+                    yield record
             if len(page) == _PAGE:
                 continue
             if not follow:
@@ -222,7 +266,7 @@ class AuditDesk:
     async def export(self, person: Person) -> AsyncGenerator[Row, None]:
         """Yield every record that is there when it begins, oldest first."""
         _need_auditor(person)
-        end = await self._read(self._reader.newest)
+        end = await self._journal.read(person, "audit.export", "every record") - 1
         last = -1
         while last < end:
             for record in await self._after(last):
@@ -234,6 +278,7 @@ class AuditDesk:
     async def stats(self, person: Person) -> Row:
         """Return the log's counts, by kind, verdict and code."""
         _need_auditor(person)
+        await self._journal.read(person, "audit.stats", "counts")
         found = await self._read(self._reader.statistics)
         return {
             "records": found.records,
@@ -252,20 +297,28 @@ class AuditDesk:
         return verification_row(await asyncio.to_thread(self._verify, checkpoints))
 
     async def hash(self, person: Person, *, content: Any) -> Row:
-        """Return the keyed hashes by which a value is found in `arguments_hmac`, `result_hmac`.
+        """Return the keyed hashes by which a value is found in records.
 
         `json` is that of the JSON value; `bytes`, of a text's UTF-8, is that of a body as it came.
+        `former` are those of either under earlier keys: older records have them.
         """
         _need_auditor(person)
-        as_bytes = self._hash_of(content.encode()) if isinstance(content, str) else None
-        return {"json": self._hash_of(content), "bytes": as_bytes}
+        json_, *former = self._hashes_of(content)
+        await self._journal.read(person, "audit.hash", json_)
+        bytes_ = None
+        if isinstance(content, str):
+            bytes_, *older = self._hashes_of(content.encode(errors="surrogatepass"))
+            former += older
+        return {"json": json_, "bytes": bytes_, "former": former}
 
     async def _query(self, asked: Filter) -> Rows:
+        return await self._archive.page(self._statement(asked))
+
+    def _statement(self, asked: Filter) -> Statement:
         try:
-            statement = compile_filter(asked, now=self._clock())
+            return compile_filter(asked, now=self._clock(), hashes_of=self._hashes_of)
         except QueryError as error:
             raise BadCommand(str(error)) from error
-        return await self._read(lambda: self._reader.query(statement))
 
     async def _after(self, leaf_index: int) -> Rows:
         return await self._read(lambda: self._reader.after(leaf_index, _PAGE))

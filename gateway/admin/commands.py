@@ -3,16 +3,19 @@
 import inspect
 import typing
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from gateway.admin.person import Person
 from gateway.domain._value import value
-from gateway.errors import BadCommand
+from gateway.errors import BadCommand, Forbidden
 
 Answer = Awaitable[Any] | AsyncGenerator[Any, None]
 _Act = Callable[..., Answer]
+Tell = Callable[[Person, str, Forbidden], Awaitable[None]]
+"""Records that a person may not give a command."""
 
 
 @value
@@ -45,10 +48,16 @@ class Command:
 class Commands:
     """The one table of commands."""
 
-    def __init__(self, table: Mapping[str, _Act], *, reads: Iterable[str] = ()) -> None:
-        """Take the use cases; `reads` change nothing, and their arguments are single words."""
+    def __init__(
+        self, table: Mapping[str, _Act], *, forbidden: Tell, reads: Iterable[str] = ()
+    ) -> None:
+        """Take the use cases; `reads` change nothing, and their arguments are single words.
+
+        `forbidden` records who was refused which of them for want of a role.
+        """
         self._table = {name: Command.of(name, act) for name, act in table.items()}
         self._reads = frozenset(reads)
+        self._forbidden = forbidden
 
     def reads(self, command: str) -> bool | None:
         """Whether `command` only reads; `None` if there is no such command."""
@@ -68,7 +77,7 @@ class Commands:
             parsed = found.arguments.model_validate_json(arguments)
         except ValidationError as error:
             raise _bad(command, error) from error
-        return found.begin(person, parsed)
+        return self._begun(person, command, found, parsed)
 
     def run_query(self, person: Person, command: str, pairs: Iterable[tuple[str, str]]) -> Answer:
         """Begin a command that reads, its arguments being the `pairs` of a URL's query.
@@ -87,7 +96,31 @@ class Commands:
             parsed = found.arguments.model_validate_strings(arguments)
         except ValidationError as error:
             raise _bad(command, error) from error
-        return found.begin(person, parsed)
+        return self._begun(person, command, found, parsed)
+
+    def _begun(self, person: Person, command: str, found: Command, parsed: BaseModel) -> Answer:
+        answer = found.begin(person, parsed)
+        if isinstance(answer, AsyncGenerator):
+            return self._streamed(person, command, answer)
+        return self._awaited(person, command, answer)
+
+    async def _awaited(self, person: Person, command: str, answer: Awaitable[Any]) -> Any:
+        try:
+            return await answer
+        except Forbidden as error:
+            await self._forbidden(person, command, error)
+            raise
+
+    async def _streamed(
+        self, person: Person, command: str, answer: AsyncGenerator[Any, None]
+    ) -> AsyncGenerator[Any, None]:
+        async with aclosing(answer):
+            try:
+                async for item in answer:
+                    yield item
+            except Forbidden as error:
+                await self._forbidden(person, command, error)
+                raise
 
     def _named(self, command: str) -> Command:
         found = self._table.get(command)

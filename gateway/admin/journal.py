@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from gateway.admin.person import Person
 from gateway.domain._value import value
-from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
 from gateway.errors import GatewayError
 from gateway.ports import AuditLog, Clock
 
@@ -51,6 +51,24 @@ class Journal:
             await self._write(person, change, verdict="deny", code=error.code)
             raise
 
+    async def read(self, person: Person, method: str, what: str) -> int:
+        """Record that somebody is about to read the log; return the record's leaf index.
+
+        `what` says what they look for, and holds no value of a call but its hash.
+
+        Raises:
+            AuditUnavailable: It could not be recorded, so nothing is to be read.
+
+        """
+        fields = {
+            **person.told,
+            "method": method,
+            "verdict": "allow",
+            "code": "read",
+            "reasons": [{"code": "read", "message": what}],
+        }
+        return (await self._append(RecordKind.ADMIN, fields)).leaf_index
+
     async def refused(self, error: GatewayError, *, endpoint: str, source_ip: str) -> None:
         """Record that somebody showed a credential that is none.
 
@@ -68,14 +86,29 @@ class Journal:
         }
         await self._append(RecordKind.AUTH, fields)
 
+    async def forbidden(self, person: Person, command: str, error: GatewayError) -> None:
+        """Record that a person's roles do not let them give `command`.
+
+        Raises:
+            AuditUnavailable: It could not be recorded.
+
+        """
+        fields = {
+            **person.told,
+            "method": command,
+            "verdict": "deny",
+            "code": error.code,
+            "reasons": [{"code": error.code, "message": error.detail or error.public}],
+        }
+        await self._append(RecordKind.ADMIN, fields)
+
     async def _write(self, person: Person, change: Change, *, verdict: str, code: str) -> None:
         reasons = [{"code": code, "message": change.subject}]
         if change.note:
             reasons.append({"code": "note", "message": change.note})
         reasons += [{"code": name, "message": told} for name, told in change.evidence]
         fields = {
-            "principal": person.name,
-            "roles": sorted(role.value for role in person.roles),
+            **person.told,
             "method": change.method,
             **change.fields,
             "verdict": verdict,
@@ -84,7 +117,7 @@ class Journal:
         }
         await self._append(change.kind, fields)
 
-    async def _append(self, kind: RecordKind, fields: Mapping[str, Any]) -> None:
-        await self._log.append(
+    async def _append(self, kind: RecordKind, fields: Mapping[str, Any]) -> LogEntry:
+        return await self._log.append(
             AuditRecord(kind=kind, time=self._clock(), id=self._new_id(), fields=fields)
         )

@@ -172,6 +172,10 @@ class KeyRotation(Protocol):
         """
         ...
 
+    async def record_hash(self) -> Mapping[str, Any]:
+        """Hash what stands in records with a new key from now on; the older ones are kept."""
+        ...
+
 
 class KeyUse(StrEnum):
     """Keys that can be replaced."""
@@ -179,6 +183,7 @@ class KeyUse(StrEnum):
     SIGNING = "signing"
     DATA = "data"
     KEK = "kek"
+    RECORD_HASH = "record-hash"
 
 
 class KeyDesk:
@@ -189,6 +194,7 @@ class KeyDesk:
             KeyUse.SIGNING: rotation.signing,
             KeyUse.DATA: rotation.data,
             KeyUse.KEK: rotation.kek,
+            KeyUse.RECORD_HASH: rotation.record_hash,
         }
 
     async def list(self, person: Person) -> Rows:

@@ -1,11 +1,12 @@
 """From what a door knows of a visitor to the person who acts: nobody ever types who they are."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from gateway.admin.journal import Journal
 from gateway.admin.person import EVERY_ROLE, How, Person, Role
 from gateway.domain.identity import BearerToken, Principal, User
-from gateway.errors import InsufficientScope, Unauthenticated
+from gateway.errors import Forbidden, InsufficientScope, Unauthenticated
 from gateway.ports import Authenticator
 from gateway.ports.identity import UserStore
 
@@ -61,21 +62,36 @@ class People:
 
         """
         try:
-            return await self._holder(BearerToken(text=token))
+            return replace(await self._holder(BearerToken(text=token)), source_ip=source_ip)
         except (Unauthenticated, InsufficientScope) as error:
             await self._journal.refused(error, endpoint=ENDPOINT, source_ip=source_ip)
             raise
+
+    async def forbidden(self, person: Person, command: str, error: Forbidden) -> None:
+        """Record that somebody wanted to do what their roles do not let them.
+
+        Raises:
+            AuditUnavailable: It could not be recorded.
+
+        """
+        await self._journal.forbidden(person, command, error)
 
     async def _holder(self, token: BearerToken) -> Person:
         principal = await self._authenticator.authenticate(token, ENDPOINT)
         if SCOPE not in principal.scopes:
             raise InsufficientScope("this token is not for administration", scopes=[SCOPE])
+        token_id = principal.token_id
         if not principal.user_id:
-            return Person(name=_name(principal), roles=self._roles(principal.groups), how=How.TOKEN)
+            return Person(
+                name=_name(principal),
+                roles=self._roles(principal.groups),
+                how=How.TOKEN,
+                token_id=token_id,
+            )
         user = self._users.find(principal.user_id)
         if user is None or user.disabled:
             raise Unauthenticated("this person may not sign in")
-        return self._person(user, How.TOKEN)
+        return replace(self._person(user, How.TOKEN), token_id=token_id)
 
     def name_of(self, user: User) -> str:
         """Return a user's name as the audit log shows it; never the one they gave themselves."""

@@ -1,6 +1,9 @@
 """Who acts, and what their roles let them do."""
 
+from collections.abc import Mapping
+from dataclasses import field
 from enum import StrEnum
+from typing import Any
 
 from gateway.domain._value import value
 from gateway.errors import Forbidden
@@ -37,6 +40,20 @@ class Person:
     user_id: str = ""
     """Their `User.id`. Two people count as two only if each has one and they differ."""
     how: How = How.SOCKET
+    source_ip: str = field(default="", compare=False)
+    """Where they are; empty at the socket."""
+    token_id: str = field(default="", compare=False)
+    """The `jti` of the token that they showed, if they did."""
+
+    @property
+    def told(self) -> Mapping[str, Any]:
+        """Who they are, in the words of an audit record."""
+        whereabouts = {"source_ip": self.source_ip, "token_id": self.token_id}
+        return {
+            "principal": self.name,
+            "roles": sorted(role.value for role in self.roles),
+            **{name: text for name, text in whereabouts.items() if text},
+        }
 
     def need(self, *roles: Role) -> None:
         """Go on only if the person has one of `roles`.

@@ -42,17 +42,24 @@ async def test_files(files: PolicyFiles) -> Row:
     return {"ok": found["failed"] == 0 and found["passed"] > 0, **found}
 
 
+class PolicyInForce(PolicyEngine, Protocol):
+    @property
+    def candidate_digest(self) -> str | None:
+        """Names the candidate beside it; `None` if none is asked, empty if it cannot be used."""
+        ...
+
+
 class PolicyDesk:
     """Use cases over the policy in force and its files. Results are plain JSON."""
 
-    def __init__(self, engine: PolicyEngine, files: PolicyFiles) -> None:
+    def __init__(self, engine: PolicyInForce, files: PolicyFiles) -> None:
         self._engine = engine
         self._files = files
 
     async def status(self, person: Person) -> Row:
-        """Return the `digest` of the policy in force."""
+        """Return the `digest` of the policy in force, and that of the `candidate` if one is asked."""
         person.need(*EVERY_ROLE)
-        return {"digest": self._engine.digest}
+        return {"digest": self._engine.digest, "candidate": self._engine.candidate_digest}
 
     async def check(self, person: Person) -> Row:
         """Compile the files: `{"ok", "problems"}`."""

@@ -63,6 +63,7 @@ class RunDesk:
 
         """
         person.need(*_READERS)
+        await self._journal.read(person, "runs.show", run)
         state, story = await self._told(run)
         head: Row = {"run": run, "live": False} if state is None else _row(state)
         sources = () if state is None else state.run.sources
@@ -84,6 +85,7 @@ class RunDesk:
     async def picture(self, person: Person, *, run: str) -> Row:
         """Return a run's story as an SVG picture."""
         person.need(*_READERS)
+        await self._journal.read(person, "runs.picture", run)
         state, story = await self._told(run)
         sources = () if state is None else state.run.sources
         words = {(source.server, source.tool): source.label.words for source in sources}

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import click
 
+from gateway.cli import audit_keeping as _audit_keeping  # noqa: F401 - its commands are of `audit`
+from gateway.cli.alerts import alerts
 from gateway.cli.approvals import approvals
+from gateway.cli.ask import ask
 from gateway.cli.audit import audit
 from gateway.cli.clients import clients
 from gateway.cli.context import Place
@@ -48,6 +51,7 @@ for _command in (
     pins,
     policy,
     approvals,
+    alerts,
     audit,
     runs,
     discovery,
@@ -55,3 +59,4 @@ for _command in (
     version,
 ):
     main.add_command(_command)
+audit.add_command(ask)

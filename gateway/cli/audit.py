@@ -1,33 +1,33 @@
 """`douane audit`: search the log, follow it, take it away, and prove it."""
 
-import csv
-import io
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
 from gateway.admin.audit import verification_row
-from gateway.audit.record import FIELDS
+from gateway.audit.query import Order, cursor_of
+from gateway.cli.audit_export import export, exports, notes_in, say_export
 from gateway.cli.connection import connect
 from gateway.cli.context import Place, as_json, place
 from gateway.cli.failure import NO, WRONG_USE, Failed
 from gateway.cli.output import cell, print_fields, print_json, print_rows
+from gateway.cli.segments import say_segments
 from gateway.errors import ConfigError
 
 _COLUMNS = ("id", "time", "kind", "principal", "server", "target", "verdict", "code")
-_CSV_COLUMNS = (*FIELDS, "leaf_index", "leaf_hash")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes for the beginning of a formula."""
-_LARGEST_CHECKPOINT_BYTES = 64 * 1024
 
 
 @click.group()
 def audit() -> None:
     """Search, follow, export and prove the audit log."""
+
+
+audit.add_command(export)
+audit.add_command(exports)
 
 
 @audit.command()
@@ -40,14 +40,24 @@ def audit() -> None:
 @click.option("--since", help="A duration before now (24h, 7d) or a time.")
 @click.option("--until", help="A duration before now or a time.")
 @click.option("--where", help='For example: server = mail and not code = "denied"')
+@click.option(
+    "--order",
+    default="newest",
+    show_default=True,
+    type=click.Choice([each.value for each in Order]),
+)
+@click.option("--after", metavar="CURSOR", help="Go on where another page has ended.")
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(min=1))
 @as_json
 @place
 def query(place: Place, /, *, as_json: bool, **asked: Any) -> None:
-    """Search the log, newest first."""
+    """Search the log, newest first, a page at a time; that you do is on record."""
     with connect(place.config) as gateway:
         records = gateway.call("audit.query", **asked)
     print_rows(records, _COLUMNS, as_json=as_json)
+    if len(records) == asked["limit"]:
+        cursor = cursor_of(records[-1], Order(asked["order"]))
+        click.echo(f"there may be more: --after {cursor}", err=True)
 
 
 @audit.command()
@@ -90,9 +100,32 @@ def show(place: Place, /, *, record: str, proof: bool, as_json: bool) -> None:
     multiple=True,
     help="A checkpoint that was kept elsewhere; may be repeated.",
 )
+@click.option(
+    "--segment",
+    "segments",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="An archived file: verify this, and that the log had it; may be repeated.",
+)
+@click.option(
+    "--export",
+    "exported",
+    type=click.Path(path_type=Path),
+    help="Verify this export instead; it needs no data of a gateway's.",
+)
+@click.option("--key", metavar="VERIFIER", help="With --export: the log's published key.")
 @as_json
 @place
-def verify(place: Place, /, *, files: tuple[Path, ...], as_json: bool) -> None:
+def verify(
+    place: Place,
+    /,
+    *,
+    files: tuple[Path, ...],
+    segments: tuple[Path, ...],
+    exported: Path | None,
+    key: str | None,
+    as_json: bool,
+) -> None:
     """Compute the whole log again; exit 1 if it is not what was signed.
 
     Only a checkpoint that was kept elsewhere can show that the log's end was cut off along with
@@ -100,7 +133,15 @@ def verify(place: Place, /, *, files: tuple[Path, ...], as_json: bool) -> None:
     """
     from gateway.wiring import verify_log  # noqa: PLC0415 - it brings every adapter with it
 
-    notes = [(str(file), _checkpoint(file)) for file in files]
+    if segments:
+        say_segments(place.config, segments, as_json=as_json)
+        return
+    notes = [note for file in files for note in notes_in(file)]
+    if exported is not None:
+        say_export(exported, key, notes, as_json=as_json)
+        return
+    if key is not None:
+        raise Failed("--key is for --export only", exit_code=WRONG_USE)
     try:
         row = verification_row(verify_log(place.config, notes))
     except ConfigError as error:
@@ -113,14 +154,6 @@ def verify(place: Place, /, *, files: tuple[Path, ...], as_json: bool) -> None:
         raise click.exceptions.Exit(NO)
 
 
-def _checkpoint(file: Path) -> str:
-    try:
-        with file.open("rb") as stream:
-            return stream.read(_LARGEST_CHECKPOINT_BYTES).decode("utf-8", "replace")
-    except OSError as error:
-        raise Failed(f"{file} cannot be read: {error.strerror}", exit_code=WRONG_USE) from error
-
-
 def _verdict(row: Mapping[str, Any]) -> str:
     proven = (
         f"{row['records']} records, root {row['root']}, "
@@ -130,42 +163,6 @@ def _verdict(row: Mapping[str, Any]) -> str:
         return f"the log is what was signed: {proven}"
     where = "" if row["first_bad"] is None else f" from record {row['first_bad']} on"
     return f"the log is {row['finding']}{where}: {cell(row['reason'])} (good: {proven})"
-
-
-@audit.command()
-@click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl")
-@place
-def export(place: Place, /, *, form: str) -> None:
-    """Write the whole log to standard output, oldest record first."""
-    with connect(place.config) as gateway:
-        records = gateway.stream("audit.export")
-        lines = map(_json_line, records) if form == "jsonl" else _csv_lines(records)
-        for line in lines:
-            click.echo(line, nl=False)
-
-
-def _json_line(record: Mapping[str, Any]) -> str:
-    return json.dumps(record, separators=(",", ":")) + "\n"
-
-
-def _csv_lines(records: Iterator[Mapping[str, Any]]) -> Iterator[str]:
-    yield _csv_line(_CSV_COLUMNS)
-    for record in records:
-        yield _csv_line([_csv_cell(record.get(column)) for column in _CSV_COLUMNS])
-
-
-def _csv_line(cells: Sequence[str]) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue()
-
-
-def _csv_cell(content: Any) -> str:
-    if content is None:
-        return ""
-    if not isinstance(content, str):
-        return json.dumps(content)
-    return f"'{content}" if content.startswith(_FORMULA) else content
 
 
 @audit.command()

@@ -97,17 +97,23 @@ def list_keys(place: Place, /, *, as_json: bool) -> None:
 
 
 @keys.command("rotate")
-@click.option("--data", is_flag=True, help="The key that secrets are sealed with, instead.")
-@click.option("--kek", is_flag=True, help="The key that wraps those, instead.")
+@click.argument("use", type=click.Choice([use.value for use in KeyUse]), required=False)
+@click.option("--data", is_flag=True, help="The same as `data`.")
+@click.option("--kek", is_flag=True, help="The same as `kek`.")
 @as_json
 @place
-def rotate(place: Place, /, *, data: bool, kek: bool, as_json: bool) -> None:
-    """Replace the key that signs access tokens. Nobody is signed out by it."""
-    if data and kek:
-        raise click.UsageError("one key at a time: --data or --kek")
-    use = KeyUse.DATA if data else KeyUse.KEK if kek else KeyUse.SIGNING
+def rotate(place: Place, /, *, use: str | None, data: bool, kek: bool, as_json: bool) -> None:
+    """Replace the key for USE; without one, that which signs access tokens. Nobody is signed out.
+
+    `data` seals secrets, and `kek` wraps the keys that do; with `record-hash` what is hashed in
+    the audit log is hashed, and the older keys go on finding what they have hashed.
+    """
+    named = [*([use] if use else []), *(["data"] * data), *(["kek"] * kek)]
+    if len(named) > 1:
+        raise click.UsageError("one key at a time: `data` or `kek`")
+    meant = KeyUse(named[0]) if named else KeyUse.SIGNING
     with connect(place.config) as gateway:
-        row = gateway.call("keys.rotate", use=use.value)
+        row = gateway.call("keys.rotate", use=meant.value)
     print_fields(row, as_json=as_json)
 
 

@@ -1,6 +1,9 @@
 """What commands print: tables for people, one JSON object a line for programs."""
 
 import json
+import shutil
+import sys
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,10 +13,16 @@ from gateway.pins.visible import visible
 
 _GAP = "  "
 _DIGEST_CHARACTERS = len("sha256:") + 12
+_NARROWEST = 6
+"""Columns of a screen that a column of a table keeps, whatever else there is to show."""
+_CUT = "\u2026"
 
 
 def print_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool) -> None:
-    """Print `rows`: whole as JSON lines, or their `columns` as a table."""
+    """Print `rows`: whole as JSON lines, or their `columns` as a table.
+
+    On a terminal the table is as wide as that at most, its widest columns cut; a line never wraps.
+    """
     if as_json:
         for row in rows:
             print_json(row)
@@ -23,10 +32,37 @@ def print_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, as_
         click.echo("nothing to show", err=True)
         return
     heads = [column.upper() for column in columns]
-    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    widths = [max(map(screen_columns, column)) for column in zip(heads, *cells, strict=True)]
+    if sys.stdout.isatty():
+        widths = fitting(widths, shutil.get_terminal_size().columns)
     for line in (heads, *cells):
-        padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))
+        padded = (cut(text, width) for text, width in zip(line, widths, strict=True))
         click.echo(_GAP.join(padded).rstrip())
+
+
+def fitting(widths: Sequence[int], room: int) -> list[int]:
+    """Return widths that with their gaps fit into `room`, taken from the widest ones."""
+    fitted = list(widths)
+    over = sum(fitted) + len(_GAP) * (len(fitted) - 1) - room
+    while over > 0 and max(fitted) > _NARROWEST:
+        widest = fitted.index(max(fitted))
+        fitted[widest] -= 1
+        over -= 1
+    return fitted
+
+
+def cut(text: str, width: int) -> str:
+    """Return `text` in exactly so many columns of a screen; what is cut off is an ellipsis."""
+    if screen_columns(text) > width:
+        while screen_columns(text) > max(width - 1, 0):
+            text = text[:-1]
+        text += _CUT
+    return text + " " * (width - screen_columns(text))
+
+
+def screen_columns(text: str) -> int:
+    """Return how many columns of a screen `text` takes: letters of East Asia take two."""
+    return sum(2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text)
 
 
 def print_fields(row: Mapping[str, Any], *, as_json: bool) -> None:

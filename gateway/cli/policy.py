@@ -12,6 +12,7 @@ from gateway.cli.connection import connect
 from gateway.cli.context import Place, as_json, place, read_json
 from gateway.cli.failure import NO, WRONG_USE, Failed
 from gateway.cli.output import cell, print_fields, print_json
+from gateway.cli.replay import reevaluation_lines, replay
 from gateway.config import Config
 from gateway.errors import ConfigError
 
@@ -93,13 +94,18 @@ def eval_(place: Place, /, *, file: Path, as_json: bool) -> None:
 @as_json
 @place
 def explain(place: Place, /, *, decision: str, as_json: bool) -> None:
-    """Show what the audit log knows about a decision, oldest record first."""
+    """Show what the audit log knows about a decision, and put it to its own policy once more."""
     with connect(place.config) as gateway:
-        records = gateway.call("audit.explain", decision=decision)
+        *records, last = gateway.call("policy.explain", decision=decision)
     for record in records:
         print_fields(record, as_json=as_json)
         if not as_json:
             click.echo()
+    if as_json:
+        print_json(last)
+    else:
+        for line in reevaluation_lines(last["reevaluation"]):
+            click.echo(line)
 
 
 @policy.command()
@@ -110,6 +116,9 @@ def status(place: Place, /, *, as_json: bool) -> None:
     with connect(place.config) as gateway:
         row = gateway.call("policy.status")
     print_fields(row, as_json=as_json)
+
+
+policy.add_command(replay)
 
 
 def _exit(result: Row) -> None:

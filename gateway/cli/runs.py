@@ -13,6 +13,7 @@ from gateway.cli.output import cell, print_fields, print_json, print_rows
 from gateway.domain.labels import Confidentiality, Integrity
 
 _COLUMNS = ("run", "live", "integrity", "confidentiality", "sources", "task", "idle_s", "part_of")
+_PROGRAMS = ("script", "principal", "run", "waits", "grants", "age_s", "ends_in_s")
 _HEADS = ("", "SEQ", "TIME", "WHAT", "EFFECT", "VERDICT", "LABEL AFTER")
 _WIDTHS = (1, 4, 8, 29, 10, 24, 17)
 """With a gap of one between them, 99 columns."""
@@ -120,6 +121,28 @@ def relabel(
             confidentiality=confidentiality or seen["confidentiality"],
             note=note,
         )
+    print_fields(row, as_json=as_json)
+
+
+@runs.command()
+@as_json
+@place
+def programs(place: Place, /, *, as_json: bool) -> None:
+    """List programs that run, wait for a person or hold a token, oldest first."""
+    with connect(place.config) as gateway:
+        rows = gateway.call("runs.programs")
+    print_rows(rows, _PROGRAMS, as_json=as_json)
+
+
+@runs.command()
+@click.argument("script")
+@_note
+@as_json
+@place
+def revoke(place: Place, /, *, script: str, note: str, as_json: bool) -> None:
+    """End the program SCRIPT at once: it is stopped, and its token and its grants are void."""
+    with connect(place.config) as gateway:
+        row = gateway.call("runs.revoke", script=script, note=note)
     print_fields(row, as_json=as_json)
 
 

@@ -1,12 +1,12 @@
 """The section `discovery` of `douane.yaml`: how hosts find tools at `/mcp`, and how many they are shown."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from gateway.config.section import Section, Word, Words, written
-from gateway.config.values import Duration, LocalPath, SecretReference, TrustedEndpoint
+from gateway.config.values import Duration, LocalPath, SecretReference, TrustedEndpoint, as_word
 
 _NEEDED = {"hybrid": "model", "embedding": "model", "subagent": "subagent"}
 """What a strategy cannot do without."""
@@ -19,14 +19,7 @@ def _digest(text: str) -> str:
     return text
 
 
-def _switched(written_: Any) -> Any:
-    # YAML 1.1 reads a bare `on` or `off` as a truth value.
-    return (
-        {True: "on", False: "off"}.get(written_, written_) if type(written_) is bool else written_
-    )
-
-
-Switch = Annotated[Literal["off", "auto", "on"], BeforeValidator(_switched)]
+Switch = Annotated[Literal["off", "auto", "on"], BeforeValidator(as_word)]
 
 
 class Model(Section):

@@ -14,14 +14,16 @@ from pydantic import (
     field_validator,
 )
 
+from gateway.config.alerts import Alerts
 from gateway.config.approvals import Approvals
-from gateway.config.audit import Audit
+from gateway.config.audit import Audit, AuditOfTool
 from gateway.config.auth import Auth
 from gateway.config.code import Code
 from gateway.config.credential import Credential
 from gateway.config.discovery import Discovery
 from gateway.config.guidance import GuidanceSection
 from gateway.config.local import LocalServer
+from gateway.config.policy import Policy
 from gateway.config.runs import RunsSection
 from gateway.config.section import Section, Word, Words, written
 from gateway.config.values import (
@@ -33,10 +35,7 @@ from gateway.config.values import (
     LocalPath,
     Network,
     Origin,
-    PolicyPath,
     PublicOrigin,
-    SecretReference,
-    planned,
 )
 from gateway.domain.descriptions import Guidance
 from gateway.domain.labels import (
@@ -55,61 +54,6 @@ T = TypeVar("T")
 _WIDEST_NETWORK = {4: 8, 6: 7}
 """The shortest prefixes of what is private: `10.0.0.0/8` and `fc00::/7`."""
 _SERVER_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
-
-
-class Opa(Section):
-    """The OPA server of `engine: opa`: one that runs already, or the gateway's own."""
-
-    managed: bool = False
-    url: Endpoint | None = None
-    token: SecretReference | None = None
-    """Sent as a bearer token."""
-    ca: LocalPath | None = None
-    """PEM file of the authority that signed the server's certificate."""
-
-    @field_validator("url")
-    @classmethod
-    def _one_of_two(cls, url: str | None, info: ValidationInfo) -> str | None:
-        if info.data.get("managed") is (url is not None):
-            raise ValueError("give either `url` or `managed: true`")
-        return url
-
-    @field_validator("token", "ca")
-    @classmethod
-    def _of_a_server(cls, given: T, info: ValidationInfo) -> T:
-        if given is not None and info.data.get("managed"):
-            raise ValueError("is for `url` only; the gateway's own OPA has its own")
-        return given
-
-
-class Bundle(Section):
-    """How a signed bundle in `policy.path` is verified and watched."""
-
-    verification_key: LocalPath
-    """PEM file of the public key that its signature must be made with."""
-    algorithm: Literal["RS256", "RS384", "RS512", "ES256", "ES384", "ES512"] = "RS256"
-    poll: Duration = written("60s")
-
-
-class Policy(Section):
-    path: PolicyPath = written("./policies")
-    """A folder of Rego, a bundle (`.tar.gz`), or the `https://` URL of one."""
-    engine: Literal["wasm", "opa"] = "wasm"
-    mode: Annotated[Literal["enforce"], planned("shadow", instead="use `enforce`")] = "enforce"
-    opa: Opa | None = None
-    bundle: Bundle | None = None
-    deadline: Duration = written("250ms")
-    """How long one decision may take before it is refused."""
-
-    @field_validator("opa")
-    @classmethod
-    def _belongs_to_its_engine(cls, opa: Opa | None, info: ValidationInfo) -> Opa | None:
-        engine = info.data.get("engine")
-        if engine == "opa" and opa is None:
-            raise ValueError("`engine: opa` needs it; write `opa: {managed: true}` or give a url")
-        if engine == "wasm" and opa is not None:
-            raise ValueError("is for `engine: opa` only; remove it or change the engine")
-        return opa
 
 
 class TenantSection(Section):
@@ -217,6 +161,7 @@ class Tool(Section):
     result: LabelSection | None = None
     typed: tuple[ResultField, ...] = ()
     guidance: GuidanceSection | None = None
+    audit: AuditOfTool = written({})
 
     @property
     def rule(self) -> ToolRule:
@@ -241,6 +186,7 @@ class Server(LocalServer):
     defaults: LabelSection = written({})
     extensions: tuple[Extension, ...] = ()
     """The protocol extensions that clients and this server may declare to each other."""
+    audit: AuditOfTool = written({})
     tools: dict[Word, Tool] = written({})
 
     @field_validator("url")
@@ -263,7 +209,7 @@ class Server(LocalServer):
         return frozenset(
             name
             for name, tool in self.tools.items()
-            if tool.guidance is None or tool.rule != ToolRule()
+            if tool.rule != ToolRule() or (tool.guidance is None and tool.audit.level is None)
         )
 
     @property
@@ -334,6 +280,7 @@ class Config(Section):
     audit: Audit = written({})
     pins: Pins = written({})
     approvals: Approvals = written({})
+    alerts: Alerts = written({})
     runs: RunsSection = written({})
     discovery: Discovery = written({})
     code: Code = written({})

@@ -320,3 +320,8 @@ def planned(*words: str, instead: str) -> BeforeValidator:
         return content
 
     return BeforeValidator(check)
+
+
+def as_word(written: Any) -> Any:
+    """Return a bare `on` or `off` as the word that it is: YAML 1.1 reads a truth value."""
+    return {True: "on", False: "off"}[written] if type(written) is bool else written

@@ -178,5 +178,5 @@ class Reply:
     """A stream's first part is empty; once that is taken, the stream sees to its own end."""
     code: str | None = None
     """The refusal's code, where it is one."""
-    withheld: bool = False
-    """Whether that refusal keeps back what the upstream answered: the call was made."""
+    unknown: bool = False
+    """Whether the call may have been carried out although this is a refusal."""

@@ -63,3 +63,6 @@ class Decision:
     reasons: tuple[Reason, ...]
     obligations: tuple[Obligation, ...] = ()
     policy_digest: str
+    candidate: Mapping[str, Any] | None = None
+    """What the candidate policy says to the same question, where there is one: `policy_digest`,
+    `verdict`, `reasons` (codes), or `error`. It is recorded, and counts for nothing."""

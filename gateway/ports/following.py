@@ -7,7 +7,14 @@ from gateway.domain._value import value
 
 
 class NotDelivered(Exception):
-    """What was handed on did not arrive, or is not known to have; it is tried again."""
+    """What was handed on did not arrive, or is not known to have; it is tried again.
+
+    `retry_after_s` is how long whoever was to take it asks us to wait, in seconds.
+    """
+
+    def __init__(self, why: str, *, retry_after_s: float = 0.0) -> None:
+        super().__init__(why)
+        self.retry_after_s = retry_after_s
 
 
 @value
@@ -27,6 +34,10 @@ class RecordSource(Protocol):
         """Return the records after that of `leaf_index`, oldest first; -1 is before all.
 
         Where the next ones were removed by retention, it goes on with the first that is there.
+
+        Raises:
+            AuditUnavailable: The log cannot be read now.
+
         """
         ...
 

@@ -4,11 +4,11 @@ import asyncio
 import json
 import socket
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import urlencode
 
 import aiohttp
@@ -21,6 +21,8 @@ from gateway.upstream.addresses import IPAddress, IPNetwork, is_public
 from gateway.upstream.resolver import Resolver, SystemResolver
 from gateway.upstream.urls import WebUrl, read_url
 from gateway.wire.jsontext import read_lenient
+
+T = TypeVar("T")
 
 KIBIBYTE = 1024
 
@@ -165,16 +167,52 @@ class GuardedFetcher:
         media, body = _written(form, json)
         return await self._fetch("POST", url, {**(headers or {}), "content-type": media}, body)
 
+    async def send(self, url: str, body: bytes, *, headers: Mapping[str, str]) -> int:
+        """Send `body` as it is, once, and return the answer's status; what it says is not read.
+
+        Raises:
+            EgressRefused: The URL or an address it resolves to is not allowed.
+            UpstreamFailed: No answer in time.
+
+        """
+        return await self._fetched("POST", url, headers, body, _status)
+
+    async def upload(self, url: str, body: bytes, *, headers: Mapping[str, str]) -> WholeAnswer:
+        """Send `body` as it is, once, and return the answer, whatever its status.
+
+        Raises:
+            EgressRefused: The URL or an address it resolves to is not allowed.
+            UpstreamFailed: No whole answer in time.
+
+        """
+        return await self._fetched("POST", url, headers, body, self._whole)
+
     async def _fetch(
         self, verb: str, text: str, headers: Mapping[str, str], body: bytes | None
     ) -> WholeAnswer:
+        return await self._fetched(verb, text, headers, body, self._whole)
+
+    async def _fetched(
+        self,
+        verb: str,
+        text: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        take: Callable[[WebUrl, aiohttp.ClientResponse], Awaitable[T]],
+    ) -> T:
+        """Return what `take` makes of the answer, within the time there is."""
         url = read_url(text)
         try:
             async with asyncio.timeout(self._whole_s):
                 addresses = await self._look_up(url)
                 self._policy.admit(url, addresses)
-                async with self._session(addresses) as session:
-                    return await self._exchange(session, verb, url, headers, body)
+                async with (
+                    self._session(addresses) as session,
+                    session.request(
+                        verb, _as_judged(url), headers=headers, data=body, allow_redirects=False
+                    ) as response,
+                ):
+                    return await take(url, response)
         except TimeoutError as error:
             raise _unusable(f"{url.host} did not answer within {self._whole_s:g} s") from error
         except aiohttp.ClientError as error:
@@ -209,23 +247,13 @@ class GuardedFetcher:
             trust_env=False,
         )
 
-    async def _exchange(
-        self,
-        session: aiohttp.ClientSession,
-        verb: str,
-        url: WebUrl,
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> WholeAnswer:
-        async with session.request(
-            verb, _as_judged(url), headers=headers, data=body, allow_redirects=False
-        ) as response:
-            coding = response.headers.get("content-encoding", "identity")
-            if coding.strip().lower() != "identity":
-                raise _unusable(f"{url.host}: a content encoding, though none was accepted")
-            return WholeAnswer(
-                status=response.status, headers=_joined(response), body=await self._read(response)
-            )
+    async def _whole(self, url: WebUrl, response: aiohttp.ClientResponse) -> WholeAnswer:
+        coding = response.headers.get("content-encoding", "identity")
+        if coding.strip().lower() != "identity":
+            raise _unusable(f"{url.host}: a content encoding, though none was accepted")
+        return WholeAnswer(
+            status=response.status, headers=_joined(response), body=await self._read(response)
+        )
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         body = bytearray()
@@ -234,6 +262,10 @@ class GuardedFetcher:
             if len(body) > self._most_bytes:
                 raise _unusable(f"more than {self._most_bytes} bytes")
         return bytes(body)
+
+
+async def _status(url: WebUrl, response: aiohttp.ClientResponse) -> int:  # noqa: ARG001 - of all that is taken
+    return response.status
 
 
 class _Answered(AbstractResolver):

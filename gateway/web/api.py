@@ -72,9 +72,10 @@ class ApiEndpoint:
         client_address: Callable[[Scope], str],
         clock: Clock,
         resource_metadata: str,
+        refused_unread: Callable[[str, str], None],
         most_failures: int = 20,
     ) -> None:
-        """Take the URL of the API's RFC 9728 document.
+        """Take the URL of the API's RFC 9728 document, and what counts refusals by code and address.
 
         `most_failures` is how many refused requests an address has in a minute.
         """
@@ -85,6 +86,7 @@ class ApiEndpoint:
         self._client_address = client_address
         self._clock = clock
         self._resource_metadata = resource_metadata
+        self._refused_unread = refused_unread
 
     @property
     def route(self) -> Route:
@@ -93,14 +95,17 @@ class ApiEndpoint:
 
     async def __call__(self, request: Request) -> Response:
         """Answer one request: JSON, or a line of JSON for each item of a stream."""
+        source_ip = self._client_address(request.scope)
         refused = self._guard.check(request.scope["headers"])
         if refused is not None:
+            self._refused_unread(refused.code, source_ip)
             return _refusal(refused.status, refused.code, refused.text)
         if "origin" in request.headers:
+            self._refused_unread("origin", source_ip)
             return _refusal(403, "origin", "the admin API is not for pages in a browser")
-        source_ip = self._client_address(request.scope)
         wait_s = self._failures.wait_s(source_ip, self._clock())
         if wait_s:
+            self._refused_unread("throttled", source_ip)
             refusal = _refusal(429, "throttled", "too many refused credentials; try again later")
             refusal.headers["retry-after"] = str(wait_s)
             return refusal

@@ -78,7 +78,7 @@ class PublicApp:
             self._failures, address
         )
         if refused is not None:
-            self._metrics.refusals.labels(refused.code).inc()
+            self._metrics.refused_unread(refused.code, address)
             await _plain(refused)(scope, receive, send)
             return
 

@@ -90,7 +90,7 @@ class McpEndpoint:
             or self._throttled(self._client_address(scope))
         )
         if refused is not None:
-            self._metrics.refusals.labels(refused.code).inc()
+            self._metrics.refused_unread(refused.code, self._client_address(scope))
             await _plain(send, refused)
             return
         try:
@@ -98,7 +98,7 @@ class McpEndpoint:
         except Disconnected:
             return
         if isinstance(body, Refused):
-            self._metrics.refusals.labels(body.code).inc()
+            self._metrics.refused_unread(body.code, self._client_address(scope))
             await _plain(send, body)
             return
         await self._carry(scope, receive, send, body)

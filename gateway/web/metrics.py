@@ -21,6 +21,7 @@ from gateway.web.registry import Registry
 from gateway.wire.operations import TOOLS_CALL, own_tool
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_WAITS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 _LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
 _MOST_TOOLS: Final = 2_000
 """Tools with series of their own, three each; the calls of all others count under no name."""
@@ -47,6 +48,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._tools: Registry | None = None
         self._named: set[tuple[UpstreamId, str]] = set()
+        self._unread: Callable[[str, str], None] = _nobody
         self.requests = Counter(
             "douane_requests",
             "Messages carried, by method and outcome (ok, or a refusal's code).",
@@ -58,6 +60,13 @@ class Metrics:
             "From the parsed message to the reply's head; a streamed body comes after.",
             ["server", "method"],
             buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self.audit_wait = Histogram(
+            "douane_audit_wait_seconds",
+            "How long a record was waited for until it was durable, in the log or in the spool.",
+            ["place"],
+            buckets=_WAITS,
             registry=self._registry,
         )
         self.sessions = Counter(
@@ -109,6 +118,12 @@ class Metrics:
             ["result"],
             registry=self._registry,
         )
+        self.candidates = Counter(
+            "douane_policy_candidate",
+            "Answers of the candidate policy, by verdict and by what the policy in force said.",
+            ["verdict", "live"],
+            registry=self._registry,
+        )
         self.questions = Gauge(
             "douane_approvals",
             "Questions to people that are kept, by state; `waiting` is what nobody answered yet.",
@@ -119,6 +134,46 @@ class Metrics:
             "douane_upstream_failures",
             "Failures of a server in a row, up to now; at limits.upstream_failures it is left alone.",
             ["server"],
+            registry=self._registry,
+        )
+        self.behind = Gauge(
+            "douane_audit_follower_lag_records",
+            "Records that have not arrived yet where the log is exported to, or read from it.",
+            ["follower"],
+            registry=self._registry,
+        )
+        self.not_taken = Gauge(
+            "douane_audit_follower_failing",
+            "1 while a follower of the log does not take records, which wait for it.",
+            ["follower"],
+            registry=self._registry,
+        )
+        self.spooled = Gauge(
+            "douane_audit_spooled_records",
+            "Records that the audit log did not take, and that wait in the spool.",
+            registry=self._registry,
+        )
+        self.free = Gauge(
+            "douane_audit_free_bytes",
+            "Space that is left on the disk of the data directory.",
+            registry=self._registry,
+        )
+        self.deviations = Counter(
+            "douane_deviations",
+            "Deviations from what is usual for somebody that were recorded.",
+            ["kind"],
+            registry=self._registry,
+        )
+        self.deliveries = Counter(
+            "douane_webhook_deliveries",
+            "Attempts to tell a webhook of something, and what was not told to it, by result.",
+            ["webhook", "result"],
+            registry=self._registry,
+        )
+        self.rejected = Counter(
+            "douane_audit_export_rejected",
+            "Records that a collector took a batch without; it is sent none of them again.",
+            ["export"],
             registry=self._registry,
         )
         self.ready = Gauge("douane_ready", "1 while /readyz answers 200.", registry=self._registry)
@@ -133,6 +188,35 @@ class Metrics:
         self.failures.clear()
         for server, count in counts.items():
             self.failures.labels(server).set_function(count)
+
+    def count_keeping(self, spooled: Callable[[], int], free: Callable[[], int]) -> None:
+        """Have the gauges of the spool and of the disk say what these give."""
+        self.spooled.set_function(spooled)
+        self.free.set_function(free)
+
+    def count_followers(
+        self,
+        behind: Mapping[str, Callable[[], float]],
+        failing: Mapping[str, Callable[[], float]],
+    ) -> None:
+        """Have the gauges of followers say what these give for each, whenever somebody looks."""
+        for gauge, counts in ((self.behind, behind), (self.not_taken, failing)):
+            gauge.clear()
+            for follower, count in counts.items():
+                gauge.labels(follower).set_function(count)
+
+    def waited_for_record(self, place: str, seconds: float) -> None:
+        """Count that a record was waited for so long until it was durable in `place`."""
+        self.audit_wait.labels(place).observe(seconds)
+
+    def tell_unread(self, tell: Callable[[str, str], None]) -> None:
+        """Have `tell` told of every request that is refused unread: its code and its address."""
+        self._unread = tell
+
+    def refused_unread(self, code: str, source_ip: str = "") -> None:
+        """Count a request that was refused before it was read."""
+        self.refusals.labels(code).inc()
+        self._unread(code, source_ip)
 
     def tell_tools_apart(self, registry: Registry) -> None:
         """Have approved tools counted by name from now on, and the size of all of them told."""
@@ -244,6 +328,10 @@ class MeteredUpstream:
 
 def _count(kept: Callable[[], Mapping[ApprovalState, int]], state: ApprovalState) -> float:
     return float(kept().get(state, 0))
+
+
+def _nobody(code: str, source_ip: str) -> None:
+    """Know of no refusal."""
 
 
 def _other(call: Call) -> str:

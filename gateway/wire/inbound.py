@@ -53,6 +53,13 @@ def run_hint(meta: Mapping[str, Any]) -> str | None:
     return hint if isinstance(hint, str) and _RUN_HINT.fullmatch(hint) else None
 
 
+def trace_context(headers: Headers) -> tuple[tuple[str, str], ...]:
+    """Return a well-formed `traceparent` header, to be sent on as it came."""
+    parent = headers.get("traceparent")
+    found = _TRACEPARENT.fullmatch(parent or "")
+    return () if found is None or parent is None else (("traceparent", parent),)
+
+
 def trace_id(headers: Headers, meta: Mapping[str, Any]) -> str:
     """Return the trace-id of a well-formed `traceparent`, in `_meta` or else in the header."""
     parent = meta.get("traceparent", headers.get("traceparent"))

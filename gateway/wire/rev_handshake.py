@@ -15,6 +15,7 @@ from gateway.wire.inbound import (
     Inbound,
     meta_of,
     run_hint,
+    trace_context,
     trace_id,
 )
 from gateway.wire.jsonrpc import HEADER_MISMATCH, INVALID_PARAMS
@@ -55,7 +56,7 @@ def read_post(headers: Headers, message: Message) -> Inbound:
         revision=revision,
         profile=Profile.LEGACY,
         session=session,
-        headers=(CONTENT_TYPE, *headers.select("accept", names.VERSION)),
+        headers=(CONTENT_TYPE, *headers.select("accept", names.VERSION), *trace_context(headers)),
         run_hint=run_hint(meta),
         trace_id=trace_id(headers, meta),
     )
@@ -80,7 +81,10 @@ def read_stream(headers: Headers, form: Form) -> Inbound:
         revision=headers.get(names.VERSION) or ASSUMED,
         profile=Profile.LEGACY,
         session=session,
-        headers=headers.select("accept", names.VERSION, "last-event-id"),
+        headers=(
+            *headers.select("accept", names.VERSION, "last-event-id"),
+            *trace_context(headers),
+        ),
         run_hint=None,
         trace_id=trace_id(headers, {}),
     )

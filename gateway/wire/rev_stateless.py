@@ -19,6 +19,7 @@ from gateway.wire.inbound import (
     Inbound,
     meta_of,
     run_hint,
+    trace_context,
     trace_id,
 )
 from gateway.wire.jsonrpc import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION
@@ -57,6 +58,7 @@ def read_post(headers: Headers, message: Message) -> Inbound:
         headers=(
             CONTENT_TYPE,
             *headers.select("accept", names.VERSION, *mirrored),
+            *trace_context(headers),
             *(headers.params if operation.kind is Kind.TOOL else ()),
         ),
         run_hint=run_hint(meta),

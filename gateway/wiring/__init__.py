@@ -17,6 +17,7 @@ from gateway.wiring.administration import (
 )
 from gateway.wiring.code import probe_programs
 from gateway.wiring.logs import set_up_logs
+from gateway.wiring.retaining import verify_segment
 from gateway.wiring.searching import check_model
 from gateway.wiring.serving import serve_until_told
 
@@ -36,6 +37,7 @@ __all__ = [
     "probe_programs",
     "serve",
     "verify_log",
+    "verify_segment",
 ]
 
 

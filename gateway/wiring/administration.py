@@ -2,55 +2,60 @@
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from gateway.admin import Admin
 from gateway.admin.access import AccessDesk
+from gateway.admin.alerts import AlertDesk
 from gateway.admin.approvals import ApprovalDesk
+from gateway.admin.ask import AskDesk
 from gateway.admin.audit import AuditDesk
 from gateway.admin.clients import ClientDesk
 from gateway.admin.discovery import DiscoveryDesk
+from gateway.admin.exporting import Following
 from gateway.admin.journal import Journal
 from gateway.admin.labels import LabelDesk
 from gateway.admin.lock import LockSigner
 from gateway.admin.operations import KeyDesk, ServerDesk, ServerRegistry
 from gateway.admin.people import People
 from gateway.admin.pins import PinDesk
-from gateway.admin.policy import PolicyDesk
+from gateway.admin.policy import PolicyDesk, PolicyInForce
 from gateway.admin.runs import RunDesk
+from gateway.admin.scripts import ScriptDesk
 from gateway.admin.users import UserDesk
-from gateway.audit.checkpoint import VerifierKey
-from gateway.audit.record import hmac_of
 from gateway.builtin.names import public_name
 from gateway.config import Config, Server
 from gateway.domain.decisions import Decision
 from gateway.domain.descriptions import NO_GUIDANCE, Guidance
-from gateway.domain.identity import AuthMethod, Client
 from gateway.domain.tools import Target, UpstreamId
 from gateway.errors import ConfigError, IdentityUnavailable, PolicyUnavailable, UpstreamFailed
-from gateway.oauth.clients import ID_OCTETS, SECRET_OCTETS, new_client
 from gateway.oauth.foreign.metadata import RemoteMetadata
-from gateway.oauth.redirects import registrable
 from gateway.oauth.resources import Resources
 from gateway.policy import commands as policy_commands
 from gateway.policy.sources import read_sources
 from gateway.policy.toolchain import find_opa
-from gateway.ports import Authenticator, PolicyEngine
+from gateway.ports import Authenticator
+from gateway.ports.scripts import ScriptStore
 from gateway.signin.links import SetupLinks
 from gateway.storage.verify import Verification, own_verifier, verify
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.upstream.probe import probe_unauthenticated
 from gateway.upstream.settings import LocalSettings
+from gateway.wiring.alerts import Alerting
 from gateway.wiring.authorization import authorization
+from gateway.wiring.exporting import export_desk
 from gateway.wiring.foundation import new_id, now, open_store
 from gateway.wiring.identity import Identity
+from gateway.wiring.indexing import archive_of
+from gateway.wiring.made_clients import made_client
 from gateway.wiring.registration import Registration, nothing_to_take_up
+from gateway.wiring.replaying import replay_desk
+from gateway.wiring.retaining import keeping_desk
 from gateway.wiring.settings import policy_data, policy_settings
+from gateway.wiring.shadow import candidate_settings
 from gateway.wiring.standing import standing
 from gateway.wiring.upstreams import upstreams_of
 
@@ -76,9 +81,12 @@ async def open_admin(config: Config) -> AsyncIterator[Admin]:
                 who.authenticator,
                 links=lasting.links,
                 questions=lasting.questions,
+                scripts=lasting.scripts,
                 policy=PolicyOnDemand(config),
                 servers=partial(_not_running, config),
+                followers=tuple,
                 registry=Registration(lambda: config, environ=None, take_up=nothing_to_take_up),
+                alerting=Alerting.of_files(config, store),
             ) as admin:
                 yield admin
 
@@ -91,9 +99,12 @@ def admin_of(
     *,
     links: SetupLinks,
     questions: ApprovalDesk,
-    policy: PolicyEngine,
+    scripts: ScriptStore,
+    policy: PolicyInForce,
     servers: ServerRows,
+    followers: Callable[[], Sequence[Following]],
     registry: ServerRegistry,
+    alerting: Alerting,
 ) -> Iterator[Admin]:
     """Open every use case over what is stored; `current` gives the configuration in force."""
     store, issuer = identity.store, current().public_url
@@ -119,11 +130,18 @@ def admin_of(
         issuer=issuer,
     )
     by_password = current().auth.mode == "embedded"
-    with closing(store.reader()) as reader:
+    with (
+        closing(store.reader()) as reader,
+        closing(store.reader()) as past,
+        archive_of(store) as archive,
+        export_desk(current, store, journal, followers) as export,
+    ):
         audit = AuditDesk(
             reader,
-            verify=partial(_verified, current().data_dir, store.verifier),
-            hash_of=partial(hmac_of, store.keys.hmac),
+            archive,
+            journal,
+            verify=lambda kept: verify(current().data_dir, store.verifier, checkpoints=kept),
+            hashes_of=store.hashes_of,
             clock=now,
         )
         yield Admin(
@@ -159,7 +177,8 @@ def admin_of(
                 clock=now,
             ),
             approvals=questions,
-            clients=ClientDesk(stores.clients, journal, partial(_made_client, current)),
+            alerts=AlertDesk(alerting, journal),
+            clients=ClientDesk(stores.clients, journal, partial(made_client, current)),
             servers=ServerDesk(servers, store.pins, registry, journal),
             labels=LabelDesk(store.pins, labelled),
             discovery=DiscoveryDesk(
@@ -170,8 +189,13 @@ def admin_of(
                 name_of=public_name,
             ),
             runs=RunDesk(store.runs, audit.of_run, journal),
+            scripts=ScriptDesk(scripts, journal, clock=now),
             policy=PolicyDesk(policy, PolicyFilesOf(current)),
+            replay=replay_desk(current, past, journal, audit.explain),
             audit=audit,
+            export=export,
+            keeping=keeping_desk(current, store, journal),
+            ask=AskDesk(archive, journal, hashes_of=store.hashes_of, clock=now),
             keys=KeyDesk(partial(_keys, identity), identity, journal),
         )
 
@@ -210,6 +234,7 @@ class PolicyOnDemand:
     def __init__(self, config: Config) -> None:
         self._settings = policy_settings(config)
         self._data = policy_data(config)
+        self._candidate = config.policy.candidate and candidate_settings(config, self._settings)
 
     @property
     def digest(self) -> str:
@@ -217,6 +242,13 @@ class PolicyOnDemand:
         if self._settings.server is not None:
             return ""
         return read_sources(self._settings, find_opa()).digest(self._data)
+
+    @property
+    def candidate_digest(self) -> str | None:
+        """Names the candidate that would be asked beside it, if one is configured."""
+        if not self._candidate:
+            return None
+        return read_sources(self._candidate, find_opa()).digest(self._data)
 
     async def evaluate(self, question: Mapping[str, Any]) -> Decision:
         """Answer one question.
@@ -312,47 +344,6 @@ def verify_log(config: Config, checkpoints: Sequence[tuple[str, str]]) -> Verifi
     return verify(data_dir, own_verifier(data_dir), checkpoints=checkpoints)
 
 
-def _verified(
-    data_dir: Path, verifier: VerifierKey, given: Sequence[tuple[str, str]]
-) -> Verification:
-    return verify(data_dir, verifier, checkpoints=given)
-
-
-def _made_client(
-    current: Callable[[], Config],
-    *,
-    name: str,
-    grants: tuple[str, ...],
-    resources: frozenset[str],
-    scopes: frozenset[str],
-    groups: frozenset[str],
-    trusted_host: bool,
-    redirect_uris: tuple[str, ...],
-    auth_methods: frozenset[AuthMethod],
-    jwks: Mapping[str, Any] | None,
-    by: str,
-) -> tuple[Client, str]:
-    config = current()
-    private = frozenset(config.auth.registration.redirect_uris)
-    made = new_client(
-        name=name,
-        grants=grants,
-        resources=resources,
-        scopes=scopes,
-        known=Resources.of(public_url=config.public_url, servers=config.servers),
-        groups=groups,
-        trusted_host=trusted_host,
-        redirect_uris=registrable(list(redirect_uris), private) if redirect_uris else (),
-        auth_methods=auth_methods,
-        jwks=jwks,
-        id_octets=os.urandom(ID_OCTETS),
-        secret_octets=os.urandom(SECRET_OCTETS),
-        now=now(),
-        by=by,
-    )
-    return made.client, made.secret
-
-
 def _keys(identity: Identity) -> Sequence[Mapping[str, Any]]:
     store = identity.store
     lock = str(LockSigner("douane", store.keys.audit).verifier)
@@ -374,6 +365,15 @@ def _keys(identity: Identity) -> Sequence[Mapping[str, Any]]:
                 "public": json.dumps(published.get(key.kid), sort_keys=True),
             }
             for key in sealed
+        ),
+        *(
+            {
+                "use": "record-hash",
+                "id": f"h{number}",
+                "state": "active" if number == store.record_hash_keys else "retired",
+                "public": "",
+            }
+            for number in range(store.record_hash_keys, 0, -1)
         ),
     ]
 

@@ -1,16 +1,18 @@
 """What lives as long as the process: the clock, fresh identifiers, and the store."""
 
 import itertools
+import os
 import secrets
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from gateway.audit.record import Redaction
 from gateway.config import Config
 from gateway.storage.connection import Durability
 from gateway.storage.runs import RunLimits
 from gateway.storage.store import Store
+from gateway.wiring.keeping import keeping_of
+from gateway.wiring.redacting import held_by, levels_of
 
 
 def now() -> float:
@@ -43,8 +45,10 @@ async def open_store(config: Config) -> AsyncIterator[Store]:
         config.data_dir,
         durability=Durability(config.audit.durability),
         deadline_s=config.audit.deadline,
-        redaction=Redaction(config.audit.redaction),
+        levels=levels_of(config),
+        held=held_by(config, os.environ),
         clock=now,
+        keeping=keeping_of(config),
         runs=RunLimits(idle_s=config.runs.idle, most=config.runs.most),
     )
     try:

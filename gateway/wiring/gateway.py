@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import resource
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,12 @@ from starlette.types import Receive, Scope, Send
 from gateway.admin.rows import rfc3339
 from gateway.builtin.mailboxes import Mailboxes
 from gateway.config import Config, load
-from gateway.domain.audit import AuditRecord, RecordKind
-from gateway.domain.decisions import Decision
-from gateway.domain.identity import Credential, Principal
-from gateway.errors import AuditUnavailable, ConfigError
+from gateway.errors import ConfigError
 from gateway.oauth.metadata import PROTECTED_RESOURCE_PATH
 from gateway.oauth.resources import ADMIN_API
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
-from gateway.ports import PolicyEngine
 from gateway.web.admin import admin_app
 from gateway.web.api import ApiEndpoint
 from gateway.web.app import PublicApp
@@ -41,10 +37,17 @@ from gateway.wiring.background import begun, ended
 from gateway.wiring.carried import Carried
 from gateway.wiring.code import told_of
 from gateway.wiring.foundation import new_id, now
+from gateway.wiring.happened import Happened
 from gateway.wiring.identity import Identity
+from gateway.wiring.in_force import AuthenticatorInForce, PolicyInForce
+from gateway.wiring.indexing import kept_up
+from gateway.wiring.recorded import recorded
+from gateway.wiring.redacting import held_by, levels_of
 from gateway.wiring.registration import Registration
 from gateway.wiring.runtime import Runtime, runtime
 from gateway.wiring.standing import standing
+from gateway.wiring.tally import RefusalTally
+from gateway.wiring.watching import Watch
 
 logger = logging.getLogger(__name__)
 
@@ -67,9 +70,16 @@ class Gateway:
         self._identity = identity
         self._store = identity.store
         self._metrics = Metrics()
+        self.happened = Happened(identity.store.audit)
+        self.unread = RefusalTally(identity.store.audit)
+        self._metrics.tell_unread(self.unread)
+        self._store.audit.waited = self._metrics.waited_for_record
         self._lasting = standing(lambda: self._config, identity)
         self._metrics.tell_tools_apart(Registry(identity.store.pins, lambda: self._config.servers))
         self._metrics.count_questions(lambda: self._lasting.approvals.counts(now=now()))
+        self.recorded = recorded(config, identity.store, self._metrics)
+        self.watch = Watch(config, identity.store)
+        self._metrics.count_keeping(lambda: self.watch.spooled, lambda: self.watch.free)
         self._carried = Carried(
             memory=ProvenanceMemory(),
             conversations=Conversations(),
@@ -86,7 +96,10 @@ class Gateway:
         self._current = await Tenure.begin(self._config, self)
         watching = begun(self._identity.watch(), "watching identity providers")
         try:
-            policy = PolicyInForce(lambda: self._tenure.runtime.policy)
+            policy = PolicyInForce(
+                lambda: self._tenure.runtime.policy,
+                lambda: self._tenure.runtime.candidate_digest,
+            )
             authenticator = AuthenticatorInForce(lambda: self._tenure.runtime)
             with admin_of(
                 lambda: self._config,
@@ -94,14 +107,18 @@ class Gateway:
                 authenticator,
                 links=self._lasting.links,
                 questions=self._lasting.questions,
+                scripts=self._lasting.scripts,
                 policy=policy,
                 servers=self._servers,
+                followers=lambda: self.recorded.followers,
                 registry=Registration(
                     lambda: self._config, environ=os.environ, take_up=self.take_up
                 ),
+                alerting=self.recorded.alerting,
             ) as admin:
                 self._admin = admin
-                async with admin_door(self._config.data_dir, admin.commands, admin.people):
+                door = admin_door(self._config.data_dir, admin.commands, admin.people)
+                async with door, kept_up(admin.archive):
                     self._greet()
                     yield
         finally:
@@ -152,11 +169,12 @@ class Gateway:
             except ConfigError as error:
                 problems = "; ".join(error.problems) or error.public
                 logger.error("the configuration was refused, the one in force stays: %s", problems)  # noqa: TRY400 - no bug, no traceback
-                await self.record("reload_refused", problems, kind=RecordKind.CONFIG)
+                await self.happened.reload_refused(self._config, problems)
                 raise
             retired, self._current = self._tenure, tenure
-            self._config = config
-            await self.record("reloaded", str(self._path), kind=RecordKind.CONFIG)
+            before, self._config = self._config, config
+            self._store.record_by(levels_of(config), held_by(config, os.environ))
+            await self.happened.reloaded(before, config, tenure.runtime.policy.digest)
             ending = asyncio.create_task(retired.end())
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
@@ -196,8 +214,7 @@ class Gateway:
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         unlimited = descriptors == resource.RLIM_INFINITY
         most = _MOST_CONNECTIONS if unlimited else min(_MOST_CONNECTIONS, descriptors // 2)
-        refusals = self._metrics.refusals
-        return bounded_by(Bounds(connections=most), lambda code: refusals.labels(code).inc())
+        return bounded_by(Bounds(connections=most), self._metrics.refused_unread)
 
     def admin_app(self) -> Starlette:
         """Return the application of the admin listener."""
@@ -210,25 +227,27 @@ class Gateway:
             client_address=client_address(self._config.trusted_proxies),
             clock=now,
             resource_metadata=f"{self._config.public_url}{PROTECTED_RESOURCE_PATH}{ADMIN_API}",
+            refused_unread=self._metrics.refused_unread,
         )
         return admin_app(
             metrics=self._metrics,
             checks=self._checks,
-            facts=lambda: told_of(self._tenure.runtime.engine),
+            facts=lambda: {
+                **told_of(self._tenure.runtime.engine),
+                **self.recorded.facts(),
+                **self.watch.facts(),
+            },
             guard=guard,
             api=api,
         )
 
-    async def record(
-        self, code: str, message: str, *, kind: RecordKind = RecordKind.SYSTEM
-    ) -> None:
-        """Record something that happened to the process itself."""
-        fields = {"code": code, "reasons": [{"code": code, "message": message}]}
-        record = AuditRecord(kind=kind, time=now(), id=new_id(), fields=fields)
-        try:
-            await self._store.audit.append(record)
-        except AuditUnavailable:
-            logger.exception("%s could not be recorded", code)
+    async def started(self) -> None:
+        """Record what runs from now on."""
+        await self.happened.started(self._config, self._tenure.runtime.policy.digest)
+
+    async def stopped(self) -> None:
+        """Record that nothing more is carried."""
+        await self.happened.stopped(self._config, self._tenure.runtime.policy.digest)
 
     @property
     def _tenure(self) -> "Tenure":
@@ -303,42 +322,6 @@ class Tenure:
         await self._stack.aclose()
 
 
-class AuthenticatorInForce:
-    """Whoever checks tokens in the configuration in force."""
-
-    def __init__(self, current: Callable[[], Runtime]) -> None:
-        self._current = current
-
-    async def authenticate(self, credential: Credential, endpoint: str) -> Principal:
-        return await self._current().authorization.authenticator.authenticate(credential, endpoint)
-
-
-class PolicyInForce:
-    """The policy of whatever configuration is in force."""
-
-    def __init__(self, current: Callable[[], PolicyEngine]) -> None:
-        self._current = current
-
-    @property
-    def digest(self) -> str:
-        return self._current().digest
-
-    async def evaluate(self, question: Mapping[str, Any]) -> Decision:
-        return await self._current().evaluate(question)
-
-    async def evaluate_many(self, questions: Sequence[Mapping[str, Any]]) -> Sequence[Decision]:
-        return await self._current().evaluate_many(questions)
-
-    async def judge_pin(self, question: Mapping[str, Any]) -> str:
-        return await self._current().judge_pin(question)
-
-    async def pin_approvals(self, question: Mapping[str, Any]) -> int:
-        return await self._current().pin_approvals(question)
-
-    async def self_approval(self, question: Mapping[str, Any]) -> bool:
-        return await self._current().self_approval(question)
-
-
 def _require_same_process(before: Config, after: Config) -> None:
     """Refuse what only a restart can change.
 
@@ -357,6 +340,7 @@ def _require_same_process(before: Config, after: Config) -> None:
         "limits",
         "egress",
         "runs",
+        "alerts",
     )
     changed = [key for key in fixed if getattr(before, key) != getattr(after, key)]
     if changed:

@@ -144,6 +144,10 @@ class Identity:
         await asyncio.to_thread(self._rewrap)
         return {"use": "kek", "id": self.vault.kek.id}
 
+    async def record_hash(self) -> Mapping[str, Any]:
+        """Hash what stands in records with a new key from now on; the older ones are kept."""
+        return {"use": "record-hash", "id": f"h{await self.store.rotate_record_hash()}"}
+
     def _rewrap(self) -> None:
         file = KekFile(self._config.data_dir)
         text = new_key()

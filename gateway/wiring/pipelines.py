@@ -30,10 +30,9 @@ from gateway.pipeline.selections import Selections
 from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.streams import StreamRelay
 from gateway.pipeline.visibility import Visibility
-from gateway.policy.reload import PolicyHolder
-from gateway.ports import ApprovalStore, Upstream
-from gateway.ports.sandbox import Engine
+from gateway.ports import ApprovalStore, PolicyEngine, Upstream
 from gateway.ports.scripts import ScriptStore
+from gateway.sandbox.languages import Engines
 from gateway.storage.store import Store
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.directory import Directory
@@ -42,7 +41,7 @@ from gateway.web.metrics import Metered, Metrics
 from gateway.wire.jsontext import WireLimits
 from gateway.wiring.authorization import Authorization
 from gateway.wiring.carried import Carried
-from gateway.wiring.code import code_mode, stub_of
+from gateway.wiring.code import code_mode, models_of, stub_of
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.front import Front
 from gateway.wiring.lookalikes import LookalikeReporter
@@ -58,14 +57,14 @@ def pipelines(
     approvals: ApprovalStore,
     scripts: ScriptStore,
     who: Authorization,
-    policy: PolicyHolder,
+    policy: PolicyEngine,
     keeper: PinKeeper,
     crawler: Crawler,
     upstreams: Mapping[UpstreamId, Upstream],
     front: Front,
     lookalikes: LookalikeReporter,
     search: Searching,
-    engine: Engine | None,
+    engine: Engines | None,
     carried: Carried,
     metrics: Metrics,
 ) -> tuple[Pipeline, Aggregate, Notices]:
@@ -73,6 +72,7 @@ def pipelines(
     wire_limits = WireLimits(json_depth=config.limits.json_depth)
     schemas = Schemas(refuse_results=config.pins.results == "refuse")
     identities = {one.server: one.identity for one in settings}
+    models = models_of(config)
     rules = Rules(
         servers={
             OWN: RULE,
@@ -83,7 +83,9 @@ def pipelines(
         identities={OWN: "", **identities},
         extensions={one.server: one.extensions for one in settings},
         per_person=frozenset(one.server for one in settings if one.per_person),
-        own={} if engine is None else own_pins(),
+        own={}
+        if engine is None
+        else own_pins(extracts=models is not None, languages=engine.languages),
     )
     visibility = Visibility(policy=policy, servers=rules.servers, clock=now)
     labels = Labeller(runs=store.runs, rules=rules)
@@ -198,6 +200,7 @@ def pipelines(
         subagent=search.subagent,
         strategy=config.discovery.strategy,
         stub=None if engine is None else stub_of,
+        languages=() if engine is None else engine.languages,
     )
     notices = front.notices(
         config,
@@ -218,6 +221,7 @@ def pipelines(
         sight=visibility,
         scripts=scripts,
         carrier=lambda: front_door[0],
+        models=models,
     )
     own = OwnServer(
         offers=offers,
@@ -225,6 +229,7 @@ def pipelines(
         descriptions=descriptions,
         tools=[found, choosing, *([programs] if programs else [])],
         withheld=programs.withheld if programs else _nothing,
+        models=models,
         levels=front.levels,
         new_nonce=new_id,
         chosen=lambda key: store.choices.of(key).number,

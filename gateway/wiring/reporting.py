@@ -16,18 +16,24 @@ logger = logging.getLogger(__name__)
 class PolicyReporter:
     """Tells the log, the metrics and the audit log of every policy change, in order."""
 
+    method = "policy.reload"
+    done, what = "in_force", "policy %s is in force"
+
     def __init__(self, store: Store, metrics: Metrics) -> None:
         self._store = store
         self._metrics = metrics
         self._last: asyncio.Task[None] | None = None
 
     def __call__(self, event: PolicyEvent) -> None:
-        self._metrics.reloads.labels("ok" if event.ok else "refused").inc()
+        self._count(event)
         if event.ok:
-            logger.info("policy %s is in force", event.new)
+            logger.info(self.what, event.new)
         else:
             logger.error(
-                "a new policy was refused, %s stays in force: %s", event.old, event.problems
+                "a new policy was refused (%s), %s stays: %s",
+                self.method,
+                event.old or "none",
+                event.problems,
             )
         self._last = asyncio.create_task(self._record(event, self._last))
 
@@ -39,12 +45,13 @@ class PolicyReporter:
     async def _record(self, event: PolicyEvent, before: asyncio.Task[None] | None) -> None:
         if before is not None:
             await before
-        problems = event.problems or ("in force",)
+        problems = event.problems or (self.done.replace("_", " "),)
         fields = {
-            "method": "policy.reload",
+            "method": self.method,
             "verdict": "allow" if event.ok else "deny",
-            "code": "in_force" if event.ok else "refused",
+            "code": self.done if event.ok else "refused",
             "policy_digest": event.new,
+            "evidence": {"before": event.old},
             "reasons": [{"code": "policy", "message": text} for text in problems[:50]],
         }
         record = AuditRecord(kind=RecordKind.POLICY, time=now(), id=new_id(), fields=fields)
@@ -53,3 +60,16 @@ class PolicyReporter:
         except AuditUnavailable:
             # Every decision names the policy that made it, and none is given unrecorded.
             logger.exception("a policy change could not be recorded")
+
+    def _count(self, event: PolicyEvent) -> None:
+        self._metrics.reloads.labels("ok" if event.ok else "refused").inc()
+
+
+class CandidateReporter(PolicyReporter):
+    """Tells the log and the audit log which candidate is asked; it counts for nothing."""
+
+    method = "policy.candidate"
+    done, what = "candidate", "candidate policy %s is asked beside the one in force"
+
+    def _count(self, event: PolicyEvent) -> None:
+        """Leave the count of what came into force as it is."""

@@ -9,8 +9,8 @@ from gateway.domain._value import value
 from gateway.oauth.resources import Resources
 from gateway.pipeline import Pipeline
 from gateway.pipeline.keeper import PinKeeper
-from gateway.policy.reload import PolicyHolder, load
-from gateway.ports.sandbox import Engine
+from gateway.policy.reload import PolicyHolder
+from gateway.sandbox.languages import Engines
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.settings import LocalSettings
@@ -27,9 +27,8 @@ from gateway.wiring.identity import Identity
 from gateway.wiring.lookalikes import LookalikeReporter
 from gateway.wiring.pipelines import pipelines
 from gateway.wiring.refusals import RefusedEgressReporter
-from gateway.wiring.reporting import PolicyReporter
 from gateway.wiring.searching import searching
-from gateway.wiring.settings import policy_data, policy_settings
+from gateway.wiring.shadow import policies
 from gateway.wiring.standing import Standing
 from gateway.wiring.upstreams import breakers_of, guarded, upstreams_of
 
@@ -41,12 +40,19 @@ class Runtime:
     config: Config
     authorization: Authorization
     policy: PolicyHolder
+    candidate: PolicyHolder | None
+    """Asked beside it, and held to by nobody."""
     crawler: Crawler
     keeper: PinKeeper
     pipeline: Pipeline
     aggregate: Aggregate
-    engine: Engine | None
+    engine: Engines | None
     """What runs programs, where they are run."""
+
+    @property
+    def candidate_digest(self) -> str | None:
+        """Names the candidate; `None` where none is asked, empty where none could be loaded."""
+        return None if self.candidate is None else self.candidate.digest
 
 
 @asynccontextmanager
@@ -61,13 +67,8 @@ async def runtime(
     """
     store = identity.store
     async with AsyncExitStack() as stack:
-        reporter = PolicyReporter(store, metrics)
-        policy = await load(
-            policy_settings(config), policy_data(config), on_change=reporter, clock=now
-        )
-        stack.push_async_callback(policy.close)
-        stack.push_async_callback(reporter.settle)
-        await reporter.settle()
+        decided_by = await stack.enter_async_context(policies(config, store, metrics))
+        policy = decided_by.in_force
         refused = RefusedEgressReporter(store.audit)
         stack.push_async_callback(refused.settle)
         settings = await upstreams_of(config, refused)
@@ -120,7 +121,7 @@ async def runtime(
             approvals=lasting.approvals,
             scripts=lasting.scripts,
             who=who,
-            policy=policy,
+            policy=decided_by.deciding,
             keeper=keeper,
             crawler=crawler,
             upstreams=upstreams,
@@ -137,6 +138,7 @@ async def runtime(
             config=config,
             authorization=who,
             policy=policy,
+            candidate=decided_by.candidate,
             crawler=crawler,
             keeper=keeper,
             pipeline=pipeline,

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import logging
-import os
 import signal
 import socket
 from collections.abc import Iterator
@@ -40,9 +39,12 @@ async def serve_until_told(config: Config, path: Path) -> None:
         store = await stack.enter_async_context(open_store(config))
         gateway = Gateway(config, path, await Identity.open(config, store))
         await stack.enter_async_context(gateway.running())
+        await stack.enter_async_context(gateway.recorded.running())
+        await stack.enter_async_context(gateway.watch.running())
+        await stack.enter_async_context(gateway.unread.running())
         front = _Server(_settings(gateway.serve, gateway.connections, config))
         back = _Server(_settings(gateway.admin_app(), _admin_connections(), None))
-        await gateway.record("started", f"process {os.getpid()}")
+        await gateway.started()
         _settle_memory()
         try:
             async with asyncio.TaskGroup() as group:
@@ -53,7 +55,7 @@ async def serve_until_told(config: Config, path: Path) -> None:
                 back.should_exit = True
                 await watching
         finally:
-            await gateway.record("stopped", "drained")
+            await gateway.stopped()
 
 
 class _Server(uvicorn.Server):

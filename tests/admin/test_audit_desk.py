@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from gateway.admin import Admin
+from gateway.admin.archive import Archive
 from gateway.admin.audit import AuditDesk
+from gateway.audit.query import Order, cursor_of
 from gateway.domain.audit import AuditRecord, RecordKind
-from gateway.errors import BadCommand, Forbidden, NotFound
+from gateway.errors import AuditUnavailable, BadCommand, Forbidden, NotFound
 from gateway.storage.database import DATABASE
+from gateway.storage.memory import MemoryAuditLog
 from gateway.storage.store import Store
-from tests.admin.world import APPROVER, AUDITOR, NOW, STRANGER, USER, opened
+from tests.admin.world import APPROVER, AUDITOR, NOW, STRANGER, USER, new_journal, opened
 
 
 async def write(store: Store, *ids: str, start: float = NOW) -> None:
@@ -47,7 +50,98 @@ async def test_a_query_gives_the_newest_first_and_at_most_the_limit(tmp_path: Pa
         assert ids(await ask(admin, "audit.query", limit=2)) == ["r3", "r2"]
         assert ids(await ask(admin, "audit.query", where="leaf_index = 0")) == ["r1"]
         assert await ask(admin, "audit.query", server="web") == []
-        assert ids(await ask(admin, "audit.query", since="99s")) == ["r3", "r2"]
+        assert ids(await ask(admin, "audit.query", since="99s", server="mail")) == ["r3", "r2"]
+
+
+async def test_a_page_goes_on_behind_a_cursor_or_a_record(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (admin, store):
+        await write(store, "r1", "r2", "r3", "r4", start=NOW - 100)
+        first = await ask(admin, "audit.query", server="mail", limit=2)
+        cursor = cursor_of(first[-1], Order.NEWEST)
+        for after in (cursor, "r3"):
+            page = await ask(admin, "audit.query", server="mail", limit=2, after=after)
+            assert ids(page) == ["r2", "r1"]
+        oldest = await ask(admin, "audit.query", server="mail", order="oldest", after="r3")
+        assert ids(oldest) == ["r4"]
+        with pytest.raises(BadCommand, match="not a cursor"):
+            await ask(admin, "audit.query", after="r5")
+
+
+def reads_of(store: Store) -> list[tuple[str, str, str]]:
+    """Who read what, as the log has it."""
+    reader = store.reader()
+    try:
+        found = [record for record in reader.export() if record.get("code") == "read"]
+    finally:
+        reader.close()
+    assert {record["kind"] for record in found} <= {"admin"}
+    return [(r["principal"], r["method"], r["reasons"][0]["message"]) for r in found]
+
+
+async def test_whoever_reads_is_on_record_first_and_sees_nothing_of_it(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (admin, store):
+        await write(store, "r1")
+        hashed = (await ask(admin, "audit.hash", content="secret"))["json"]
+        assert ids(await ask(admin, "audit.query", limit=1, server="mail")) == ["r1"]
+        where = "arguments.to = secret and principal = emma"
+        assert await ask(admin, "audit.query", where=where) == []
+        await ask(admin, "audit.show", record="r1")
+        await ask(admin, "audit.explain", decision="d_1")
+        await ask(admin, "audit.stats")
+        tail: Any = admin.commands.run(AUDITOR, "audit.tail", b'{"lines": 1}')
+        last = [record async for record in tail]
+        assert [record["method"] for record in last] == ["audit.stats"]
+        every: Any = admin.commands.run(AUDITOR, "audit.export", b"{}")
+        exported = [record async for record in every]
+        assert exported[-1]["method"] == "audit.tail"
+        told = [(method, message) for _, method, message in reads_of(store)]
+        assert told == [
+            ("audit.hash", hashed),
+            ("audit.query", 'server = "mail", newest 1'),
+            ("audit.query", f'(arguments.to = {hashed} and principal = "emma"), newest 100'),
+            ("audit.show", "r1"),
+            ("audit.explain", "d_1"),
+            ("audit.stats", "counts"),
+            ("audit.tail", "1 lines, follow = False"),
+            ("audit.export", "every record"),
+        ]
+        assert {who for who, _, _ in reads_of(store)} == {AUDITOR.name}
+
+
+async def test_what_cannot_be_recorded_is_not_read(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (admin, store):
+        await write(store, "r1")
+        store.writer._closing = True
+        try:
+            reads: dict[str, dict[str, Any]] = {
+                "audit.query": {},
+                "audit.explain": {"decision": "d_1"},
+                "audit.show": {"record": "r1"},
+                "audit.stats": {},
+                "audit.hash": {"content": 1},
+                "audit.ask": {"question": "top"},
+                "runs.show": {"run": "r_new"},
+                "runs.picture": {"run": "r_new"},
+            }
+            for command, arguments in reads.items():
+                with pytest.raises(AuditUnavailable):
+                    await ask(admin, command, **arguments)
+            for command in ("audit.tail", "audit.export"):
+                with pytest.raises(AuditUnavailable):
+                    await anext(admin.commands.run(AUDITOR, command, b"{}"))  # type: ignore[arg-type]
+        finally:
+            store.writer._closing = False
+
+
+async def test_a_tail_is_one_record_however_long_it_goes_on(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (admin, store):
+        await write(store, "r1", "r2", "r3")
+        tail: Any = admin.commands.run(AUDITOR, "audit.tail", b'{"lines": 3, "follow": true}')
+        assert ids([await anext(tail) for _ in range(3)]) == ["r1", "r2", "r3"]
+        await write(store, "r4")
+        assert (await anext(tail))["id"] == "r4"
+        await tail.aclose()
+        assert [method for _, method, _ in reads_of(store)] == ["audit.tail"]
 
 
 async def test_a_filter_that_cannot_be_read_is_a_bad_command(tmp_path: Path) -> None:
@@ -87,7 +181,14 @@ class Unsigned:
 
 async def test_a_record_that_is_not_signed_yet_has_no_proof() -> None:
     reader: Any = Unsigned()
-    desk = AuditDesk(reader, verify=_never, hash_of=str, clock=lambda: NOW)
+    desk = AuditDesk(
+        reader,
+        Archive(_never, _never),  # type: ignore[arg-type]
+        new_journal(MemoryAuditLog()),
+        verify=_never,
+        hashes_of=list,
+        clock=lambda: NOW,
+    )
     with pytest.raises(NotFound, match="not signed yet"):
         await desk.show(AUDITOR, record="r1", proof=True)
 
@@ -128,14 +229,14 @@ async def test_an_export_is_every_record_that_was_there_oldest_first(tmp_path: P
 async def test_statistics_count_by_kind_verdict_and_code(tmp_path: Path) -> None:
     async with opened(tmp_path) as (admin, store):
         empty = await ask(admin, "audit.stats")
-        assert (empty["records"], empty["first_time"]) == (0, None)
+        assert (empty["records"], empty["kinds"]) == (1, {"admin": 1})  # that it was asked
         await write(store, "r1", "r2")
         found = await ask(admin, "audit.stats")
         assert (found["records"], found["kinds"], found["verdicts"], found["codes"]) == (
-            2,
-            {"outcome": 2},
-            {"deny": 2},
-            {"denied": 2},
+            4,
+            {"admin": 2, "outcome": 2},
+            {"allow": 2, "deny": 2},
+            {"denied": 2, "read": 2},
         )
         assert (found["first_time"], found["last_time"]) == (
             "2027-01-15T08:00:00.000Z",
@@ -170,7 +271,7 @@ async def test_a_value_is_found_by_the_hash_that_stands_in_its_record(tmp_path: 
     async with opened(tmp_path) as (admin, store):
         await write(store, "r1")
         hashed = await ask(admin, "audit.hash", content={"to": "x"})
-        (record,) = await ask(admin, "audit.query")
+        (record,) = await ask(admin, "audit.query", server="mail")
         assert (hashed["json"], hashed["bytes"]) == (record["arguments_hmac"], None)
         text = await ask(admin, "audit.hash", content="x")
         assert (text["json"][:3], text["bytes"][:3]) == ("h1:", "b1:")
@@ -186,6 +287,8 @@ async def test_nobody_else_reads_the_log(tmp_path: Path, person: Any) -> None:
             "audit.stats": b"{}",
             "audit.verify": b"{}",
             "audit.hash": b'{"content": 1}',
+            "audit.ask": b'{"question": "top"}',
+            "audit.questions": b"{}",
         }.items():
             with pytest.raises(Forbidden):
                 await admin.commands.run(person, command, arguments)  # type: ignore[misc]

@@ -1,5 +1,6 @@
 """Runs, servers, keys and policy as people look at them; commands as doors run them."""
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from gateway.admin.commands import Commands
 from gateway.admin.operations import KeyDesk, KeyUse
-from gateway.admin.person import Person
+from gateway.admin.person import Person, Role
 from gateway.admin.policy import PolicyDesk
 from gateway.domain.tools import Kind
 from gateway.errors import (
@@ -128,7 +129,7 @@ async def test_a_server_that_cannot_be_is_refused_on_record() -> None:
 
 async def test_the_policy_in_force_answers_and_nothing_is_done_with_it() -> None:
     desk = PolicyDesk(Engine(), Files())
-    assert await desk.status(USER) == {"digest": "sha256:0123"}
+    assert await desk.status(USER) == {"digest": "sha256:0123", "candidate": "sha256:4567"}
     assert await desk.eval(AUDITOR, question=QUESTION) == {
         "decision_id": "d_1",
         "verdict": "allow",
@@ -204,11 +205,42 @@ class Desk:
 
 @pytest.fixture
 def commands() -> Commands:
-    return Commands({"greet": Desk().greet})
+    return Commands({"greet": Desk().greet}, forbidden=World().people.forbidden)
 
 
 async def run(commands: Commands, command: str, arguments: bytes) -> Any:
     return await commands.run(USER, command, arguments)  # type: ignore[misc]
+
+
+class Refusing:
+    """Use cases for which nobody has the role."""
+
+    async def act(self, person: Person) -> None:
+        person.need(Role.ADMIN)
+
+    async def stream(self, person: Person) -> AsyncGenerator[int, None]:
+        yield 1
+        person.need(Role.ADMIN)
+
+
+async def test_who_wants_what_their_roles_do_not_let_them_is_on_record() -> None:
+    world, desk = World(), Refusing()
+    table: dict[str, Any] = {"act": desk.act, "stream": desk.stream}
+    commands = Commands(table, forbidden=world.people.forbidden)
+    with pytest.raises(Forbidden):
+        await run(commands, "act", b"{}")
+    stream: Any = commands.run(USER, "stream", b"{}")
+    assert await anext(stream) == 1
+    with pytest.raises(Forbidden):
+        await anext(stream)
+    assert [
+        (record["method"], record["principal"], record["verdict"], record["code"])
+        for record in world.written
+    ] == [(name, "os:uma", "deny", "forbidden") for name in ("act", "stream")]
+    assert world.written[0]["roles"] == ["user"]
+    world.log.failure = "the disk is full"
+    with pytest.raises(AuditUnavailable):
+        await run(commands, "act", b"{}")
 
 
 async def test_a_command_gets_its_arguments_typed_and_its_defaults(commands: Commands) -> None:
@@ -262,7 +294,10 @@ async def test_what_only_reads_is_told_apart_from_what_changes(tmp_path: Path) -
     async with opened(tmp_path) as (admin, _):
         found = {name: admin.commands.reads(name) for name in ("users.list", "users.add", "none")}
     assert found == {"users.list": True, "users.add": False, "none": None}
-    assert Commands({"greet": Desk().greet}).reads("greet") is False
+    assert (
+        Commands({"greet": Desk().greet}, forbidden=World().people.forbidden).reads("greet")
+        is False
+    )
 
 
 async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
@@ -270,14 +305,26 @@ async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
         with pytest.raises(BadCommand) as caught:
             admin.commands.run(USER, "", b"{}")
     assert caught.value.public.removeprefix("no such command; there are: ").split(", ") == [
+        "alerts.list",
+        "alerts.state",
+        "alerts.test",
         "approvals.allow",
         "approvals.deny",
         "approvals.list",
         "approvals.show",
+        "audit.archive",
+        "audit.ask",
+        "audit.bundle",
         "audit.explain",
         "audit.export",
+        "audit.exports",
+        "audit.exports.forget",
         "audit.hash",
+        "audit.hold",
+        "audit.prune",
         "audit.query",
+        "audit.questions",
+        "audit.records",
         "audit.show",
         "audit.stats",
         "audit.tail",
@@ -308,12 +355,16 @@ async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
         "pins.show",
         "policy.check",
         "policy.eval",
+        "policy.explain",
+        "policy.replay",
         "policy.status",
         "policy.test",
         "runs.end",
         "runs.list",
         "runs.picture",
+        "runs.programs",
         "runs.relabel",
+        "runs.revoke",
         "runs.show",
         "servers.add",
         "servers.list",

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.admin import Admin
 from gateway.admin.access import AccessDesk
+from gateway.admin.alerts import AlertDesk
 from gateway.admin.approvals import ApprovalDesk
+from gateway.admin.ask import AskDesk
 from gateway.admin.audit import AuditDesk
 from gateway.admin.clients import ClientDesk
 from gateway.admin.discovery import DiscoveryDesk
+from gateway.admin.exporting import ExportDesk
 from gateway.admin.journal import Journal
+from gateway.admin.keeping import KeepingDesk
 from gateway.admin.labels import LabelDesk
 from gateway.admin.lock import LockSigner
 from gateway.admin.operations import KeyDesk, ServerDesk
@@ -26,9 +30,10 @@ from gateway.admin.people import People
 from gateway.admin.person import EVERY_ROLE, Person, Role
 from gateway.admin.pins import PinDesk, Reviewed
 from gateway.admin.policy import PolicyDesk
+from gateway.admin.replay import ReplayDesk
 from gateway.admin.runs import RunDesk
+from gateway.admin.scripts import ScriptDesk
 from gateway.admin.users import UserDesk
-from gateway.audit.record import hmac_of
 from gateway.domain.decisions import Decision, Reason, Verdict
 from gateway.domain.descriptions import NO_GUIDANCE, Guidance
 from gateway.domain.document import Document
@@ -39,10 +44,15 @@ from gateway.domain.tools import Kind, Manifest, Profile, Sighting, Target, Upst
 from gateway.errors import BadCommand, NotFound, PolicyUnavailable, Unauthenticated
 from gateway.oauth.clients import new_client
 from gateway.oauth.resources import Resources
+from gateway.storage.bundles import BundleReader
+from gateway.storage.connection import open_reader
+from gateway.storage.database import DATABASE
 from gateway.storage.identity.store import IdentityStores
 from gateway.storage.memory import MemoryApprovalStore, MemoryAuditLog, MemoryPinStore
+from gateway.storage.memory_scripts import MemoryScriptStore
 from gateway.storage.store import Store
 from gateway.storage.verify import verify
+from gateway.wiring.indexing import archive_of
 
 NOW = 1_800_000_000.0
 NOW_TEXT = "2027-01-15T08:00:00.000Z"
@@ -217,11 +227,16 @@ class Rotation:
         self.asked.append("kek")
         return {"id": "kek_2"}
 
+    async def record_hash(self) -> Mapping[str, Any]:
+        self.asked.append("record-hash")
+        return {"id": "h2"}
+
 
 class Engine:
     """A policy of one rule: reading is allowed."""
 
     digest = "sha256:0123"
+    candidate_digest = "sha256:4567"
 
     async def evaluate(self, question: Mapping[str, Any]) -> Decision:
         if "target" not in question:
@@ -353,6 +368,8 @@ class World:
         self.policy = PinPolicy()
         self.expire_s: float | None = None
         self.labelled: tuple[str, ...] = ()
+        self.unread: list[tuple[str, str]] = []
+        """Codes and addresses of requests that were refused unread."""
         self.now = NOW
         self.guidance: dict[str, Guidance] = {}
         self.pin_desk = self.new_pin_desk()
@@ -436,6 +453,74 @@ def access_desk_of(stores: IdentityStores, people: People, journal: Journal) -> 
     )
 
 
+class Alerting:
+    """One webhook that takes what it is sent."""
+
+    def webhooks(self) -> Sequence[Mapping[str, Any]]:
+        return [
+            {
+                "webhook": "ops",
+                "host": "hooks.example.com",
+                "events": ["approval"],
+                "waiting": 2,
+                "failing": "it answers with status 500",
+            }
+        ]
+
+    async def ping(self, name: str) -> int:
+        if name != "ops":
+            raise NotFound("there is no webhook of this name in the configuration")
+        return 204
+
+    async def baselines(self) -> Sequence[Mapping[str, Any]]:
+        return [{"view": "principal", "known": 3, "learned": 1}]
+
+
+def export_desk_of(store: Store, journal: Journal, around: ExitStack) -> ExportDesk:
+    """Return the desk of what leaves the log of `store`; `around` closes it."""
+    reader = BundleReader(open_reader(store.data_dir / DATABASE))
+    around.callback(reader.close)
+    return ExportDesk(
+        reader,
+        store.cursors,
+        journal,
+        key=store.verifier,
+        configured=frozenset,
+        at_work=tuple,
+        hashes_of=store.hashes_of,
+        clock=clock,
+    )
+
+
+class Comparison:
+    """What a policy says that would have refused all."""
+
+    members: dict[str, Any] = {  # noqa: RUF012 - read only
+        "finding": "changed",
+        "before": {"verdict": "allow", "reasons": []},
+        "after": {"verdict": "deny", "reasons": ["closed"]},
+        "lacking": [],
+    }
+
+
+class Trial:
+    digest = "sha256:89ab"
+
+    def compare(self, record: Mapping[str, Any]) -> Comparison | None:
+        return Comparison() if "question" in record else None
+
+
+def replay_desk_of(reader: Any, journal: Journal, audit: AuditDesk) -> ReplayDesk:
+    return ReplayDesk(
+        reader,
+        journal,
+        trials=lambda files: Trial(),
+        explained=lambda record: {"finding": "same", "decision_id": record["decision_id"]},
+        records_of=audit.explain,
+        clock=clock,
+    )
+
+
 @asynccontextmanager
 async def opened(
     data_dir: Path,
@@ -443,6 +528,7 @@ async def opened(
     *,
     seen: Sequence[Sighting] = (),
     tokens: Tokens | None = None,
+    scripts: MemoryScriptStore | None = None,
 ) -> AsyncIterator[tuple[Admin, Store]]:
     """Give every use case over the files in `data_dir`."""
     store = await Store.open(data_dir, clock=clock)
@@ -450,12 +536,17 @@ async def opened(
     stores = IdentityStores.open(data_dir, clock=clock)
     journal = new_journal(store.audit)
     people = people_of(stores, tokens or Tokens(), journal)
+    around = ExitStack()
+    archive = around.enter_context(archive_of(store))
     audit = AuditDesk(
         reader,
+        archive,
+        journal,
         verify=lambda notes: verify(data_dir, store.verifier, checkpoints=notes),
-        hash_of=lambda content: hmac_of(store.keys.hmac, content),
+        hashes_of=store.hashes_of,
         clock=clock,
     )
+    no_retention: Any = None
     try:
         await store.pins.observe(seen)
         yield (
@@ -476,6 +567,7 @@ async def opened(
                 approvals=ApprovalDesk(
                     MemoryApprovalStore(), journal, sources=lambda _: (), issuer=URL, clock=clock
                 ),
+                alerts=AlertDesk(Alerting(), journal),
                 clients=ClientDesk(stores.clients, journal, make_client),
                 servers=ServerDesk(status, store.pins, Registry(), journal),
                 labels=LabelDesk(store.pins, lambda _: ()),
@@ -487,13 +579,21 @@ async def opened(
                     name_of=lambda target: f"{target.server}__{target.name}",
                 ),
                 runs=RunDesk(Runs(), audit.of_run, journal),
+                scripts=ScriptDesk(scripts or MemoryScriptStore(), journal, clock=clock),
                 policy=PolicyDesk(Engine(), files or Files()),
+                replay=replay_desk_of(
+                    around.enter_context(closing(store.reader())), journal, audit
+                ),
                 audit=audit,
+                keeping=KeepingDesk(no_retention, journal, clock=clock),
+                export=export_desk_of(store, journal, around),
+                ask=AskDesk(archive, journal, hashes_of=store.hashes_of, clock=clock),
                 keys=KeyDesk(keys, Rotation(), journal),
             ),
             store,
         )
     finally:
+        around.close()
         reader.close()
         stores.close()
         await store.close()

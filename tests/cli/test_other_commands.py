@@ -61,15 +61,16 @@ def test_the_log_is_searched_and_a_record_is_shown(site: Site) -> None:
     assert (record["kind"], record["method"]) == ("pin", "pins.approve")
     assert site.rows("audit", "query", "--verdict", "deny") == []
     assert site.rows("audit", "show", record["id"]) == [record]
-    assert site.rows("audit", "show", record["id"], "--proof")[0]["proof"]["size"] == 1
+    assert site.rows("audit", "show", record["id"], "--proof")[0]["proof"]["leaf_index"] == 0
     assert "pins.approve" in site.run("audit", "show", record["id"]).stdout
     assert "approved" in site.run("audit", "query").stdout
     assert site.run("audit", "show", "nothing").exit_code == 1
     assert site.run("audit", "query", "--where", "nonsense").exit_code == 2
     assert site.run("audit", "query", "--since", "yesterday").exit_code == 2
-    assert site.rows("audit", "tail") == [record]
+    first, *reads = site.rows("audit", "tail")
+    assert (first, {read["code"] for read in reads}) == (record, {"read"})
     assert site.run("audit", "tail").stdout.split()[1:4] == ["pin", record["principal"], "mail"]
-    assert site.rows("audit", "stats")[0]["records"] == 1
+    assert site.rows("audit", "stats")[0]["kinds"]["pin"] == 1
 
 
 def test_the_whole_log_is_taken_away_as_lines_or_as_a_table(site: Site) -> None:
@@ -78,7 +79,7 @@ def test_the_whole_log_is_taken_away_as_lines_or_as_a_table(site: Site) -> None:
     (record,) = [json.loads(line) for line in site.run("audit", "export").stdout.splitlines()]
     assert record["target"] == "=cmd()"
     text = site.run("audit", "export", "--format", "csv").stdout
-    (row,) = csv.DictReader(io.StringIO(text))
+    (row, *_) = csv.DictReader(io.StringIO(text))
     assert row["target"] == "'=cmd()"
     assert (row["id"], row["leaf_index"], row["token_id"]) == (record["id"], "0", "")
     assert json.loads(row["reasons"]) == record["reasons"]

@@ -1,5 +1,6 @@
 """`douane runs`: the story as a table and a picture, and a person's word about a run."""
 
+import asyncio
 import itertools
 import xml.etree.ElementTree as ET
 from collections.abc import AsyncIterator
@@ -12,6 +13,8 @@ import pytest
 from gateway.admin import Admin
 from gateway.config import Config
 from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.domain.scripts import Script, ScriptId
+from gateway.storage.memory_scripts import MemoryScriptStore
 from tests.admin.world import NOW, opened
 from tests.cli.world import Site, wire
 
@@ -136,3 +139,33 @@ def test_a_run_is_ended_and_then_is_not_live(site: Site) -> None:
         assert site.run("runs", "end", "r_new").exit_code == 1
         late = site.run("runs", "relabel", "r_new", "--integrity", "trusted", "--note", "x")
         assert (late.exit_code, "has ended" in late.stderr) == (1, True)
+
+
+def test_programs_are_listed_and_ended(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    scripts = MemoryScriptStore()
+    program = Script(
+        id=ScriptId("s_1"),
+        principal="issuer|alice|host",
+        sha256="ab" * 32,
+        grants=None,
+        most=None,
+        parent="d_1",
+        began=NOW,
+        expires_at=NOW + 60,
+        run="r_new",
+    )
+
+    @asynccontextmanager
+    async def open_admin(config: Config) -> AsyncIterator[Admin]:
+        async with opened(config.data_dir, site.files, scripts=scripts) as (admin, _):
+            yield admin
+
+    asyncio.run(scripts.begin(program))
+    monkeypatch.setattr(site, "open_admin", open_admin)
+    wire(site, monkeypatch)
+    (row,) = site.rows("runs", "programs")
+    assert (row["script"], row["run"], row["waits"]) == ("s_1", "r_new", False)
+    (done,) = site.rows("runs", "revoke", "s_1", "--note", "enough")
+    assert done == {"script": "s_1", "revoked": True}
+    assert site.rows("runs", "programs") == []
+    assert site.run("runs", "revoke", "s_1").exit_code == 1

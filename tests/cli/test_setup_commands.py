@@ -173,10 +173,29 @@ def test_whether_programs_are_jailed_is_told_before_the_gateway_runs(
     site: Site, jail: str, held: Confinement, told: tuple[str, str]
 ) -> None:
     assert findings(site, "--offline") == []
-    site.held = held
+    site.held = {"python": held}
     with site.config_file.open("a") as config:
         config.write(f"code: {{enabled: true, jail: {jail}}}\n")
     assert findings(site, "--offline", exit_code=int(told[0] == "error")) == [told]
+
+
+def test_whether_programs_may_be_in_typescript_is_told_before_the_gateway_runs(site: Site) -> None:
+    with site.config_file.open("a") as config:
+        config.write("code: {enabled: true}\n")
+    jailed = ("info", "code: programs run in a jail")
+    for held, told in (
+        (Confinement(jailed=True), ("info", "code: programs in typescript run in a jail")),
+        (
+            UNJAILED,
+            ("warning", f"code: programs in typescript run without a jail: {UNJAILED.reason}"),
+        ),
+        (
+            "it is switched off",
+            ("info", "code: programs in typescript are not run: it is switched off"),
+        ),
+    ):
+        site.held = {"python": Confinement(jailed=True), "typescript": held}
+        assert findings(site, "--offline") == [jailed, told]
 
 
 def test_a_key_that_others_can_read_is_an_error(site: Site) -> None:

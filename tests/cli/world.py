@@ -49,7 +49,7 @@ class Site:
         self.wrong_issuers: dict[str, str] = {}
         self.unstartable: dict[str, str] = {}
         self.broken_model = ""
-        self.held = Confinement(jailed=True)
+        self.held: Mapping[str, Confinement | str] = {"python": Confinement(jailed=True)}
         self.served: list[Path] = []
         self.tokens = Tokens()
         self.log_id = ""
@@ -83,8 +83,8 @@ class Site:
     async def probe_local(self, config: Config) -> Mapping[str, str]:
         return self.unstartable
 
-    async def probe_programs(self, config: Config) -> Confinement | None:
-        return self.held if config.code.enabled else None
+    async def probe_programs(self, config: Config) -> Mapping[str, Confinement | str]:
+        return self.held if config.code.enabled else {}
 
     def check_model(self, config: Config) -> None:
         if self.broken_model:

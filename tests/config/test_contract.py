@@ -52,7 +52,7 @@ DEFAULTED = ("listen", "admin_listen", "data_dir", "auth", "policy", "audit", "p
 
 KEYS = {
     "": "version public_url listen admin_listen data_dir auth policy tenant roles audit pins "
-    "approvals limits runs discovery code egress tls trusted_proxies allowed_origins servers",
+    "approvals alerts limits runs discovery code egress tls trusted_proxies allowed_origins servers",
     "Auth": "mode token_lifetime refresh_lifetime refresh_grace grant_lifetime session_lifetime "
     "registration providers external enterprise key_encryption_key former_key_encryption_key "
     "key_lifetime",
@@ -62,15 +62,21 @@ KEYS = {
     "External": "issuer profile audience algorithm groups_claim groups everybody",
     "Enterprise": "issuer jwks_url algorithm",
     "Egress": "allow ca",
-    "Policy": "path engine mode opa bundle deadline",
+    "Policy": "path engine mode candidate opa bundle deadline",
     "Opa": "managed url token ca",
     "Bundle": "verification_key algorithm poll",
     "TenantSection": "self domains members channels",
     "Roles": "user approver admin auditor",
     "Role": "groups",
-    "Audit": "durability deadline on_failure redaction",
+    "Audit": "durability deadline on_failure spool checkpoints heartbeat export retention redaction",
+    "Export": "format file url headers batch timeout rotate",
+    "SpoolSection": "path bytes",
+    "Checkpoints": "every records file url headers",
+    "Retention": "keep archive",
     "Pins": "recheck fresh expire exclude_meta results",
     "Approvals": "expire denial_holds most_waiting most_per_hour keep",
+    "Alerts": "baselines learning webhooks",
+    "Webhook": "url secret events",
     "RunsSection": "idle most",
     "Limits": "request_bytes json_depth calls_per_minute result_bytes upstream_connect upstream_idle "
     "upstream_hard upstream_failures upstream_rest upstream_ping session_idle processes "
@@ -79,18 +85,19 @@ KEYS = {
     "Model": "path digest",
     "Subagent": "url token deadline",
     "Descriptions": "mode idle cleanup",
-    "Code": "enabled jail wait limits",
+    "Code": "enabled jail typescript extract wait limits",
     "CodeLimits": "wall interpreter memory calls parallel arguments_bytes result_bytes console_bytes "
     "value_bytes code_bytes parked_bytes runs",
     "ClientDiscovery": "defer descriptions window",
     "Tls": "certificate key",
     "Server": "command folder jail environment files network url credential defaults extensions "
-    "tools",
+    "audit tools",
     "Files": "read write",
     "Network": "allow",
     "Credential": "kind name value scopes client_id client_secret issuer resource token_url audience",
     "LabelSection": "integrity confidentiality",
-    "Tool": "effect destination payload result typed guidance",
+    "Tool": "effect destination payload result typed guidance audit",
+    "AuditOfTool": "redaction clear",
     "GuidanceSection": "brief examples usage errors",
 }
 

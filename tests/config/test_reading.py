@@ -36,6 +36,11 @@ def test_two_keys_are_enough_and_everything_else_is_safe() -> None:
         "durability": "power",
         "deadline": 2.0,
         "on_failure": "refuse",
+        "spool": None,
+        "checkpoints": {"every": 1.0, "records": 5000, "file": None, "url": None, "headers": {}},
+        "heartbeat": 60.0,
+        "export": {},
+        "retention": None,
         "redaction": "hashed",
     }
     assert found.pins.model_dump() == {
@@ -136,7 +141,8 @@ def test_all_problems_are_told_at_once_in_the_order_of_their_lines() -> None:
         ("polcy: {}", "3: polcy: unknown key; did you mean `policy`?"),
         (
             "audit:\n  zzz: 1",
-            "4: audit.zzz: unknown key; known here: deadline, durability, on_failure, redaction",
+            "4: audit.zzz: unknown key; known here: "
+            "checkpoints, deadline, durability, export, heartbeat, on_failure, redaction, retention, spool",
         ),
         (
             ("servers:\n  a:\n    url: https://a.example/mcp\n    tools:\n      t:\n"
@@ -150,8 +156,10 @@ def test_all_problems_are_told_at_once_in_the_order_of_their_lines() -> None:
         ("auth: {mode: none}", "3: auth.mode: write `embedded`, `federated` or `external`"),
         ("auth: {token_lifetime: 10}", "3: auth.token_lifetime: write a duration above zero with its unit: `250ms`, `2s`, `15m`, `1h`"),
         ("audit: {deadline: 0s}", "3: audit.deadline: write a duration above zero with its unit: `250ms`, `2s`, `15m`, `1h`"),
-        ("audit: {on_failure: continue}", "3: audit.on_failure: `continue` is not available in this version; use `refuse`"),
-        ("policy: {mode: shadow}", "3: policy.mode: `shadow` is not available in this version; use `enforce`"),
+        ("audit: {on_failure: continue}", "3: audit.on_failure: `continue` is not available in this version; use `refuse` or `spool`"),
+        ("policy: {mode: shadow}", "3: policy: `mode: shadow` needs `candidate`: the policy to ask beside this one"),
+        ("policy: {candidate: ./new}", "3: policy.candidate: is asked with `mode: shadow` only; write that, or remove it"),
+        ("policy: {mode: enforce, candidate: ./new}", "3: policy.candidate: is asked with `mode: shadow` only; write that, or remove it"),
         ("policy: {path: 'http://x.example/b.tar.gz'}", "3: policy.path: a bundle is fetched over https only"),
         ("policy: {engine: opa}", "3: policy.opa: `engine: opa` needs it; write `opa: {managed: true}` or give a url"),
         ("policy: {opa: {managed: true}}", "3: policy.opa: is for `engine: opa` only; remove it or change the engine"),
@@ -275,7 +283,8 @@ def test_yaml_that_is_not_plain_is_refused(text: str, told: str) -> None:
 
 def test_a_merge_key_is_an_unknown_key() -> None:
     assert problems(HEAD + "audit:\n  <<: {deadline: 9s}") == [
-        "4: audit.<<: unknown key; known here: deadline, durability, on_failure, redaction"
+        "4: audit.<<: unknown key; known here: "
+        "checkpoints, deadline, durability, export, heartbeat, on_failure, redaction, retention, spool"
     ]
 
 
@@ -456,3 +465,13 @@ def test_requests_and_descriptions_go_to_a_subagent_over_https_or_on_this_machin
     found = config("discovery: {subagent: {url: 'http://127.0.0.1:1/', deadline: 1s}}").discovery
     assert found.subagent is not None
     assert (found.subagent.url, found.subagent.deadline) == ("http://127.0.0.1:1/", 1.0)
+
+
+@pytest.mark.parametrize("spelled", ["off", '"off"', "client"])
+def test_off_is_a_word_however_it_is_spelled(spelled: str) -> None:
+    assert config(f"code: {{extract: {spelled}}}\n").code.extract == spelled.strip('"')
+
+
+def test_what_is_only_on_is_no_answer_to_who_extracts() -> None:
+    (problem,) = problems(HEAD + "code: {extract: on}\n")
+    assert "code.extract" in problem

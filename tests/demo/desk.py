@@ -14,6 +14,7 @@ from tests.demo.leak import sent
 from tests.demo.stage import Stage
 from tests.demo.steps import expect
 from tests.running import ALL, EVERY_SCOPE, Running
+from tests.told import each_call
 
 TASK = "find all error logs of the past hour and file a ticket for each unique error"
 SERVERS = ("logs", "issues", "notes")
@@ -83,7 +84,7 @@ def at_the_desk(built: Stage) -> None:
     for line in [*lines[:4], "       ...", *lines[-4:]]:
         print(f"       | {line}")
     inner = [row for row in gateway.rows("runs", "show", program["run"]) if row["depth"] == 1]
-    expect("every call is under it, with its own verdict", len(inner) == len(found["calls"]))
+    expect("every call is under it, with its own verdict", len(inner) == len(each_call(found)))
     refused = [row["target"] for row in inner if row["verdict"] == "deny"]
     expect("the one refusal is the mail", refused == ["send_note"])
 

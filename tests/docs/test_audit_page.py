@@ -25,7 +25,7 @@ def test_every_kind_of_record_is_told() -> None:
 
 def test_the_numbers_are_the_codes() -> None:
     text = prose(PAGE)
-    assert writer._SIGN_AFTER_S == 1.0
+    assert writer.EVERY_SECOND.every_s == 1.0
     assert "within one second" in text
     assert f"{LARGEST_RECORD_BYTES // 1024} KiB" in text
 

@@ -17,6 +17,7 @@ FIXED = (
     *("public_url", "listen", "admin_listen", "data_dir", "auth", "audit", "tls", "limits"),
     "egress",
     "runs",
+    "alerts",
 )
 
 

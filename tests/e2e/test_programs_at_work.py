@@ -19,6 +19,7 @@ from tests.e2e.site import SERVERS, Corridor
 from tests.e2e.test_python_clients import text_of
 from tests.running import ALL, EVERY_SCOPE, running_gateway
 from tests.servers.process import RunningServer
+from tests.told import each_call
 
 MODES = ("legacy", "2026-07-28")
 SCOPES = (*EVERY_SCOPE, "code:run")
@@ -137,9 +138,9 @@ async def test_a_program_uses_three_servers_and_is_stopped_at_the_one_call_polic
     assert said.startswith("ToolError[denied] notes.delete_note: ")
     assert "this tool is closed" in said
     assert "Go on without it" in said
-    assert (found["status"], len(found["calls"])) == ("ok", len(CALLED))
+    assert (found["status"], len(each_call(found))) == ("ok", len(CALLED))
     refused = {"seq": 6, "tool": "notes.delete_note", "state": "refused", "code": "denied"}
-    assert found["calls"][5] == refused
+    assert each_call(found)[5] == refused
 
     (program, *_) = records(site, "run_code")
     story = site.running.rows("runs", "show", program["run"])
@@ -246,9 +247,9 @@ async def test_a_program_that_goes_too_far_ends_and_says_at_which_limit(
     assert found["status"] == status
     assert found["error"]
     if status == "calls":
-        assert [one["state"] for one in found["calls"]] == ["done"] * 12
+        assert [one["state"] for one in each_call(found)] == ["done"] * 12
     if status == "timeout":
-        assert [one["state"] for one in found["calls"]] == ["outcome_unknown"]
+        assert [one["state"] for one in each_call(found)] == ["outcome_unknown"]
         # Its server is told that nobody waits, in whichever family it speaks.
         await soon(lambda: slow(notes)["cancelled"] > gave_up)
 

@@ -16,6 +16,7 @@ from tests.e2e.test_python_clients import text_of
 from tests.running import ALL, EVERY_SCOPE, Running, running_gateway
 from tests.servers.fixtures import own_notes
 from tests.servers.process import RunningServer, free_port
+from tests.told import each_call
 
 __all__ = ["own_notes"]
 
@@ -75,7 +76,7 @@ async def test_a_program_that_waits_goes_on_after_a_restart_with_a_yes_and_with_
         }
     for found in parked.values():
         assert found["status"] == "awaiting_approval"
-        assert [one["state"] for one in found["calls"]] == ["done", "done", "awaiting_approval"]
+        assert [one["state"] for one in each_call(found)] == ["done", "done", "awaiting_approval"]
         assert found["side_effects"] == [2]
         assert found["run"] in found["next"]
     # Programs and what they hold are kept, and nobody can read them there.
@@ -98,10 +99,10 @@ async def test_a_program_that_waits_goes_on_after_a_restart_with_a_yes_and_with_
         rows = running.rows("audit", "query", "--tool", "write_note")
 
     assert allowed["value"] == ["a-marker-of-the-program", {"result": "written: asked-a"}]
-    assert [one["state"] for one in allowed["calls"]] == ["done"] * 3
+    assert [one["state"] for one in each_call(allowed)] == ["done"] * 3
     assert refused["status"] == "ok"
     assert refused["value"][1].startswith("ToolError[denied] notes.write_note: ")
-    assert [one["state"] for one in refused["calls"]] == ["done", "done", "refused"]
+    assert [one["state"] for one in each_call(refused)] == ["done", "done", "refused"]
     assert "of yours waits" in again
     sent = [row for row in rows if row["kind"] == "intent"]
     assert len(sent) == 3  # two plain ones before, and the one that was allowed
@@ -116,6 +117,35 @@ def ready(running: Running) -> Any:
 def names(poster: Poster) -> set[str]:
     listed = poster.modern("tools/list", {}).json["result"]["tools"]
     return {tool["name"] for tool in listed}
+
+
+async def test_a_program_that_somebody_revoked_goes_on_nowhere(
+    tmp_path: Path, own_notes: RunningServer
+) -> None:
+    policies = policies_in(tmp_path)
+    (policies / "asks.rego").write_text(ASKS)
+    ports = (free_port(), free_port())
+    servers = {"notes": {"url": own_notes.url, **SERVERS["notes"]}}
+    settings = {**SETTINGS, "policies": policies, "ports": ports, "code": {"enabled": True}}
+    with running_gateway(tmp_path / "gateway", servers, **settings) as running:
+        running.approve_all("notes")
+        site = Corridor(running)
+        parked = await asked(site, {"code": WRITES.replace("{name}", "c")})
+        (listed,) = running.rows("runs", "programs")
+        assert (listed["script"], listed["waits"]) == (parked["run"], True)
+        (done,) = running.rows("runs", "revoke", parked["run"], "--note", "enough")
+        assert done["revoked"] is True
+        (word,) = running.rows("audit", "query", "--where", "method = runs.revoke")
+        assert (word["code"], word["run"]) == ("revoked", listed["run"])
+        assert running.douane("approvals", "allow", parked["waits_for"][0]).returncode == 0
+        assert "of yours waits" in await asked(site, {"resume": parked["run"]})
+    with running_gateway(tmp_path / "gateway", servers, **settings) as running:
+        site = Corridor(running)
+        assert running.rows("runs", "programs") == []
+        assert "of yours waits" in await asked(site, {"resume": parked["run"]})
+        assert running.douane("runs", "revoke", parked["run"]).returncode == 1
+        rows = running.rows("audit", "query", "--tool", "write_note")
+    assert len([row for row in rows if row["kind"] == "intent"]) == 1
 
 
 async def test_code_mode_is_switched_on_and_off_while_the_gateway_runs(

@@ -172,6 +172,20 @@ async def test_forms_and_documents_are_posted_with_the_headers_given():
     assert json.loads(document.partition(b"\r\n\r\n")[2]) == {"name": "x"}
 
 
+async def test_a_body_is_sent_as_it_is_and_the_answer_comes_back_whole():
+    async with web_server(answer(b"{}", status="429 Slow", headers={"retry-after": "7"})) as server:
+        url = f"http://127.0.0.1:{server.port}/v1/logs"
+        headers = {"content-type": "application/x-ndjson", "authorization": "Bearer x"}
+        fetcher = Outside(policy=LOOPBACK).fetcher
+        found = await fetcher.upload(url, b'{"a":1}\n{"a":2}\n', headers=headers)
+    assert (found.status, found.body, found.headers["retry-after"]) == (429, b"{}", "7")
+    (request,) = server.requests
+    assert request.startswith(b"POST /v1/logs HTTP/1.1\r\n")
+    assert b"authorization: Bearer x\r\n" in request
+    assert b"content-type: application/x-ndjson\r\n" in request
+    assert request.endswith(b'\r\n\r\n{"a":1}\n{"a":2}\n')
+
+
 async def test_o21_a_redirect_is_an_answer_and_not_followed():
     async with web_server(
         answer(status="302 Found", headers={"location": "http://127.0.0.1:9/"})

@@ -54,12 +54,13 @@ def api_of(world: World, guard: Guard, *, most_failures: int = 5) -> ApiEndpoint
         "pins.approve": world.pin_desk.approve,
     }
     return ApiEndpoint(
-        Commands({**reads, **changes}, reads=reads),
+        Commands({**reads, **changes}, reads=reads, forbidden=world.people.forbidden),
         world.people,
         guard=guard,
         client_address=lambda scope: str(scope["client"][0]),
         clock=clock,
         resource_metadata=METADATA,
+        refused_unread=lambda code, source_ip: world.unread.append((code, source_ip)),
         most_failures=most_failures,
     )
 

@@ -67,9 +67,9 @@ class Peer:
 async def visited(
     folder: Path, desk: Desk | None = None, world: World | None = None
 ) -> AsyncIterator[Peer]:
-    desk = desk or Desk()
-    commands = Commands({"whoami": desk.whoami, "count": desk.count})
-    async with admin_door(folder, commands, (world or World()).people) as path:
+    desk, people = desk or Desk(), (world or World()).people
+    commands = Commands({"whoami": desk.whoami, "count": desk.count}, forbidden=people.forbidden)
+    async with admin_door(folder, commands, people) as path:
         peer = Peer(*await asyncio.open_unix_connection(path))
         try:
             yield peer
@@ -181,7 +181,9 @@ async def test_the_socket_is_closed_to_others_from_the_moment_it_is_bound(
 
     with wide_umask():
         monkeypatch.setattr(socket, "socket", Watched)
-        async with admin_door(tmp_path, Commands({}), World().people) as path:
+        async with admin_door(
+            tmp_path, Commands({}, forbidden=World().people.forbidden), World().people
+        ) as path:
             monkeypatch.undo()
             assert path == tmp_path / "douane.sock"
             assert os.umask(0) == 0
@@ -200,17 +202,23 @@ async def test_a_dead_gateways_socket_is_replaced(tmp_path: Path) -> None:
 async def test_a_file_in_the_way_is_not_removed(tmp_path: Path) -> None:
     (tmp_path / "douane.sock").write_text("precious")
     with pytest.raises(ConfigError, match="in the way"):
-        async with admin_door(tmp_path, Commands({}), World().people):
+        async with admin_door(
+            tmp_path, Commands({}, forbidden=World().people.forbidden), World().people
+        ):
             pass
     assert (tmp_path / "douane.sock").read_text() == "precious"
 
 
 async def test_a_path_too_long_for_a_socket_and_a_missing_folder_are_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="too long"):
-        async with admin_door(tmp_path / ("x" * 100), Commands({}), World().people):
+        async with admin_door(
+            tmp_path / ("x" * 100), Commands({}, forbidden=World().people.forbidden), World().people
+        ):
             pass
     with pytest.raises(ConfigError, match="cannot be made"):
-        async with admin_door(tmp_path / "x", Commands({}), World().people):
+        async with admin_door(
+            tmp_path / "x", Commands({}, forbidden=World().people.forbidden), World().people
+        ):
             pass
 
 

@@ -104,6 +104,22 @@ async def test_a_person_without_the_role_is_forbidden():
     site.world.users.change("u_emma", groups=frozenset({"users"}), at=0)
     assert refused(await site.get("users/list")) == (403, "forbidden")
     assert refused(await site.post("users/add", {"name": "otto"})) == (403, "forbidden")
+    told = [
+        (record["principal"], record["method"], record["code"]) for record in site.world.written
+    ]
+    assert told == [("user:emma", name, "forbidden") for name in ("users.list", "users.add")]
+    assert {(record["kind"], record["verdict"]) for record in site.world.written} == {
+        ("admin", "deny")
+    }
+
+
+async def test_what_is_done_with_a_token_is_on_record_with_the_token_and_where_it_came_from():
+    site = ApiSite()
+    await site.post("users/add", {"name": "otto"})
+    (record,) = site.world.written
+    assert record["token_id"] == principal().token_id
+    assert record["source_ip"]
+    assert b"good" not in site.world.log.entries[-1].body
 
 
 @pytest.mark.parametrize(
@@ -116,6 +132,7 @@ async def test_no_page_of_a_browser_is_answered_not_even_our_own(method, origin)
     assert answer.status == 403
     assert not any(name.startswith("access-control") for name in answer.headers)
     assert (len(site.world.users.all()), site.world.written) == (1, [])
+    assert [code for code, _ in site.world.unread] == ["origin"]
 
 
 @pytest.mark.parametrize(
@@ -266,6 +283,8 @@ async def test_who_guesses_tokens_is_heard_no_more_and_recorded_no_more():
     assert refused(answer) == (429, "throttled")
     assert answer.headers["retry-after"] == "60"
     assert [record["kind"] for record in site.world.written] == ["auth"] * 3
+    ((code, source_ip),) = site.world.unread
+    assert (code, bool(source_ip)) == ("throttled", True)
 
 
 async def test_who_shows_nothing_is_not_recorded():

@@ -313,3 +313,16 @@ def test_failures_in_a_row_are_told_of_the_servers_there_are():
     lines = metrics.page().decode().splitlines()
     told = [line for line in lines if line.startswith("douane_upstream_failures{")]
     assert told == ['douane_upstream_failures{server="mail"} 3.0']
+
+
+def test_a_request_that_is_refused_unread_counts_and_is_told_of() -> None:
+    metrics = Metrics()
+    told: list[tuple[str, str]] = []
+    metrics.refused_unread("host", "192.0.2.1")
+    metrics.tell_unread(lambda code, source_ip: told.append((code, source_ip)))
+    metrics.refused_unread("origin", "192.0.2.1")
+    metrics.refused_unread("connections")
+    assert told == [("origin", "192.0.2.1"), ("connections", "")]
+    page = metrics.page().decode()
+    for code in ("host", "origin", "connections"):
+        assert f'douane_refusals_total{{code="{code}"}} 1.0' in page

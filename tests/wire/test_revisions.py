@@ -370,6 +370,7 @@ def test_a_get_opens_the_stream_of_its_session():
             ("accept", "application/json, text/event-stream"),
             ("mcp-protocol-version", LEGACY),
             ("last-event-id", "9"),
+            ("traceparent", TRACEPARENT),
         ),
         run_hint=None,
         trace_id=TRACE,
@@ -408,6 +409,18 @@ def test_a_well_formed_trace_is_joined(meta: Any, header: str | None, expected: 
     params = {} if meta is None else {"_meta": {"traceparent": meta}}
     pairs = headers() if header is None else headers(traceparent=header)
     assert post(pairs, body("tools/list", params)).trace_id == expected
+
+
+@pytest.mark.parametrize(
+    ("header", "sent"),
+    [(TRACEPARENT, True), ("nonsense", False), (TRACEPARENT.upper(), False)],
+)
+def test_a_well_formed_trace_is_sent_on_as_it_came(header: str, sent: bool):
+    legacy = post(headers(traceparent=header), body("tools/list"))
+    pairs = [*modern_headers("tools/list"), ("traceparent", header)]
+    modern = post(pairs, body("tools/list", {"_meta": META}))
+    for inbound in (legacy, modern):
+        assert (("traceparent", header) in inbound.headers) is sent
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Figures of the record: how fast, how safe, how it finds what was changed."""
