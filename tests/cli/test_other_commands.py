@@ -162,7 +162,8 @@ def test_a_decision_that_nobody_made_cannot_be_explained(site: Site) -> None:
 
 
 def test_the_policy_in_force_is_named(site: Site) -> None:
-    assert site.rows("policy", "status") == [{"digest": "sha256:0123"}]
+    named = {"digest": "sha256:0123", "candidate": "sha256:4567"}
+    assert site.rows("policy", "status") == [named]
 
 
 def test_runs_servers_and_keys_are_listed(site: Site) -> None:

@@ -60,8 +60,9 @@ async def test_from_a_pending_tool_to_an_answer_that_the_log_can_prove(
         refused: Any = await client.call_tool("denied", {})
     refusal = refused.meta["douane/refusal"]
 
-    explained = running.rows("policy", "explain", refusal["decision_id"])
+    *explained, again = running.rows("policy", "explain", refusal["decision_id"])
     assert [one["code"] for one in explained] == ["denied"]
+    assert again["reevaluation"]["finding"] == "same"
     assert explained[0]["client"] == running.client("raw")["client_id"]
     found = running.rows("audit", "query", "--code", "denied", "--limit", "1")
     assert found[0]["decision_id"] == refusal["decision_id"]

@@ -148,25 +148,31 @@ async def test_a_call_whose_caller_left_before_the_answer_is_recorded_as_unknown
     query = ("audit", "query", "--server", "raw", "--tool", "slow", "--code", "client_gone")
     (record, *_) = await soon(lambda: gateway.running.rows(*query, "--limit", "1"))
     decision = record["decision_id"]
-    whole = gateway.running.rows("policy", "explain", decision)
+    *whole, again = gateway.running.rows("policy", "explain", decision)
     assert [one["kind"] for one in whole] == ["intent", "outcome"]
+    assert again["reevaluation"]["finding"] == "same"
 
 
 async def test_a_stream_that_breaks_off_is_recorded_as_unknown(
     gateway: Corridor, poster: Poster, raw: Raw
 ) -> None:
+    seen = threading.Event()
+
     async def breaks(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         await response.write(b"data: " + json.dumps(step(0)).encode() + b"\n\n")
+        await opened(seen)  # a reset takes along what was not read yet
         assert request.transport is not None
         request.transport.abort()
         return response
 
     raw.play(instead("tools/call", breaks))
-    async with calling(poster, "modern", "slow", {}) as response:
-        first, last = [event async for event in events(response)]
-    assert first == step(0)
+    async with released(seen), calling(poster, "modern", "slow", {}) as response:
+        coming = events(response)
+        assert await anext(coming) == step(0)
+        seen.set()
+        (last,) = [event async for event in coming]
     assert refusal_in(last) == "upstream_failed"
     query = ("audit", "query", "--server", "raw", "--tool", "slow", "--limit", "1")
     (record,) = gateway.running.rows(*query)
