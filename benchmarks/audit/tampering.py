@@ -136,6 +136,7 @@ async def _prune(store: Store, folder: Path) -> None:
         verifier=store.verifier,
         archive=folder / "archive",
         record=record,
+        turn=store.aging,
     )
     before_us = int((NOW + FIRST_KEPT) * 1e6)
     await retention.archive(before_us)

@@ -23,6 +23,7 @@ from benchmarks.flow.traces import Suite, Trace, read_suite, trace_files
 from benchmarks.report import ROOT
 from gateway.cli.connection import connect
 from gateway.config import load
+from gateway.domain.programs import Language
 
 RECORDED = (
     "server",
@@ -126,7 +127,14 @@ def comparable(record: Mapping[str, Any]) -> Answered:
     return {**members, "reasons": reasons, "destinations": destinations}
 
 
-async def compare(found: Parity, suite: Suite, most: int | None, **options: Any) -> None:
+async def compare(
+    found: Parity,
+    suite: Suite,
+    most: int | None,
+    *,
+    language: Language = Language.PYTHON,
+    **options: Any,
+) -> None:
     """Play traces of a suite both ways in a gateway of their own, and count them in `found`.
 
     `options` are those of `staged`; with `most` no more traces than that, taken from all over.
@@ -136,7 +144,7 @@ async def compare(found: Parity, suite: Suite, most: int | None, **options: Any)
     settings = {**suite.settings, **_SETTINGS}
     with tempfile.TemporaryDirectory(prefix="parity-", ignore_cleanup_errors=True) as folder:
         async with staged(Path(folder), suite, settings=settings, **options) as stage:
-            played = await twice(stage, traces)
+            played = await twice(stage, traces, language)
             records = await asyncio.to_thread(on_record, stage)
     for trace, (direct, inside) in zip(traces, played, strict=True):
         found.programs += inside.programs

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
@@ -10,7 +10,8 @@ from benchmarks.flow.gateways import AT_ONCE, SCOPES, Stage
 from benchmarks.flow.host import Host
 from benchmarks.flow.outcome import Outcome
 from benchmarks.flow.traces import Step, Trace
-from gateway.domain.programs import SandboxLimits
+from gateway.domain.programs import Language, SandboxLimits
+from gateway.sandbox.declarations import typescript_name
 from gateway.sandbox.names import shown
 from tests.running import ALL, endpoint_of
 from tests.told import each_call
@@ -42,7 +43,9 @@ class Part:
         ]
 
 
-async def twice(stage: Stage, traces: Sequence[Trace]) -> list[tuple[Part, Part]]:
+async def twice(
+    stage: Stage, traces: Sequence[Trace], language: Language = Language.PYTHON
+) -> list[tuple[Part, Part]]:
     """Play each trace at the endpoint in front of all servers: directly, and as programs."""
     clients = await asyncio.to_thread(
         stage.registered,
@@ -55,8 +58,11 @@ async def twice(stage: Stage, traces: Sequence[Trace]) -> list[tuple[Part, Part]
     async def one(trace: Trace, client: Mapping[str, Any], *, inside: bool) -> Part:
         async with turns:
             host = stage.host(client)
-            way = _as_programs if inside else _directly
-            part = await way(stage, host, trace, str(client["client_id"]))
+            id_ = str(client["client_id"])
+            if inside:
+                part = await _as_programs(stage, host, trace, id_, language)
+            else:
+                part = await _directly(stage, host, trace, id_)
             await host.end()
         return part
 
@@ -80,13 +86,17 @@ async def _directly(stage: Stage, host: Host, trace: Trace, client: str) -> Part
     return Part(client=client, told=told, arrived=arrived)
 
 
-async def _as_programs(stage: Stage, host: Host, trace: Trace, client: str) -> Part:
+async def _as_programs(
+    stage: Stage, host: Host, trace: Trace, client: str, language: Language
+) -> Part:
     told: list[str | None] = []
     arrived: list[bool] = []
     programs = 0
     while len(told) < len(trace.steps):
         steps = trace.steps[len(told) : len(told) + _MOST_CALLS]
-        run = replace(steps[0], server=ALL, tool="run_code", arguments={"code": program(steps)})
+        written = WRITTEN[language](steps)
+        asked = {"code": written, "language": language.value}
+        run = replace(steps[0], server=ALL, tool="run_code", arguments=asked)
         answer, came = await stage.call(host, run, trace, steps)
         programs += 1
         made = [_told(call) for call in _calls(answer)]
@@ -109,6 +119,21 @@ def program(steps: Iterable[Step]) -> str:
             "    pass",
         ]
     return "\n".join(lines)
+
+
+def typescript_program(steps: Iterable[Step]) -> str:
+    """Return the same in TypeScript."""
+    lines = []
+    for step in steps:
+        called = f"tools.{typescript_name(step.server)}.{typescript_name(step.tool)}"
+        lines.append(f"try {{ await {called}({json.dumps(step.arguments)}) }} catch {{ }}")
+    return "\n".join(lines)
+
+
+WRITTEN: Final[Mapping[Language, Callable[[Iterable[Step]], str]]] = {
+    Language.PYTHON: program,
+    Language.TYPESCRIPT: typescript_program,
+}
 
 
 def _calls(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

@@ -8,7 +8,14 @@ from typing import Any, Protocol
 from gateway.admin.journal import Change, Journal
 from gateway.admin.person import Person, Role
 from gateway.admin.rows import Row, Rows
-from gateway.audit.query import Filter, QueryError, Statement, compile_filter, time_us
+from gateway.audit.query import (
+    Filter,
+    HashesOf,
+    QueryError,
+    Statement,
+    compile_filter,
+    time_us,
+)
 from gateway.domain.audit import RecordKind
 from gateway.errors import BadCommand
 from gateway.ports import Clock
@@ -69,14 +76,19 @@ class ReplayDesk:
         trials: Trials,
         explained: Explained,
         records_of: ExplainRecords,
+        hashes_of: HashesOf,
         clock: Clock,
     ) -> None:
-        """Take what compiles a policy, what explains a record, and who finds a decision's records."""
+        """Take what compiles a policy, what explains a record, and who finds a decision's records.
+
+        `hashes_of` gives what stands in the log for a value that is not written down.
+        """
         self._reader = reader
         self._journal = journal
         self._trials = trials
         self._explained = explained
         self._records_of = records_of
+        self._hashes_of = hashes_of
         self._clock = clock
         self._turn = asyncio.Lock()
 
@@ -175,14 +187,24 @@ class ReplayDesk:
         """Return what makes the query for the records of a range of leaf indexes."""
         now = self._clock()
         # By itself first: what is no expression must not become one between our brackets.
-        _compiled(Filter(since=since, until=until, where=where), now)
+        self._compiled(Filter(since=since, until=until, where=where), now)
 
         def statement(start: int, stop: int) -> Statement:
             terms = f"leaf_index >= {start} and leaf_index < {stop} and {_DECIDED}"
             if where is not None:
                 terms = f"{terms} and ({where})"
-            return _compiled(Filter(since=since, until=until, where=terms, limit=_PAGE), now)
+            asked = Filter(since=since, until=until, where=terms, limit=_PAGE)
+            return self._compiled(asked, now)
 
+        return statement
+
+    def _compiled(self, asked: Filter, now: float) -> Statement:
+        try:
+            statement = compile_filter(asked, now=now, hashes_of=self._hashes_of)
+        except QueryError as error:
+            raise BadCommand(str(error)) from error
+        if statement.words:
+            raise BadCommand("a replay selects by fields; search words by `douane audit query`")
         return statement
 
 
@@ -222,9 +244,9 @@ class _Summary:
             ] += 1
 
     def skip(self, record: Mapping[str, Any]) -> None:
-        """Count a decision of policy's whose question was never written down."""
+        """Count a decision of policy's whose question was never written down, or left out."""
         decided = record["kind"] == RecordKind.INTENT.value and "pin_digest" in record
-        self._unrecorded += decided
+        self._unrecorded += decided or "question" in record.get("truncated", ())
 
     @property
     def row(self) -> Row:
@@ -252,13 +274,6 @@ class _Summary:
             "last": self._last,
             "more": self.more,
         }
-
-
-def _compiled(asked: Filter, now: float) -> Statement:
-    try:
-        return compile_filter(asked, now=now)
-    except QueryError as error:
-        raise BadCommand(str(error)) from error
 
 
 def _change(since: str, until: str | None, where: str | None, *, configured: bool) -> Change:

@@ -49,7 +49,7 @@ class ScriptDesk:
     async def revoke(self, person: Person, *, script: str, note: str = "") -> Row:
         """End a program, at once and for good: it is stopped, and its token and grants are void.
 
-        What it has under way is cut off, and recorded as such.
+        What it has under way is cut off, and recorded as such; of a host's program it comes to its end.
 
         Raises:
             Forbidden: The person is neither approver nor admin.

@@ -212,7 +212,7 @@ class BundleCheck:
     def _begin(self, header: Mapping[str, Any]) -> None:
         try:
             named = VerifierKey.parse(header["key"])
-        except BadCheckpoint as error:
+        except (BadCheckpoint, UnicodeEncodeError) as error:
             raise NotABundle(f"its header: {error}") from error
         self._verifier = self._trusted or named
         if named != self._verifier or named.name != header["log_id"]:

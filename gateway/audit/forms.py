@@ -83,8 +83,9 @@ def csv_row(record: Mapping[str, Any]) -> str:
 def csv_line(cells: Iterable[str]) -> str:
     """Return cells as a line of CSV."""
     line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue()
+    # What the writer ends lines with it also quotes; a bare CR ends a row for many readers.
+    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    return line.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _csv_cell(content: Any) -> str:

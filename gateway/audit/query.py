@@ -25,6 +25,11 @@ from gateway.audit.record import COLUMNS, FIELDS
 from gateway.domain._value import value
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_FIRST_US = -62_135_596_800_000_000
+_END_US = 253_402_300_800_000_000
+"""The years 1 to 9999, which a record's time can be of."""
+MOST_RECORDS = 10_000
+"""That one page holds: all of them are in memory at once."""
 _DURATION = re.compile(r"(\d{1,9})([smhdw])", re.ASCII)
 
 
@@ -146,8 +151,8 @@ def compile_filter(asked: Filter, *, now: float, hashes_of: HashesOf = lambda _:
         QueryError: A time, the expression, the cursor or the limit is malformed.
 
     """
-    if asked.limit < 1:
-        raise QueryError("the limit is at least 1")
+    if not 1 <= asked.limit <= MOST_RECORDS:
+        raise QueryError(f"the limit is 1 to {MOST_RECORDS}; a further page is had by --after")
     parameters: Parameters = []
     terms = [*_equal(asked, parameters), *_within(asked, now, parameters)]
     compiler = _Compiler(parameters, now, hashes_of)
@@ -248,6 +253,13 @@ def time_us(text: str, now: float) -> int:
         QueryError: It is neither.
 
     """
+    found = _time_us(text, now)
+    if not _FIRST_US <= found < _END_US:
+        raise QueryError(f"not a time: {text!r} is not within the years 1 to 9999")
+    return found
+
+
+def _time_us(text: str, now: float) -> int:
     if duration := _DURATION.fullmatch(text):
         return round((now - int(duration[1]) * _UNITS[duration[2]]) * 1e6)
     try:

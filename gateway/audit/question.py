@@ -6,7 +6,7 @@ approval, the grants of a program.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gateway.domain._value import value
@@ -27,7 +27,8 @@ _ASIDE = frozenset({_LACKS, "answer"})
 
 _HASHED = re.compile(r"[hb]\d+:.*", re.DOTALL)
 """What stands for a value that was not written down, and whatever looks like it."""
-_HASHED_STEP = re.compile(r"\['[hb]\d+:")
+_TAKEN_OUT = re.compile(r"\[redacted\]|\['(?:[hb]\d+:|\.\.\.'\])")
+"""What stands where a secret, or a name that is data, was taken out of a text."""
 _CUT = "\u2026"
 """What begins the name or the item in whose place others were left out."""
 _GONE = object()
@@ -71,10 +72,12 @@ def rebuilt(record: Mapping[str, Any]) -> Rebuilt | None:
     unknown = {tuple(name.split(".")) for name in question.get(_LACKS, ())}
     for section, name in unknown:
         found[section].pop(name, None)
+    # Names of tools, prompts and resources may hold what no record keeps: then they are not known.
+    found = _shown(found, (), unknown, _is_cut_up)
     arguments = record.get("arguments")
     shown = _GONE
     if isinstance(arguments, dict):
-        shown = _shown(arguments, ("arguments",), unknown)
+        shown = _shown(arguments, ("arguments",), unknown, _is_stand_in)
     if shown is _GONE:
         unknown.add(("arguments",))
     else:
@@ -93,12 +96,9 @@ def _take_values(places: list[dict[str, Any]], recorded: list[dict[str, Any]]) -
 
 
 def _unknown_places(flow: Mapping[str, Any]) -> Iterator[Path]:
-    for name in ("destinations", "links", "payload"):
-        for one in flow.get(name, ()):
-            if _HASHED_STEP.search(one["path"]):
-                yield "flow", name, "*", "path"
-            if name != "payload" and "value" not in one:
-                yield "flow", name, "*", "value"
+    for name in ("destinations", "links"):
+        if any("value" not in one for one in flow.get(name, ())):
+            yield "flow", name, "*", "value"
 
 
 def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,21 +232,24 @@ def _alike(one: Any, other: Any) -> bool:
     )
 
 
-def _shown(content: Any, path: Path, unknown: set[Path]) -> Any:
+def _shown(content: Any, path: Path, unknown: set[Path], is_hidden: Callable[[str], bool]) -> Any:
     """Return `content` as far as it is in clear; `_GONE`, and its path in `unknown`, if it is not."""
     if isinstance(content, dict):
-        if any(_is_stand_in(name) for name in content):
+        if any(map(is_hidden, content)):
             unknown.add(path)
             return _GONE
-        members = {name: _shown(inner, (*path, name), unknown) for name, inner in content.items()}
+        members = {
+            name: _shown(inner, (*path, name), unknown, is_hidden)
+            for name, inner in content.items()
+        }
         return {name: inner for name, inner in members.items() if inner is not _GONE}
     if isinstance(content, list):
         if any(isinstance(inner, str) and inner.startswith(_CUT) for inner in content):
             unknown.add(path)
             return _GONE
-        items = [_shown(inner, (*path, "*"), unknown) for inner in content]
+        items = [_shown(inner, (*path, "*"), unknown, is_hidden) for inner in content]
         return [None if inner is _GONE else inner for inner in items]
-    if isinstance(content, str) and _is_stand_in(content):
+    if isinstance(content, str) and is_hidden(content):
         unknown.add(path)
         return _GONE
     return content
@@ -254,3 +257,7 @@ def _shown(content: Any, path: Path, unknown: set[Path]) -> Any:
 
 def _is_stand_in(text: str) -> bool:
     return text.startswith(_CUT) or _HASHED.fullmatch(text) is not None
+
+
+def _is_cut_up(text: str) -> bool:
+    return _TAKEN_OUT.search(text) is not None

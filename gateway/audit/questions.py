@@ -52,7 +52,6 @@ def sending(
     """
     ended = next((r for r in same if r["kind"] in {"outcome", "list"}), None)
     last = ended or record
-    began = [r for r in policies if r.get("code") == "in_force"]
     return {
         "time": record["time"],
         "principal": record.get("principal"),
@@ -69,7 +68,7 @@ def sending(
         "label": record.get("label_before"),
         "destinations": _objects(record.get("destinations")),
         "policy_digest": record.get("policy_digest"),
-        "policy_since": min((r["time"] for r in began), default=None),
+        "policy_since": _in_force_since(record, policies),
         "approval": _approval(last.get("approval_id"), approvals),
         "run": record.get("run"),
         "decision_id": record.get("decision_id"),
@@ -107,10 +106,33 @@ def of_decision(records: Sequence[Row], id_: str) -> list[Row]:
     return [r for r in records if r.get("decision_id") == id_]
 
 
+def _in_force_since(record: Row, policies: Sequence[Row]) -> str | None:
+    """Return when the policy last came into force before the call: it may have done so before."""
+    at = record["leaf_index"]
+    began = [r for r in policies if r.get("code") == "in_force" and r["leaf_index"] < at]
+    return max(began, key=lambda r: r["leaf_index"])["time"] if began else None
+
+
+def _answer(approvals: Sequence[Row]) -> Row | None:
+    """Return the record of the answer that counts: the first one that was not too late.
+
+    An answer is on record before it is given, and once more if somebody else was quicker.
+    """
+    given: list[Row] = []
+    for record in sorted(approvals, key=lambda r: r["leaf_index"]):
+        by = record.get("principal"), record.get("method")
+        open_ = [r for r in given if (r.get("principal"), r.get("method")) == by]
+        if record.get("verdict") == "deny" and open_:
+            given.remove(open_[-1])
+        elif record.get("code") in _ANSWERS:
+            given.append(record)
+    return given[0] if given else None
+
+
 def _approval(id_: str | None, approvals: Sequence[Row]) -> Row | None:
     if id_ is None:
         return None
-    answer = next((r for r in approvals if r.get("code") in _ANSWERS), None)
+    answer = _answer(approvals)
     if answer is None:
         return {"id": id_, "answer": None, "by": None, "at": None, "note": None}
     notes = [r["message"] for r in _objects(answer.get("reasons")) if r.get("code") == "note"]

@@ -56,6 +56,10 @@ _ACCEPTED = frozenset(FIELDS) - {"log_id", "id", "time", "kind", "truncated"} | 
 # at most six bytes each ("\u0000"), or 1024 bytes of other JSON.
 _CLIPPED_CHARACTERS = 256
 _KEPT_BYTES = 1024
+_LEFT_OUT_FIRST = ("candidate", "arguments", "question")
+_MOST_SERVERS = 128
+_LONGEST_SERVER = 64
+_SOURCE_CHARACTERS = 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -210,12 +214,15 @@ def _fitting(members: dict[str, Any], body: bytes) -> tuple[dict[str, Any], byte
     """Return members that can be written within the limit, and their bytes."""
     if len(body) <= LARGEST_RECORD_BYTES:
         return members, body
-    if "arguments" in members:
-        members = {name: content for name, content in members.items() if name != "arguments"}
-        members["truncated"] = ["arguments"]
-        body = orjson.dumps(members)
-        if len(body) <= LARGEST_RECORD_BYTES:
-            return members, body
+    truncated: list[str] = []
+    for left_out in _LEFT_OUT_FIRST:
+        if left_out in members:
+            truncated.append(left_out)
+            members = {name: content for name, content in members.items() if name != left_out}
+            members["truncated"] = truncated
+            body = orjson.dumps(members)
+            if len(body) <= LARGEST_RECORD_BYTES:
+                return members, body
     members = _clipped(members)
     return members, orjson.dumps(members)
 
@@ -227,9 +234,25 @@ def _clipped(members: Mapping[str, Any]) -> dict[str, Any]:
     for name, content in members.items():
         if isinstance(content, str):
             kept[name] = content[:_CLIPPED_CHARACTERS]
+        elif name == "sources" and isinstance(content, list):
+            kept[name] = _by_server(content)
         elif len(orjson.dumps(content)) <= _KEPT_BYTES:
             kept[name] = content
         if kept.get(name) != content:
             truncated.append(name)
     kept["truncated"] = truncated
     return kept
+
+
+def _by_server(sources: list[Any]) -> list[dict[str, Any]]:
+    """Return a source of each server: whoever fills a record is not to hide whose data it moves."""
+    found: dict[str, dict[str, Any]] = {}
+    for one in sources:
+        if isinstance(one, dict) and isinstance(server := one.get("server"), str):
+            short: dict[str, Any] = {"server": server}
+            short["tool"] = str(one.get("tool"))[:_SOURCE_CHARACTERS]
+            if type(record := one.get("record")) is int:
+                short["record"] = record
+            if len(server) <= _LONGEST_SERVER and len(found) < _MOST_SERVERS:
+                found.setdefault(server, short)
+    return list(found.values())

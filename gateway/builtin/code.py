@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -190,8 +190,10 @@ class CodeMode:
         # First, so that nothing was taken out yet where this fails.
         offers = await self._offers.of(permit.call, permit.principal, Kind.TOOL)
         parked = await self._taken_out(permit, id_, code)
-        extractor = self._extractor(permit, answers)
-        code, read, snapshot = _unpacked(parked.snapshot)
+        code, read, asked, snapshot = _unpacked(parked.snapshot)
+        # Of what nobody was asked nothing was decided on, and nothing is on record.
+        given = {seq: said for seq, said in answers.items() if seq in asked}
+        extractor = self._extractor(permit, given)
         program = Program(code=code, tools=self._tools(offers))
         try:
             # A call that a person said no to is refused when it is made again.
@@ -258,13 +260,16 @@ class CodeMode:
         read: Mapping[str, str],
         extractor: Extractor | None,
     ) -> Mapping[str, Any]:
+        asked: Mapping[int, Any] = {}
+        if extractor is not None and only_extracts(result.waits_for):
+            asked = extractor.asked
         if result.status is ProgramStatus.PARKED:
-            snapshot = _packed(program.code, read, result.parked)
+            snapshot = _packed(program.code, read, asked, result.parked)
             await self._scripts.park(Parked(script=script, snapshot=snapshot))
         else:
             await self._scripts.end(script.id)
-        if extractor is not None and only_extracts(result.waits_for):
-            return asking(extractor.asked, script.id)
+        if asked:
+            return asking(asked, script.id)
         return told(result, script.id)
 
     def _tools(self, offers: Sequence[Offer]) -> tuple[ProgramTool, ...]:
@@ -342,13 +347,14 @@ def _approval(permit: Permit) -> Mapping[str, Any] | None:
     return found if isinstance(found, Mapping) else None
 
 
-def _packed(code: str, read: Mapping[str, str], snapshot: bytes) -> bytes:
+def _packed(code: str, read: Mapping[str, str], asked: Collection[int], snapshot: bytes) -> bytes:
     spelled = base64.b64encode(snapshot).decode()
     text = code.encode(errors="surrogatepass").hex()
-    return orjson.dumps({"code": text, "read": read, "snapshot": spelled})
+    return orjson.dumps({"code": text, "read": read, "asked": [*asked], "snapshot": spelled})
 
 
-def _unpacked(kept: bytes) -> tuple[str, Mapping[str, str], bytes]:
+def _unpacked(kept: bytes) -> tuple[str, Mapping[str, str], Collection[int], bytes]:
     content = orjson.loads(kept)
     code = bytes.fromhex(content["code"]).decode(errors="surrogatepass")
-    return code, content["read"], base64.b64decode(content["snapshot"])
+    asked = frozenset(content.get("asked", ()))
+    return code, content["read"], asked, base64.b64decode(content["snapshot"])

@@ -86,6 +86,7 @@ _TYPESCRIPT: Final = (
     "Promise.all, `return` the value at the end; a failed call throws a ToolError with code; no "
     "imports. It cannot wait for a person."
 )
+_NO_EXTRACT: Final = " Client.extract is for Python alone."
 _ABSENT: Final = {
     Language.TYPESCRIPT.value: "programs in typescript are not run here: whoever operates this "
     "gateway can install its extra for them (pip install 'douane[typescript]') and allow them "
@@ -116,7 +117,7 @@ def definition_of(
     properties = {**schema["properties"], "language": language}
     return {
         **DEFINITION,
-        "description": text + _TYPESCRIPT,
+        "description": text + _TYPESCRIPT + (_NO_EXTRACT if extracts else ""),
         "inputSchema": {**schema, "properties": properties},
     }
 

@@ -172,7 +172,7 @@ def _told(found: BundleVerification, *, trusted: bool, kept: bool) -> Iterator[s
         f"the export is what was signed: {found.records} records{places}, of {found.size}; "
         f"root {found.root}; {found.checkpoints} checkpoints compared"
     )
-    yield f"signed by {found.key}"
+    yield f"signed by {cell(found.key)}"
     yield "proven: nobody without that key changed, moved or added one of these records"
     if found.gaps:
         yield f"left out between them: {found.gaps} records; nothing proves that none was asked for"

@@ -119,7 +119,7 @@ def _summary_lines(row: Mapping[str, Any]) -> Iterator[str]:
     for name, count in row["lacking"].items():
         yield f"  {count} x not recorded: {cell(name)}"
     if row["without_question"]:
-        yield f"{row['without_question']} older decisions keep no question and were left out"
+        yield f"{row['without_question']} decisions keep no question and were left out"
     if row["more"]:
         yield "the limit was reached; there are more"
     yield f"policy {row['policy_digest']}"

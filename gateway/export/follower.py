@@ -16,6 +16,7 @@ _FIRST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 60.0
 _LONGEST_ASKED_S = 600.0
 """How long a sink may ask us to wait."""
+_STOPPED = "it has stopped; the gateway's log says why, and a restart begins it again"
 
 
 class Follower:
@@ -52,7 +53,13 @@ class Follower:
         """Why the last delivery failed; empty if it did not."""
 
     async def run(self) -> None:
-        """Follow the log until cancelled."""
+        """Follow the log until cancelled. If it ends by itself, `failing` says so from then on."""
+        try:
+            await self._follow()
+        finally:
+            self.failing = _STOPPED
+
+    async def _follow(self) -> None:
         kept = None
         while kept is None:
             with suppress(AuditUnavailable):

@@ -1,6 +1,7 @@
 """Secrets taken out of a text that is about to be read by a model."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ from gateway.flow.credentials import CREDENTIALS, SHOWN_ONCE
 from gateway.flow.signs import Sign
 
 REPLACED: Final = "[redacted]"
+_ESCAPED: Final = re.compile(rb"\\(?:[bfnrt]|u00[01][0-9a-fA-F])")
+"""A control character as JSON spells it: of a text that is no letter before a secret."""
 _SHORTEST_HELD: Final = 8
 """Characters: what is shorter stands in any text."""
 
@@ -47,18 +50,25 @@ class RecordScreen:
 
     def __init__(self, held: Iterable[str] = ()) -> None:
         self._ours = _longest_first(held)
-        spelled = {form for secret in self._ours for form in (secret, json.dumps(secret)[1:-1])}
+        spelled = {form for secret in self._ours for form in _forms(secret)}
         self._needles = [form.encode(errors="surrogatepass") for form in sorted(spelled)]
 
     def suspects(self, octets: bytes) -> bool:
         """Say quickly whether a secret may be in `octets`, UTF-8 or JSON; a no is certain."""
         if any(needle in octets for needle in self._needles):
             return True
-        return bool(_WRITTEN_SET.Match(octets))
+        if _WRITTEN_SET.Match(octets):
+            return True
+        return b"\\" in octets and bool(_WRITTEN_SET.Match(_ESCAPED.sub(b"\n", octets)))
 
     def screened(self, text: str) -> str:
         """Return `text` with a mark in place of every secret."""
         return _redacted(text, self._ours, _WRITTEN, _WRITTEN_SET)
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    """Return how a secret stands in a text, and in JSON of either spelling."""
+    return secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]
 
 
 def _longest_first(held: Iterable[str]) -> list[str]:

@@ -3,6 +3,7 @@
 import io
 import logging
 import tarfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ class PolicyArchive:
         path = self._path(sources.digest(config))
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if path.exists():
+            if self.find(sources.digest(config)) is not None:
                 path.touch()
             else:
                 arriving = path.with_suffix(".new")
@@ -52,7 +53,7 @@ class PolicyArchive:
         path = self._path(digest)
         try:
             sources, config = _unpacked(path.read_bytes())
-        except (OSError, tarfile.TarError, KeyError, ValueError):
+        except (OSError, EOFError, zlib.error, tarfile.TarError, KeyError, ValueError):
             return None
         return (sources, config) if sources.digest(config) == digest else None
 

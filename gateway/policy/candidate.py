@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.domain.decisions import Decision
-from gateway.errors import PolicyUnavailable
+from gateway.errors import ConfigError, PolicyUnavailable
 from gateway.ports import PolicyEngine
 
 OnAnswer = Callable[[str, str], None]
@@ -78,11 +78,11 @@ class Shadowed:
         try:
             async with asyncio.timeout(self._deadline_s):
                 decision = await self._candidate.evaluate(question)
-        except (PolicyUnavailable, TimeoutError) as error:
+        except (PolicyUnavailable, ConfigError, TimeoutError) as error:
             self._failed += 1
             if self._failed >= MOST_FAILURES:
                 self._failed, self._rests_until = 0, loop.time() + REST_S
-            detail = error.detail if isinstance(error, PolicyUnavailable) else ""
+            detail = "" if isinstance(error, TimeoutError) else error.detail or error.public
             return {"policy_digest": digest, "error": detail or "it gave no answer in time"}
         self._failed = 0
         answer: dict[str, Any] = {

@@ -12,70 +12,17 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.domain._value import value
+from gateway.policy.looks import ALWAYS, DEEP, EVERYTHING, Condition, Look, Path
 
-Path = tuple[str, ...]
-"""Member names; `*` stands for any."""
-
-Condition = tuple[Path, Any]
-"""A place in the input, and the constant that must stand there."""
-
-_ALL = 1 << 30
 _SHALLOW = frozenset({"is_array", "is_boolean", "is_null", "is_number", "is_object", "is_set",
                       "is_string", "type_name"})  # fmt: skip
 """Functions that look at what kind of value it is, and not into it."""
 _MOST_ROUNDS = 50
 _NOTHING: frozenset[Path] = frozenset()
-_ALWAYS: frozenset[Condition] = frozenset()
 
 
 class _Unfollowed(Exception):
     """A statement that is not known here."""
-
-
-@value
-class Look:
-    """A place that a policy looks at, how deep, and when."""
-
-    path: Path
-    depth: int
-    """0: whether it is there, and its value if it is no container; 1: also its members' names."""
-    when: frozenset[Condition] = _ALWAYS
-    """It does not look unless all of them hold."""
-
-    def meets(self, unknown: Path) -> bool:
-        """Tell whether an answer may depend on what is at `unknown`, or below."""
-        shared = min(len(self.path), len(unknown))
-        if any(
-            one != other and "*" not in (one, other)
-            for one, other in zip(self.path[:shared], unknown[:shared], strict=True)
-        ):
-            return False
-        return len(unknown) - len(self.path) <= self.depth
-
-    def holds_for(self, question: Mapping[str, Any]) -> bool:
-        """Tell whether it can look there when it is asked `question`."""
-        return all(_may_be(question, path, constant) for path, constant in self.when)
-
-
-EVERYTHING = Look(path=(), depth=_ALL)
-
-
-def needed(
-    looks: Iterable[Look], question: Mapping[str, Any], unknown: Iterable[Path]
-) -> tuple[Path, ...]:
-    """Return which of the `unknown` members of a question an answer may depend on."""
-    looking = [look for look in looks if look.holds_for(question)]
-    return tuple(sorted(path for path in unknown if any(look.meets(path) for look in looking)))
-
-
-def _may_be(question: Mapping[str, Any], path: Path, constant: Any) -> bool:
-    """Tell whether `constant` can stand at `path`: it does, or what stands there is not known."""
-    node: Any = question
-    for name in path:
-        if not isinstance(node, dict) or name not in node:
-            return True
-        node = node[name]
-    return isinstance(node, dict | list) or (type(node) is type(constant) and node == constant)
 
 
 def looks_of(plan: Mapping[str, Any], name: str) -> frozenset[Look]:
@@ -93,7 +40,9 @@ class _Held:
 
     is_: frozenset[Path] = _NOTHING
     has: frozenset[Path] = _NOTHING
-    true_when: frozenset[Condition] | None = _ALWAYS
+    made: bool = False
+    """Whether it may also be what is no place of the input, such as a constant."""
+    true_when: frozenset[Condition] | None = ALWAYS
     """What holds if it is neither false nor undefined; `None` if it never is."""
 
     def joined(self, other: "_Held") -> "_Held":
@@ -101,18 +50,24 @@ class _Held:
             return self
         mine, theirs = self.true_when, other.true_when
         both = theirs if mine is None else mine if theirs is None else mine & theirs
-        return _Held(is_=self.is_ | other.is_, has=self.has | other.has, true_when=both)
+        return _Held(
+            is_=self.is_ | other.is_,
+            has=self.has | other.has,
+            made=self.made or other.made,
+            true_when=both,
+        )
 
     def at(self, name: str) -> "_Held":
         """Return what stands in it under `name`."""
-        return _Held(is_=frozenset((*path, name) for path in self.is_) | self.has, has=self.has)
+        places = frozenset((*path, name) for path in self.is_) | self.has
+        return _Held(is_=places, has=self.has, made=self.made)
 
     @property
     def all(self) -> frozenset[Path]:
         return self.is_ | self.has
 
 
-_EMPTY = _Held()
+_EMPTY = _Held(made=True)
 _UNSET = _Held(true_when=None)
 
 
@@ -154,7 +109,7 @@ class _Program:
         self._looks: set[Look] = set()
         self._statements: Mapping[str, Callable[[Mapping[str, Any], _State], _State]] = {
             "AssignVarStmt": self._assign,
-            "AssignVarOnceStmt": self._assign,
+            "AssignVarOnceStmt": self._assign_once,
             "ArrayAppendStmt": lambda s, now: self._put(now, s["array"], s["value"]),
             "CallDynamicStmt": self._call_dynamic,
             "CallStmt": self._call,
@@ -165,7 +120,7 @@ class _Program:
             "IsSetStmt": self._kind,
             "LenStmt": self._length,
             "NotEqualStmt": self._not_equal,
-            "ObjectInsertOnceStmt": self._insert,
+            "ObjectInsertOnceStmt": self._insert_once,
             "ObjectInsertStmt": self._insert,
             "ObjectMergeStmt": self._merge,
             "ResultSetAddStmt": self._answer,
@@ -174,7 +129,7 @@ class _Program:
 
     def followed(self, blocks: Sequence[Mapping[str, Any]]) -> frozenset[Look]:
         """Return what is looked at by `blocks`, in which variable 0 is the input."""
-        self._entered[""] = _State(held={0: _Held(is_=frozenset({()}))}, when=_ALWAYS)
+        self._entered[""] = _State(held={0: _Held(is_=frozenset({()}))}, when=ALWAYS)
         for _ in range(_MOST_ROUNDS):
             before = (dict(self._entered), dict(self._returned), set(self._looks))
             self._looks.clear()
@@ -242,7 +197,7 @@ class _Program:
         found: _Exits = {}
         while True:
             # A key is a name of a container's, or what somebody made a key.
-            key = _Held(is_=source.has, has=source.has)
+            key = _Held(is_=source.has, has=source.has, made=True)
             each = now.holding(stmt["value"], source.at("*")).holding(stmt["key"], key)
             after, out = self._blocks(function, [stmt["block"]], each)
             for count, state in out.items():
@@ -257,8 +212,8 @@ class _Program:
         if operand["type"] == "local":
             return now.held.get(operand["value"], _EMPTY)
         if operand["type"] == "bool":
-            return _Held(true_when=now.when if operand["value"] else None)
-        return _Held(true_when=now.when)
+            return _Held(made=True, true_when=now.when if operand["value"] else None)
+        return _Held(made=True, true_when=now.when)
 
     def _look(self, now: _State, paths: Iterable[Path], depth: int) -> None:
         self._looks.update(Look(path=path, depth=depth, when=now.when) for path in paths)
@@ -270,9 +225,16 @@ class _Program:
             held = replace(held, true_when=held.true_when | now.when)
         return now.holding(stmt["target"], held)
 
+    def _assign_once(self, stmt: Mapping[str, Any], now: _State) -> _State:
+        before = now.held.get(stmt["target"], _UNSET)
+        if before != _UNSET:
+            # Two values that differ are an error, so they are compared.
+            self._look(now, before.all | self._of(now, stmt["source"]).all, DEEP)
+        return self._assign(stmt, now)
+
     def _dot(self, stmt: Mapping[str, Any], now: _State) -> _State:
         source, key = self._of(now, stmt["source"]), stmt["key"]
-        self._look(now, self._of(now, key).all, _ALL)
+        self._look(now, self._of(now, key).all, DEEP)
         found = source.at(self._constant(key) or "*")
         self._look(now, found.is_, 0)
         return now.holding(stmt["target"], found)
@@ -283,30 +245,31 @@ class _Program:
     def _compare(self, stmt: Mapping[str, Any], now: _State) -> None:
         a, b = stmt["a"], stmt["b"]
         # A constant is no container, so what is compared with one is not looked into.
-        depth = _ALL if a["type"] == b["type"] == "local" else 0
+        depth = DEEP if a["type"] == b["type"] == "local" else 0
         for operand in (a, b):
             held = self._of(now, operand)
             self._look(now, held.is_, depth)
-            self._look(now, held.has, _ALL)
+            self._look(now, held.has, DEEP)
 
     def _equal(self, stmt: Mapping[str, Any], now: _State) -> _State:
         self._compare(stmt, now)
         for one, other in ((stmt["a"], stmt["b"]), (stmt["b"], stmt["a"])):
             held = self._of(now, one)
-            if len(held.is_) == 1 and not held.has and other["type"] != "local":
+            alone = len(held.is_) == 1 and not held.has and not held.made
+            if alone and other["type"] != "local":
                 (path,) = held.is_
                 constant = self._constant(other)
                 if "*" not in path:
                     meant = other["value"] if constant is None else constant
                     return now.where([(path, meant)])
             if other == {"type": "bool", "value": True}:
-                return now.where(held.true_when or _ALWAYS)
+                return now.where(held.true_when or ALWAYS)
         return now
 
     def _not_equal(self, stmt: Mapping[str, Any], now: _State) -> _State:
         self._compare(stmt, now)
         if stmt["b"] == {"type": "bool", "value": False}:
-            return now.where(self._of(now, stmt["a"]).true_when or _ALWAYS)
+            return now.where(self._of(now, stmt["a"]).true_when or ALWAYS)
         return now
 
     def _kind(self, stmt: Mapping[str, Any], now: _State) -> _State:
@@ -318,7 +281,7 @@ class _Program:
         return now.holding(stmt["target"], _EMPTY)
 
     def _answer(self, stmt: Mapping[str, Any], now: _State) -> _State:
-        self._look(now, now.held.get(stmt["value"], _EMPTY).all, _ALL)
+        self._look(now, now.held.get(stmt["value"], _EMPTY).all, DEEP)
         return now
 
     def _put(self, now: _State, container: int, operand: Mapping[str, Any]) -> _State:
@@ -327,17 +290,22 @@ class _Program:
         return now.holding(container, before.joined(more))
 
     def _insert(self, stmt: Mapping[str, Any], now: _State) -> _State:
-        self._look(now, self._of(now, stmt["key"]).all, _ALL)
+        self._look(now, self._of(now, stmt["key"]).all, DEEP)
         return self._put(now, stmt["object"], stmt["value"])
+
+    def _insert_once(self, stmt: Mapping[str, Any], now: _State) -> _State:
+        # Two values of one key are an error, so they are compared.
+        self._look(now, self._of(now, stmt["value"]).all, DEEP)
+        return self._insert(stmt, now)
 
     def _set_add(self, stmt: Mapping[str, Any], now: _State) -> _State:
         # Which elements are one depends on all of each.
-        self._look(now, self._of(now, stmt["value"]).all, _ALL)
+        self._look(now, self._of(now, stmt["value"]).all, DEEP)
         return self._put(now, stmt["set"], stmt["value"])
 
     def _merge(self, stmt: Mapping[str, Any], now: _State) -> _State:
         a, b = (now.held.get(stmt[name], _EMPTY) for name in ("a", "b"))
-        self._look(now, a.is_ | b.is_, _ALL)
+        self._look(now, a.is_ | b.is_, DEEP)
         return now.holding(stmt["target"], a.joined(b))
 
     def _call(self, stmt: Mapping[str, Any], now: _State) -> _State:
@@ -349,34 +317,36 @@ class _Program:
         elif called == "object.get" and (name := self._constant(stmt["args"][1])) is not None:
             found = arguments[0].at(name)
             self._look(now, found.is_, 0)
-            found = replace(found.joined(arguments[2]), true_when=_ALWAYS)
+            # Where it is something else instead, there is nothing at the place.
+            made = found.made or bool(arguments[2].all)
+            found = replace(found.joined(arguments[2]), made=made, true_when=ALWAYS)
         else:
             self._look_by(called, arguments, now)
         return now.holding(stmt["result"], found)
 
     def _look_by(self, called: str, arguments: Sequence[_Held], now: _State) -> None:
         """Take note of what a built-in function looks at; what it returns is made of that alone."""
-        depth = 0 if called in _SHALLOW else 1 if called == "count" else _ALL
+        depth = 0 if called in _SHALLOW else 1 if called == "count" else DEEP
         for held in arguments:
             self._look(now, held.is_, depth)
-            self._look(now, held.has, _ALL if depth else 0)
+            self._look(now, held.has, DEEP if depth else 0)
 
     def _call_dynamic(self, stmt: Mapping[str, Any], now: _State) -> _State:
         """Follow a call of a rule whose name is computed: it may be any that takes as much."""
         for operand in stmt["path"]:
-            self._look(now, self._of(now, operand).all, _ALL)
+            self._look(now, self._of(now, operand).all, DEEP)
         arguments = [now.held.get(local, _EMPTY) for local in stmt["args"]]
         found = _EMPTY
         for name, called in self._functions.items():
             if len(called["params"]) == len(arguments):
                 self._enter(name, arguments, now)
                 found = found.joined(self._returned[name])
-        return now.holding(stmt["result"], replace(found, true_when=_ALWAYS))
+        return now.holding(stmt["result"], replace(found, true_when=ALWAYS))
 
     def _enter(self, called: str, arguments: Sequence[_Held], now: _State) -> None:
         parameters = self._functions[called]["params"]
         held = {
-            local: replace(one, true_when=_ALWAYS)
+            local: replace(one, true_when=ALWAYS)
             for local, one in zip(parameters, arguments, strict=True)
         }
         state = _State(held=held, when=now.when)

@@ -11,7 +11,8 @@ from gateway.domain.decisions import Decision
 from gateway.errors import PolicyUnavailable
 from gateway.policy.archive import PolicyArchive
 from gateway.policy.bundle import compile_plan, prepare
-from gateway.policy.dataflow import Look, looks_of, needed
+from gateway.policy.dataflow import looks_of
+from gateway.policy.looks import Look, needed
 from gateway.policy.opa import Opa
 from gateway.policy.reload import wasm_engine
 from gateway.policy.settings import PolicySettings
@@ -161,7 +162,7 @@ def explained(archive: PolicyArchive, record: Mapping[str, Any]) -> dict[str, An
     """Put a recorded decision to the policy that made it once more, and say which rules held.
 
     `finding` is that of the comparison; `gone` where the policy's text is not kept, `no_question`
-    where the record keeps no question.
+    where the record keeps no question. There are no `rules` where it cannot be told exactly.
 
     Raises:
         ConfigError: The policy cannot be evaluated here.
@@ -176,6 +177,8 @@ def explained(archive: PolicyArchive, record: Mapping[str, Any]) -> dict[str, An
     opa = find_opa()
     compared = Trial.of(sources, config, opa=opa).compare(record)
     found = {} if compared is None else compared.members
+    if compared is None or compared.finding is Finding.INEXACT:
+        return {**told, **found}
     # What the policy cannot depend on changes nothing of which rules hold for the rest.
     return {**told, **found, "rules": list(fired(opa, sources, config, asked.question))}
 

@@ -3,6 +3,7 @@
 import json
 import tempfile
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ def fired(
 ) -> tuple[str, ...]:
     """Return every rule that held for `question`, as `file:line: name`, in the order of the files.
 
+    It is evaluated at the time of the question.
+
     Raises:
         ConfigError: OPA cannot evaluate it.
 
@@ -36,12 +39,16 @@ def fired(
             "--format=json",
             "--bundle=policy",
             "--input=input.json",
-            "data.douane.decision",
+            f"data.douane.decision with time.now_ns as {_nanoseconds(question)}",
             cwd=folder,
         )
         told = require(ran, "OPA cannot evaluate the policy")
     found = set(_rules(json.loads(told).get("explanation") or ()))
     return tuple(f"{file}:{row}: {rule}" for file, row, rule in sorted(found))[:_MOST_RULES]
+
+
+def _nanoseconds(question: Mapping[str, Any]) -> int:
+    return int(datetime.fromisoformat(question["context"]["time"]).timestamp() * 1_000_000_000)
 
 
 def _rules(events: Any) -> Iterator[tuple[str, int, str]]:

@@ -55,7 +55,8 @@ class ScriptStore(Protocol):
     async def park(self, parked: Parked) -> None:
         """Keep a program until a person has answered; durable on return.
 
-        It ends those of the same principal that are more than may wait (`MOST_WAITING`).
+        It ends those of the same principal that are more than may wait (`MOST_WAITING`). Of one
+        that somebody has ended meanwhile nothing is kept.
         """
         ...
 

@@ -35,6 +35,10 @@ _NOBODY_WAITS: Final = (
     "a person must allow it first, and a program in TypeScript cannot wait: call run_code with a "
     "grant for it that is preapproved, write the program in Python, or call the tool directly"
 )
+_MODULES: Final = "'import', and 'export' cannot be used"
+_NO_MODULES: Final = (
+    "a program has no imports and no exports: `tools` is there already, and `return` ends it\n"
+)
 _CODE: Final = re.compile(r"ToolError\[([a-z_]+)\]")
 _FULL: Final = re.compile(r"heap out of memory|[Mm]emory allocation|Out of memory|out of memory")
 
@@ -183,7 +187,8 @@ class _Conversation:
                 error = f"the program's last value is {text}"
                 return End(status=ProgramStatus.OUTPUT, error=error)
             case {"t": "fail", "kind": "syntax", "text": str(text)}:
-                return End(status=ProgramStatus.SYNTAX, error=text)
+                hint = _NO_MODULES if _MODULES in text else ""
+                return End(status=ProgramStatus.SYNTAX, error=hint + text)
             case {"t": "fail", "text": str(text)}:
                 return End(status=ProgramStatus.ERROR, error=text)
             case _:

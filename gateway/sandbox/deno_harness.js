@@ -96,8 +96,11 @@ async function listen() {
 
 function printed(...things) {
   const text = things.map((one) => (typeof one === "string" ? one : inspect(one, INSPECTED))).join(" ") + "\n";
-  for (let at = 0; at < text.length; at += PIECE) {
-    send(`{"t":"log","text":${stringify(text.slice(at, at + PIECE))}}`);
+  for (let at = 0, end = 0; at < text.length; at = end) {
+    end = at + PIECE;
+    const last = text.charCodeAt(end - 1);
+    if (last >= 0xd800 && last < 0xdc00) end--; // not between the halves of one character
+    send(`{"t":"log","text":${stringify(text.slice(at, end))}}`);
   }
 }
 

@@ -26,6 +26,8 @@ class Processes:
         self._wait_s = wait_s
         self._ready: list[DenoProcess] = []
         self._filling: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[DenoProcess]:
@@ -46,7 +48,7 @@ class Processes:
             try:
                 yield process
             finally:
-                await process.end()
+                await self._over(process)
         finally:
             self._turns.release()
 
@@ -61,13 +63,23 @@ class Processes:
             self._ready.append(await self._start())
 
     async def aclose(self) -> None:
-        """End those that wait."""
+        """End those that wait, and wait for those that end."""
+        self._closed = True
         if self._filling is not None:
             self._filling.cancel()
             await asyncio.wait([self._filling])
         for process in self._ready:
             await process.end()
         self._ready.clear()
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    async def _over(self, process: DenoProcess) -> None:
+        """End a process, also if whoever ran in it is cancelled once more meanwhile."""
+        ending = asyncio.get_running_loop().create_task(process.end())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+        await asyncio.shield(ending)
 
     async def _next(self) -> DenoProcess:
         found = None
@@ -76,8 +88,8 @@ class Processes:
             if process.runs:
                 found = process
             else:
-                await process.end()
-        if self._ahead and (self._filling is None or self._filling.done()):
+                await self._over(process)
+        if not self._closed and self._ahead and (self._filling is None or self._filling.done()):
             self._filling = asyncio.get_running_loop().create_task(self._refilled())
         return found or await self._start()
 

@@ -110,22 +110,10 @@ class DenoProcess:
             NotStarted: It did not come so far.
 
         """
-        scratch = Path(tempfile.mkdtemp(prefix="douane-program-"))
         try:
-            process = await asyncio.create_subprocess_exec(
-                program,
-                *arguments,
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=PIPE,
-                # Where there is a jail, none of this reaches into it.
-                env={**_SETTINGS, "DENO_DIR": str(scratch)},
-                cwd="/",
-                start_new_session=True,
-                limit=most + _FRAME_BYTES,
-            )
+            scratch = Path(tempfile.mkdtemp(prefix="douane-program-"))
+            process = await _begun(program, arguments, most, scratch)
         except OSError as error:
-            shutil.rmtree(scratch, ignore_errors=True)
             raise NotStarted(str(error.strerror)) from error
         started = cls(process, scratch)
         try:
@@ -199,8 +187,10 @@ class DenoProcess:
 
     async def end(self) -> None:
         """End it, whatever it does, and leave nothing of what it wrote."""
+        # Of one that has ended the number may be another's by now, with children of its own.
+        inside = _descendants(self._process.pid)[1:] if self.runs else ()
         # The innermost first: each is then buried by what started it, and none is left for init.
-        for pid in reversed(_descendants(self._process.pid)[1:]):
+        for pid in reversed(inside):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         if self._process.stdin is not None:
@@ -227,6 +217,25 @@ class DenoProcess:
             return
         while piece := await self._process.stderr.read(_TOLD_BYTES):
             self._complaints = (self._complaints + piece)[-_TOLD_BYTES:]
+
+
+async def _begun(program: Path, arguments: tuple[str, ...], most: int, scratch: Path) -> Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            program,
+            *arguments,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            # Where there is a jail, none of this reaches into it.
+            env={**_SETTINGS, "DENO_DIR": str(scratch)},
+            cwd="/",
+            start_new_session=True,
+            limit=most + _FRAME_BYTES,
+        )
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
 
 
 def _descendants(pid: int) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import orjson
 
-from gateway.audit.query import QueryTooLong, Statement
+from gateway.audit.query import QueryError, QueryTooLong, Statement
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
 from gateway.storage.index import INDEX, unavailable
@@ -27,6 +27,8 @@ LONGEST_READ_S = 5.0
 
 _OPERATIONS = 20_000
 """Of SQLite's machine, between looks at the clock: a few milliseconds."""
+_TOO_COMPLEX = ("parser stack overflow", "too many SQL variables", "Expression tree is too large")
+"""What SQLite says of a condition that is more than it reads."""
 _REFUSALS = ("deny", "ask", "error")
 
 Row = dict[str, Any]
@@ -68,6 +70,7 @@ class Answers:
 
         Raises:
             QueryTooLong: It was given up; so for every read here.
+            QueryError: There is too much in its condition.
 
         """
         return [_record(*row) for row in self._rows(statement.sql, statement.parameters)]
@@ -165,6 +168,8 @@ class Answers:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
                 raise QueryTooLong(LONGEST_READ_S) from error
+            if str(error).startswith(_TOO_COMPLEX):
+                raise QueryError("too much in one condition: nest less, or list fewer") from error
             raise unavailable(error) from error
         finally:
             self._connection.set_progress_handler(None, 0)

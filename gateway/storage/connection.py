@@ -40,8 +40,18 @@ def open_writer(path: Path, *, durability: Durability, wait_s: float) -> sqlite3
         prepare_writer(connection, durability)
     except (sqlite3.Error, ConfigError) as error:
         connection.close()
-        raise ConfigError(f"{path} cannot be written safely: {error}") from error
+        raise ConfigError(f"{path} cannot be written safely: {error}{advice_on(error)}") from error
     return connection
+
+
+def advice_on(error: Exception) -> str:
+    """Return what there is to do about a file that SQLite cannot read; empty for other failures."""
+    if type(error) is not sqlite3.DatabaseError:  # its subclasses are no damage
+        return ""
+    return (
+        ": the file is damaged, and stays as it is; run `douane audit verify`, then restore the "
+        "data directory from a backup, or move it away to begin a new one"
+    )
 
 
 def prepare_writer(connection: sqlite3.Connection, durability: Durability) -> None:

@@ -77,7 +77,7 @@ class Database:
         path = data_dir / DATABASE
         self._connection = connection
         self._checkpoint_path = data_dir / CHECKPOINT
-        self._durability = durability
+        self._durability = self._in_force = durability
         self._key = key
         migrate(connection)
         meta = _meta(connection)
@@ -139,6 +139,8 @@ class Database:
         """
         self._check_files()
         connection = self._connection
+        # Where late ones were kept survives a power cut, and is emptied once they are here.
+        self._commit_as(Durability.POWER if late else self._durability)
         connection.execute("BEGIN IMMEDIATE")
         try:
             for job, outcome in jobs:
@@ -159,6 +161,11 @@ class Database:
         self.tree = tree
         self.batch += 1
         return first
+
+    def _commit_as(self, durability: Durability) -> None:
+        if durability is not self._in_force:
+            set_synchronous(self._connection, durability)
+            self._in_force = durability
 
     def _has(self, entry: Entry) -> bool:
         found: tuple[bytes] | None = self._connection.execute(
@@ -199,17 +206,13 @@ class Database:
         head = sign_checkpoint(self.log_id, self.tree.size, self.tree.root(), self._key)
         signed = Signed(size=head.size, note=head.note)
         link = sign_link(self.log_id, self._newest, signed, self._key)
-        connection = self._connection
         # A commit with FULL syncs the whole write-ahead log, the records before it included.
-        set_synchronous(connection, Durability.POWER)
-        try:
-            connection.execute(
-                "INSERT INTO checkpoints (size, note, previous, link) VALUES (?, ?, ?, ?)",
-                (head.size, head.note, self._newest.size, link),
-            )
-            self._newest = signed
-        finally:
-            set_synchronous(connection, self._durability)
+        self._commit_as(Durability.POWER)
+        self._connection.execute(
+            "INSERT INTO checkpoints (size, note, previous, link) VALUES (?, ?, ?, ?)",
+            (head.size, head.note, self._newest.size, link),
+        )
+        self._newest = signed
         write_atomically(self._checkpoint_path, head.note.encode())
         self.signed_size = head.size
         return head

@@ -1,12 +1,14 @@
 """What followers read: the log's records, and its signed checkpoints, in their order."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from gateway.errors import AuditUnavailable, ConfigError
 from gateway.ports.following import StoredRecord
 from gateway.storage.connection import open_reader
+from gateway.storage.reader import AuditReader
 
 _RECORDS = (
     "SELECT leaf_index, leaf_hash, CAST(body AS BLOB) FROM audit"
@@ -55,3 +57,18 @@ class CheckpointSource(LogSource):
     """The same of signed checkpoints: `body` is the note, `leaf_index` that of its last record."""
 
     _sql = _CHECKPOINTS
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[AuditReader]:
+    """Open the log for one look of a follower's.
+
+    Raises:
+        AuditUnavailable: It cannot be read now.
+
+    """
+    try:
+        with closing(AuditReader.open(path)) as reader:
+            yield reader
+    except (sqlite3.Error, ConfigError) as error:
+        raise AuditUnavailable("the audit log cannot be read", detail=str(error)) from error

@@ -311,7 +311,9 @@ FORGET = (
     f"DELETE FROM totals WHERE span = 'day' AND bucket < :time_us / {DAY_US}",  # noqa: S608
     f"DELETE FROM refusals WHERE hour < :time_us / {HOUR_US}",  # noqa: S608
     f"DELETE FROM flow_counts WHERE hour < :time_us / {HOUR_US}",  # noqa: S608
-    "DELETE FROM flows WHERE time_us < :time_us",
+    # By their place: a call has the time at which it began, and stands where it was recorded.
+    "DELETE FROM flows WHERE leaf_index < :first",
     "DELETE FROM marks WHERE through < :first",
+    "DELETE FROM fresh_marks WHERE leaf_index < :first",
 )
 """Drops what was counted of records that the log has no more; `:first` is its first one."""

@@ -1,7 +1,9 @@
 """Opening the log for its writer: what it is found like, and where its records go."""
 
-from contextlib import AsyncExitStack, closing
+import os
+from contextlib import AsyncExitStack, closing, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -9,13 +11,21 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.audit.record import RecordEncoder
 from gateway.domain._value import value
+from gateway.errors import AuditUnavailable, ConfigError
 from gateway.ports import Clock
 from gateway.storage.audit_log import SqliteAuditLog
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE, Database
 from gateway.storage.recovery import Found, WalTail, found_in
 from gateway.storage.spool import Spool
-from gateway.storage.spooling import SpoolingLog, SpoolSettings, absorbed_of
+from gateway.storage.spooling import (
+    SpoolingLog,
+    SpoolSettings,
+    absorbed_of,
+    note_place,
+    place_of,
+    taken_up,
+)
 from gateway.storage.writer import EVERY_SECOND, Signing, Writer
 
 
@@ -58,10 +68,17 @@ class OpenedLog:
             ConfigError: It cannot be used.
 
         """
+        with closing(open_reader(data_dir / DATABASE)) as connection:
+            absorbed, place = absorbed_of(connection), place_of(connection)
+        wanted = "" if keeping.spool is None else _named(keeping.spool.path, data_dir)
+        if place != wanted:
+            if place:
+                _need_nothing_in(data_dir / place, absorbed, encoder.log_id, key)
+            # Where nothing can be written now, it is noted at the next start.
+            with suppress(AuditUnavailable):
+                await writer.run(partial(note_place, place=wanted))
         if keeping.spool is None:
             return cls(audit=SqliteAuditLog(writer, encoder), found=found)
-        with closing(open_reader(data_dir / DATABASE)) as connection:
-            absorbed = absorbed_of(connection)
         kept, left = Spool.open(
             keeping.spool.path,
             capacity=keeping.spool.capacity,
@@ -76,6 +93,32 @@ class OpenedLog:
         return cls(
             audit=audit,
             found=replace(found, spooled=spooled, spool_unreadable_bytes=left.damaged),
+        )
+
+
+def _named(path: Path, data_dir: Path) -> str:
+    """Return where `path` is, beside `data_dir` or below it: both may be moved together."""
+    return os.path.relpath(path, data_dir)
+
+
+def _need_nothing_in(place: Path, absorbed: str, log_id: str, key: Ed25519PrivateKey) -> None:
+    """Refuse to go on without what is left in a spool that is configured no more.
+
+    Raises:
+        ConfigError: There are records in it, or it cannot be read.
+
+    """
+    if not place.exists():
+        return
+    spool, left = Spool.open(place, capacity=0, log_id=log_id, secret=key.private_bytes_raw())
+    spool.close()
+    last, _ = taken_up(absorbed, spool.nonce)
+    waiting = sum(number > last for number, _ in left.entries)
+    if waiting:
+        raise ConfigError(
+            f"{waiting} records are in the spool {place.resolve()} and not in the log yet: start once with "
+            f"audit.on_failure: spool and audit.spool.path: {place.resolve()}, which brings them back, or "
+            "move that file away"
         )
 
 

@@ -57,6 +57,8 @@ class MemoryScriptStore:
 
     async def park(self, parked: Parked) -> None:
         """Keep a program until a person has answered; see `ScriptStore`."""
+        if parked.script.id not in self._live:
+            return
         for id_ in ended_by(parked.script, (one.script for one in self._parked.values())):
             await self.end(id_)
         self._parked[parked.script.id] = parked

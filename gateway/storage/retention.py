@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gateway.audit.bundle import (
     LONGEST_LINE_BYTES,
@@ -19,7 +19,7 @@ from gateway.audit.bundle import (
     BundleWriter,
     bundle_lines,
 )
-from gateway.audit.checkpoint import VerifierKey
+from gateway.audit.checkpoint import BadCheckpoint, VerifierKey, open_checkpoint
 from gateway.audit.tiles import TILE_LEAVES
 from gateway.domain._value import value
 from gateway.domain.audit import LogEntry
@@ -30,6 +30,8 @@ from gateway.storage.files import create_private, private_directory, rename
 from gateway.storage.removals import CODE, Removal
 from gateway.storage.tree import front_of, provable, root_of, tree_at
 from gateway.storage.writer import Writer
+
+T = TypeVar("T")
 
 SEGMENT_RECORDS = 256 * TILE_LEAVES
 _PAGE = 1000
@@ -84,27 +86,33 @@ class Retention:
         verifier: VerifierKey,
         archive: Path,
         record: Record,
+        turn: asyncio.Lock,
     ) -> None:
-        """Archive into the folder `archive`; what is done stands in the log, by `record`."""
+        """Archive into the folder `archive`; what is done stands in the log, by `record`.
+
+        `turn` is the log's: one at a time archives or removes, whoever asked for it.
+        """
         self._database = data_dir / DATABASE
         self._writer = writer
         self._verifier = verifier
         self._archive = archive
         self._record = record
-        self._turn = asyncio.Lock()
+        self._turn = turn
 
     async def archive(self, before_us: int) -> list[Segment]:
         """Write what is older into files, as far as it is signed, and return the new ones.
 
         Raises:
             OSError: A file could not be written.
-            ConfigError: The log is damaged, so nothing of it is archived.
+            ConfigError: The log is damaged, so nothing of it is archived; or another file is
+                where the next one belongs.
+            AuditUnavailable: The log cannot be read, or what was done not be recorded.
 
         """
         async with self._turn:
             made: list[Segment] = []
             while True:
-                segment = await asyncio.to_thread(self._written, before_us)
+                segment = await _read(partial(self._written, before_us))
                 if segment is None:
                     return made
                 await self._writer.run(partial(_note_archive, segment=segment))
@@ -121,9 +129,7 @@ class Retention:
 
         """
         async with self._turn:
-            removal = await asyncio.to_thread(self._removable, before_us)
-            with closing(open_reader(self._database)) as connection:
-                first = front_of(connection)
+            first, removal = await _read(partial(self._removable, before_us))
             told = f"records {first} to {removal.stop - 1} are removed from the log"
             entry = await self._record(CODE, told, removal.members(first))
             if entry.leaf_index < removal.stop:
@@ -168,13 +174,16 @@ class Retention:
             private_directory(self._archive)
             name = f"{self._verifier.name.replace('/', '-')}-{first:012d}-{stop - 1:012d}.jsonl"
             path = self._archive / name
-            digest = _write(path, lines)
-        found = segment_verified(path, self._verifier)
+            passing, digest = _write(path, lines)
+        found = segment_verified(passing, self._verifier)
         if not found.ok or found.records != stop - first:
-            raise ConfigError(f"{path} does not verify: {found.reason}")
+            raise ConfigError(f"{passing} does not verify: {found.reason}")
+        if path.exists() and _digest_of(path) != digest:
+            raise ConfigError(f"{path} is another file, which is not replaced; move it away")
+        rename(passing, path)
         return Segment(first=first, stop=stop, path=str(path), sha256=digest)
 
-    def _removable(self, before_us: int) -> Removal:
+    def _removable(self, before_us: int) -> tuple[int, Removal]:
         with closing(open_reader(self._database)) as connection:
             front = front_of(connection)
             older = _older(connection, before_us)
@@ -195,7 +204,7 @@ class Retention:
             for first, _stop, path, digest in _segments(connection, front, older):
                 if _digest_of(Path(path)) != digest:
                     raise NotRemovable(f"{path} is not the archive of the records from {first} on")
-            return Removal(stop=older, root=tree_at(connection, older).root())
+            return front, Removal(stop=older, root=tree_at(connection, older).root())
 
 
 def segment_verified(
@@ -216,15 +225,37 @@ def segment_verified(
         last = connection.execute("SELECT max(leaf_index) FROM audit").fetchone()[0]
         if last is None or found.size > last + 1:
             return replace(found, ok=False, reason=f"the log has fewer than {found.size} records")
-        if not provable(connection, found.size):
-            return found
-        if tree_at(connection, found.size).root().hex() != found.root:
+        root = _root_in(connection, found.size, verifier)
+        if not root:
+            return replace(found, ok=False, reason=f"the log cannot tell its first {found.size}")
+        if root != found.root:
             return replace(found, ok=False, reason="the log has other records in their place")
     return found
 
 
-def _write(path: Path, lines: Iterator[str]) -> str:
-    """Write `lines` as a whole or not at all, durably; return their SHA-256."""
+def _root_in(connection: sqlite3.Connection, size: int, verifier: VerifierKey | None) -> str:
+    """Return the log's root of that size; empty if nothing of it says that any more."""
+    if provable(connection, size):
+        return tree_at(connection, size).root().hex()
+    row = connection.execute("SELECT note FROM checkpoints WHERE size = ?", (size,)).fetchone()
+    if row is None or verifier is None:
+        return ""
+    try:
+        head = open_checkpoint(row[0], verifier)
+    except BadCheckpoint:
+        return ""
+    return head.root.hex() if head.size == size else ""
+
+
+async def _read(work: Callable[[], T]) -> T:
+    try:
+        return await asyncio.to_thread(work)
+    except sqlite3.Error as error:
+        raise AuditUnavailable("the audit log cannot be read", detail=str(error)) from error
+
+
+def _write(path: Path, lines: Iterator[str]) -> tuple[Path, str]:
+    """Write `lines` durably beside `path`; return where, and their SHA-256."""
     passing, digest = path.with_name(path.name + ".new"), hashlib.sha256()
     passing.unlink(missing_ok=True)
     create_private(passing)
@@ -235,8 +266,7 @@ def _write(path: Path, lines: Iterator[str]) -> str:
             file.write(octets)
         file.flush()
         os.fsync(file.fileno())
-    rename(passing, path)
-    return digest.hexdigest()
+    return passing, digest.hexdigest()
 
 
 def _digest_of(path: Path) -> str:

@@ -16,6 +16,10 @@ from gateway.errors import Fault
 MOST_SOURCES = 64
 """How many sources a run lists. Its label accounts for all, listed or not."""
 
+MOST_OF_NEW_SERVERS = 64
+"""How many it lists beyond them, each of a server of which it lists nothing yet: whose data a run
+has seen is asked of the log later, and the calls of one server are not to hide another."""
+
 MOST_WHOLE = 16
 """How many whole runs of a principal are live at once; another grant joins the newest of them."""
 
@@ -102,7 +106,10 @@ def _joined(sources: tuple[Source, ...], new: Source) -> tuple[Source, ...]:
                 return sources
             latest = Source(server=new.server, tool=new.tool, record=new.record, label=label)
             return (*sources[:position], latest, *sources[position + 1 :])
-    return sources if len(sources) >= MOST_SOURCES else (*sources, new)
+    most = MOST_SOURCES
+    if all(known.server != new.server for known in sources):
+        most += MOST_OF_NEW_SERVERS
+    return sources if len(sources) >= most else (*sources, new)
 
 
 def bind(

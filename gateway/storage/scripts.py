@@ -30,6 +30,10 @@ _END: Final = "UPDATE scripts SET ended = 1 WHERE id = ? AND NOT ended"
 _WAITED_TOO_LONG: Final = (
     "DELETE FROM parked_scripts WHERE script IN (SELECT id FROM scripts WHERE expires_at <= ?)"
 )
+_PARK: Final = (
+    "INSERT OR REPLACE INTO parked_scripts (script, sealed)"
+    " SELECT id, ? FROM scripts WHERE id = ? AND NOT ended"
+)
 _TAKEN_OUT: Final = "DELETE FROM parked_scripts WHERE script = ? RETURNING sealed"
 _KEEP_S: Final = 24 * 3600.0
 """For how long a program that has run out is kept: who revokes it late is told that it ended."""
@@ -141,15 +145,16 @@ class SqliteScriptStore:
         waiting = [self._live[one] for one in self._waiting if one in self._live]
         over = ended_by(parked.script, waiting)
 
-        def job(connection: sqlite3.Connection) -> None:
+        def job(connection: sqlite3.Connection) -> bool:
+            if connection.execute(_PARK, (sealed, id_)).rowcount < 1:
+                return False
             for one in over:
                 _ended(connection, one)
-            connection.execute(
-                "INSERT OR REPLACE INTO parked_scripts (script, sealed) VALUES (?, ?)",
-                (id_, sealed),
-            )
+            return True
 
-        def committed(_: None) -> None:
+        def committed(waits: bool) -> None:
+            if not waits:
+                return
             for one in over:
                 self._live.pop(one, None)
                 self._waiting.discard(one)

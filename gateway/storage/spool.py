@@ -112,7 +112,8 @@ class Spool:
             SpoolFailed: They are not. What was written before is not affected.
 
         """
-        lines = b"".join(
+        # It begins a line of its own, whatever was half written before it.
+        lines = b"\n" + b"".join(
             self._line(number, entry) for number, entry in enumerate(entries, self._number)
         )
         if self._end + len(lines) > self.capacity:
@@ -202,7 +203,8 @@ class Spool:
 
     def _lines(self) -> Iterator[bytes]:
         content = os.pread(self._descriptor, self._end - _HEADER_BYTES, _HEADER_BYTES)
-        return iter(content.rstrip(b"\0").splitlines(keepends=True))
+        lines = content.rstrip(b"\0").splitlines(keepends=True)
+        return (line for line in lines if line.strip(b"\0\n"))
 
     def _parsed(self, line: bytes) -> tuple[int, Entry] | None:
         mac, _, rest = line.partition(b" ")

@@ -66,10 +66,7 @@ class SpoolingLog:
         self._spool = spool
         self._deadline_s = deadline_s
         self._clock = clock
-        nonce, _, number = absorbed.partition(" ")
-        self._done = nonce == spool.nonce and number == _DONE
-        known = nonce == spool.nonce and number.isdigit()
-        self._absorbed = int(number) if known else -1
+        self._absorbed, self._done = taken_up(absorbed, spool.nonce)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="douane-spool")
         self._pending: list[tuple[Entry, asyncio.Future[str]]] = []
         self._flushing: asyncio.Task[None] | None = None
@@ -90,10 +87,11 @@ class SpoolingLog:
 
         Returns how many records that is about.
         """
-        if self._done:
+        known = self._absorbed
+        # Somebody may have come behind what was noted as the last: who noted it was not told.
+        if self._done and all(number <= known for number, _ in found.entries):
             await self._empty()
             return 0
-        known = self._absorbed
         if found.entries or found.damaged:
             logger.warning("bringing back what an earlier process left in the spool")
             self.why = "an earlier process ended before the spool was in the log"
@@ -250,7 +248,9 @@ class SpoolingLog:
             return  # nothing was kept: whoever tried was refused
         if rest.damaged:
             await self._set_aside()
-        await self._absorb([*(entry for _, entry in rest.entries), self._gap(rest)], _DONE)
+        last = rest.entries[-1][0] if rest.entries else self._absorbed
+        entries = [*(entry for _, entry in rest.entries), self._gap(rest)]
+        await self._absorb(entries, f"{last} {_DONE}")
         await self._empty()
         logger.warning("the audit log takes records again; what was spooled is in it")
 
@@ -313,10 +313,28 @@ class SpoolingLog:
         )
 
 
+def taken_up(absorbed: str, nonce: str) -> tuple[int, bool]:
+    """Return up to which number the spool named `nonce` is in the log, and if that was its end."""
+    of, _, upto = absorbed.partition(" ")
+    if of != nonce:
+        return -1, False
+    number, _, done = upto.partition(" ")
+    return int(number), done == _DONE
+
+
 def absorbed_of(connection: sqlite3.Connection) -> str:
     """Return how much of which spool is in the log, as it was noted with the last of it."""
-    row = connection.execute("SELECT value FROM meta WHERE key = 'spool'").fetchone()
-    return "" if row is None else str(row[0])
+    return _meta(connection, "spool")
+
+
+def place_of(connection: sqlite3.Connection) -> str:
+    """Return where the spool was when one was last used; empty if none was."""
+    return _meta(connection, "spool_path")
+
+
+def note_place(connection: sqlite3.Connection, *, place: str) -> None:
+    """Keep where the spool is, so that it is not forgotten when it is configured no more."""
+    _keep_meta(connection, "spool_path", place)
 
 
 def _write_nothing(_: sqlite3.Connection) -> None:
@@ -324,8 +342,17 @@ def _write_nothing(_: sqlite3.Connection) -> None:
 
 
 def _note(connection: sqlite3.Connection, *, text: str) -> None:
+    _keep_meta(connection, "spool", text)
+
+
+def _meta(connection: sqlite3.Connection, key: str) -> str:
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return "" if row is None else str(row[0])
+
+
+def _keep_meta(connection: sqlite3.Connection, key: str, text: str) -> None:
     connection.execute(
-        "INSERT INTO meta (key, value) VALUES ('spool', ?)"
+        "INSERT INTO meta (key, value) VALUES (?, ?)"
         " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        (text,),
+        (key, text),
     )

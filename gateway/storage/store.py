@@ -17,7 +17,7 @@ from gateway.errors import AuditUnavailable, ConfigError
 from gateway.flow.redaction import RecordScreen
 from gateway.ports import Clock
 from gateway.storage.choices import SqliteChoices
-from gateway.storage.connection import Durability, open_reader
+from gateway.storage.connection import Durability, advice_on, open_reader
 from gateway.storage.cursors import SqliteCursors
 from gateway.storage.database import DATABASE, Database
 from gateway.storage.disclosures import Disclosures, SqliteDisclosureLedger, kept_rows
@@ -71,6 +71,8 @@ class Store:
         self.found = log.found
         """What the log was like when it was opened."""
         self.cursors = SqliteCursors(writer)
+        self.aging = asyncio.Lock()
+        """Held by whoever archives or removes records."""
         connection = open_reader(data_dir / DATABASE)
         try:
             self.pins = SqlitePinStore(writer, connection, clock=clock)
@@ -164,8 +166,9 @@ class Store:
             )
         except BaseException as error:
             await opened.aclose()
-            if isinstance(error, ValueError):
-                raise ConfigError(f"{data_dir / DATABASE} cannot be read: {error}") from error
+            if isinstance(error, ValueError | sqlite3.Error):
+                told = f"{error}{advice_on(error)}"
+                raise ConfigError(f"{data_dir / DATABASE} cannot be read: {told}") from error
             raise
 
     @property

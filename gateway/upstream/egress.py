@@ -180,12 +180,14 @@ class GuardedFetcher:
     async def upload(self, url: str, body: bytes, *, headers: Mapping[str, str]) -> WholeAnswer:
         """Send `body` as it is, once, and return the answer, whatever its status.
 
+        What cannot be taken of the answer's body is left out: the status says whether it was taken.
+
         Raises:
             EgressRefused: The URL or an address it resolves to is not allowed.
-            UpstreamFailed: No whole answer in time.
+            UpstreamFailed: No answer in time.
 
         """
-        return await self._fetched("POST", url, headers, body, self._whole)
+        return await self._fetched("POST", url, headers, body, self._answered)
 
     async def _fetch(
         self, verb: str, text: str, headers: Mapping[str, str], body: bytes | None
@@ -254,6 +256,13 @@ class GuardedFetcher:
         return WholeAnswer(
             status=response.status, headers=_joined(response), body=await self._read(response)
         )
+
+    async def _answered(self, url: WebUrl, response: aiohttp.ClientResponse) -> WholeAnswer:
+        try:
+            return await self._whole(url, response)
+        except (UpstreamFailed, aiohttp.ClientError):
+            # Who is told that it was not taken sends it again, for ever if the answer is always so.
+            return WholeAnswer(status=response.status, headers=_joined(response), body=b"")
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         body = bytearray()

@@ -6,7 +6,7 @@ cannot send JSON without asking first, and is refused for its `Origin` alone.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 from urllib.parse import parse_qsl
@@ -40,6 +40,8 @@ from gateway.web.guard import Guard
 
 _BODY_S = 30.0
 _MOST_ARGUMENTS = 100
+_LOOK_AGAIN_S = 10.0
+"""How long a stream goes on without another look at who reads it: it may have no end."""
 _LONGEST_TOKEN = 16 * 1024
 
 _STATUS: tuple[tuple[type[GatewayError], int], ...] = (
@@ -127,7 +129,25 @@ class ApiEndpoint:
             refusal = _refusal(405, "method_not_allowed", f"use {allowed}")
             refusal.headers["allow"] = allowed
             return refusal
-        return await _answered(await self._begun(request, person, command, reads=reads))
+        still = self._still(person, _token(request), command)
+        return await _answered(await self._begun(request, person, command, reads=reads), still)
+
+    def _still(self, person: Person, token: str, command: str) -> Callable[[], Awaitable[None]]:
+        """Return what refuses once the token is good no more, or the person's roles have changed."""
+        looked = self._clock()
+
+        async def still() -> None:
+            nonlocal looked
+            if self._clock() - looked < _LOOK_AGAIN_S:
+                return
+            looked = self._clock()
+            again = await self._people.by_token(token, source_ip=person.source_ip)
+            if again.roles != person.roles:
+                changed = Forbidden("your roles have changed; ask once more")
+                await self._people.forbidden(person, command, changed)
+                raise changed
+
+        return still
 
     async def _begun(
         self, request: Request, person: Person, command: str, *, reads: bool
@@ -218,23 +238,26 @@ def _pairs(request: Request) -> list[tuple[str, str]]:
         raise BadCommand("the query cannot be read") from error
 
 
-async def _answered(answer: Answer) -> Response:
+async def _answered(answer: Answer, still: Callable[[], Awaitable[None]]) -> Response:
     if not isinstance(answer, AsyncGenerator):
         return _json(await answer, 200)
     # Begun here, so that a refusal is still a status.
     first = await anext(answer, _END)
     return StreamingResponse(
-        _lines(first, answer), media_type="application/x-ndjson", headers=_HEADERS
+        _lines(first, answer, still), media_type="application/x-ndjson", headers=_HEADERS
     )
 
 
-async def _lines(first: Any, items: AsyncGenerator[Any, None]) -> AsyncIterator[bytes]:
+async def _lines(
+    first: Any, items: AsyncGenerator[Any, None], still: Callable[[], Awaitable[None]]
+) -> AsyncIterator[bytes]:
     """Yield a line for each item, and a last one that says whether that was all."""
     last: Mapping[str, Any] = {"more": False}
     async with aclosing(items):
         item = first
         try:
             while item is not _END:
+                await still()
                 yield orjson.dumps({"more": True, "result": item}) + b"\n"
                 item = await anext(items, _END)
         except GatewayError as error:

@@ -17,7 +17,11 @@ RUN_KEY = "douane/run"
 CONTENT_TYPE = ("content-type", "application/json")
 """What is sent on, however the client spelt it."""
 
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+_TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+)
+"""W3C Trace Context section 3.2.2. What a version to come may add behind it is not sent on: it could
+be anything."""
 _RUN_HINT = re.compile(r"[\x21-\x7e]{1,128}")
 _NO_META: Mapping[str, Any] = {}
 
@@ -64,4 +68,4 @@ def trace_id(headers: Headers, meta: Mapping[str, Any]) -> str:
     """Return the trace-id of a well-formed `traceparent`, in `_meta` or else in the header."""
     parent = meta.get("traceparent", headers.get("traceparent"))
     found = _TRACEPARENT.fullmatch(parent) if isinstance(parent, str) else None
-    return found[1] if found is not None and found[1].strip("0") else ""
+    return "" if found is None else found[1]

@@ -191,7 +191,7 @@ def admin_of(
             runs=RunDesk(store.runs, audit.of_run, journal),
             scripts=ScriptDesk(scripts, journal, clock=now),
             policy=PolicyDesk(policy, PolicyFilesOf(current)),
-            replay=replay_desk(current, past, journal, audit.explain),
+            replay=replay_desk(current, past, journal, audit.explain, store.hashes_of),
             audit=audit,
             export=export,
             keeping=keeping_desk(current, store, journal),

@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from functools import partial
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -20,6 +19,8 @@ from gateway.export.follower import Follower
 from gateway.export.messages import ping
 from gateway.export.webhooks import FromNow, Receiver, Webhook
 from gateway.storage.baselines import SqliteBaselines
+from gateway.storage.database import DATABASE
+from gateway.storage.following import reading
 from gateway.storage.store import Store
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.web.metrics import Metrics
@@ -74,12 +75,12 @@ def from_now(store: Store) -> FromNow:
 
 
 def _is_recorded(store: Store, record_id: str) -> bool:
-    with closing(store.reader()) as reader:
+    with reading(store.data_dir / DATABASE) as reader:
         return reader.find(record_id) is not None
 
 
 def _newest(store: Store) -> int:
-    with closing(store.reader()) as reader:
+    with reading(store.data_dir / DATABASE) as reader:
         return reader.newest()
 
 

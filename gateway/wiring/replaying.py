@@ -6,6 +6,7 @@ from typing import Any
 
 from gateway.admin.journal import Journal
 from gateway.admin.replay import ExplainRecords, Reader, ReplayDesk
+from gateway.audit.query import HashesOf
 from gateway.config import Config
 from gateway.errors import BadCommand, ConfigError
 from gateway.policy.archive import PolicyArchive
@@ -17,7 +18,11 @@ from gateway.wiring.shadow import ARCHIVE
 
 
 def replay_desk(
-    current: Callable[[], Config], reader: Reader, journal: Journal, records_of: ExplainRecords
+    current: Callable[[], Config],
+    reader: Reader,
+    journal: Journal,
+    records_of: ExplainRecords,
+    hashes_of: HashesOf,
 ) -> ReplayDesk:
     """Return the use cases; `reader` is theirs alone, `records_of` finds a decision's records."""
     return ReplayDesk(
@@ -26,6 +31,7 @@ def replay_desk(
         trials=partial(_trial, current),
         explained=partial(_explained, current),
         records_of=records_of,
+        hashes_of=hashes_of,
         clock=now,
     )
 

@@ -46,6 +46,7 @@ def retention_of(config: Config, store: Store) -> Retention:
         verifier=store.verifier,
         archive=chosen or config.data_dir / _ARCHIVE,
         record=record,
+        turn=store.aging,
     )
 
 

@@ -141,6 +141,49 @@ async def test_what_was_refused_and_what_nobody_knows_the_end_of_are_told_alike(
             assert [row["record"] for row in answer["rows"]] == found
 
 
+def given(code: str, who: str, verdict: str, method: str = "approvals.allow") -> Event:
+    kind, at, fields = answered(code, who)
+    return (kind, at, {**fields, "verdict": verdict, "method": method})
+
+
+YES = given("allowed", "user:noah", "allow")
+FORM = "approvals.form"
+
+
+@pytest.mark.parametrize(
+    ("answers", "answer", "by"),
+    [
+        ([YES, given("allowed", "user:ada", "allow"), given("denied", "user:ada", "deny")], *("allowed", "user:noah")),
+        ([given("denied", "user:ada", "allow", "approvals.deny"), YES, given("denied", "user:noah", "deny")], *("denied", "user:ada")),
+        ([given("allowed", "user:ada", "allow"), YES, given("denied", "user:ada", "deny")], *("allowed", "user:noah")),
+        ([given("allowed", "user:ada", "allow"), given("audit_unavailable", "user:ada", "deny"), YES], *("allowed", "user:noah")),
+        ([given("denied", "emma", "deny", FORM)], *("denied", "emma")),
+        ([YES, given("denied", "user:ada", "allow", "approvals.deny")], *("allowed", "user:noah")),
+        ([YES, given("denied", "emma", "deny", FORM), given("denied", "emma", "deny", FORM)], *("allowed", "user:noah")),
+    ],
+    ids=["a late yes", "a late yes after a no", "recorded before", "a first try", "a no", "cut short", "a late no"],
+)  # fmt: skip
+async def test_an_answer_that_came_too_late_is_not_told_as_the_answer(
+    tmp_path: Path, answers: list[Event], answer: str, by: str
+) -> None:
+    events = [answered("asked", "emma"), *answers, *made("1", approval_id="a_1", **SEEN)]
+    async with asking(tmp_path, events) as (desk, _):
+        (row,) = (await desk.ask(AUDITOR, question="sent-outside", source="crm"))["rows"]
+        assert (row["approval"]["answer"], row["approval"]["by"]) == (answer, by)
+
+
+async def test_a_policy_is_in_force_since_it_last_came_into_force_before_the_call(
+    tmp_path: Path,
+) -> None:
+    def again(at: float) -> Event:
+        return ("policy", at, IN_FORCE[2])
+
+    events = [IN_FORCE, again(NOW - 60), *made("1", **SEEN), again(NOW + 60)]
+    async with asking(tmp_path, events) as (desk, _):
+        (row,) = (await desk.ask(AUDITOR, question="sent-outside", source="crm"))["rows"]
+        assert row["policy_since"] == "2027-01-15T07:59:00.000000Z"
+
+
 async def test_a_page_goes_on_where_the_other_ended(tmp_path: Path) -> None:
     events = [one for n in range(5) for one in refused(str(n), NOW + n // 2, **SEEN)]
     async with asking(tmp_path, events) as (desk, _):

@@ -92,6 +92,7 @@ def desk_of(
         trials=trials or (lambda files: Policy()),
         explained=lambda record: {"finding": "same", "of": record["id"]},
         records_of=_records,
+        hashes_of=lambda text: [f"h1:{text}"],
         clock=clock,
     )
 
@@ -117,6 +118,7 @@ async def test_a_replay_tells_what_is_otherwise_and_counts_all() -> None:
         decided("none", 5, pin_digest="sha256:d"),
         decided("none", 6, kind="outcome", pin_digest="sha256:d"),
         decided("none", 7),
+        decided("none", 8, kind="outcome", truncated=["arguments", "question"]),
     ]
     *rows, summary = await replayed(desk_of(records))
     assert [(row["finding"], row["decision_id"]) for row in rows] == [
@@ -131,7 +133,7 @@ async def test_a_replay_tells_what_is_otherwise_and_counts_all() -> None:
         "same": 1,
         "changed": 2,
         "inexact": 1,
-        "without_question": 1,
+        "without_question": 2,
         "changes": [
             {
                 "server": "mail",
@@ -268,6 +270,25 @@ async def test_over_the_real_log_only_decisions_of_the_window_are_read(tmp_path:
         assert [row["decision_id"] for row in rows if row["finding"] == "changed"] == ["d_3"]
         with pytest.raises(NotFound):
             await AuditDesk.explain(_desk(admin), ADMIN, decision="d_9")
+
+
+async def test_a_destination_that_is_not_written_down_is_found_by_its_value(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path / "data") as (admin, store):
+        told = [{"value_hmac": store.hashes_of("a@b.example")[0]}]
+        fields = {"decision_id": "d_1", "question": {"phase": "call"}, "destinations": told}
+        await store.audit.append(
+            AuditRecord(kind=RecordKind.INTENT, time=NOW - 9, id="r1", fields=fields)
+        )
+        asked = b'{"where": "destinations.value = \\"a@b.example\\""}'
+        rows = [row async for row in admin.commands.run(ADMIN, "policy.replay", asked)]  # type: ignore[union-attr]
+        assert rows[-1]["decisions"] == 1
+
+
+async def test_words_are_no_selection_of_decisions() -> None:
+    with pytest.raises(BadCommand, match="selects by fields"):
+        await replayed(desk_of([]), where="reasons match closed")
 
 
 def _desk(admin: Any) -> AuditDesk:

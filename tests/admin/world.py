@@ -517,6 +517,7 @@ def replay_desk_of(reader: Any, journal: Journal, audit: AuditDesk) -> ReplayDes
         trials=lambda files: Trial(),
         explained=lambda record: {"finding": "same", "decision_id": record["decision_id"]},
         records_of=audit.explain,
+        hashes_of=audit._hashes_of,
         clock=clock,
     )
 

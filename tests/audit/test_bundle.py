@@ -1,5 +1,6 @@
 """An export says by itself whether it is what was signed, and where it is not."""
 
+import base64
 import json
 import random
 from itertools import pairwise
@@ -148,8 +149,10 @@ def test_an_empty_log_that_was_signed_proves_that_it_is_empty() -> None:
         b'{"format":"douane-log/1","log_id":"","key":"x","size":-1,"selection":{}}\n',
         b'{"format":"douane-log/1","log_id":"","key":"x","size":true,"selection":{}}\n',
         b'{"format":"douane-log/1","log_id":"","key":"x","size":0,"selection":[]}\n',
+        b'{"format":"douane-log/1","log_id":"","key":"\\ud800+00000000+%s","size":0,"selection":{}}\n'
+        % base64.b64encode(b"\x01" * 33),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_what_does_not_begin_as_an_export_is_none(line: bytes) -> None:
     with pytest.raises(NotABundle):

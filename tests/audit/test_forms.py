@@ -40,6 +40,15 @@ def test_a_table_has_a_head_and_no_formulas() -> None:
     assert csv_row({"roles": ["a"], "kind": None}).count(",") >= len(CSV_COLUMNS) - 1
 
 
+def test_a_bare_carriage_return_begins_no_row_of_a_table() -> None:
+    row = csv_row({"kind": "outcome", "target": "note\r=cmd()", "code": "denied"})
+    (cells,) = csv.reader(io.StringIO(row, newline=""))
+    assert cells[CSV_COLUMNS.index("target")] == "note\r=cmd()"
+    assert '"note\r=cmd()"' in row
+    assert row.endswith("\n")
+    assert not row.endswith("\r\n")
+
+
 def test_a_batch_is_one_request() -> None:
     content = written_as(Form.OTLP, version="1").of(RECORDS)
     assert len(json.loads(content)["resourceLogs"][0]["scopeLogs"][0]["logRecords"]) == len(RECORDS)

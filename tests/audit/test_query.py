@@ -152,7 +152,13 @@ def test_a_record_is_found_by_the_hex_of_its_leaf_hash(log):
         ({"where": "server = " + "a" * 5000}, "longer than 4096 characters"),
         ({"since": "yesterday"}, "not a time: 'yesterday'"),
         ({"until": "7 d"}, "not a time: '7 d'"),
-        ({"limit": 0}, "the limit is at least 1"),
+        ({"since": "999999999w"}, "not within the years 1 to 9999"),
+        ({"where": "time > 999999999w"}, "not within the years 1 to 9999"),
+        ({"until": "9999-12-31T23:59:59-14:00"}, "not within the years 1 to 9999"),
+        ({"since": "0001-01-01T00:00:00+14:00"}, "not within the years 1 to 9999"),
+        ({"limit": 10_001}, "the limit is 1 to 10000"),
+        ({"limit": 1 << 70}, "the limit is 1 to 10000"),
+        ({"limit": 0}, "the limit is 1 to 10000"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_and_explained(asked, says):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.audit.question import NEVER, kept, rebuilt
+from gateway.flow.redaction import REPLACED
 
 LABELS = st.fixed_dictionaries({
     "integrity": st.sampled_from(["trusted", "untrusted"]),
@@ -184,6 +185,34 @@ def call(**changes: Any) -> dict[str, Any]:
         "result": None,
     }  # fmt: skip
     return {**record_of(asked), **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "unknown"),
+    [
+        ({"target": "file:///x?key=[redacted]"}, ("target", "name")),
+        ({"target": "x['h1:00']"}, ("target", "name")),
+        (
+            {"sources": [{"server": "s", "tool": "['...']", "record": 1}]},
+            ("flow", "sources", "*", "tool"),
+        ),
+    ],
+)
+def test_a_name_out_of_which_something_was_taken_is_not_known(
+    changes: dict[str, Any], unknown: tuple[str, ...]
+) -> None:
+    record = call(**changes)
+    record["question"].get("flow", {}).pop("sources", None)
+    found = rebuilt(record)
+    assert found is not None
+    assert unknown in found.unknown
+    assert "name" not in found.question["target"] or unknown != ("target", "name")
+
+
+def test_the_mark_of_a_secret_is_the_one_that_records_have() -> None:
+    found = rebuilt(call(target=REPLACED))
+    assert found is not None
+    assert ("target", "name") in found.unknown
 
 
 VALUE = ("flow", "destinations", "*", "value")

@@ -154,6 +154,14 @@ def test_arguments_that_are_too_long_are_left_out_and_said_to_be():
     assert written["arguments_hmac"].startswith("h1:")
 
 
+def test_what_a_candidate_said_is_left_out_before_anything_that_counts():
+    told = {"arguments": {"a": "b"}, "question": {"phase": "call"}, "code": "denied"}
+    said = {"verdict": "deny", "reasons": ["x" * LARGEST_RECORD_BYTES]}
+    written = orjson.loads(FULL.encode(record(candidate=said, **told)).body)
+    assert written["truncated"] == ["candidate"]
+    assert {name: written[name] for name in told} == told
+
+
 def test_any_record_is_cut_to_the_limit_and_says_what_was_cut():
     everything = dict.fromkeys(
         set(FIELDS) - {"log_id", "id", "time", "kind", "truncated"}, "\x00" * 70_000
@@ -167,10 +175,30 @@ def test_any_record_is_cut_to_the_limit_and_says_what_was_cut():
 
 
 def test_large_structures_are_left_out_where_arguments_are_not_the_reason():
-    entry = HASHED.encode(record(sources=[{"server": "x" * 100}] * 1000, code="denied"))
+    entry = HASHED.encode(record(evidence=[{"server": "x" * 100}] * 1000, code="denied"))
     written = orjson.loads(entry.body)
-    assert "sources" not in written
-    assert (written["truncated"], written["code"]) == (["sources"], "denied")
+    assert "evidence" not in written
+    assert (written["truncated"], written["code"]) == (["evidence"], "denied")
+
+
+def test_a_question_is_left_out_before_what_says_where_data_came_from_and_went():
+    told = {"sources": [{"server": "crm", "tool": "read" * 9, "record": 3}], "code": "denied"}
+    entry = HASHED.encode(record(question={"a": "x" * LARGEST_RECORD_BYTES}, **told))
+    written = orjson.loads(entry.body)
+    assert written["truncated"] == ["question"]
+    assert {name: written[name] for name in told} == told
+
+
+def test_whose_data_a_call_moves_stands_in_a_record_however_it_is_filled():
+    sources = [{"server": f"s{n % 128}", "tool": "\x00" * 300, "record": n} for n in range(500)]
+    places = [{"path": f"$.to[{n}]", "value": "x", "proof": "none"} for n in range(1000)]
+    filled = dict.fromkeys(("target", "principal", "client", "code", "token_id"), "\x00" * 70_000)
+    entry = HASHED.encode(record(sources=sources, destinations=places, **filled))
+    written = orjson.loads(entry.body)
+    assert len(entry.body) <= LARGEST_RECORD_BYTES
+    assert {one["server"] for one in written["sources"]} == {f"s{n}" for n in range(128)}
+    assert written["sources"][5] == {"server": "s5", "tool": "\x00" * 16, "record": 5}
+    assert {"sources", "destinations"} <= set(written["truncated"])
 
 
 json_values = st.recursive(

@@ -306,6 +306,20 @@ def test_no_secret_is_in_any_member_of_a_record(level, fields, secret):
     assert b"abcdef99" not in body
 
 
+@pytest.mark.parametrize("before", ["\n", "\t", "\r\n", "\x01", "\\", '"', "\u00e9"])
+@pytest.mark.parametrize("secret", list(SECRETS.values()), ids=list(SECRETS))
+def test_no_secret_is_hidden_by_how_json_spells_what_stands_before_it(secret, before):
+    text = f"{before}{secret}\n"
+    screen = terms(held=(HELD,)).screen
+    assert (screen.screened(text) != text) <= screen.suspects(orjson.dumps({"message": text}))
+
+
+def test_a_secret_of_ours_is_found_in_either_spelling_of_json():
+    secret = 'p\u00e4ss "word" 9'
+    record = written(Redaction.FULL, held=(secret,), reasons=[{"code": "x", "message": secret}])
+    assert record["reasons"] == [{"code": "x", "message": "[redacted]"}]
+
+
 def test_a_secret_is_taken_out_before_a_long_text_is_cut():
     message = "x" * 240 + " " + GITHUB + " " + "y" * 70_000
     found = written(

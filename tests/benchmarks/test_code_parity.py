@@ -3,9 +3,10 @@
 import pytest
 
 from benchmarks.code.parity import RECORDED, Parity, comparable, compare, strict_policies
-from benchmarks.code.twice import Part, program
+from benchmarks.code.twice import Part, program, typescript_program
 from benchmarks.flow.report import OWN
 from benchmarks.flow.traces import Step, Suite, Trace, read_suite, trace_files
+from gateway.domain.programs import Language
 
 FEW = 20
 STEP = Step(
@@ -44,6 +45,28 @@ async def test_programs_go_on_after_a_denial(banking: Suite) -> None:
     assert (found.same, found.asked) == (found.calls, 0)
     assert found.denied > 0
     assert found.programs == found.traces
+
+
+async def test_calls_of_programs_in_typescript_are_answered_as_direct_ones(
+    banking: Suite,
+) -> None:
+    found = Parity()
+    await compare(found, banking, FEW, language=Language.TYPESCRIPT)
+    assert found.failures == []
+    assert (found.traces, found.same) == (FEW, found.calls)
+    assert found.asked > 0
+    assert found.programs == found.traces, "what waits for a person is refused, and it goes on"
+
+
+async def test_denials_are_the_same_in_typescript(banking: Suite) -> None:
+    found = Parity()
+    with strict_policies() as policies:
+        await compare(
+            found, banking, FEW, language=Language.TYPESCRIPT, declared=True, policies=policies
+        )
+    assert found.failures == []
+    assert (found.same, found.asked) == (found.calls, 0)
+    assert found.denied > 0
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -103,6 +126,13 @@ def test_what_is_not_on_record_is_not_known() -> None:
         {**ALLOWED, "told": None, "arrived": True},
         {**DENIED, "told": "denied", "arrived": False},
     ]
+
+
+def test_a_program_in_typescript_makes_each_call_too() -> None:
+    assert (
+        typescript_program([STEP, STEP]).splitlines()
+        == ['try { await tools.bank.send__money({"to": "a \\"b\\"\\n"}) } catch { }'] * 2
+    )
 
 
 def test_a_program_makes_each_call_whatever_becomes_of_the_others() -> None:

@@ -289,6 +289,18 @@ async def test_the_answers_are_for_the_program_that_asked(site: Site) -> None:
     assert "waits in this conversation" in again["content"][0]["text"]
 
 
+async def test_what_was_not_asked_has_no_answer(site: Site) -> None:
+    one = f"await Client.extract(value='a', schema={SCHEMA!r})"
+    code = f"from tools import Client\n[{one}, {one}]"
+    found = await modern(site, program(code))
+    said = answers(found, '{"amount": 4}')
+    said["inputResponses"]["douane-extract-2"] = says('{"amount": 5}')
+    again = await modern(site, {**program(code), **said})
+    assert list(again["inputRequests"]) == ["douane-extract-2"]
+    done = await modern(site, {**program(code), **answers(again, '{"amount": 6}')})
+    assert told({"result": done})["value"] == [{"amount": 4}, {"amount": 6}]
+
+
 async def test_without_answers_it_asks_again(site: Site) -> None:
     found = await modern(site, program())
     again = await modern(site, {**program(), "requestState": found["requestState"]})

@@ -105,6 +105,15 @@ async def test_where_it_is_not_there_typescript_is_refused_with_how_to_get_it(
         await site.aclose()
 
 
+def test_what_a_program_in_typescript_cannot_have_is_said_where_it_is_listed() -> None:
+    both = (Language.PYTHON, Language.TYPESCRIPT)
+    said = [definition_of(extracts=extracts, languages=both) for extracts in (True, False)]
+    told = [one["description"].endswith("Client.extract is for Python alone.") for one in said]
+    assert told == [True, False]
+    python = definition_of(extracts=True)["description"]
+    assert "for Python alone" not in python
+
+
 def test_a_language_that_nobody_knows_is_refused() -> None:
     both = (Language.PYTHON, Language.TYPESCRIPT)
     assert wanted({"code": "1", "language": "typescript"}, both).language is Language.TYPESCRIPT

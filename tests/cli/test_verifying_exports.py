@@ -37,6 +37,12 @@ def test_a_selection_under_the_key_that_it_names(tmp_path: Path) -> None:
     assert "not proven: whose key it is" in found.output
 
 
+def test_a_key_that_is_named_for_the_terminal_is_shown_harmless(tmp_path: Path) -> None:
+    log = SignedLog(3, log_id="douane/\x1bcproven")
+    found = verified(tmp_path, b"".join(log.export(range(3))))
+    assert (found.exit_code, "\x1b" in found.output) == (0, False)
+
+
 def test_as_one_json_object(tmp_path: Path) -> None:
     found = verified(tmp_path, WHOLE, "--json")
     assert json.loads(found.output) == {

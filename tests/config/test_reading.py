@@ -141,8 +141,7 @@ def test_all_problems_are_told_at_once_in_the_order_of_their_lines() -> None:
         ("polcy: {}", "3: polcy: unknown key; did you mean `policy`?"),
         (
             "audit:\n  zzz: 1",
-            "4: audit.zzz: unknown key; known here: "
-            "checkpoints, deadline, durability, export, heartbeat, on_failure, redaction, retention, spool",
+            "4: audit.zzz: unknown key; known here: checkpoints, deadline, durability, export, heartbeat, on_failure, redaction, retention, spool",
         ),
         (
             ("servers:\n  a:\n    url: https://a.example/mcp\n    tools:\n      t:\n"
@@ -283,8 +282,7 @@ def test_yaml_that_is_not_plain_is_refused(text: str, told: str) -> None:
 
 def test_a_merge_key_is_an_unknown_key() -> None:
     assert problems(HEAD + "audit:\n  <<: {deadline: 9s}") == [
-        "4: audit.<<: unknown key; known here: "
-        "checkpoints, deadline, durability, export, heartbeat, on_failure, redaction, retention, spool"
+        "4: audit.<<: unknown key; known here: checkpoints, deadline, durability, export, heartbeat, on_failure, redaction, retention, spool"
     ]
 
 

@@ -155,3 +155,14 @@ async def test_a_sink_that_is_away_for_long_costs_one_page() -> None:
         await follower.run()
     assert log.handed == 50
     assert set(pause.taken[6:]) == {60.0}
+
+
+async def test_one_that_ended_by_itself_says_so() -> None:
+    class Broken(Log):
+        def stored_after(self, leaf_index: int, limit: int) -> Sequence[StoredRecord]:
+            raise MemoryError
+
+    follower = Follower("siem", source=Broken(1), cursors=Cursors(), sink=Receiver())
+    with pytest.raises(MemoryError):
+        await follower.run()
+    assert follower.failing.startswith("it has stopped")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.decisions import Decision, Duty, Obligation, Reason, Verdict
-from gateway.errors import PolicyUnavailable
+from gateway.errors import ConfigError, PolicyUnavailable
 from gateway.policy.candidate import MOST_FAILURES, Shadowed
 from gateway.policy.reload import load
 from gateway.policy.settings import PolicyEvent, PolicySettings
@@ -87,9 +87,10 @@ async def test_its_answer_stands_beside_the_one_that_counts() -> None:
     ("candidate", "error"),
     [
         (Engine(PolicyUnavailable("no", detail="out of fuel")), "out of fuel"),
+        (Engine(ConfigError("it cannot be run")), "it cannot be run"),
         (Engine(None), "it gave no answer in time"),
     ],
-    ids=["fails", "hangs"],
+    ids=["fails", "breaks", "hangs"],
 )
 async def test_one_that_fails_or_hangs_is_an_error_on_record(candidate: Engine, error: str) -> None:
     told: list[tuple[str, str]] = []

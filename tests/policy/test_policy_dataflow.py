@@ -9,7 +9,8 @@ import pytest
 
 from gateway.domain.decisions import Decision
 from gateway.policy.bundle import compile_plan, prepare
-from gateway.policy.dataflow import EVERYTHING, Look, looks_of, needed
+from gateway.policy.dataflow import looks_of
+from gateway.policy.looks import EVERYTHING, Look, needed
 from gateway.policy.opa import Opa
 from gateway.policy.reload import wasm_engine
 from gateway.policy.sources import Sources, read_folder
@@ -133,6 +134,20 @@ RULES = [
     ('places[_].value == "x"', {VALUE}),
     ('places[_].form == "x"', {VALUE}),
     ('closed with input.arguments as {"to": "x"}', {("arguments", "to"), VALUE}),
+    # What may also be a constant says nothing of the input where it is one.
+    ('tool == "run_code"; input.arguments.to == "x"', {("arguments", "to")}),
+    ('is_code("run_code"); input.arguments.to == "x"', {("arguments", "to")}),
+    ('name_of({"name": "x"}) == "x"; input.arguments.to == "x"', {("arguments", "to")}),
+    ('some i in [1, 2]; nth(i) == "x"; input.arguments.to == "x"', {("arguments", "to")}),
+    (
+        'some i, _ in {"x": 1}; n := [i, input.target.name][_]; n == "x"; input.arguments.to == "x"',
+        {("arguments", "to")},
+    ),
+    ('object.get(input.target, "name", "x") == "x"; input.arguments.to == "x"', set()),
+    # Values that would be in conflict are compared, whatever becomes of them.
+    ("only_to", {("arguments", "to")}),
+    ("by_name.all", {("arguments", "to")}),
+    ("is_object(by_name)", {("arguments", "to")}),
 ]
 """The body of a rule, and which of two members that are not recorded it looks at."""
 
@@ -140,6 +155,18 @@ MORE = """
 bad(place) if place.value == "x"
 places contains d if some d in input.flow.destinations
 closed if input.target.name == "other"
+tool := input.target.name if input.phase == "list"
+else := "run_code"
+is_code(name) if name == "run_code"
+coded if is_code(input.target.name)
+name_of(target) := target.name
+named if name_of(input.target) == "other"
+nth(1) := input.target.name
+nth(2) := "x"
+only_to := input.arguments
+only_to := {"to": "x"}
+by_name[key] := input.arguments if some key in ["all"]
+by_name[key] := {"to": "x"} if some key in ["all"]
 """
 
 

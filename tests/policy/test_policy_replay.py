@@ -194,6 +194,21 @@ def test_a_kept_policy_that_is_not_what_its_name_says_is_as_good_as_none(tmp_pat
     assert archive.find("") is None
 
 
+def test_a_kept_policy_that_broke_off_is_as_good_as_none_and_is_kept_anew(tmp_path: Path) -> None:
+    archive, one = PolicyArchive(tmp_path), sources(ONE_RULE)
+    digest = one.digest({})
+    archive.keep(one, {})
+    (path,) = tmp_path.iterdir()
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        for broken in (whole[:place], whole[:place] + b"\xff\x00" + whole[place + 2 :]):
+            path.write_bytes(broken)
+            assert archive.find(digest) in (None, (one, {})), place
+    path.write_bytes(whole[:40])
+    archive.keep(one, {})
+    assert archive.find(digest) == (one, {})
+
+
 def test_the_policies_that_were_in_force_longest_ago_go_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,6 +251,31 @@ def test_a_decision_is_explained_by_the_rules_that_held(tmp_path: Path) -> None:
     assert explained(archive, {**good, "policy_digest": "sha256:00"})["finding"] == "gone"
     del good["question"]
     assert explained(archive, good)["finding"] == "no_question"
+
+
+@pytest.mark.parametrize(
+    ("time", "rule"),
+    [("2027-01-15T08:00:00Z", "decision.rego:3"), ("2027-01-15T20:00:00Z", "decision.rego:4")],
+)
+def test_the_rules_that_held_are_those_of_the_time_of_the_call(
+    tmp_path: Path, time: str, rule: str
+) -> None:
+    archive, one = PolicyArchive(tmp_path), sources(BY_HOUR)
+    archive.keep(one, {})
+    asked = question({"context.time": time})
+    told = record(asked, Answer(verdict="allow"), policy_digest=one.digest({}))
+    assert explained(archive, told)["rules"] == [f"{rule}: decision"]
+
+
+def test_what_cannot_be_told_exactly_has_no_rules(tmp_path: Path) -> None:
+    one = sources(ONE_RULE.replace("input.target.name", "input.arguments.name"))
+    archive = PolicyArchive(tmp_path)
+    archive.keep(one, {})
+    asked = question({"arguments": {"name": "good"}})
+    told = record(asked, Answer(verdict="allow"), policy_digest=one.digest({}))
+    assert explained(archive, told)["rules"]
+    again = explained(archive, {**told, "arguments": {"name": "h1:" + "0" * 64}})
+    assert (again["finding"], again.get("rules")) == ("inexact", None)
 
 
 def test_a_verdict_of_a_record_is_read_as_it_stands() -> None:

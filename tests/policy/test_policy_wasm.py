@@ -9,8 +9,8 @@ import pytest
 from gateway.errors import ConfigError, PolicyUnavailable
 from gateway.policy.bundle import compile_wasm, export, prepare
 from gateway.policy.opa import Opa
-from gateway.policy.sources import Sources
 from gateway.policy.settings import FUEL
+from gateway.policy.sources import Sources
 from gateway.policy.wasm import MissingBuiltins, WasmEngine
 
 NOW = 1_800_000_000.25

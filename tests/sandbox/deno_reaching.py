@@ -12,6 +12,8 @@ FILES = all_of(
     read_url='return Deno.readTextFileSync(new URL("file://{file}"))',
     opened='const f = Deno.openSync("{file}"); const b = new Uint8Array(99); f.readSync(b); return new TextDecoder().decode(b)',
     fetched='return await (await fetch("file://{file}")).text()',
+    imported_later='return (await import.defer("file://{file}")).default',
+    imported_source='return await import.source("file://{file}")',
     imported_text='return (await import("file://{file}", { with: { type: "text" } })).default',
     imported_bytes='return [...(await import("file://{file}", { with: { type: "bytes" } })).default]',
     imported_json='return (await import("file://{file}", { with: { type: "json" } })).default',

@@ -29,7 +29,7 @@ from gateway.domain.tools import (
     UpstreamId,
 )
 from gateway.errors import AuditUnavailable, Fault, Forbidden, PinMismatch
-from gateway.storage.run_changes import MOST_SOURCES, MOST_WHOLE
+from gateway.storage.run_changes import MOST_OF_NEW_SERVERS, MOST_SOURCES, MOST_WHOLE
 from gateway.storage.runs import RunLimits
 
 NOW = 1_763_744_000.5
@@ -440,6 +440,19 @@ class RunStoreSuite:
         after = await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source("one too many"))
         assert after.label == STRICTEST_DEFAULT
         assert [each.tool for each in after.sources] == [f"t{n}" for n in range(MOST_SOURCES)]
+
+    async def test_no_server_is_left_out_for_the_many_tools_of_another(self, stores):
+        run = await stores.runs.of(principal(), SESSION)
+        for n in range(MOST_SOURCES):
+            await stores.runs.raise_label(run.id, BOTTOM, source(f"t{n}", of=BOTTOM))
+        last = run
+        for n in range(MOST_OF_NEW_SERVERS + 1):
+            new = Source(server=f"s{n}", tool="read", record=7, label=BOTTOM)
+            last = await stores.runs.raise_label(run.id, BOTTOM, new)
+        again = Source(server="s0", tool="more", record=8, label=BOTTOM)
+        last = await stores.runs.raise_label(run.id, BOTTOM, again)
+        listed = [each.server for each in last.sources[MOST_SOURCES:]]
+        assert listed == [f"s{n}" for n in range(MOST_OF_NEW_SERVERS)]
 
     # Runs that a trusted host begins.
 

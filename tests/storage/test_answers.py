@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.audit.query import Filter, QueryTooLong, compile_filter
+from gateway.audit.query import Filter, QueryError, QueryTooLong, compile_filter
 from gateway.errors import AuditUnavailable
 from gateway.storage import answers as module
 from gateway.storage import index
@@ -220,6 +220,13 @@ async def test_reasons_are_searched_by_their_words(tmp_path: Path) -> None:
         for words, expected in found.items():
             statement = compile_filter(Filter(where=f"reasons match '{words}'"), now=NOW)
             assert ids(answers.page(statement)) == expected, words
+
+
+async def test_a_condition_that_sqlite_cannot_read_is_said_to_be_one(tmp_path: Path) -> None:
+    await write(tmp_path, made("1"))
+    where = "(seq = 1 or seq = 2 and " * 40 + "seq = 3" + ")" * 40
+    with indexed(tmp_path) as answers, pytest.raises(QueryError, match="nest less"):
+        answers.page(compile_filter(Filter(where=where), now=NOW))
 
 
 async def test_words_are_found_where_the_index_has_not_come_to_yet(tmp_path: Path) -> None:

@@ -13,7 +13,18 @@ from gateway.errors import AuditUnavailable
 from gateway.storage import index as module
 from gateway.storage.database import CHECKPOINT, DATABASE
 from gateway.storage.index import INDEX, AuditIndex
-from tests.storage.logged import DAY, NOW, Event, indexed, made, refused, write
+from tests.storage.logged import (
+    AFTER_ALL,
+    DAY,
+    FROM_CRM,
+    NOW,
+    TO_OTHERS,
+    Event,
+    indexed,
+    made,
+    refused,
+    write,
+)
 
 SIGNED_IN: Event = ("auth", NOW, {"principal": "emma", "verdict": "allow"})
 
@@ -142,6 +153,27 @@ async def test_what_the_log_has_no_more_is_forgotten(tmp_path: Path) -> None:
         assert [row["calls"] for row in answers.who_called("mail", "send", 0, 10)] == [1]
         assert [row["calls"] for row in answers.top("client", 0, 10)] == [1]
         assert answers.refusals(0, 10) == []
+
+
+async def test_a_call_that_began_before_the_first_record_left_is_not_forgotten(
+    tmp_path: Path,
+) -> None:
+    seen: dict[str, Any] = {"sources": FROM_CRM, "destinations": TO_OTHERS}
+    gone, kept = made("1", NOW, **seen)[0], made("3", NOW - 30, **seen)[0]
+    await write(tmp_path, [gone, SIGNED_IN, kept])
+    caught_up(tmp_path)
+    _remove_before(tmp_path, 1)
+    with indexed(tmp_path) as answers:
+        assert [r["id"] for r in answers.outside("crm", 0, AFTER_ALL, None, 9)] == ["r2"]
+        assert answers.marked(f"d_{1:0>30}") == []
+        assert answers.marked(f"d_{3:0>30}") == [2]
+
+
+def _remove_before(folder: Path, first: int) -> None:
+    with closing(sqlite3.connect(folder / DATABASE)) as connection:
+        connection.execute("DROP TRIGGER audit_is_never_deleted")
+        connection.execute("DELETE FROM audit WHERE leaf_index < ?", (first,))
+        connection.commit()
 
 
 async def test_a_body_that_is_no_json_is_passed_over(tmp_path: Path) -> None:

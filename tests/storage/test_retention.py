@@ -42,6 +42,7 @@ class Keeper:
             verifier=store.verifier,
             archive=folder / "archive",
             record=self.record,
+            turn=store.aging,
         )
 
     async def record(self, code, message, evidence):
@@ -334,7 +335,7 @@ async def test_a_change_of_a_pruned_log_is_found(filled, sql, first_bad, says):
 async def test_a_removal_that_was_cut_short_is_good_and_can_go_on(filled):
     async with keeper(filled) as keep:
         await keep.retention.archive(BEFORE)
-        removal = keep.retention._removable(BEFORE)
+        _, removal = keep.retention._removable(BEFORE)
         await keep.record("log_pruned", "", removal.members(0))
 
         def half(connection):

@@ -34,7 +34,7 @@ def test_a_label_is_the_join_of_all_that_was_raised(raises):
         run, expected = raised(run, label, source), expected.join(label)
         assert run.label == before.label.join(label) == expected
         assert (run is before) == (run == before)
-    assert len(run.sources) <= MOST_SOURCES
+    assert len(run.sources) <= MOST_SOURCES + 1  # of the second server, if that comes late
     assert len({(each.server, each.tool) for each in run.sources}) == len(run.sources)
 
 

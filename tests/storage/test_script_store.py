@@ -178,6 +178,21 @@ async def test_what_a_program_held_is_forgotten_once_it_has_run_out(store: Store
         assert connection.execute("SELECT script FROM parked_scripts").fetchall() == []
 
 
+async def test_of_one_that_was_ended_as_it_began_to_wait_nothing_is_kept(
+    kept: ScriptStore, store: Store
+) -> None:
+    for name in ("s_1", "s_2"):
+        await kept.begin(script(name))
+    await asyncio.gather(
+        kept.end(ScriptId("s_1")), kept.park(Parked(script=script(), snapshot=b"state"))
+    )
+    assert not kept.waits(ScriptId("s_1"))
+    assert await kept.unpark(ScriptId("s_1"), "alice", now=NOW) is None
+    with closing(open_reader(store.data_dir / DATABASE)) as connection:
+        assert connection.execute("SELECT script FROM parked_scripts").fetchall() == []
+    assert kept.find(ScriptId("s_2"), now=NOW) is not None
+
+
 async def test_programs_that_live_are_told_oldest_first_and_whether_they_wait(
     kept: ScriptStore,
 ) -> None:

@@ -186,6 +186,39 @@ async def test_a_body_is_sent_as_it_is_and_the_answer_comes_back_whole():
     assert request.endswith(b'\r\n\r\n{"a":1}\n{"a":2}\n')
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        answer(b"x" * (257 * 1024)),
+        answer(b"{}", headers={"content-encoding": "gzip"}),
+    ],
+    ids=["large", "compressed"],
+)
+async def test_what_was_taken_is_not_sent_again_whatever_the_answer_says_of_it(said: bytes):
+    async with web_server(said) as server:
+        fetcher = Outside(policy=LOOPBACK).fetcher
+        url = f"http://127.0.0.1:{server.port}/v1/logs"
+        found = await fetcher.upload(url, b"{}", headers={})
+        assert (found.status, found.body) == (200, b"")
+        with pytest.raises(UpstreamFailed):
+            await fetcher.post(url, json={})
+
+
+async def test_what_was_taken_is_not_sent_again_although_the_answer_broke_off():
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n{}")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}")
+        await writer.drain()
+        await asyncio.sleep(0.05)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        url = f"http://127.0.0.1:{port}/v1/logs"
+        found = await Outside(policy=LOOPBACK).fetcher.upload(url, b"{}", headers={})
+    assert (found.status, found.body) == (200, b"")
+
+
 async def test_o21_a_redirect_is_an_answer_and_not_followed():
     async with web_server(
         answer(status="302 Found", headers={"location": "http://127.0.0.1:9/"})

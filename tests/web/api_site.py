@@ -23,6 +23,17 @@ METADATA = "http://127.0.0.1:8080/.well-known/oauth-protected-resource/api/v1"
 class Streams:
     """Commands that answer item by item."""
 
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def lose(self, person: Person, *, what: str) -> AsyncGenerator[int, None]:
+        yield 1
+        if what == "token":
+            self._world.tokens.held.clear()
+        if what == "roles":
+            self._world.users.change(person.user_id, groups=frozenset({"users"}), at=0.0)
+        yield 2
+
     async def count(self, person: Person, *, to: int) -> AsyncGenerator[int, None]:
         for number in range(to):
             yield number
@@ -37,8 +48,10 @@ class Streams:
         yield 1
 
 
-def api_of(world: World, guard: Guard, *, most_failures: int = 5) -> ApiEndpoint:
-    streams, users, access = Streams(), world.user_desk, world.access_desk
+def api_of(
+    world: World, guard: Guard, *, most_failures: int = 5, at: Callable[[], float] = clock
+) -> ApiEndpoint:
+    streams, users, access = Streams(world), world.user_desk, world.access_desk
     reads: dict[str, Callable[..., Any]] = {
         "whoami": users.whoami,
         "users.list": users.list,
@@ -47,6 +60,7 @@ def api_of(world: World, guard: Guard, *, most_failures: int = 5) -> ApiEndpoint
         "streams.count": streams.count,
         "streams.break": streams.break_off,
         "streams.refuse": streams.refuse,
+        "streams.lose": streams.lose,
     }
     changes: dict[str, Callable[..., Any]] = {
         "users.add": users.add,
@@ -58,7 +72,7 @@ def api_of(world: World, guard: Guard, *, most_failures: int = 5) -> ApiEndpoint
         world.people,
         guard=guard,
         client_address=lambda scope: str(scope["client"][0]),
-        clock=clock,
+        clock=at,
         resource_metadata=METADATA,
         refused_unread=lambda code, source_ip: world.unread.append((code, source_ip)),
         most_failures=most_failures,

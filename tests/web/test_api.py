@@ -1,5 +1,6 @@
 """The admin API: a token and nothing else opens it, and a browser page has none."""
 
+from itertools import count
 from typing import Any
 
 import orjson
@@ -254,6 +255,21 @@ async def test_a_stream_is_a_line_an_item_and_says_when_it_is_over():
         {"more": False},
     ]
     assert lines(await ApiSite().get("streams/count", b"to=0")) == [{"more": False}]
+
+
+@pytest.mark.parametrize(
+    ("what", "code"), [("token", "unauthenticated"), ("roles", "forbidden"), ("nothing", "")]
+)
+async def test_a_stream_ends_for_whoever_may_read_it_no_more(what: str, code: str):
+    seconds = count(0, 15)
+    site = ApiSite(at=lambda: float(next(seconds)))
+    first, *further = lines(await site.get("streams/lose", f"what={what}".encode()))
+    assert first == {"more": True, "result": 1}
+    assert [each.get("code", each.get("result", "")) for each in further] == (
+        [code] if code else [2, ""]
+    )
+    noted = [orjson.loads(entry.body).get("code") for entry in site.world.log.entries]
+    assert noted == [code] * bool(code)
 
 
 async def test_a_stream_that_breaks_off_says_so():

@@ -413,7 +413,17 @@ def test_a_well_formed_trace_is_joined(meta: Any, header: str | None, expected: 
 
 @pytest.mark.parametrize(
     ("header", "sent"),
-    [(TRACEPARENT, True), ("nonsense", False), (TRACEPARENT.upper(), False)],
+    [
+        (TRACEPARENT, True),
+        ("nonsense", False),
+        (TRACEPARENT.upper(), False),
+        (f"{TRACEPARENT}-anything", False),
+        (TRACEPARENT.replace("00-", "01-", 1), True),
+        (f"{TRACEPARENT.replace('00-', '01-', 1)}-anything", False),
+        (TRACEPARENT.replace("00-", "ff-", 1), False),
+        (TRACEPARENT.replace(TRACE, "0" * 32), False),
+        (f"00-{TRACE}-{'0' * 16}-01", False),
+    ],
 )
 def test_a_well_formed_trace_is_sent_on_as_it_came(header: str, sent: bool):
     legacy = post(headers(traceparent=header), body("tools/list"))

@@ -6,15 +6,29 @@ from pathlib import Path
 
 import pytest
 
+from gateway.behaviour.deviations import Deviation, Kind, Subject, View
 from gateway.config import Config, parse
-from gateway.errors import EgressRefused, NotFound
+from gateway.errors import AuditUnavailable, EgressRefused, NotFound
 from gateway.storage.baselines import FOLLOWER, SqliteBaselines
+from gateway.storage.database import DATABASE
 from gateway.storage.store import Store
 from gateway.web.metrics import Metrics
-from gateway.wiring.alerts import webhooks_of
+from gateway.wiring.alerts import deviation_sink, from_now, webhooks_of
 from gateway.wiring.exporting import configured_in
+from gateway.wiring.foundation import now
 from gateway.wiring.recorded import recorded
 
+DEVIATION = Deviation(
+    kind=Kind.RATE,
+    subject=Subject(view=View.PRINCIPAL, principal="emma"),
+    time=now(),
+    leaf_index=1,
+    record="r1",
+    message="",
+    usual={},
+    seen=1,
+    cases=(),
+)
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 
 
@@ -53,6 +67,16 @@ async def test_without_a_word_behaviour_is_followed_and_nobody_is_told(store: St
     assert [one.name for one in followers.followers] == [FOLLOWER]
     assert followers.alerting.webhooks() == []
     assert configured_in(config("{}")) == {FOLLOWER}
+
+
+async def test_a_log_that_cannot_be_read_ends_no_follower(store: Store) -> None:
+    (store.data_dir / DATABASE).rename(store.data_dir / "elsewhere")
+    with pytest.raises(AuditUnavailable):
+        await from_now(store).cursor("webhook ops")
+    told = deviation_sink(config("{}"), store, Metrics())
+    told._untold.append(DEVIATION)
+    with pytest.raises(AuditUnavailable):
+        await told.deliver([])
 
 
 async def test_every_webhook_follows_under_a_name_of_its_own(store: Store) -> None:

@@ -88,3 +88,12 @@ async def test_what_cannot_leave_yet_is_logged_and_stays(
             await retained(retention_of(config, store), YEAR_S)
     assert "siem has had no records after 5 yet" in caplog.text
     assert first(tmp_path) == 0
+
+
+async def test_by_hand_and_by_itself_take_turns(config: Config) -> None:
+    async with open_store(config) as store:
+        await fill(store, 600)
+        before_us = int((now() - YEAR_S) * 1e6)
+        by_hand, by_itself = retention_of(config, store), retention_of(config, store)
+        made = await asyncio.gather(by_hand.archive(before_us), by_itself.archive(before_us))
+        assert sorted(len(each) for each in made) == [0, 1]
