@@ -1,5 +1,7 @@
 """What the gateway of these tests is told: labels, one rule, and who calls."""
 
+import math
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -74,13 +76,17 @@ SERVERS: Mapping[str, Mapping[str, Any]] = {
 """Everything but the URLs. With these labels the shipped policy allows all that `RULES` does not."""
 
 
+_FRESH_S = 240
+"""For how long a token is used again: less than half of what it lives."""
+
+
 class Corridor:
-    """The session's gateway; tokens are fetched once."""
+    """The session's gateway; tokens are fetched again before they run out."""
 
     def __init__(self, running: Running) -> None:
         self.running = running
         self.url = running.url
-        self._tokens: dict[tuple[str, str, tuple[str, ...]], str] = {}
+        self._tokens: dict[tuple[str, str, tuple[str, ...]], tuple[float, str]] = {}
 
     @property
     def folder(self) -> Path:
@@ -92,7 +98,9 @@ class Corridor:
     def token(
         self, server: str, *, name: str = "agent", scopes: tuple[str, ...] = EVERY_SCOPE
     ) -> str:
-        key = (server, name, scopes)
-        if key not in self._tokens:
-            self._tokens[key] = self.running.token(server, name=name, scopes=scopes)
-        return self._tokens[key]
+        key, now = (server, name, scopes), time.monotonic()
+        since, token = self._tokens.get(key, (-math.inf, ""))
+        if now - since > _FRESH_S:
+            token = self.running.token(server, name=name, scopes=scopes)
+            self._tokens[key] = now, token
+        return token
