@@ -207,6 +207,8 @@ def test_there_is_nothing_to_read_where_there_is_no_log(tmp_path):
     ("asked", "index"),
     [
         (Filter(server="mail", tool="send"), "audit_by_target"),
+        (Filter(server="mail"), "audit_by_server"),
+        (Filter(server="mail", since="24h"), "audit_by_server"),
         (Filter(principal="emma"), "audit_by_principal"),
         (Filter(run="r_1"), "audit_by_run"),
         (Filter(verdict="deny"), "audit_by_refusal"),

@@ -1,6 +1,19 @@
 """The database's tables, as numbered migrations that only ever go forward: one file each."""
 
-from gateway.storage.migrations import m001_to_m010, m011_followers, m013_retention, m016_baselines
+from gateway.storage.migrations import (
+    m001_to_m010,
+    m011_followers,
+    m013_retention,
+    m016_baselines,
+    m017_by_server,
+)
 from gateway.storage.migrations.registry import migrations
 
-__all__ = ["m001_to_m010", "m011_followers", "m013_retention", "m016_baselines", "migrations"]
+__all__ = [
+    "m001_to_m010",
+    "m011_followers",
+    "m013_retention",
+    "m016_baselines",
+    "m017_by_server",
+    "migrations",
+]
