@@ -89,7 +89,12 @@ def failures_of(measured: Measured) -> list[str]:
         failures += [f"kills, {name}: {problem}" for problem in survival.problems]
         if not survival.answered:
             failures.append(f"kills, {name}: no call was answered, so nothing could be lost")
+    spooled = measured.survivals.get("spool")
+    if spooled is not None and not spooled.spooled:
+        failures.append("kills, spool: nothing was spooled, so nothing of it could be lost")
     for name, found in measured.losses.items():
+        if "spooling" in name and not found.recovered:
+            failures.append(f"cuts, {name}: nothing was spooled, so nothing of it could be lost")
         failures += [f"cuts, {name}: {broken}" for broken in found.broken]
         if found.durability is Durability.POWER and found.losing:
             failures.append(f"cuts, {name}: {found.losing} lost acknowledged records")

@@ -60,6 +60,20 @@ def test_a_lost_record_fails() -> None:
     assert any("lost" in failure or "call" in failure for failure in failures_of(lossy))
 
 
+def test_a_spool_that_took_nothing_shows_nothing() -> None:
+    found = kept()
+    idle = Losses(durability=Durability.POWER, cuts=9)
+    found = replace(
+        found,
+        survivals={"spool": found.survivals["refuse"]},
+        losses={**found.losses, "power, spooling": idle},
+    )
+    assert failures_of(found) == [
+        "kills, spool: nothing was spooled, so nothing of it could be lost",
+        "cuts, power, spooling: nothing was spooled, so nothing of it could be lost",
+    ]
+
+
 def test_figures_have_one_name_each() -> None:
     assert figures_of(kept()) == {
         "group_commit.per_s": 9000.0,
