@@ -1,7 +1,15 @@
 """What people take out of the log, and how far those have come who get it as it grows."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -71,16 +79,21 @@ class ExportDesk:
         journal: Journal,
         *,
         key: VerifierKey,
+        sign: Callable[[], Awaitable[None]],
         configured: Callable[[], Collection[str]],
         at_work: Callable[[], Sequence[Following]],
         hashes_of: HashesOf,
         clock: Clock,
     ) -> None:
-        """Take the followers that the configuration names, and those that are at work now."""
+        """Take the followers that the configuration names, and those that are at work now.
+
+        `sign` returns once a checkpoint covers all that was recorded before.
+        """
         self._reader = reader
         self._cursors = cursors
         self._journal = journal
         self._key = key
+        self._sign = sign
         self._configured = configured
         self._at_work = at_work
         self._hashes_of = hashes_of
@@ -95,12 +108,13 @@ class ExportDesk:
         until: str | None = None,
         where: str | None = None,
     ) -> AsyncGenerator[Row, None]:
-        """Yield the lines of an export that proves itself, of what is signed when it begins.
+        """Yield the lines of an export that proves itself, of all that is there when it begins.
 
         Raises:
             Forbidden: The person is neither auditor nor admin; so for all of these.
             BadCommand: A time or the expression cannot be read, or needs the index of words.
-            NotFound: Nothing is signed yet.
+            AuditUnavailable: What is there could not be signed.
+            NotFound: The log has no checkpoint: somebody took it out of the database.
 
         """
         person.need(Role.AUDITOR, Role.ADMIN)
@@ -109,9 +123,11 @@ class ExportDesk:
         statement = self._statement(Filter(since=since, until=until, where=where))
         told = ", ".join(selection) or "every record"
         await self._journal.read(person, "audit.bundle", told)
+        # The newest records wait up to a second for their checkpoint; who asks now wants them too.
+        await self._sign()
         head = await self._read(self._reader.head)
         if head is None:
-            raise NotFound("nothing is signed yet; a second after a record it is")
+            raise NotFound("the log has no checkpoint any more; run `douane audit verify`")
         size, note = head
         writer = BundleWriter(
             key=self._key, size=size, root_of=self._reader.root_of, selection=selection

@@ -17,7 +17,7 @@ from gateway.errors import AuditUnavailable
 from gateway.ports import Clock
 from gateway.storage.audit_log import Waited, nobody
 from gateway.storage.spool import Spool, Spooled
-from gateway.storage.writer import NotAccepted, Writer
+from gateway.storage.writer import NotAccepted, Writer, change_nothing
 
 T = TypeVar("T")
 
@@ -225,7 +225,7 @@ class SpoolingLog:
             AuditUnavailable: It does not take them yet.
 
         """
-        await self._writer.run(_write_nothing)
+        await self._writer.run(change_nothing)
         rest = await self._unread(self._absorbed)
         while len(rest.entries) > _PART:
             for start in range(0, len(rest.entries), _PART):
@@ -335,10 +335,6 @@ def place_of(connection: sqlite3.Connection) -> str:
 def note_place(connection: sqlite3.Connection, *, place: str) -> None:
     """Keep where the spool is, so that it is not forgotten when it is configured no more."""
     _keep_meta(connection, "spool_path", place)
-
-
-def _write_nothing(_: sqlite3.Connection) -> None:
-    """Find out whether the database takes anything, before anybody has to wait for it."""
 
 
 def _note(connection: sqlite3.Connection, *, text: str) -> None:

@@ -33,7 +33,7 @@ from gateway.storage.recovery import wal_tail
 from gateway.storage.run_tables import SqliteRunLedger, SqliteRunTable
 from gateway.storage.runs import RunLimits, RunNames, Runs
 from gateway.storage.spooling import SpoolingLog
-from gateway.storage.writer import Writer
+from gateway.storage.writer import Writer, change_nothing
 
 _RUN_LIMITS = RunLimits()
 _HASHED = Levels(Level(redaction=Redaction.HASHED))
@@ -209,7 +209,7 @@ class Store:
         that could take nothing either.
         """
         try:
-            await self.writer.run(_write_nothing)
+            await self.writer.run(change_nothing)
         except AuditUnavailable as error:
             wrong = self.writer.problem or error.detail
         else:
@@ -222,7 +222,3 @@ class Store:
     async def close(self) -> None:
         """Write what is waiting, sign the log, and let another process have the directory."""
         await self._opened.aclose()
-
-
-def _write_nothing(_: sqlite3.Connection) -> None:
-    """Leave all to the batch, which counts itself, durably."""

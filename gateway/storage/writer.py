@@ -40,7 +40,7 @@ class NotAccepted(AuditUnavailable):
 class _Item:
     """One thing to write, and who waits for it."""
 
-    __slots__ = ("committed", "entry", "expires", "future", "job", "late", "outcome")
+    __slots__ = ("committed", "entry", "expires", "future", "job", "late", "outcome", "signs")
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class _Item:
         job: Job | None = None,
         committed: Callable[[Any], None] | None = None,
         late: Sequence[Entry] = (),
+        signs: bool = False,
     ) -> None:
         self.future = future
         self.expires = expires
@@ -58,6 +59,7 @@ class _Item:
         self.job = job
         self.committed = committed
         self.late = late
+        self.signs = signs
         self.outcome = JobOutcome()
 
 
@@ -149,6 +151,19 @@ class Writer:
         future: asyncio.Future[T] = self._loop.create_future()
         self._submit(_Item(future, expires=float("inf"), job=job, late=late), timed=False)
         return future
+
+    async def sign(self) -> None:
+        """Return once everything that was recorded before is covered by a checkpoint.
+
+        Raises:
+            AuditUnavailable: It is not, or not known to be, within the deadline.
+
+        """
+        item = _Item(
+            self._loop.create_future(), expires=self._expiry(), job=change_nothing, signs=True
+        )
+        self._submit(item)
+        await item.future
 
     async def close(self) -> None:
         """Write what is waiting, sign the log and close it."""
@@ -303,7 +318,15 @@ class Writer:
             raise
         else:
             self._unwritten = ""
+            self._sign_for([item for item in batch if item.signs])
             self._tell(batch, first, "")
+
+    def _sign_for(self, asked: Sequence[_Item]) -> None:
+        if not asked or self._database is None:
+            return
+        self._sign(self._database)
+        for item in asked if self._unsigned else ():
+            item.outcome.error = AuditUnavailable(_NOT_RECORDED, detail=self._unsigned)
 
     def _commit(self, batch: list[_Item]) -> int:
         if self._database is None:
@@ -357,3 +380,7 @@ class Writer:
     ) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._settle, batch, first, failure, kind)
+
+
+def change_nothing(_: sqlite3.Connection) -> None:
+    """Leave all to the batch that it is in, which counts itself, durably."""

@@ -96,6 +96,7 @@ def export_desk(
             store.cursors,
             journal,
             key=store.verifier,
+            sign=store.writer.sign,
             configured=lambda: configured_in(current()),
             at_work=followers,
             hashes_of=store.hashes_of,

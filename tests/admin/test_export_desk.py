@@ -11,13 +11,15 @@ import pytest
 
 from gateway.admin.exporting import ExportDesk
 from gateway.audit.bundle import BundleCheck, BundleVerification
-from gateway.errors import BadCommand, Forbidden, NotFound
+from gateway.errors import AuditUnavailable, BadCommand, Forbidden, NotFound
 from gateway.storage.bundles import BundleReader
 from gateway.storage.connection import open_reader
-from gateway.storage.database import DATABASE
+from gateway.storage.database import DATABASE, Database
+from gateway.storage.keeping import Keeping
 from gateway.storage.store import Store
+from gateway.storage.writer import EVERY_SECOND, Signing
 from tests.admin.world import ADMIN, APPROVER, AUDITOR, STRANGER, USER, new_journal
-from tests.storage.logged import NOW, made, refused, write
+from tests.storage.logged import NOW, append, made, refused, write
 
 
 @dataclass
@@ -29,9 +31,13 @@ class Following:
 
 @asynccontextmanager
 async def desk_in(
-    folder: Path, *, configured: Collection[str] = (), at_work: Sequence[Following] = ()
+    folder: Path,
+    *,
+    configured: Collection[str] = (),
+    at_work: Sequence[Following] = (),
+    signing: Signing = EVERY_SECOND,
 ) -> AsyncIterator[tuple[ExportDesk, Store]]:
-    store = await Store.open(folder, clock=lambda: NOW)
+    store = await Store.open(folder, clock=lambda: NOW, keeping=Keeping(signing=signing))
     try:
         with closing(BundleReader(open_reader(folder / DATABASE))) as reader:
             yield (
@@ -40,6 +46,7 @@ async def desk_in(
                     store.cursors,
                     new_journal(store.audit),
                     key=store.verifier,
+                    sign=store.writer.sign,
                     configured=lambda: configured,
                     at_work=lambda: at_work,
                     hashes_of=store.hashes_of,
@@ -138,14 +145,31 @@ async def test_what_cannot_be_read_is_refused_and_is_no_read(
         assert newest(store)["kind"] == "outcome"
 
 
-async def test_what_is_not_signed_yet_proves_nothing(
+async def test_what_was_recorded_a_moment_ago_is_in_it_as_well(tmp_path: Path) -> None:
+    async with desk_in(tmp_path, signing=Signing(every_s=3600)) as (desk, store):
+        await append(store, [*made("1"), *refused("2")])
+        found = await checked(desk, store, where="verdict = deny")
+        assert (found.ok, found.records, found.size) == (True, 1, 4)
+        found = await checked(desk, store)
+        assert (found.ok, found.records, found.gaps) == (True, 5, 0)  # and who took the last one
+
+
+async def test_a_log_that_cannot_be_signed_proves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with desk_in(tmp_path) as (desk, store):
-        found = await checked(desk, store)
-        assert (found.ok, found.size) == (True, 0)
+    async with desk_in(tmp_path) as (desk, _):
+
+        def full(_: Database) -> None:
+            raise OSError("no space left")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(Database, "sign", full)
+            with pytest.raises(AuditUnavailable) as failed:
+                await anext(desk.bundle(AUDITOR))
+            assert "no checkpoint could be signed: no space left" in failed.value.detail
+        assert (await lines_of(desk))[1:]
         monkeypatch.setattr(BundleReader, "head", lambda _: None)
-        with pytest.raises(NotFound, match="nothing is signed yet"):
+        with pytest.raises(NotFound, match="no checkpoint"):
             await anext(desk.bundle(AUDITOR))
 
 

@@ -485,6 +485,7 @@ def export_desk_of(store: Store, journal: Journal, around: ExitStack) -> ExportD
         store.cursors,
         journal,
         key=store.verifier,
+        sign=store.writer.sign,
         configured=frozenset,
         at_work=tuple,
         hashes_of=store.hashes_of,

@@ -52,12 +52,17 @@ async def write(folder: Path, events: Sequence[Event], *, begin: int = 0) -> Non
     """Write events to the log in `folder`; the id of each is its number."""
     store = await Store.open(folder, clock=lambda: NOW)
     try:
-        for number, (kind, time, fields) in enumerate(events, begin):
-            await store.audit.append(
-                AuditRecord(kind=RecordKind(kind), time=time, id=f"r{number}", fields=fields)
-            )
+        await append(store, events, begin=begin)
     finally:
         await store.close()
+
+
+async def append(store: Store, events: Sequence[Event], *, begin: int = 0) -> None:
+    """Write events to the log of `store`, as `write` does."""
+    for number, (kind, time, fields) in enumerate(events, begin):
+        await store.audit.append(
+            AuditRecord(kind=RecordKind(kind), time=time, id=f"r{number}", fields=fields)
+        )
 
 
 @contextmanager
