@@ -1,5 +1,6 @@
 """A real gateway in a process of its own, for tests, reports and the demo."""
 
+import io
 import json
 import os
 import subprocess
@@ -8,11 +9,13 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gateway.cli import main
 from tests.servers.process import ROOT, free_port
 
 DOUANE = str(Path(sys.executable).parent / "douane")
@@ -53,8 +56,13 @@ class Running:
         )
 
     def rows(self, *arguments: str) -> list[dict[str, Any]]:
-        """Run a command that must succeed, and return the objects of its `--json` lines."""
-        done = self.douane(*arguments, "--json")
+        """Run a command that must succeed, and return the objects of its `--json` lines.
+
+        The command line is the real one, without a process of its own: an interpreter's start is
+        most of what a command takes, and a test has many to prepare what it is about.
+        """
+        with ThreadPoolExecutor(1) as thread:  # a test's own event loop may run in this one
+            done = thread.submit(_run_here, self.config, *arguments, "--json").result()
         if done.returncode != 0:
             raise RuntimeError(f"douane {' '.join(arguments)}: {done.stderr or done.stdout}")
         return [json.loads(line) for line in done.stdout.splitlines()]
@@ -87,6 +95,19 @@ class Running:
     def approve_all(self, server: str) -> None:
         """Approve everything that `server` shows, as a person does."""
         self.rows("pins", "approve", server, "--all", "--accept-risks", "--note", "for a test")
+
+
+def _run_here(config: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    kept = io.BytesIO(), io.BytesIO()
+    output, errors = (io.TextIOWrapper(each, encoding="utf-8", write_through=True) for each in kept)
+    status: object = 0
+    with redirect_stdout(output), redirect_stderr(errors):
+        try:
+            main(["--config", str(config), *arguments], prog_name="douane")
+        except SystemExit as end:
+            status = end.code
+    told = [each.getvalue().decode() for each in kept]
+    return subprocess.CompletedProcess(arguments, 0 if status in {0, None} else 1, *told)
 
 
 def endpoint_of(server: str) -> str:
