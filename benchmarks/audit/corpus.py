@@ -5,9 +5,11 @@ python -m benchmarks.audit.corpus DIRECTORY 1000000
 
 import hashlib
 import random
+import sqlite3
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,9 @@ import orjson
 
 from gateway.audit.merkle import leaf_hash
 from gateway.audit.record import FIELDS, Entry, columns_of
-from gateway.storage.connection import Durability
-from gateway.storage.database import Database
-from gateway.storage.files import private_directory
+from gateway.storage.connection import Durability, open_writer
+from gateway.storage.database import DATABASE, Database
+from gateway.storage.files import create_private, private_directory
 from gateway.storage.keys import Keys
 
 DAYS = 30
@@ -49,8 +51,8 @@ class _World:
             (self.servers[number % SERVERS], f"tool_{number:03d}", _EFFECTS[number % len(_EFFECTS)])
             for number in range(TOOLS)
         ]
-        self.of_tools = [1 / (rank + 3) for rank in range(TOOLS)]
-        self.of_principals = [1 / (rank + 10) for rank in range(PRINCIPALS)]
+        self.of_tools = list(accumulate(1 / (rank + 3) for rank in range(TOOLS)))
+        self.of_principals = list(accumulate(1 / (rank + 10) for rank in range(PRINCIPALS)))
         self.runs: dict[str, tuple[str, list[dict[str, Any]], int]] = {}
         self.number = 0
 
@@ -81,11 +83,11 @@ def _text(at: float) -> str:
 def _some(world: _World, leaf_index: int) -> list[dict[str, Any]]:
     """Return what one event writes: two records of a call, one of a refusal or a sign-in."""
     dice = world.dice
-    principal = dice.choices(world.principals, world.of_principals)[0]
+    principal = dice.choices(world.principals, cum_weights=world.of_principals)[0]
     if dice.random() < OTHER:
         return [{"kind": "auth", "principal": principal, "method": "sign-in", "verdict": "allow",
                  "reasons": [{"code": "signed_in", "message": "by password"}]}]  # fmt: skip
-    server, tool, effect = dice.choices(world.tools, world.of_tools)[0]
+    server, tool, effect = dice.choices(world.tools, cum_weights=world.of_tools)[0]
     run, sources, left = world.runs.get(principal, ("", [], 0))
     if left == 0:
         world.number += 1
@@ -173,23 +175,44 @@ def _told(world: _World, call: dict[str, Any]) -> list[dict[str, Any]]:
     return [call, answered]
 
 
-def write(data_dir: Path, rows: int) -> None:
-    """Write a log of `rows` records into `data_dir`, which has none yet, and sign it."""
+def write(data_dir: Path, rows: int, told: Callable[[int], None] = lambda _: None) -> None:
+    """Write a log of `rows` records into `data_dir`, which has none yet, and sign it.
+
+    `told` is called now and then with how many there are.
+    """
     data_dir = private_directory(data_dir)
     keys = Keys.open(data_dir)
-    database = Database.open(data_dir, durability=Durability.PROCESS, wait_s=5.0, key=keys.audit)
+    database = Database.open(
+        data_dir,
+        durability=Durability.PROCESS,
+        wait_s=5.0,
+        key=keys.audit,
+        connect=lambda: _connected(data_dir / DATABASE),
+    )
     try:
         batch: list[Entry] = []
-        for record in records(rows):
+        for number, record in enumerate(records(rows), 1):
             record["log_id"] = database.log_id
             batch.append(_entry(record))
             if len(batch) == _BATCH:
                 database.commit(batch, [])
                 batch = []
+                told(number)
         database.commit(batch, [])
         database.sign()
+        told(rows)
     finally:
         database.close()
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    """Open the database as the gateway does, but to be filled rather than to last."""
+    create_private(path)
+    connection = open_writer(path, durability=Durability.PROCESS, wait_s=5.0)
+    connection.execute(f"PRAGMA cache_size = -{512 << 10}")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {64 << 10}")  # pages: 256 MiB
+    connection.execute("PRAGMA synchronous = OFF")
+    return connection
 
 
 def _entry(record: dict[str, Any]) -> Entry:

@@ -5,6 +5,7 @@ import binascii
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
@@ -20,8 +21,9 @@ from gateway.audit.expression import (
     parse,
     spelled,
 )
+from gateway.audit.fields import CONTENT, FIELDS, LISTED, Type
 from gateway.audit.members import Parameters
-from gateway.audit.record import COLUMNS, FIELDS
+from gateway.audit.words import Search, in_index, in_record
 from gateway.domain._value import value
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -46,47 +48,6 @@ class QueryTooLong(QueryError):
             "principal, verdict, code or run"
         )
 
-
-class _Type(StrEnum):
-    TEXT = "text"
-    NUMBER = "number"
-    TIME = "time"
-    STRUCTURE = "structure"
-
-
-_NUMBERS = frozenset({"upstream_status", "result_bytes", "duration_us", "seq", "leaf_index"})
-_STRUCTURES = frozenset({
-    "arguments", "roles", "obligations", "label_before", "label_after", "sources", "destinations",
-    "reasons", "question", "candidate", "evidence", "truncated",
-})  # fmt: skip
-
-
-def _sql_of(name: str) -> str:
-    if name == "leaf_hash":
-        return "lower(hex(leaf_hash))"
-    if name == "time":
-        return "time_us"
-    if name in COLUMNS or name == "leaf_index":
-        return name
-    return f"json_extract(body, '$.{name}')"
-
-
-def _type_of(name: str) -> _Type:
-    if name == "time":
-        return _Type.TIME
-    if name in _NUMBERS:
-        return _Type.NUMBER
-    return _Type.STRUCTURE if name in _STRUCTURES else _Type.TEXT
-
-
-_FIELDS: Mapping[str, tuple[str, _Type]] = {
-    name: (_sql_of(name), _type_of(name)) for name in (*FIELDS, "leaf_index", "leaf_hash")
-}
-"""Every field that a filter may name, and the SQL that reads it: nothing else becomes SQL."""
-
-_LISTED = f"fields: {', '.join(sorted(_FIELDS))}"
-_CONTENT = frozenset({"arguments", "destinations", "question", "candidate", "evidence"})
-"""Structures in which values of calls stand, hashed where the log has them so."""
 
 HashesOf = Callable[[str], Sequence[str]]
 """The keyed hashes that stand in records for a value."""
@@ -129,15 +90,24 @@ class Statement:
     parameters: tuple[str | int | float, ...]
     limit: int
     order: Order = Order.NEWEST
-    words: bool = False
-    """Whether it needs the index of words, as the table `words.reasons`."""
+    between_us: tuple[int, int] = (_FIRST_US, _END_US)
+    """No record of an earlier or a later time is among its rows."""
+    by_words: bool = False
+    """Whether the words that it has to have tell best which records it may be."""
+    unindexed: "Statement | None" = None
+    """The same of records whose words the index has not come to yet; `None` if it needs no words."""
+
+    @property
+    def words(self) -> bool:
+        """Whether it needs the index of words, as the table `words.REASONS`."""
+        return self.unindexed is not None
 
     @property
     def sql(self) -> str:
         """The rows' `leaf_index`, `leaf_hash` and `body`, in their order."""
         way = "DESC" if self.order is Order.NEWEST else "ASC"
         return (
-            "SELECT leaf_index, leaf_hash, CAST(body AS BLOB) FROM audit"  # noqa: S608 - see _FIELDS
+            "SELECT leaf_index, leaf_hash, CAST(body AS BLOB) FROM audit"  # noqa: S608 - see FIELDS
             f" WHERE {self.where} ORDER BY time_us {way}, leaf_index {way} LIMIT {self.limit}"
         )
 
@@ -153,23 +123,58 @@ def compile_filter(asked: Filter, *, now: float, hashes_of: HashesOf = lambda _:
     """
     if not 1 <= asked.limit <= MOST_RECORDS:
         raise QueryError(f"the limit is 1 to {MOST_RECORDS}; a further page is had by --after")
+    statement, words = _compiled(asked, now, hashes_of, in_index)
+    if words:
+        statement = replace(statement, unindexed=_compiled(asked, now, hashes_of, in_record)[0])
+    return statement
+
+
+def _compiled(
+    asked: Filter, now: float, hashes_of: HashesOf, search: Search
+) -> tuple[Statement, bool]:
     parameters: Parameters = []
     terms = [*_equal(asked, parameters), *_within(asked, now, parameters)]
-    compiler = _Compiler(parameters, now, hashes_of)
+    compiler = _Compiler(parameters, now, hashes_of, search)
+    expression = None
     if asked.where is not None:
         try:
-            terms.append(compiler.sql(parse(asked.where)))
+            expression = parse(asked.where)
+            terms.append(compiler.sql(expression))
         except QueryError:
             raise
         except ValueError as error:
-            raise QueryError(f"{error} ({_LISTED})") from error
-    return Statement(
+            raise QueryError(f"{error} ({LISTED})") from error
+    statement = Statement(
         where=" AND ".join(terms) or "1",
         parameters=tuple(parameters),
         limit=asked.limit,
         order=asked.order,
-        words=compiler.words,
+        between_us=_between_us(asked, now),
+        by_words=not _is_narrow(asked) and _has_words(expression),
     )
+    return statement, compiler.words
+
+
+def _is_narrow(asked: Filter) -> bool:
+    """Whether an index of the log gives the records that it may be, in the order of their times."""
+    equal = (asked.server, asked.principal, asked.code, asked.run)
+    return any(equal) or asked.verdict not in {None, "allow"}
+
+
+def _has_words(expression: Expression | None) -> bool:
+    """Whether a record has to have words to be selected."""
+    if isinstance(expression, Junction) and expression.word == "and":
+        return any(_has_words(term) for term in expression.terms)
+    return isinstance(expression, Comparison) and expression.operator == "match"
+
+
+def _between_us(asked: Filter, now: float) -> tuple[int, int]:
+    oldest = _FIRST_US if asked.since is None else time_us(asked.since, now)
+    newest = _END_US if asked.until is None else time_us(asked.until, now)
+    if asked.after is None:
+        return oldest, newest
+    at, _ = place_of(asked.after, asked.order)
+    return (oldest, min(newest, at)) if asked.order is Order.NEWEST else (max(oldest, at), newest)
 
 
 def _equal(asked: Filter, parameters: Parameters) -> Iterator[str]:
@@ -233,7 +238,7 @@ def told(asked: Filter, hash_of: Callable[[str], str]) -> str:
 
     def one(field: str, operand: str) -> str:
         root = field.partition(".")[0]
-        return hash_of(operand) if root in _CONTENT else json.dumps(operand)
+        return hash_of(operand) if root in CONTENT else json.dumps(operand)
 
     words = [
         f"{name} = {json.dumps(wanted)}"
@@ -279,10 +284,13 @@ _IS = {"=": "IS", "!=": "IS NOT"}
 class _Compiler:
     """Turns an expression into SQL that is 0 or 1 and never NULL, so that `not` means not."""
 
-    def __init__(self, parameters: Parameters, now: float, hashes_of: HashesOf) -> None:
+    def __init__(
+        self, parameters: Parameters, now: float, hashes_of: HashesOf, search: Search
+    ) -> None:
         self._parameters = parameters
         self._now = now
         self._hashes_of = hashes_of
+        self._search = search
         self.words = False
 
     def sql(self, expression: Expression) -> str:
@@ -335,11 +343,11 @@ class _Compiler:
         return self._member(root, path, operator, (operand,))
 
     def _member(self, root: str, path: str, operator: str, operands: Sequence[str]) -> str:
-        if _field(root)[1] is not _Type.STRUCTURE:
+        if _field(root)[1] is not Type.STRUCTURE:
             raise QueryError(f"{root} has no members")
         names = members.steps(path)
         here = partial(members.some, root, parameters=self._parameters)
-        if root not in _CONTENT or operator != "=":
+        if root not in CONTENT or operator != "=":
             return here(names, operator, operands)
         hashes = [one for each in operands for one in self._hashes_of(each)]
         plain = here(names, "=", [*operands, *hashes])
@@ -352,44 +360,32 @@ class _Compiler:
         if field != "reasons":
             raise QueryError("match searches reasons only; elsewhere there is ~")
         words = operand.replace("\0", " ").split()
-        wanted = [
-            '"' + word.removesuffix("*").replace('"', '""') + '"' + "*" * word.endswith("*")
-            for word in words
-        ]
-        if not wanted:
+        if not words:
             raise QueryError("match needs a word")
         self.words = True
-        self._parameters.append(" ".join(wanted))
-        # What the index has not come to yet is looked through itself; read only where the
-        # condition is, which an AND as a value would not see to.
-        plain = [word.removesuffix("*").lower() for word in words]
-        self._parameters.extend(plain)
-        each = "instr(lower(json_extract(body, '$.reasons')), ?) > 0"
-        return (
-            "(leaf_index IN (SELECT rowid FROM words.reasons WHERE reasons MATCH ?) OR"  # noqa: S608 - fixed text
-            " CASE WHEN leaf_index > (SELECT through FROM words.progress)"
-            f" THEN ifnull({' AND '.join([each] * len(plain))}, 0) ELSE 0 END)"
-        )
+        sql, parameters = self._search(words)
+        self._parameters.extend(parameters)
+        return sql
 
 
-def _field(name: str) -> tuple[str, _Type]:
-    if name not in _FIELDS:
-        raise QueryError(f"no field {name!r} ({_LISTED})")
-    return _FIELDS[name]
+def _field(name: str) -> tuple[str, Type]:
+    if name not in FIELDS:
+        raise QueryError(f"no field {name!r} ({LISTED})")
+    return FIELDS[name]
 
 
-def _operand(field: str, kind: _Type, operand: str, now: float) -> str | int | float:
+def _operand(field: str, kind: Type, operand: str, now: float) -> str | int | float:
     match kind:
-        case _Type.TEXT:
+        case Type.TEXT:
             return operand
-        case _Type.TIME:
+        case Type.TIME:
             return time_us(operand, now)
-        case _Type.NUMBER:
+        case Type.NUMBER:
             try:
                 return float(operand)
             except ValueError:
                 raise QueryError(f"{field} is a number, not {operand!r}") from None
-        case _Type.STRUCTURE:
+        case Type.STRUCTURE:
             raise QueryError(
                 f"{field} is not one value: name a member ({field}.NAME), search it with ~, or "
                 "compare with null"

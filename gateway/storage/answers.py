@@ -21,6 +21,7 @@ from gateway.storage.index_tables import (
     LEAF_DIGITS,
     MARK_CHARACTERS,
 )
+from gateway.storage.windows import searched
 
 LONGEST_READ_S = 5.0
 """How long one read may take before it is given up."""
@@ -73,6 +74,10 @@ class Answers:
             QueryError: There is too much in its condition.
 
         """
+        if statement.words:
+            with self._bounded(), self._one_state():
+                found = searched(self._connection, statement)
+            return self.records(found)
         return [_record(*row) for row in self._rows(statement.sql, statement.parameters)]
 
     def who_called(self, server: str, tool: str, since_us: int, limit: int) -> Rows:
@@ -158,6 +163,14 @@ class Answers:
     def _rows(self, sql: str, parameters: Sequence[Any]) -> list[Any]:
         with self._bounded():
             return self._connection.execute(sql, parameters).fetchall()
+
+    @contextmanager
+    def _one_state(self) -> Iterator[None]:
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.execute("ROLLBACK")
 
     @contextmanager
     def _bounded(self) -> Iterator[None]:

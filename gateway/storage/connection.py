@@ -63,6 +63,8 @@ def prepare_writer(connection: sqlite3.Connection, durability: Durability) -> No
     """
     # Without it REPLACE deletes rows unseen by the triggers that keep the log append-only.
     connection.execute("PRAGMA recursive_triggers = 1")
+    # Some builds of SQLite leave what was deleted in free pages: records that retention removed.
+    connection.execute("PRAGMA secure_delete = ON")
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()

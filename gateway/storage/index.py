@@ -6,25 +6,41 @@ waits for no sync: what a power cut takes from it is made again from the log.
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import closing, suppress
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
 from gateway.audit.questions import Progress
 from gateway.errors import AuditUnavailable, ConfigError
+from gateway.storage import index_words
 from gateway.storage.database import DATABASE
 from gateway.storage.files import create_private
-from gateway.storage.index_tables import FORGET, PUT_AWAY, STEPS, TABLES, TEMPORARY, VERSION
+from gateway.storage.index_steps import (
+    FORGET,
+    PUT_AWAY,
+    STEPS,
+    kept,
+)
+from gateway.storage.index_tables import SPAN, TABLES, TEMPORARY, VERSION
 
 INDEX = "audit-index.db"
 """The file's name in the data directory. It can be deleted; the next start makes it anew."""
 
-_BATCH = 1000
-_MOST_FRESH_MARKS = 1 << 17
+_FEWEST = 1000
+_MOST = 16_384
+"""Records in a batch. There are more of them the further behind it is, while none takes long."""
+_QUICK_S = 0.2
+_LONG_S = 0.6
+"""A question waits for a batch that is under way: this is the longest that is meant to take."""
+_AGAIN = 4096
+"""Records whose words are put in again at once, where the table that had them was dropped."""
+_MOST_FRESH_MARKS = 1 << 18
 _WAIT_S = 5.0
-_CACHE_KIB = 32 << 10
+_CACHE_KIB = 64 << 10
+_WAL_PAGES = 4096
 
 
 def unavailable(error: Exception) -> AuditUnavailable:
@@ -56,6 +72,8 @@ class AuditIndex:
         self._connection = connection
         self._turn = threading.Lock()
         self._through, self._first = self._begun()
+        self._batch = _FEWEST
+        self._to_settle = True
 
     @classmethod
     def open(cls, data_dir: Path) -> Self:
@@ -100,44 +118,77 @@ class AuditIndex:
         return int(through), int(first)
 
     def _step(self) -> Progress:
-        connection = self._connection
-        first, newest = connection.execute(
+        first, newest = self._connection.execute(
             "SELECT (SELECT min(leaf_index) FROM log.audit), (SELECT max(leaf_index) FROM log.audit)"
         ).fetchone()
         if newest is None:
             return Progress(through=self._through, newest=-1)
+        if first > self._first:
+            self._forget()
         after = max(self._through, first - 1)
-        through = min(newest, after + _BATCH)
-        if through > self._through or first > self._first:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                self._take_up(after, through, first)
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
-            self._through, self._first = through, first
+        if newest > after:
+            self._take_up(after, newest)
+        if behind := index_words.behind(self._connection):
+            with self._transaction():
+                index_words.go_on(self._connection, behind, _AGAIN)
+        self._settle()
         return Progress(through=self._through, newest=newest)
 
-    def _take_up(self, after: int, through: int, first: int) -> None:
+    def _take_up(self, after: int, newest: int) -> None:
         connection = self._connection
-        for step in STEPS:
-            connection.execute(step, {"after": after, "through": through})
-        (fresh,) = connection.execute("SELECT count(*) FROM fresh_marks").fetchone()
-        if fresh > _MOST_FRESH_MARKS:
-            for step in PUT_AWAY:
-                connection.execute(step, {"through": through})
-        if first > self._first:
-            (time_us,) = connection.execute(
-                "SELECT time_us FROM log.audit WHERE leaf_index = ?", (first,)
+        through = min(newest, after + self._batch, index_words.end_of(after + 1))
+        began = time.perf_counter()
+        with self._transaction():
+            for step in STEPS:
+                connection.execute(step, {"after": after, "through": through, "span": SPAN})
+            (fresh,) = connection.execute("SELECT count(*) FROM fresh_marks").fetchone()
+            if fresh > _MOST_FRESH_MARKS:
+                for step in PUT_AWAY:
+                    connection.execute(step, {"through": through})
+            index_words.take_up(connection, after, through)
+            connection.execute(
+                "UPDATE progress SET through = ?, leaf_hash ="
+                " (SELECT leaf_hash FROM log.audit WHERE leaf_index = ?)",
+                (through, through),
+            )
+        self._through = through
+        took = time.perf_counter() - began
+        if through - after == self._batch and took < _QUICK_S:
+            self._batch = min(2 * self._batch, _MOST)
+        elif took > _LONG_S:
+            self._batch = max(self._batch // 2, _FEWEST)
+
+    def _forget(self) -> None:
+        connection = self._connection
+        with self._transaction():
+            first, time_us = connection.execute(
+                "SELECT leaf_index, time_us FROM log.audit ORDER BY leaf_index LIMIT 1"
             ).fetchone()
             for step in FORGET:
-                connection.execute(step, {"time_us": time_us, "first": first})
-        connection.execute(
-            "UPDATE progress SET through = ?, first = ?, leaf_hash ="
-            " (SELECT leaf_hash FROM log.audit WHERE leaf_index = ?)",
-            (through, first, through),
-        )
+                connection.execute(step, {"time_us": time_us, "first": first, "span": SPAN})
+            index_words.forget(connection, first, self._through)
+            connection.execute("UPDATE progress SET first = ?", (first,))
+        self._first = first
+        self._to_settle = True
+
+    def _settle(self) -> None:
+        """Leave nothing of what was forgotten in the write-ahead log, once no reader needs it."""
+        if not self._to_settle:
+            return
+        self._connection.execute("PRAGMA busy_timeout = 100")
+        (busy, *_) = self._connection.execute("PRAGMA main.wal_checkpoint(TRUNCATE)").fetchone()
+        self._connection.execute(f"PRAGMA busy_timeout = {round(_WAIT_S * 1000)}")
+        self._to_settle = bool(busy)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
 
 
 def _connected(path: Path, log: Path) -> sqlite3.Connection:
@@ -145,10 +196,13 @@ def _connected(path: Path, log: Path) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA secure_delete = ON")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         connection.execute(f"PRAGMA journal_size_limit = {64 << 20}")
         connection.execute("ATTACH ? AS log", (_read_only(log),))
+        connection.create_function("kept", 2, kept, deterministic=True)
         if not connection.execute("PRAGMA main.user_version").fetchone()[0]:
             _make(connection)
         for statement in _statements(TEMPORARY):

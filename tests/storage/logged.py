@@ -1,5 +1,6 @@
 """A log of a few records, its index and what can be asked of it, on the disk."""
 
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.storage.answers import Answers
+from gateway.storage.database import DATABASE
 from gateway.storage.index import AuditIndex
 from gateway.storage.store import Store
 
@@ -63,6 +65,14 @@ async def append(store: Store, events: Sequence[Event], *, begin: int = 0) -> No
         await store.audit.append(
             AuditRecord(kind=RecordKind(kind), time=time, id=f"r{number}", fields=fields)
         )
+
+
+def remove_before(folder: Path, first: int) -> None:
+    """Remove from the log what stands before `first`, as retention does in the end."""
+    with closing(sqlite3.connect(folder / DATABASE)) as connection:
+        connection.execute("DROP TRIGGER IF EXISTS audit_is_never_deleted")
+        connection.execute("DELETE FROM audit WHERE leaf_index < ?", (first,))
+        connection.commit()
 
 
 @contextmanager

@@ -176,7 +176,8 @@ async def test_an_identifier_is_found_before_and_after_it_is_put_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: int
 ) -> None:
     monkeypatch.setattr(index, "_MOST_FRESH_MARKS", fresh)
-    monkeypatch.setattr(index, "_BATCH", 3)
+    monkeypatch.setattr(index, "_FEWEST", 3)
+    monkeypatch.setattr(index, "_MOST", 3)
     questions: list[dict[str, Any]] = [{"approval_id": "a_7"}, {"approval_id": "a_17"}]
     events = [*made("1"), *made("2", **questions[0]), *made("3", **questions[1]), *made("4")]
     await write(tmp_path, events)
@@ -237,12 +238,13 @@ async def test_words_are_found_where_the_index_has_not_come_to_yet(tmp_path: Pat
         assert ids(answers.page(statement)) == ["r1", "r0"]
 
 
+@pytest.mark.parametrize("where", ["target ~ sen", "not reasons match private"])
 async def test_a_read_that_takes_too_long_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     await write(tmp_path, [*made("1"), *made("2"), *made("3")])
     with indexed(tmp_path) as answers:
-        statement = compile_filter(Filter(where="target ~ sen"), now=NOW)
+        statement = compile_filter(Filter(where=where), now=NOW)
         with monkeypatch.context() as patch:
             patch.setattr(module, "LONGEST_READ_S", -1.0)
             patch.setattr(module, "_OPERATIONS", 1)

@@ -2,6 +2,7 @@
 
 import sqlite3
 import stat
+from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,11 @@ import pytest
 from gateway.audit.questions import Progress
 from gateway.errors import AuditUnavailable
 from gateway.storage import index as module
+from gateway.storage import index_words
+from gateway.storage.answers import Answers
 from gateway.storage.database import CHECKPOINT, DATABASE
 from gateway.storage.index import INDEX, AuditIndex
+from gateway.storage.index_steps import kept
 from tests.storage.logged import (
     AFTER_ALL,
     DAY,
@@ -23,6 +27,7 @@ from tests.storage.logged import (
     indexed,
     made,
     refused,
+    remove_before,
     write,
 )
 
@@ -41,7 +46,8 @@ def calls(folder: Path) -> Any:
 
 
 async def test_it_says_how_far_it_has_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BATCH", 2)
+    monkeypatch.setattr(module, "_FEWEST", 2)
+    monkeypatch.setattr(module, "_MOST", 2)
     await write(tmp_path, [SIGNED_IN] * 5)
     with closing(AuditIndex.open(tmp_path)) as index:
         assert index.catch_up(lambda: True) == Progress(through=1, newest=4)
@@ -61,7 +67,8 @@ async def test_an_empty_log_has_an_empty_index(tmp_path: Path) -> None:
 async def test_a_call_counts_once_wherever_its_records_fall(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
-    monkeypatch.setattr(module, "_BATCH", batch)
+    monkeypatch.setattr(module, "_FEWEST", batch)
+    monkeypatch.setattr(module, "_MOST", batch)
     unanswered = made("3")[:1]
     await write(tmp_path, [*made("1"), *refused("2"), *unanswered, *made("4", target="read")])
     assert calls(tmp_path) == [("emma", 3, 1)]
@@ -145,10 +152,7 @@ async def test_what_the_log_has_no_more_is_forgotten(tmp_path: Path) -> None:
     old = NOW - 3 * DAY
     await write(tmp_path, [*made("1", old), *refused("2", old), *made("3")])
     caught_up(tmp_path)
-    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
-        connection.execute("DROP TRIGGER audit_is_never_deleted")
-        connection.execute("DELETE FROM audit WHERE leaf_index < 3")
-        connection.commit()
+    remove_before(tmp_path, 3)
     with indexed(tmp_path) as answers:
         assert [row["calls"] for row in answers.who_called("mail", "send", 0, 10)] == [1]
         assert [row["calls"] for row in answers.top("client", 0, 10)] == [1]
@@ -162,18 +166,165 @@ async def test_a_call_that_began_before_the_first_record_left_is_not_forgotten(
     gone, kept = made("1", NOW, **seen)[0], made("3", NOW - 30, **seen)[0]
     await write(tmp_path, [gone, SIGNED_IN, kept])
     caught_up(tmp_path)
-    _remove_before(tmp_path, 1)
+    remove_before(tmp_path, 1)
     with indexed(tmp_path) as answers:
         assert [r["id"] for r in answers.outside("crm", 0, AFTER_ALL, None, 9)] == ["r2"]
         assert answers.marked(f"d_{1:0>30}") == []
         assert answers.marked(f"d_{3:0>30}") == [2]
 
 
-def _remove_before(folder: Path, first: int) -> None:
-    with closing(sqlite3.connect(folder / DATABASE)) as connection:
-        connection.execute("DROP TRIGGER audit_is_never_deleted")
-        connection.execute("DELETE FROM audit WHERE leaf_index < ?", (first,))
-        connection.commit()
+def _told(number: int, at: float, word: str) -> list[Event]:
+    """A refusal in which everything that a record can say is its own."""
+    says = f"{word}{number:04d}{word}"
+    return refused(
+        f"{number:x}",
+        at,
+        principal=f"p-{says}",
+        client=f"c-{says}",
+        server=f"s-{says}",
+        target=f"t-{says}",
+        sources=({"server": f"o-{says}", "tool": "read", "record": 1},),
+        destinations=TO_OTHERS,
+        reasons=[{"code": "rule_a", "message": f"{says} would leave"}],
+    )
+
+
+OLD, KEPT = 256, 100
+
+
+async def forgotten(folder: Path, index: AuditIndex) -> None:
+    """Have an index take up a log whose older records are removed then."""
+    gone = [_told(n, NOW - 3 * DAY + n, "gone") for n in range(OLD)]
+    left = [_told(n, NOW + n, "kept") for n in range(OLD, OLD + KEPT)]
+    await write(folder, [event for events in (*gone, *left) for event in events])
+    index.catch_up(lambda: False)
+    remove_before(folder, OLD)
+
+
+@pytest.fixture
+async def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[AuditIndex]:
+    """An index of many tables of words; the log's first record stands amid the range of one."""
+    monkeypatch.setattr(index_words, "PARTITION", 60)
+    monkeypatch.setattr(module, "_MOST_FRESH_MARKS", 50)
+    await write(tmp_path, [])
+    with closing(AuditIndex.open(tmp_path)) as opened:
+        yield opened
+
+
+def content(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(folder.glob(f"{INDEX}*")))
+
+
+async def test_no_word_of_what_the_log_has_no_more_is_in_the_files(
+    tmp_path: Path, index: AuditIndex
+) -> None:
+    await forgotten(tmp_path, index)
+    assert content(tmp_path).count(b"gone") > OLD
+    index.catch_up(lambda: True)
+    assert content(tmp_path).count(b"gone") == 0
+    assert content(tmp_path).count(b"kept") > KEPT
+
+
+async def test_no_word_stays_in_the_write_ahead_log_once_nobody_reads_there(
+    tmp_path: Path, index: AuditIndex
+) -> None:
+    await forgotten(tmp_path, index)
+    with closing(sqlite3.connect(tmp_path / INDEX)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM names").fetchall()
+        index.catch_up(lambda: True)
+        assert b"gone" in content(tmp_path)
+        reader.rollback()
+    index.catch_up(lambda: True)
+    assert b"gone" not in content(tmp_path)
+
+
+async def test_a_file_that_was_left_with_such_a_log_has_none_after_the_next_start(
+    tmp_path: Path, index: AuditIndex
+) -> None:
+    await forgotten(tmp_path, index)
+    with closing(sqlite3.connect(tmp_path / INDEX)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM names").fetchall()
+        index.catch_up(lambda: True)
+        reader.rollback()
+        with closing(AuditIndex.open(tmp_path)) as anew:
+            anew.catch_up(lambda: True)
+            assert b"gone" not in content(tmp_path)
+
+
+async def test_no_mark_of_what_the_log_has_no_more_is_left(
+    tmp_path: Path, index: AuditIndex
+) -> None:
+    await forgotten(tmp_path, index)
+    index.catch_up(lambda: True)
+    with closing(Answers.open(tmp_path)) as answers:
+        assert [answers.marked(f"d_{n:0>30x}") for n in (0, OLD - 1)] == [[], []]
+        assert [answers.marked(f"d_{n:0>30x}") for n in (OLD, OLD + 99)] == [[OLD], [OLD + 99]]
+    entries = index._connection.execute("SELECT entries FROM marks").fetchall()
+    assert entries
+    assert all(kept(text, OLD) == text != "" for (text,) in entries)
+
+
+async def test_of_a_call_that_the_log_has_no_more_it_is_not_waited_for_its_end(
+    tmp_path: Path,
+) -> None:
+    await write(tmp_path, [made("1")[0], SIGNED_IN, made("2")[0]])
+    caught_up(tmp_path)
+    remove_before(tmp_path, 1)
+    with closing(AuditIndex.open(tmp_path)) as index:
+        index.catch_up(lambda: True)
+        under_way = index._connection.execute("SELECT decision_id FROM under_way").fetchall()
+    assert under_way == [(f"d_{2:0>30}",)]
+
+
+async def test_names_of_who_is_still_counted_stay(tmp_path: Path, index: AuditIndex) -> None:
+    await forgotten(tmp_path, index)
+    index.catch_up(lambda: True)
+    names = {name for (name,) in index._connection.execute("SELECT name FROM names")}
+    each = {f"{what}-kept{n:04d}kept" for what in "pcsto" for n in range(OLD, OLD + KEPT)}
+    assert names == each | {""}
+
+
+async def test_the_words_that_are_left_are_made_again_a_batch_at_a_time(
+    tmp_path: Path, index: AuditIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_AGAIN", 8)
+    await forgotten(tmp_path, index)
+    known = []
+    for _ in range(4):
+        index.catch_up(lambda: True)
+        known += index._connection.execute("SELECT min(begin), through FROM partitions").fetchall()
+    assert known == [(240, 263), (240, 271), (240, 279), (240, 287)]
+
+
+async def test_words_of_new_records_wait_for_those_before_them(
+    tmp_path: Path, index: AuditIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_AGAIN", 2)
+    monkeypatch.setattr(index_words, "PARTITION", 1 << 20)
+    await forgotten(tmp_path, index)
+    index.catch_up(lambda: True)
+    await write(tmp_path, refused("abc"), begin=OLD + KEPT)
+    index.catch_up(lambda: True)
+    found = index._connection.execute("SELECT through FROM partitions").fetchall()
+    assert found == [(OLD + 3,)]
+
+
+async def test_a_batch_grows_while_it_is_quick_and_shrinks_where_it_takes_long(
+    tmp_path: Path, index: AuditIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await write(tmp_path, [SIGNED_IN] * 40)
+    monkeypatch.setattr(module, "_FEWEST", 2)
+    monkeypatch.setattr(module, "_MOST", 8)
+    index._batch = 2
+    took = []
+    for quick, long in ((9, 9), (9, 9), (9, 9), (0, 9), (0, 0), (0, 0), (0, 0)):
+        monkeypatch.setattr(module, "_QUICK_S", quick)
+        monkeypatch.setattr(module, "_LONG_S", long)
+        before = index._through
+        took.append(index.catch_up(lambda: True).through - before)
+    assert took == [2, 4, 8, 8, 8, 4, 2]
 
 
 async def test_a_body_that_is_no_json_is_passed_over(tmp_path: Path) -> None:

@@ -119,6 +119,15 @@ async def test_what_is_archived_and_signed_leaves_the_log_and_the_rest_is_proven
         assert tree_at(connection, 800).root() == whole
 
 
+async def test_nothing_of_what_was_removed_stays_in_the_files(filled):
+    async with keeper(filled) as keep:
+        await keep.retention.archive(BEFORE)
+        await keep.retention.prune(BEFORE)
+    content = b"".join(file.read_bytes() for file in (filled / "var").glob(f"{DATABASE}*"))
+    kept = {n for n in range(OLD) if f'"id":"e{n}"'.encode() in content}
+    assert kept == set(range(512, OLD))
+
+
 async def test_proofs_of_what_is_left_hold_and_of_the_rest_it_is_said_what_cannot_be_proven(filled):
     async with keeper(filled) as keep:
         await keep.retention.archive(BEFORE)
