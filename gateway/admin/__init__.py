@@ -129,6 +129,7 @@ class Admin:
             "audit.ask": ask.ask,
             "audit.verify": audit.verify,
             "audit.exports.forget": export.forget,
+            "audit.exports.skip": export.skip,
             "audit.archive": keeping.archive,
             "audit.prune": keeping.prune,
             "audit.hold": keeping.hold,

@@ -11,6 +11,7 @@ from gateway.admin.archive import Answers, Archive
 from gateway.admin.journal import Journal
 from gateway.admin.person import Person, Role
 from gateway.admin.rows import Row, Rows, rfc3339
+from gateway.audit.cosignature import Witnessed
 from gateway.audit.query import (
     Filter,
     Order,
@@ -79,6 +80,8 @@ class Verification(Protocol):
     def first_bad(self) -> int | None: ...
     @property
     def reason(self) -> str: ...
+    @property
+    def witnessed(self) -> Sequence[Witnessed]: ...
     @property
     def exit_status(self) -> int: ...
 
@@ -341,7 +344,13 @@ def verification_row(found: Verification) -> Row:
         "root": found.root.hex(),
         "first_bad": found.first_bad,
         "reason": found.reason,
+        "witnessed": witnessed_rows(found.witnessed),
     }
+
+
+def witnessed_rows(witnessed: Sequence[Witnessed]) -> Rows:
+    """Return who has cosigned how much of a log, and when."""
+    return [{"witness": one.name, "time": rfc3339(one.time), "size": one.size} for one in witnessed]
 
 
 def _need_auditor(person: Person) -> None:

@@ -25,6 +25,7 @@ from gateway.audit.query import Filter, HashesOf, QueryError, Statement, compile
 from gateway.domain.audit import RecordKind
 from gateway.errors import BadCommand, NotFound
 from gateway.ports import Clock
+from gateway.ports.following import Refused
 
 T = TypeVar("T")
 
@@ -41,6 +42,7 @@ class BundleReader(Protocol):
     def front(self) -> int: ...
     def head(self) -> tuple[int, str] | None: ...
     def heads(self, after: int, stop: int) -> Sequence[tuple[int, str]]: ...
+    def witnessed(self, size: int) -> Mapping[int, str]: ...
     def selected(self, statement: Statement, part: range) -> Sequence[tuple[int, bytes]]: ...
     def root_of(self, part: range) -> bytes: ...
     def newest(self) -> int: ...
@@ -67,6 +69,16 @@ class Following(Protocol):
     def done(self) -> int: ...
     @property
     def failing(self) -> str: ...
+    @property
+    def refused(self) -> Refused | None: ...
+    async def skip(self, leaf_index: int) -> None:
+        """Pass over the record that it stands at.
+
+        Raises:
+            LookupError: It stands at another one, or at none.
+
+        """
+        ...
 
 
 class ExportDesk:
@@ -133,7 +145,8 @@ class ExportDesk:
             key=self._key, size=size, root_of=self._reader.root_of, selection=selection
         )
         between = 0 if selection else size
-        pages = _Pages(self._reader, writer, statement, between=between)
+        cosigned = await self._read(partial(self._reader.witnessed, size - 1))
+        pages = _Pages(self._reader, writer, statement, between=between, cosigned=cosigned)
         yield orjson.loads(writer.begin())
         for start in range(await self._read(lambda: self._reader.front), size, _WINDOW):
             part = range(start, min(start + _WINDOW, size))
@@ -149,8 +162,11 @@ class ExportDesk:
         since: str | None = None,
         until: str | None = None,
         where: str | None = None,
+        header: bool = False,
     ) -> AsyncGenerator[Row, None]:
         """Yield records with their exact text, of all that are there when it begins.
+
+        With `header`, first which log they are of, its size then, and what was asked for.
 
         Raises:
             Forbidden: The person is neither auditor nor admin; so for all of these.
@@ -159,9 +175,13 @@ class ExportDesk:
         """
         person.need(Role.AUDITOR, Role.ADMIN)
         asked = {"since": since, "until": until, "where": where}
+        selection = {name: text for name, text in asked.items() if text is not None}
         statement = self._statement(Filter(since=since, until=until, where=where))
-        told = ", ".join(name for name, text in asked.items() if text is not None)
-        end = await self._journal.read(person, "audit.records", told or "every record")
+        told = ", ".join(selection) or "every record"
+        end = await self._journal.read(person, "audit.records", told)
+        if header:
+            log = {"log_id": self._key.name, "key": str(self._key)}
+            yield {**log, "size": end, "selection": selection}
         for start in range(await self._read(lambda: self._reader.front), end, _WINDOW):
             part = range(start, min(start + _WINDOW, end))
             for leaf_index, body in await self._read(
@@ -181,6 +201,7 @@ class ExportDesk:
         for name in sorted({*kept, *at_work, *configured}):
             follower = at_work.get(name)
             done = kept.get(name, -1) if follower is None else follower.done
+            refused = None if follower is None else follower.refused
             state = "not running" if name in configured else "not configured"
             if follower is not None:
                 state = "failing" if follower.failing else "ok"
@@ -191,6 +212,8 @@ class ExportDesk:
                     "done": done,
                     "behind": max(newest - done, 0),
                     "error": "" if follower is None else follower.failing,
+                    "refused": None if refused is None else refused.leaf_index,
+                    "answer": "" if refused is None else refused.answer,
                 }
             )
         return rows
@@ -218,6 +241,39 @@ class ExportDesk:
         await self._journal.make(person, change, partial(self._cursors.forget, name))
         return {"name": name, "state": "forgotten"}
 
+    async def skip(self, person: Person, *, name: str, leaf_index: int) -> Row:
+        """Have an export pass over the one record that it stands at because that is refused.
+
+        Raises:
+            BadCommand: It stands at another record, or at none.
+            NotFound: None of that name is at work.
+
+        """
+        person.need(Role.ADMIN)
+        follower = next((one for one in self._at_work() if one.name == name), None)
+        if follower is None:
+            raise NotFound("no such export is at work; `douane audit exports` lists them")
+        refused = follower.refused
+        if refused is None or refused.leaf_index != leaf_index:
+            raise _elsewhere(name, refused)
+        change = Change(
+            kind=RecordKind.ADMIN,
+            method="audit.exports.skip",
+            code="skipped",
+            subject=f"{name} has not had record {leaf_index}",
+            fields={"target": name, "evidence": {"leaf_index": leaf_index}},
+            note=refused.answer,
+        )
+
+        async def act() -> None:
+            try:
+                await follower.skip(leaf_index)
+            except LookupError as error:
+                raise _elsewhere(name, follower.refused) from error
+
+        await self._journal.make(person, change, act)
+        return {"name": name, "state": "skipped", "leaf_index": leaf_index}
+
     def _statement(self, asked: Filter) -> Statement:
         try:
             statement = compile_filter(asked, now=self._clock(), hashes_of=self._hashes_of)
@@ -234,17 +290,29 @@ class ExportDesk:
             return await asyncio.to_thread(read)
 
 
+def _elsewhere(name: str, refused: Refused | None) -> BadCommand:
+    at = "at no record that is refused" if refused is None else f"at record {refused.leaf_index}"
+    return BadCommand(f"{name} stands {at}; only that one can be passed over")
+
+
 class _Pages:
     """The lines of one export, a window of the log at a time."""
 
     def __init__(
-        self, reader: BundleReader, writer: BundleWriter, statement: Statement, *, between: int
+        self,
+        reader: BundleReader,
+        writer: BundleWriter,
+        statement: Statement,
+        *,
+        between: int,
+        cosigned: Mapping[int, str],
     ) -> None:
-        """Write checkpoints between the records, if of fewer than `between`."""
+        """Write checkpoints between the records, if of fewer than `between`, and all `cosigned`."""
         self._reader = reader
         self._writer = writer
         self._statement = statement
         self._between = between
+        self._cosigned = cosigned
         self._signed = 0
 
     def of(self, part: range) -> list[str]:
@@ -254,16 +322,23 @@ class _Pages:
     def _lines(self, part: range) -> Iterator[str]:
         heads = self._heads(part)
         for leaf_index, body in self._reader.selected(self._statement, part):
+            yield from self._before(leaf_index, heads)
             yield from self._writer.record(leaf_index, body)
-            if leaf_index + 1 in heads:
-                yield from self._writer.checkpoint(leaf_index + 1, heads[leaf_index + 1])
+        yield from self._before(part.stop, heads)
 
-    def _heads(self, part: range) -> Mapping[int, str]:
-        """Return checkpoints to stand between the records, by their sizes: not too many."""
-        found = {}
-        # Among a selection they would split what is left out, and make the export longer.
+    def _before(self, leaf_index: int, heads: list[tuple[int, str]]) -> Iterator[str]:
+        """Yield the checkpoints that belong before this record, and take them off."""
+        while heads and heads[0][0] <= leaf_index:
+            yield from self._writer.checkpoint(*heads.pop(0))
+
+    def _heads(self, part: range) -> list[tuple[int, str]]:
+        """Return checkpoints to stand between the records, in order: not too many."""
+        found = {
+            size: note for size, note in self._cosigned.items() if part.start < size <= part.stop
+        }
+        # Among a selection more would split what is left out, and make the export longer.
         for size, note in self._reader.heads(part.start, part.stop) if self._between else ():
             if size - self._signed >= _APART and size < self._between:
-                found[size] = note
+                found.setdefault(size, note)
                 self._signed = size
-        return found
+        return sorted(found.items())

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gateway.audit.checkpoint import BadCheckpoint, VerifierKey, open_checkpoint
+from gateway.audit.cosignature import Sightings, Witnessed, WitnessKey
 from gateway.audit.merkle import HASH_BYTES, CompactRange, leaf_hash
 from gateway.domain._value import value
 from gateway.domain.audit import TreeHead
@@ -144,6 +145,8 @@ class BundleVerification:
     """How many records between the first and the last are left out."""
     checkpoints: int = 0
     """How many were compared: those in the file, and those that were given."""
+    witnessed: tuple[Witnessed, ...] = ()
+    """The newest checkpoint among them that each given witness has cosigned."""
 
 
 class _Bad(Exception):
@@ -154,12 +157,17 @@ class BundleCheck:
     """Checks an export, a line at a time, with no more memory than the tree's right edge."""
 
     def __init__(
-        self, verifier: VerifierKey | None = None, kept: Sequence[tuple[str, str]] = ()
+        self,
+        verifier: VerifierKey | None = None,
+        kept: Sequence[tuple[str, str]] = (),
+        witnesses: Sequence[WitnessKey] = (),
     ) -> None:
         """Trust `verifier`, or else the key that the export names, whosever that is.
 
         `kept` are checkpoints from elsewhere, as pairs of a name and a note: each has to be met.
+        Each of `witnesses` has to have cosigned one of those, or one in the file.
         """
+        self._sightings = Sightings(witnesses)
         self._trusted = verifier
         self._notes = kept
         self._verifier: VerifierKey | None = None
@@ -207,6 +215,7 @@ class BundleCheck:
             last=last,
             gaps=between,
             checkpoints=self._compared,
+            witnessed=self._sightings.found,
         )
 
     def _begin(self, header: Mapping[str, Any]) -> None:
@@ -264,7 +273,7 @@ class BundleCheck:
                 raise _Bad(f"{origin}: the records around {head.size} are left out here")
             if head.root != self._tree.root():
                 raise _Bad(f"{origin}: the first {head.size} records are others")
-            self._compared += 1
+            self._met(head, origin)
 
     def _open(self, note: str, origin: str) -> TreeHead:
         if self._verifier is None:
@@ -281,13 +290,22 @@ class BundleCheck:
             after = max(self._signed, 0)
             raise _Bad(f"one of the records {after} to {head.size - 1} was changed or moved")
         self._signed = head.size
+        self._met(head, "the checkpoint")
+
+    def _met(self, head: TreeHead, origin: str) -> None:
         self._compared += 1
+        try:
+            self._sightings.take(head)
+        except BadCheckpoint as error:
+            raise _Bad(f"{origin}: {error}") from error
 
     def _end(self) -> None:
         if self._tree.size != self._size:
             raise _Bad(f"the export ends after {self._tree.size} of {self._size} records")
         if self._signed != self._size:
             raise _Bad(f"the checkpoint of {self._size} records is missing")
+        if self._sightings.missing:
+            raise _Bad(self._sightings.missing)
 
 
 def _header(line: bytes) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ import click
 
 from gateway.admin.audit import verification_row
 from gateway.audit.query import Order, cursor_of
-from gateway.cli.audit_export import export, exports, notes_in, say_export
+from gateway.cli.audit_export import export, exports, notes_in, say_export, told_of, witness_keys
 from gateway.cli.connection import connect
 from gateway.cli.context import Place, as_json, place
 from gateway.cli.failure import NO, WRONG_USE, Failed
@@ -114,6 +114,13 @@ def show(place: Place, /, *, record: str, proof: bool, as_json: bool) -> None:
     help="Verify this export instead; it needs no data of a gateway's.",
 )
 @click.option("--key", metavar="VERIFIER", help="With --export: the log's published key.")
+@click.option(
+    "--witness",
+    "witnesses",
+    metavar="KEY",
+    multiple=True,
+    help="A witness's published key, which has to have cosigned; may be repeated.",
+)
 @as_json
 @place
 def verify(
@@ -124,6 +131,7 @@ def verify(
     segments: tuple[Path, ...],
     exported: Path | None,
     key: str | None,
+    witnesses: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Compute the whole log again; exit 1 if it is not what was signed.
@@ -133,23 +141,28 @@ def verify(
     """
     from gateway.wiring import verify_log  # noqa: PLC0415 - it brings every adapter with it
 
+    keys = witness_keys(witnesses)
     if segments:
+        if keys:
+            raise Failed("--witness is not for --segment", exit_code=WRONG_USE)
         say_segments(place.config, segments, as_json=as_json)
         return
     notes = [note for file in files for note in notes_in(file)]
     if exported is not None:
-        say_export(exported, key, notes, as_json=as_json)
+        say_export(exported, key, notes, keys, as_json=as_json)
         return
     if key is not None:
         raise Failed("--key is for --export only", exit_code=WRONG_USE)
     try:
-        row = verification_row(verify_log(place.config, notes))
+        row = verification_row(verify_log(place.config, notes, keys))
     except ConfigError as error:
         raise Failed.of(error) from error
     if as_json:
         print_json(row)
     else:
         click.echo(_verdict(row))
+        for text in told_of(row["witnessed"]):
+            click.echo(text)
     if not row["ok"]:
         raise click.exceptions.Exit(NO)
 

@@ -2,13 +2,18 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
+from gateway.admin.audit import witnessed_rows
+from gateway.admin.rows import Rows
 from gateway.audit.bundle import (
     LONGEST_LINE_BYTES,
     BundleCheck,
@@ -16,15 +21,21 @@ from gateway.audit.bundle import (
     NotABundle,
 )
 from gateway.audit.checkpoint import BadCheckpoint, VerifierKey
+from gateway.audit.cosignature import WitnessKey
 from gateway.audit.forms import Form, Stored, written_as
-from gateway.cli.connection import connect
+from gateway.cli.connection import Connection, connect
 from gateway.cli.context import Place, as_json, place
 from gateway.cli.failure import NO, WRONG_USE, Failed
 from gateway.cli.output import cell, print_fields, print_json, print_rows
+from gateway.cli.whole_file import whole_file
+
+_Asked = Mapping[str, str | None]
+_Write = Callable[[IO[bytes], Connection, _Asked], None]
 
 _BUNDLE = "bundle"
+_PARQUET = "parquet"
 _BATCH = 500
-_COLUMNS = ("name", "state", "done", "behind", "error")
+_COLUMNS = ("name", "state", "done", "behind", "error", "answer")
 _LARGEST_NOTES_BYTES = 64 << 20
 
 
@@ -32,55 +43,113 @@ _LARGEST_NOTES_BYTES = 64 << 20
 @click.option(
     "--format",
     "form",
-    type=click.Choice([*(form.value for form in Form), _BUNDLE]),
+    type=click.Choice([*(form.value for form in Form), _PARQUET, _BUNDLE]),
     default=Form.JSONL.value,
     show_default=True,
 )
 @click.option("--proof", is_flag=True, help="With jsonl: the form that proves itself (bundle).")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write this new file, whole or not at all, instead of standard output.",
+)
 @click.option("--since", help="A duration before now (24h, 7d) or a time.")
 @click.option("--until", help="A duration before now or a time.")
 @click.option("--where", help='For example: server = mail and not code = "denied"')
 @place
-def export(place: Place, /, *, form: str, proof: bool, **asked: str | None) -> None:
-    """Write the log, or what is asked for of it, to standard output, oldest record first."""
+def export(
+    place: Place, /, *, form: str, proof: bool, output: Path | None, **asked: str | None
+) -> None:
+    """Write the log, or what is asked for of it, oldest record first: to standard output, or a file."""
     if proof and form not in {Form.JSONL.value, _BUNDLE}:
         raise Failed(f"{form} cannot prove itself; use --format bundle", exit_code=WRONG_USE)
-    with connect(place.config) as gateway:
-        if proof or form == _BUNDLE:
-            for line in gateway.stream("audit.bundle", **asked):
-                text = json.dumps(line, separators=(",", ":"), ensure_ascii=False)
-                sys.stdout.buffer.write(text.encode() + b"\n")
-        else:
-            written = written_as(Form(form), version=version("douane"))
-            sys.stdout.buffer.write(written.head)
-            for batch in _batches(gateway.stream("audit.records", **asked)):
-                sys.stdout.buffer.write(written.of(batch))
-    sys.stdout.flush()
+    write = _written_as(_BUNDLE if proof else form)
+    if form == _PARQUET and output is None and sys.stdout.isatty():
+        raise Failed("parquet is not for a terminal; give --output FILE", exit_code=WRONG_USE)
+    with _opened(output) as target, connect(place.config) as gateway:
+        write(target, gateway, asked)
+
+
+def _written_as(form: str) -> _Write:
+    """Return what writes an export in `form`.
+
+    Raises:
+        Failed: What it needs is not installed.
+
+    """
+    if form == _BUNDLE:
+        return _write_bundle
+    if form != _PARQUET:
+        return partial(_write_form, Form(form))
+    try:
+        from gateway.export.parquet import ParquetFile  # noqa: PLC0415 - an optional library
+    except ModuleNotFoundError as error:
+        raise Failed(
+            f"parquet needs {error.name}: pip install 'douane[parquet]'", exit_code=WRONG_USE
+        ) from error
+
+    def write_parquet(target: IO[bytes], gateway: Connection, asked: _Asked) -> None:
+        lines = gateway.stream("audit.records", header=True, **asked)
+        with ParquetFile(target, next(lines)) as file:
+            for batch in _batches(lines):
+                file.write(batch)
+
+    return write_parquet
+
+
+@contextmanager
+def _opened(output: Path | None) -> Iterator[IO[bytes]]:
+    if output is None:
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+    else:
+        with whole_file(output) as file:
+            yield file
+
+
+def _write_bundle(target: IO[bytes], gateway: Connection, asked: _Asked) -> None:
+    for line in gateway.stream("audit.bundle", **asked):
+        text = json.dumps(line, separators=(",", ":"), ensure_ascii=False)
+        target.write(text.encode() + b"\n")
+
+
+def _write_form(form: Form, target: IO[bytes], gateway: Connection, asked: _Asked) -> None:
+    written = written_as(form, version=version("douane"))
+    target.write(written.head)
+    for batch in _batches(gateway.stream("audit.records", **asked)):
+        target.write(written.of(batch))
 
 
 def _batches(lines: Iterator[Mapping[str, Any]]) -> Iterator[Sequence[Stored]]:
-    batch: list[Stored] = []
-    for line in lines:
-        batch.append(
-            Stored(
-                leaf_index=line["leaf_index"],
-                leaf_hash=bytes.fromhex(line["leaf_hash"]),
-                body=line["body"].encode(),
-            )
-        )
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    yield batch
+    while batch := [_stored(line) for line in islice(lines, _BATCH)]:
+        yield batch
+
+
+def _stored(line: Mapping[str, Any]) -> Stored:
+    return Stored(
+        leaf_index=line["leaf_index"],
+        leaf_hash=bytes.fromhex(line["leaf_hash"]),
+        body=line["body"].encode(),
+    )
 
 
 @click.command()
 @click.option("--forget", metavar="NAME", help="Forget one that is no longer configured.")
+@click.option("--skip", metavar="NAME", help="Pass over the record that this one is refused.")
+@click.option("--leaf", metavar="N", type=int, help="With --skip: which record that is.")
 @as_json
 @place
-def exports(place: Place, /, *, forget: str | None, as_json: bool) -> None:
+def exports(
+    place: Place, /, *, forget: str | None, skip: str | None, leaf: int | None, as_json: bool
+) -> None:
     """Show who gets the record as it grows, how far each has come, and what is wrong."""
+    if (skip is None) is not (leaf is None) or None not in {forget, skip}:
+        raise Failed("give --skip and --leaf together, or --forget alone", exit_code=WRONG_USE)
     with connect(place.config) as gateway:
+        if skip is not None:
+            row = gateway.call("audit.exports.skip", name=skip, leaf_index=leaf)
+            print_fields(row, as_json=as_json)
+            return
         if forget is not None:
             print_fields(gateway.call("audit.exports.forget", name=forget), as_json=as_json)
             return
@@ -118,8 +187,35 @@ def _note(line: str) -> str | None:
     return note if isinstance(note, str) else None
 
 
+def witness_keys(texts: Sequence[str]) -> Sequence[WitnessKey]:
+    """Return the keys of witnesses.
+
+    Raises:
+        Failed: One is none.
+
+    """
+    try:
+        return [WitnessKey.parse(text) for text in texts]
+    except BadCheckpoint as error:
+        raise Failed(f"--witness: {error}", exit_code=WRONG_USE) from error
+
+
+def told_of(witnessed: Rows) -> Iterator[str]:
+    """Yield what witnesses say of a log that is theirs."""
+    for one in witnessed:
+        yield (
+            f"witnessed by {cell(one['witness'])} at {one['time']}, by its clock: "
+            f"the first {one['size']} records"
+        )
+
+
 def say_export(
-    file: Path, key: str | None, notes: Sequence[tuple[str, str]], *, as_json: bool
+    file: Path,
+    key: str | None,
+    notes: Sequence[tuple[str, str]],
+    witnesses: Sequence[WitnessKey],
+    *,
+    as_json: bool,
 ) -> None:
     """Verify an export by itself, and say what that proves; it needs no data of a gateway's.
 
@@ -131,7 +227,7 @@ def say_export(
         verifier = None if key is None else VerifierKey.parse(key)
         with file.open("rb") as stream:
             lines = iter(lambda: stream.readline(LONGEST_LINE_BYTES), b"")
-            found = BundleCheck(verifier, notes).run(lines)
+            found = BundleCheck(verifier, notes, witnesses).run(lines)
     except OSError as error:
         raise Failed(f"{file} cannot be read: {error.strerror}", exit_code=WRONG_USE) from error
     except (NotABundle, BadCheckpoint) as error:
@@ -159,6 +255,7 @@ def _row(found: BundleVerification, *, trusted: bool) -> Mapping[str, Any]:
         "checkpoints": found.checkpoints,
         "key": found.key,
         "key_given": trusted,
+        "witnessed": witnessed_rows(found.witnessed),
     }
 
 
@@ -173,6 +270,7 @@ def _told(found: BundleVerification, *, trusted: bool, kept: bool) -> Iterator[s
         f"root {found.root}; {found.checkpoints} checkpoints compared"
     )
     yield f"signed by {cell(found.key)}"
+    yield from told_of(witnessed_rows(found.witnessed))
     yield "proven: nobody without that key changed, moved or added one of these records"
     if found.gaps:
         yield f"left out between them: {found.gaps} records; nothing proves that none was asked for"
@@ -180,8 +278,8 @@ def _told(found: BundleVerification, *, trusted: bool, kept: bool) -> Iterator[s
         yield "proven: between the first and the last none is missing"
     if not trusted:
         yield "not proven: whose key it is. The export names it; give the published one as --key"
-    if not kept:
+    if not kept and not found.witnessed:
         yield (
             "not proven: that the log was not cut off or written anew before this was made. "
-            "Give a checkpoint that was kept elsewhere as --checkpoint"
+            "Give a checkpoint that was kept elsewhere as --checkpoint, or a witness's key as --witness"
         )

@@ -58,6 +58,9 @@ class Code(Section):
     typescript: Annotated[Literal["off", "auto", "required"], BeforeValidator(as_word)] = "auto"
     """Whether programs may be in TypeScript: `auto`: where Deno is installed; `required`: or nothing
     starts. Python they may always be in."""
+    typescript_check: bool = True
+    """Whether the types of programs in TypeScript are checked before they run, which takes a jail.
+    Those of programs in Python always are."""
     extract: Annotated[Literal["off", "client"], BeforeValidator(as_word)] = "off"
     """`client`: programs may have the model of their client read a text, where it offers one."""
     wait: Duration = written("1h")

@@ -5,6 +5,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from gateway.config.exports import Headers
 from gateway.config.section import Section, written
 from gateway.config.values import Duration, LocalPath, TrustedEndpoint
+from gateway.config.witnesses import OneEach
 
 
 class Checkpoints(Section):
@@ -18,6 +19,8 @@ class Checkpoints(Section):
     """Every checkpoint is posted there."""
     headers: Headers = written({})
     """What to send along to `url`."""
+    witnesses: OneEach = written({})
+    """Who cosigns the newest one."""
 
     @field_validator("headers")
     @classmethod

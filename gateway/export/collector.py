@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Protocol
@@ -10,12 +11,16 @@ from typing import Protocol
 from gateway.audit.forms import Stored, Written
 from gateway.domain._value import value
 from gateway.errors import EgressRefused, UpstreamFailed
-from gateway.ports.following import NotDelivered, StoredRecord
+from gateway.export.waiting import retry_after_s
+from gateway.ports import Clock
+from gateway.ports.following import NotDelivered, Refused, StoredRecord
 
 logger = logging.getLogger(__name__)
 
 _OK = range(200, 300)
-_TOO_LARGE = 413
+_REFUSED = frozenset({400, 413, 422})
+"""Answers that are about what was sent, not about who sends it or when."""
+_LONGEST_TOLD = 300
 _LARGEST_SENT_BYTES = 1 << 20
 """Of records at once, before they are put into a form, which may be several times as long."""
 
@@ -59,7 +64,8 @@ class CollectorSink:
     """A `Sink` that sends each batch once it is the next, and waits where it is not taken.
 
     Whatever the refusal, nothing is left out: a collector that refuses for good holds its own
-    export up, and /readyz says so. One that takes a batch in part has said that it is not to be
+    export up, and /readyz says so. What it refuses of a batch is found by halving it, and is sent
+    alone from then on, until it is taken or passed over by a person. One that takes a batch in part has said that it is not to be
     sent again (OTLP, partial success): that is counted and logged.
     """
 
@@ -71,6 +77,7 @@ class CollectorSink:
         *,
         poster: Poster,
         rejected: Callable[[int], None],
+        clock: Clock = time.time,
     ) -> None:
         """Send in the form `written`; `rejected` is told how many of a batch were not taken."""
         self._name = name
@@ -78,7 +85,9 @@ class CollectorSink:
         self._written = written
         self._poster = poster
         self._rejected = rejected
+        self._clock = clock
         self._done = -1
+        self._alone = -1
 
     async def deliver(self, records: Sequence[StoredRecord]) -> None:
         """Return once all of `records` have been taken.
@@ -87,26 +96,38 @@ class CollectorSink:
             NotDelivered: They have not, or it is not known.
 
         """
-        for batch in _batches([one for one in records if one.leaf_index > self._done]):
+        left = [one for one in records if one.leaf_index > self._done]
+        if left and left[0].leaf_index == self._alone:
+            await self._send(left[:1])
+            left = left[1:]
+        for batch in _batches(left):
             await self._send(batch)
-            # If a later batch is not taken, those before it need not be sent again.
-            self._done = batch[-1].leaf_index
 
     async def _send(self, batch: Sequence[StoredRecord]) -> None:
         body = await in_form(self._written, batch)
-        if not body:
-            return
-        answer = await self._answer(body)
-        if answer.status in _OK:
-            self._tell_rejected(answer.body)
-        elif answer.status == _TOO_LARGE and len(batch) > 1:
+        answer = await self._answer(body) if body else None
+        if answer is None or answer.status in _OK:
+            # If what comes after it is not taken, this need not be sent again.
+            self._done = batch[-1].leaf_index
+            self._tell_rejected(answer.body if answer else b"")
+        elif answer.status in _REFUSED and len(batch) > 1:
             middle = len(batch) // 2
             await self._send(batch[:middle])
             await self._send(batch[middle:])
         else:
-            raise NotDelivered(
-                f"it answers with status {answer.status}", retry_after_s=_retry_after(answer)
-            )
+            raise self._not_taken(batch, answer)
+
+    def _not_taken(self, batch: Sequence[StoredRecord], answer: Answer) -> NotDelivered:
+        told = f"it answers with status {answer.status}"
+        wait_s = retry_after_s(answer.headers, self._clock())
+        if answer.status not in _REFUSED:
+            return NotDelivered(told, retry_after_s=wait_s)
+        self._alone = batch[0].leaf_index
+        return NotDelivered(
+            f"record {self._alone} is refused: {told}",
+            retry_after_s=wait_s,
+            refused=Refused(leaf_index=self._alone, answer=_told(answer)),
+        )
 
     async def _answer(self, body: bytes) -> Answer:
         headers = {**self._collector.headers, "content-type": self._written.media}
@@ -147,10 +168,12 @@ def _batches(records: Sequence[StoredRecord]) -> Iterator[Sequence[StoredRecord]
         yield records[start:]
 
 
-def _retry_after(answer: Answer) -> float:
-    # The other form of the field is a date (RFC 9110 section 10.2.3): our own waiting does there.
-    text = answer.headers.get("retry-after", "").strip()
-    return float(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0.0  # noqa: PLR2004 - digits
+def _told(answer: Answer) -> str:
+    text = " ".join(answer.body[: 4 * _LONGEST_TOLD].decode("utf-8", "replace").split())
+    shown = "".join(one if one.isprintable() else "\ufffd" for one in text)
+    return (
+        f"status {answer.status}: {shown[:_LONGEST_TOLD]}" if shown else f"status {answer.status}"
+    )
 
 
 def _partly(body: bytes) -> int:

@@ -4,9 +4,17 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from gateway.errors import AuditUnavailable
-from gateway.ports.following import CursorStore, NotDelivered, RecordSource, Sink, StoredRecord
+from gateway.ports.following import (
+    CursorStore,
+    NotDelivered,
+    RecordSource,
+    Refused,
+    Sink,
+    StoredRecord,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +59,8 @@ class Follower:
         """The leaf index of the last record that has arrived."""
         self.failing = ""
         """Why the last delivery failed; empty if it did not."""
+        self.refused: Refused | None = None
+        """The record that it stands at because the sink does not take it."""
 
     async def run(self) -> None:
         """Follow the log until cancelled. If it ends by itself, `failing` says so from then on."""
@@ -82,7 +92,9 @@ class Follower:
         if not await self._handed_on(read) or not page:
             return False
         wait = _FIRST_WAIT_S
-        while not await self._handed_on(lambda: self._sink.deliver(page)):
+        while page_left := [one for one in page if one.leaf_index > self.done]:
+            if await self._handed_on(partial(self._sink.deliver, page_left)):
+                break
             await self._pause(max(wait, self._asked_s))
             wait = min(wait * 2, _LONGEST_WAIT_S)
         last = page[-1].leaf_index
@@ -90,6 +102,20 @@ class Follower:
             await self._pause(_FIRST_WAIT_S)
         self.done = last
         return True
+
+    async def skip(self, leaf_index: int) -> None:
+        """Pass over the record that it stands at: it counts as done with from now on, durably.
+
+        Raises:
+            LookupError: It stands at another one, or at none.
+            AuditUnavailable: That cannot be kept now.
+
+        """
+        if self.refused is None or self.refused.leaf_index != leaf_index:
+            raise LookupError(leaf_index)
+        await self._cursors.move(self.name, leaf_index)
+        self.done = max(self.done, leaf_index)
+        self.refused = None
 
     async def _begin(self) -> int:
         kept = await self._cursors.cursor(self.name)
@@ -108,7 +134,9 @@ class Follower:
             self.failing = str(error) or "not delivered"
             asked_s = error.retry_after_s if isinstance(error, NotDelivered) else 0.0
             self._asked_s = min(asked_s, _LONGEST_ASKED_S)
+            self.refused = error.refused if isinstance(error, NotDelivered) else None
             return False
+        self.refused = None
         if self.failing:
             logger.info("%s takes records again", self.name)
             self.failing = ""

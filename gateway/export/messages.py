@@ -9,6 +9,7 @@ import orjson
 
 from gateway.behaviour.deviations import CODES
 from gateway.domain._value import value
+from gateway.export.witness import DISAGREES
 from gateway.ports.following import StoredRecord
 
 _KINDS = tuple(
@@ -82,8 +83,8 @@ def _event(members: Mapping[str, Any]) -> tuple[str, str] | None:
         return "anomaly", f"anomaly.{code}"
     if kind == "policy" and code == "refused":
         return "policy", "policy.refused"
-    if kind == "gap":
-        return "audit", "audit.gap"
+    if kind == "gap" or (kind == "system" and code == DISAGREES):
+        return "audit", "audit.gap" if kind == "gap" else "audit.witness"
     return None
 
 

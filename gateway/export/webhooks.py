@@ -11,6 +11,7 @@ from typing import Protocol
 from gateway.domain._value import value
 from gateway.errors import EgressRefused, UpstreamFailed
 from gateway.export.messages import Message, message_of
+from gateway.export.waiting import retry_after_s
 from gateway.ports import Clock
 from gateway.ports.following import CursorStore, NotDelivered, StoredRecord
 
@@ -21,11 +22,22 @@ _REFUSALS = frozenset({400, 410, 413, 415, 422})
 """The receiver's word that this message will never be taken; all else may pass."""
 
 
+class Answer(Protocol):
+    """What a receiver answers."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """By their names in lower case."""
+        ...
+
+
 class Poster(Protocol):
     """The way out to receivers."""
 
-    async def send(self, url: str, body: bytes, *, headers: Mapping[str, str]) -> int:
-        """Send `body` once, and return the answer's status; what it says is not read.
+    async def send(self, url: str, body: bytes, *, headers: Mapping[str, str]) -> Answer:
+        """Send `body` once, and return the answer; what it says is not read.
 
         Raises:
             EgressRefused: The URL or an address it resolves to is not allowed.
@@ -85,8 +97,8 @@ class Webhook:
                 await self._tell(message)
             self._done = record.leaf_index
 
-    async def send(self, id_: str, body: bytes) -> int:
-        """Send one message, and return the answer's status.
+    async def send(self, id_: str, body: bytes) -> Answer:
+        """Send one message, and return the answer.
 
         Raises:
             EgressRefused: Its URL leads where the gateway does not go.
@@ -107,17 +119,20 @@ class Webhook:
             self._drop("expired", message)
             return
         try:
-            status = await self.send(message.id, message.body)
+            answer = await self.send(message.id, message.body)
         except (EgressRefused, UpstreamFailed) as error:
             self._count("failed")
             raise NotDelivered(error.detail or error.public) from error
-        if status in _OK:
+        if answer.status in _OK:
             self._count("ok")
-        elif status in _REFUSALS:
+        elif answer.status in _REFUSALS:
             self._drop("refused", message)
         else:
             self._count("failed")
-            raise NotDelivered(f"it answers with status {status}")
+            raise NotDelivered(
+                f"it answers with status {answer.status}",
+                retry_after_s=retry_after_s(answer.headers, self._clock()),
+            )
 
     def _drop(self, why: str, message: Message) -> None:
         self._count(why)

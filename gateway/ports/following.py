@@ -1,20 +1,34 @@
 """How records leave the log: read in order, handed on, and remembered how far."""
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Protocol
 
 from gateway.domain._value import value
 
 
+@value
+class Refused:
+    """The one record that a sink does not take; all before it have arrived."""
+
+    leaf_index: int
+    answer: str = field(repr=False)
+    """What whoever refuses it says; may quote the record, so it is for those who may read that."""
+
+
 class NotDelivered(Exception):
     """What was handed on did not arrive, or is not known to have; it is tried again.
 
-    `retry_after_s` is how long whoever was to take it asks us to wait, in seconds.
+    `retry_after_s` is how long whoever was to take it asks us to wait, in seconds. `refused` is the
+    record that it is about, where it is known to be about one alone.
     """
 
-    def __init__(self, why: str, *, retry_after_s: float = 0.0) -> None:
+    def __init__(
+        self, why: str, *, retry_after_s: float = 0.0, refused: Refused | None = None
+    ) -> None:
         super().__init__(why)
         self.retry_after_s = retry_after_s
+        self.refused = refused
 
 
 @value

@@ -1,9 +1,10 @@
 """Reading what an export is made of: exact records, signed checkpoints, roots of what is left out."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gateway.audit.query import Statement
+from gateway.storage.cosignatures import cosignatures, newest_cosigned
 from gateway.storage.tree import front_of, root_of
 
 
@@ -19,11 +20,11 @@ class BundleReader:
         return front_of(self._connection)
 
     def head(self) -> tuple[int, str] | None:
-        """Return the size and the note of the newest signed checkpoint."""
+        """Return the size and the note of the newest signed checkpoint, cosigned as it is."""
         found: tuple[int, str] | None = self._connection.execute(
             "SELECT size, note FROM checkpoints ORDER BY size DESC LIMIT 1"
         ).fetchone()
-        return found
+        return None if found is None else self._cosigned(*found)
 
     def heads(self, after: int, stop: int) -> Sequence[tuple[int, str]]:
         """Return the checkpoints of more than `after` records and of `stop` at most, in order."""
@@ -31,6 +32,10 @@ class BundleReader:
             "SELECT size, note FROM checkpoints WHERE size > ? AND size <= ? ORDER BY size",
             (after, stop),
         ).fetchall()
+
+    def witnessed(self, size: int) -> Mapping[int, str]:
+        """Return each witness's newest checkpoint among those of `size` at most, by its size."""
+        return dict(self._cosigned(*one) for one in newest_cosigned(self._connection, size))
 
     def selected(self, statement: Statement, part: range) -> Sequence[tuple[int, bytes]]:
         """Return leaf index and exact bytes of what a compiled filter selects of these records."""
@@ -60,6 +65,9 @@ class BundleReader:
         return self._connection.execute(
             "SELECT name, leaf_index FROM cursors ORDER BY name"
         ).fetchall()
+
+    def _cosigned(self, size: int, note: str) -> tuple[int, str]:
+        return size, note + cosignatures(self._connection, size).get(size, "")
 
     def close(self) -> None:
         self._connection.close()

@@ -18,6 +18,10 @@ _CHECKPOINTS = (
     "SELECT size - 1, x'', CAST(note AS BLOB) FROM checkpoints"
     " WHERE size - 1 > ? ORDER BY size LIMIT ?"
 )
+_NEWEST_CHECKPOINT = (
+    "SELECT size - 1, x'', CAST(note AS BLOB) FROM checkpoints"
+    " WHERE size - 1 > ? ORDER BY size DESC LIMIT min(1, ?)"
+)
 
 
 class LogSource:
@@ -57,6 +61,12 @@ class CheckpointSource(LogSource):
     """The same of signed checkpoints: `body` is the note, `leaf_index` that of its last record."""
 
     _sql = _CHECKPOINTS
+
+
+class NewestCheckpointSource(LogSource):
+    """The same of the newest one alone: what lies between is passed over."""
+
+    _sql = _NEWEST_CHECKPOINT
 
 
 @contextmanager

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from gateway.audit.checkpoint import BadCheckpoint, VerifierKey, open_checkpoint
+from gateway.audit.cosignature import Sightings, Witnessed, WitnessKey
 from gateway.audit.links import NO_CHECKPOINT, NOTHING, Signed, is_link
 from gateway.audit.merkle import leaf_hash
 from gateway.audit.record import COLUMNS, columns_of
 from gateway.audit.tiles import TILE_HEIGHT, TILE_LEAVES, TiledTree
 from gateway.domain._value import value
+from gateway.domain.audit import TreeHead
 from gateway.errors import ConfigError
 from gateway.storage.connection import open_reader
+from gateway.storage.cosignatures import cosignatures
 from gateway.storage.database import CHECKPOINT, DATABASE
 from gateway.storage.keys import audit_key
 from gateway.storage.reader import AuditReader
@@ -54,6 +57,8 @@ class Verification:
     first_bad: int | None = None
     """Leaf index of the first record that is bad or missing, or that may be."""
     reason: str = ""
+    witnessed: tuple[Witnessed, ...] = ()
+    """The newest checkpoint that each given witness has cosigned."""
 
     @property
     def exit_status(self) -> int:
@@ -74,19 +79,27 @@ class _Bad(Exception):
 @value
 class _Head:
     origin: str
-    size: int
-    root: bytes
+    head: TreeHead
     ours: bool
     """Whether it is one of those that the log itself keeps."""
 
+    @property
+    def size(self) -> int:
+        return self.head.size
+
 
 def verify(
-    data_dir: Path, verifier: VerifierKey, *, checkpoints: Sequence[tuple[str, str]] = ()
+    data_dir: Path,
+    verifier: VerifierKey,
+    *,
+    checkpoints: Sequence[tuple[str, str]] = (),
+    witnesses: Sequence[WitnessKey] = (),
 ) -> Verification:
     """Compare the log in `data_dir` with itself and with every checkpoint there is.
 
     `checkpoints` are further ones, kept elsewhere, as pairs of a name and a note: only they can
-    show that the log's end is missing along with the log's own checkpoints.
+    show that the log's end is missing along with the log's own checkpoints. Each of `witnesses`
+    has to have cosigned a checkpoint of the log's own or one of these.
 
     Raises:
         ConfigError: There is no log.
@@ -100,7 +113,7 @@ def verify(
     try:
         front = _front_now(connection)
         while True:
-            found = _Pass(connection).run(verifier, given)
+            found = _Pass(connection, Sightings(witnesses)).run(verifier, given)
             before, front = front, _front_now(connection)
             if found.finding is Finding.OK or front == before:
                 return found
@@ -137,8 +150,11 @@ def own_verifier(data_dir: Path) -> VerifierKey:
 class _Pass:
     """One pass over the log, from the first record to the last."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, sightings: Sightings) -> None:
         self._connection = connection
+        self._sightings = sightings
+        self._without: list[int] = []
+        """Sizes that are cosigned here, and have no checkpoint any more."""
         self._tree = TiledTree()
         self._signed = 0
         self._compared = 0
@@ -174,11 +190,15 @@ class _Pass:
             unproven=self._unproven,
             first_bad=first_bad,
             reason=reason,
+            witnessed=self._sightings.found,
         )
 
     def _heads(self, verifier: VerifierKey, given: Sequence[tuple[str, str]]) -> list[_Head]:
+        # Before the checkpoints: a gateway that runs beside this adds one first, then its lines.
+        lines = cosignatures(self._connection)
         stored = self._connection.execute("SELECT size, note FROM checkpoints").fetchall()
-        notes = [(f"checkpoint {size}", note) for size, note in stored]
+        notes = [(f"checkpoint {size}", note + lines.pop(size, "")) for size, note in stored]
+        self._without = sorted(lines)
         heads = []
         for place, (origin, note) in enumerate((*notes, *given)):
             try:
@@ -189,7 +209,7 @@ class _Pass:
             if ours and head.size != stored[place][0]:
                 reason = f"{origin} is one of {head.size} records"
                 raise _Bad(Finding.ALTERED, reason, min(head.size, stored[place][0]))
-            heads.append(_Head(origin=origin, size=head.size, root=head.root, ours=ours))
+            heads.append(_Head(origin=origin, head=head, ours=ours))
         return sorted(heads, key=lambda head: head.size)
 
     def _begin(self, heads: list[_Head]) -> None:
@@ -259,10 +279,14 @@ class _Pass:
     def _compare(self, waiting: list[_Head]) -> None:
         """Compare the heads of the tree's present size, which are at the end of `waiting`."""
         while waiting and waiting[-1].size == self._tree.size:
-            head = waiting.pop()
-            if self._tree.root() != head.root:
-                raise self._changed(self._signed, head.origin)
-            self._signed = head.size
+            found = waiting.pop()
+            if self._tree.root() != found.head.root:
+                raise self._changed(self._signed, found.origin)
+            try:
+                self._sightings.take(found.head)
+            except BadCheckpoint as error:
+                raise _Bad(Finding.ALTERED, f"{found.origin}: {error}", None) from error
+            self._signed = found.size
             self._compared += 1
 
     def _changed(self, first: int, against: str) -> _Bad:
@@ -329,6 +353,11 @@ class _Pass:
         (tiles,) = self._connection.execute("SELECT count(*) FROM tiles").fetchone()
         if tiles != size // TILE_LEAVES:
             raise _Bad(Finding.INCOMPLETE, f"there are tiles of records after {size - 1}", size)
+        for cosigned in self._without:
+            reason = f"a witness has cosigned {cosigned} records, and their checkpoint is missing"
+            raise _Bad(Finding.INCOMPLETE, reason, None)
+        if self._sightings.missing:
+            raise _Bad(Finding.INCOMPLETE, self._sightings.missing, None)
 
 
 def _check(index: int, stored: bytes, columns: tuple[Any, ...], body: bytes) -> None:

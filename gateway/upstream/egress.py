@@ -167,15 +167,15 @@ class GuardedFetcher:
         media, body = _written(form, json)
         return await self._fetch("POST", url, {**(headers or {}), "content-type": media}, body)
 
-    async def send(self, url: str, body: bytes, *, headers: Mapping[str, str]) -> int:
-        """Send `body` as it is, once, and return the answer's status; what it says is not read.
+    async def send(self, url: str, body: bytes, *, headers: Mapping[str, str]) -> WholeAnswer:
+        """Send `body` as it is, once, and return the answer without its body, which is not read.
 
         Raises:
             EgressRefused: The URL or an address it resolves to is not allowed.
             UpstreamFailed: No answer in time.
 
         """
-        return await self._fetched("POST", url, headers, body, _status)
+        return await self._fetched("POST", url, headers, body, _head)
 
     async def upload(self, url: str, body: bytes, *, headers: Mapping[str, str]) -> WholeAnswer:
         """Send `body` as it is, once, and return the answer, whatever its status.
@@ -273,8 +273,8 @@ class GuardedFetcher:
         return bytes(body)
 
 
-async def _status(url: WebUrl, response: aiohttp.ClientResponse) -> int:  # noqa: ARG001 - of all that is taken
-    return response.status
+async def _head(url: WebUrl, response: aiohttp.ClientResponse) -> WholeAnswer:  # noqa: ARG001 - of all that is taken
+    return WholeAnswer(status=response.status, headers=_joined(response), body=b"")
 
 
 class _Answered(AbstractResolver):

@@ -13,11 +13,10 @@ from gateway.wiring.administration import (
     probe,
     probe_issuers,
     probe_local,
-    verify_log,
 )
 from gateway.wiring.code import probe_programs
 from gateway.wiring.logs import set_up_logs
-from gateway.wiring.retaining import verify_segment
+from gateway.wiring.retaining import verify_log, verify_segment
 from gateway.wiring.searching import check_model
 from gateway.wiring.serving import serve_until_told
 

@@ -40,7 +40,7 @@ from gateway.policy.toolchain import find_opa
 from gateway.ports import Authenticator
 from gateway.ports.scripts import ScriptStore
 from gateway.signin.links import SetupLinks
-from gateway.storage.verify import Verification, own_verifier, verify
+from gateway.storage.verify import verify
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.upstream.probe import probe_unauthenticated
 from gateway.upstream.settings import LocalSettings
@@ -331,17 +331,6 @@ async def probe_issuers(config: Config) -> Mapping[str, str]:
         except IdentityUnavailable as error:
             wrong[issuer] = error.detail or error.public
     return wrong
-
-
-def verify_log(config: Config, checkpoints: Sequence[tuple[str, str]]) -> Verification:
-    """Verify the log of `config`, also beside a running gateway, and against `checkpoints`.
-
-    Raises:
-        ConfigError: There is no log.
-
-    """
-    data_dir = config.data_dir
-    return verify(data_dir, own_verifier(data_dir), checkpoints=checkpoints)
 
 
 def _keys(identity: Identity) -> Sequence[Mapping[str, Any]]:

@@ -29,6 +29,7 @@ from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.web.metrics import Metrics
 from gateway.wiring.alerts import follower_of
 from gateway.wiring.foundation import now
+from gateway.wiring.witnessing import follower_of as witness_of
 
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 _CHECKPOINT_S = 10.0
@@ -79,7 +80,8 @@ def configured_in(config: Config) -> frozenset[str]:
     told = {follower_of(name) for name in config.alerts.webhooks}
     learns = {FOLLOWER} if config.alerts.baselines == "learn" else set()
     given = {name for name, place in notes.items() if place is not None}
-    return frozenset(exports | told | learns | given)
+    asked = {witness_of(name) for name in kept.witnesses}
+    return frozenset(exports | told | learns | given | asked)
 
 
 @contextmanager

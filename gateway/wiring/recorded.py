@@ -9,7 +9,7 @@ from gateway.export.follower import Follower
 from gateway.ports.following import CursorStore, Sink
 from gateway.storage.baselines import FOLLOWER, SqliteBaselines
 from gateway.storage.database import DATABASE
-from gateway.storage.following import CheckpointSource, LogSource
+from gateway.storage.following import CheckpointSource, LogSource, NewestCheckpointSource
 from gateway.storage.reader import AuditReader
 from gateway.storage.store import Store
 from gateway.web.metrics import Metrics
@@ -22,6 +22,7 @@ from gateway.wiring.alerts import (
 )
 from gateway.wiring.background import begun, ended
 from gateway.wiring.exporting import outlets_of
+from gateway.wiring.witnessing import witnesses_of
 
 _PAGE = 500
 
@@ -50,7 +51,7 @@ class Recorded:
         """Have `sink` get every record, from `running` on; its cursor is kept under `name`.
 
         Where `cursors` are given they keep it, instead of those of all others. `page` is how many
-        it gets at once, `of` what it follows: the log, or its checkpoints.
+        it gets at once, `of` what it follows: the log, its checkpoints, or the newest of these.
         """
         source = of(self._store.data_dir / DATABASE)
         self.followers = (
@@ -110,6 +111,8 @@ def recorded(config: Config, store: Store, metrics: Metrics) -> Recorded:
     for outlet in outlets_of(config, metrics):
         of = CheckpointSource if outlet.of_checkpoints else LogSource
         found.follow(outlet.name, outlet.sink, page=outlet.page, of=of)
+    for name, witness in witnesses_of(config, store):
+        found.follow(name, witness, page=1, of=NewestCheckpointSource)
     return found
 
 

@@ -2,20 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gateway.admin.journal import Journal
 from gateway.admin.keeping import KeepingDesk
 from gateway.audit.bundle import BundleVerification, NotABundle
+from gateway.audit.cosignature import WitnessKey
 from gateway.config import Config
 from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
 from gateway.errors import AuditUnavailable, ConfigError
 from gateway.storage.database import DATABASE
 from gateway.storage.retention import NotRemovable, Retention, segment_verified
 from gateway.storage.store import Store
-from gateway.storage.verify import own_verifier
+from gateway.storage.verify import Verification, own_verifier, verify
 from gateway.wiring.foundation import new_id, now
 
 logger = logging.getLogger(__name__)
@@ -48,6 +49,21 @@ def retention_of(config: Config, store: Store) -> Retention:
         record=record,
         turn=store.aging,
     )
+
+
+def verify_log(
+    config: Config, checkpoints: Sequence[tuple[str, str]], witnesses: Sequence[WitnessKey] = ()
+) -> Verification:
+    """Verify the log of `config`, also beside a running gateway, and against `checkpoints`.
+
+    Each of `witnesses` has to have cosigned it.
+
+    Raises:
+        ConfigError: There is no log.
+
+    """
+    data_dir = config.data_dir
+    return verify(data_dir, own_verifier(data_dir), checkpoints=checkpoints, witnesses=witnesses)
 
 
 def verify_segment(config: Config, path: Path) -> BundleVerification:

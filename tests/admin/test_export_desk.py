@@ -11,14 +11,18 @@ import pytest
 
 from gateway.admin.exporting import ExportDesk
 from gateway.audit.bundle import BundleCheck, BundleVerification
+from gateway.audit.cosignature import Witnessed, WitnessKey
 from gateway.errors import AuditUnavailable, BadCommand, Forbidden, NotFound
+from gateway.ports.following import Refused
 from gateway.storage.bundles import BundleReader
 from gateway.storage.connection import open_reader
+from gateway.storage.cosignatures import SqliteCosignatures
 from gateway.storage.database import DATABASE, Database
 from gateway.storage.keeping import Keeping
 from gateway.storage.store import Store
 from gateway.storage.writer import EVERY_SECOND, Signing
 from tests.admin.world import ADMIN, APPROVER, AUDITOR, STRANGER, USER, new_journal
+from tests.export.witness import Witness
 from tests.storage.logged import NOW, append, made, refused, write
 
 
@@ -27,6 +31,14 @@ class Following:
     name: str
     done: int
     failing: str = ""
+    refused: Refused | None = None
+    taken_meanwhile: bool = False
+
+    async def skip(self, leaf_index: int) -> None:
+        if self.taken_meanwhile:
+            self.refused = None
+            raise LookupError(leaf_index)
+        self.done = leaf_index
 
 
 @asynccontextmanager
@@ -103,6 +115,24 @@ async def test_what_is_selected_proves_itself_and_is_all_that_is_there(tmp_path:
         assert (found.records, found.gaps) == (2, 2)
 
 
+async def test_what_witnesses_have_cosigned_is_in_every_export(tmp_path: Path) -> None:
+    witness = Witness()
+    key = WitnessKey.parse(witness.vkey)
+    async with desk_in(tmp_path) as (desk, store):
+        shown = SqliteCosignatures(store.writer, tmp_path / DATABASE)
+        for part, at in (("1", 7), ("2", 8)):
+            await append(store, [*made(part), *refused(part)], begin=store.writer.recorded)
+            await store.writer.sign()
+            size, note = await shown.head() or (0, "")
+            line = witness.line(note.rpartition("\n\n")[0] + "\n", at)
+            await shown.keep(key.id, size, line)
+        for asked in ({}, {"where": "verdict = deny"}, {"where": "code = nothing"}):
+            lines = await lines_of(desk, **asked)
+            found = BundleCheck(store.verifier, (), [key]).run(lines)
+            assert (found.ok, found.checkpoints) == (True, 2)
+            assert found.witnessed == (Witnessed(name=witness.name, time=8, size=6),)
+
+
 async def test_records_come_with_the_text_that_was_hashed(tmp_path: Path) -> None:
     await write(tmp_path, [*made("1"), *refused("2")])
     async with desk_in(tmp_path) as (desk, store):
@@ -119,6 +149,20 @@ async def test_records_come_with_the_text_that_was_hashed(tmp_path: Path) -> Non
         assert newest(store)["reasons"] == [{"code": "read", "message": "where"}]
 
 
+async def test_records_come_with_a_header_where_it_is_asked_for(tmp_path: Path) -> None:
+    await write(tmp_path, [*made("1"), *refused("2")])
+    async with desk_in(tmp_path) as (desk, store):
+        got = [line async for line in desk.records(AUDITOR, where="kind = gap", header=True)]
+        assert got == [
+            {
+                "log_id": store.log_id,
+                "key": str(store.verifier),
+                "size": 3,
+                "selection": {"where": "kind = gap"},
+            }
+        ]
+
+
 @pytest.mark.parametrize("person", [APPROVER, USER, STRANGER], ids=lambda person: person.name)
 async def test_nobody_else_takes_anything_out(tmp_path: Path, person: Any) -> None:
     await write(tmp_path, made("1"))
@@ -131,11 +175,13 @@ async def test_nobody_else_takes_anything_out(tmp_path: Path, person: Any) -> No
         for one in (person, AUDITOR):
             with pytest.raises(Forbidden):
                 await desk.forget(one, name="export siem")
+            with pytest.raises(Forbidden):
+                await desk.skip(one, name="export siem", leaf_index=0)
 
 
 @pytest.mark.parametrize("asked", [{"since": "soon"}, {"where": "("}, {"where": "made_up = 1"}])
 async def test_what_cannot_be_read_is_refused_and_is_no_read(
-    tmp_path: Path, asked: dict[str, str]
+    tmp_path: Path, asked: dict[str, Any]
 ) -> None:
     await write(tmp_path, made("1"))
     async with desk_in(tmp_path) as (desk, store):
@@ -173,17 +219,23 @@ async def test_a_log_that_cannot_be_signed_proves_nothing(
             await anext(desk.bundle(AUDITOR))
 
 
+def row(name: str, state: str, done: int, behind: int, **more: Any) -> dict[str, Any]:
+    known = {"name": name, "state": state, "done": done, "behind": behind}
+    return {**known, "error": "", "refused": None, "answer": "", **more}
+
+
 async def test_everybody_who_gets_the_record_is_listed(tmp_path: Path) -> None:
     await write(tmp_path, [*made("1"), *made("2")])
-    at_work = [Following("export a", 3), Following("export b", 1, "it is away")]
+    refused = Refused(leaf_index=2, answer="status 400")
+    at_work = [Following("export a", 3), Following("export b", 1, "it is away", refused)]
     configured = {"export a", "export b", "export c"}
     async with desk_in(tmp_path, configured=configured, at_work=at_work) as (desk, store):
         await store.cursors.move("export old", 0)
         assert await desk.list(AUDITOR) == [
-            {"name": "export a", "state": "ok", "done": 3, "behind": 0, "error": ""},
-            {"name": "export b", "state": "failing", "done": 1, "behind": 2, "error": "it is away"},
-            {"name": "export c", "state": "not running", "done": -1, "behind": 4, "error": ""},
-            {"name": "export old", "state": "not configured", "done": 0, "behind": 3, "error": ""},
+            row("export a", "ok", 3, 0),
+            row("export b", "failing", 1, 2, error="it is away", refused=2, answer="status 400"),
+            row("export c", "not running", -1, 4),
+            row("export old", "not configured", 0, 3),
         ]
 
 
@@ -205,3 +257,53 @@ async def test_only_what_nobody_follows_is_forgotten_and_that_is_on_record(tmp_p
         assert await store.cursors.cursor("export old") is None
         record = newest(store)
         assert (record["method"], record["code"]) == ("audit.exports.forget", "forgotten")
+
+
+async def test_only_the_record_that_is_refused_is_passed_over_and_that_is_on_record_first(
+    tmp_path: Path,
+) -> None:
+    await write(tmp_path, [*made("1"), *made("2")])
+    stuck = Following("export b", 0, "refused", Refused(leaf_index=1, answer="status 400: no"))
+    at_work = [Following("export a", 3), stuck]
+    async with desk_in(tmp_path, at_work=at_work) as (desk, store):
+        size = store.writer.recorded
+        with pytest.raises(NotFound):
+            await desk.skip(ADMIN, name="export none", leaf_index=1)
+        with pytest.raises(BadCommand, match="export b stands at record 1; only that one"):
+            await desk.skip(ADMIN, name="export b", leaf_index=2)
+        with pytest.raises(BadCommand, match="export a stands at no record that is refused"):
+            await desk.skip(ADMIN, name="export a", leaf_index=3)
+        assert (store.writer.recorded, stuck.done) == (size, 0)
+        assert await desk.skip(ADMIN, name="export b", leaf_index=1) == {
+            "name": "export b",
+            "state": "skipped",
+            "leaf_index": 1,
+        }
+        record = newest(store)
+        assert (record["method"], record["code"]) == ("audit.exports.skip", "skipped")
+        assert (record["target"], record["evidence"]) == ("export b", {"leaf_index": 1})
+        assert [reason["message"] for reason in record["reasons"]] == [
+            "export b has not had record 1",
+            "status 400: no",
+        ]
+        assert stuck.done == 1
+        stuck.taken_meanwhile = True
+        with pytest.raises(BadCommand, match="at no record"):
+            await desk.skip(ADMIN, name="export b", leaf_index=1)
+        assert (newest(store)["verdict"], newest(store)["code"]) == ("deny", "bad_command")
+
+
+async def test_what_cannot_be_recorded_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await write(tmp_path, made("1"))
+    stuck = Following("export b", 0, "refused", Refused(leaf_index=1, answer=""))
+    async with desk_in(tmp_path, at_work=[stuck]) as (desk, store):
+
+        async def full(*_: Any, **__: Any) -> None:
+            raise AuditUnavailable("the disk is full")
+
+        monkeypatch.setattr(store.audit, "append", full)
+        with pytest.raises(AuditUnavailable):
+            await desk.skip(ADMIN, name="export b", leaf_index=1)
+        assert stuck.done == 0

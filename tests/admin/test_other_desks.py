@@ -319,6 +319,7 @@ async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
         "audit.export",
         "audit.exports",
         "audit.exports.forget",
+        "audit.exports.skip",
         "audit.hash",
         "audit.hold",
         "audit.prune",

@@ -12,6 +12,7 @@ from gateway.cli.operations import _shown
 from gateway.storage.database import DATABASE
 from tests.admin.world import Files, sighting
 from tests.cli.world import Site
+from tests.export.witness import Witness
 
 ADD = ("clients", "add", "agent", "--grant", "client_credentials", "--resource", "/mcp/mail")
 SCOPES = ("--scope", "tools:list", "--scope", "tools:call")
@@ -97,6 +98,28 @@ def test_a_sound_log_is_proven_and_an_altered_one_is_not(site: Site) -> None:
     (found,) = site.rows("audit", "verify", "--checkpoint", str(note), exit_code=1)
     assert (found["ok"], found["first_bad"]) == (False, 0)
     assert "from record 0 on" in site.run("audit", "verify").stdout
+
+
+def test_a_witness_has_to_have_cosigned_the_log(site: Site) -> None:
+    site.seen = [sighting("send")]
+    site.run("pins", "approve", "mail", "send")
+    witness = Witness()
+    told = site.run("audit", "verify", "--witness", witness.vkey)
+    assert told.exit_code == 1
+    assert "the log is incomplete: no checkpoint here is cosigned by witness.ex" in told.stdout
+    note = (site.data_dir / "checkpoint").read_text()
+    kept = site.folder / "note"
+    kept.write_text(note + witness.line(note.rpartition("\n\n")[0] + "\n", 1_679_315_147))
+    asked = ("audit", "verify", "--witness", witness.vkey, "--checkpoint", str(kept))
+    (_, said) = site.run(*asked).stdout.splitlines()
+    at = "at 2023-03-20T12:25:47.000Z, by its clock"
+    assert said == f"witnessed by witness.example/w1 {at}: the first 1 records"
+    (row,) = site.rows(*asked)
+    assert row["witnessed"] == [
+        {"witness": witness.name, "time": "2023-03-20T12:25:47.000Z", "size": 1}
+    ]
+    assert site.run("audit", "verify", "--witness", "w+1+x").exit_code == 2
+    assert site.run("audit", "verify", "--witness", witness.vkey, "--segment", "x").exit_code == 2
 
 
 def altered(data_dir: Path) -> str:

@@ -8,6 +8,8 @@ from click.testing import CliRunner, Result
 
 from gateway.cli import main
 from tests.audit.exported import SignedLog
+from tests.audit.test_cosignature import WITNESS, with_line
+from tests.audit.test_witnessed_exports import export
 
 LOG = SignedLog(20)
 KEY = str(LOG.verifier)
@@ -58,6 +60,7 @@ def test_as_one_json_object(tmp_path: Path) -> None:
         "checkpoints": 1,
         "key": KEY,
         "key_given": False,
+        "witnessed": [],
     }
 
 
@@ -113,3 +116,37 @@ def test_checkpoints_come_as_a_note_or_as_lines(tmp_path: Path) -> None:
 def test_a_form_that_cannot_prove_itself_says_so() -> None:
     found = CliRunner().invoke(main, ["audit", "export", "--format", "cef", "--proof"])
     assert (found.exit_code, "cannot prove itself" in found.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--skip", "export a"),
+        ("--leaf", "0"),
+        ("--skip", "export a", "--leaf", "0", "--forget", "x"),
+        ("--skip", "export a", "--leaf", "one"),
+    ],
+    ids=range(4),
+)
+def test_a_skip_names_its_record(tmp_path: Path, options: tuple[str, ...]) -> None:
+    arguments = ["--config", str(tmp_path / "absent.yaml"), "audit", "exports", *options]
+    found = CliRunner().invoke(main, arguments)
+    assert found.exit_code == 2
+    assert "--skip and --leaf together" in found.output or "not a valid integer" in found.output
+
+
+def test_who_has_cosigned_is_told(tmp_path: Path) -> None:
+    cosigned = b"".join(export([9], with_line(9)))
+    found = verified(tmp_path, cosigned, "--key", KEY, "--witness", WITNESS.vkey)
+    assert found.exit_code == 0
+    told = "witnessed by witness.example/w1 at 2023-03-20T12:25:47.000Z, by its clock: the first 9 records"
+    assert told in found.output
+    assert "cut off or written anew" not in found.output
+    row = json.loads(verified(tmp_path, cosigned, "--witness", WITNESS.vkey, "--json").output)
+    assert row["witnessed"] == [
+        {"witness": WITNESS.name, "time": "2023-03-20T12:25:47.000Z", "size": 9}
+    ]
+    silent = verified(tmp_path, WHOLE, "--key", KEY, "--witness", WITNESS.vkey)
+    assert silent.exit_code == 1
+    assert "no checkpoint here is cosigned by witness.example/w1" in silent.output
+    assert verified(tmp_path, WHOLE, "--witness", KEY).exit_code == 2

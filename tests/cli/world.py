@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from gateway.admin import Admin
 from gateway.audit.checkpoint import VerifierKey
+from gateway.audit.cosignature import WitnessKey
 from gateway.cli import main
 from gateway.config import Config
 from gateway.domain.tools import Sighting
@@ -90,9 +91,11 @@ class Site:
         if self.broken_model:
             raise ConfigError(self.broken_model)
 
-    def verify_log(self, config: Config, notes: Sequence[tuple[str, str]]) -> Verification:
+    def verify_log(
+        self, config: Config, notes: Sequence[tuple[str, str]], witnesses: Sequence[WitnessKey]
+    ) -> Verification:
         verifier = VerifierKey.of(self.log_id, audit_key(config.data_dir))
-        return verify(config.data_dir, verifier, checkpoints=notes)
+        return verify(config.data_dir, verifier, checkpoints=notes, witnesses=witnesses)
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -71,7 +71,8 @@ KEYS = {
     "Audit": "durability deadline on_failure spool checkpoints heartbeat export retention redaction",
     "Export": "format file url headers batch timeout rotate",
     "SpoolSection": "path bytes",
-    "Checkpoints": "every records file url headers",
+    "Checkpoints": "every records file url headers witnesses",
+    "Witness": "url key every",
     "Retention": "keep archive",
     "Pins": "recheck fresh expire exclude_meta results",
     "Approvals": "expire denial_holds most_waiting most_per_hour keep",
@@ -85,7 +86,7 @@ KEYS = {
     "Model": "path digest",
     "Subagent": "url token deadline",
     "Descriptions": "mode idle cleanup",
-    "Code": "enabled jail typescript extract wait limits",
+    "Code": "enabled jail typescript typescript_check extract wait limits",
     "CodeLimits": "wall interpreter memory calls parallel arguments_bytes result_bytes console_bytes "
     "value_bytes code_bytes parked_bytes runs",
     "ClientDiscovery": "defer descriptions window",

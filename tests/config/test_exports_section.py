@@ -7,6 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from gateway.config.audit import Audit
+from tests.audit.exported import SignedLog
+from tests.export.witness import Witness
 
 
 def audit(export: Any = None, **checkpoints: Any) -> Audit:
@@ -68,3 +70,42 @@ def test_checkpoints_go_out_over_tls_too() -> None:
         audit(url="http://elsewhere.example/")
     with pytest.raises(ValidationError, match="`url` only"):
         audit(file="notes", headers={"X": "env:A"})
+
+
+WITNESS = Witness()
+
+
+def test_a_witness_is_a_place_and_a_key() -> None:
+    one = {"url": "https://w.example/prefix", "key": f" {WITNESS.vkey}\n"}
+    near = {"url": "http://127.0.0.1:9", "key": Witness(seed=9).vkey, "every": "5s"}
+    found = audit(witnesses={"w1": one, "near": near}).checkpoints.witnesses
+    assert (found["w1"].key, found["w1"].every, found["near"].every) == (WITNESS.vkey, 60, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "why"),
+    [
+        ("W1", {}, "a witness's name"),
+        ("w1", {"url": "http://w.example/"}, "must be https"),
+        ("w1", {"url": "https://w.example/?log=1"}, "has no query"),
+        ("w1", {"url": "https://me:pw@w.example/"}, "user name or password"),
+        ("w1", {"key": SignedLog(1).verifier}, "not a witness's key"),
+        ("w1", {"key": str(SignedLog(1).verifier)}, "not a witness's key"),
+        ("w1", {"key": WITNESS.vkey.replace("w1", "w2", 1)}, "does not belong"),
+        ("w1", {"every": "0s"}, "above zero"),
+        ("w1", {"headers": {}}, "Extra inputs"),
+    ],
+    ids=range(9),
+)
+def test_a_witness_that_is_half_said_is_refused(
+    name: str, changed: dict[str, Any], why: str
+) -> None:
+    one = {"url": "https://w.example/", "key": WITNESS.vkey, **changed}
+    with pytest.raises(ValidationError, match=why):
+        audit(witnesses={name: one})
+
+
+def test_two_names_for_one_witness_are_refused() -> None:
+    one = {"url": "https://w.example/", "key": WITNESS.vkey}
+    with pytest.raises(ValidationError, match="two witnesses have the same key"):
+        audit(witnesses={"w1": one, "w2": {**one, "url": "https://w.example/2"}})

@@ -31,6 +31,7 @@ class Collector:
         self.bodies: list[bytes] = []
         self.notes: list[str] = []
         self.refused = 0
+        self.poison: set[int] = set()
         self.authorized = True
 
     def answer(self, path: str, body: bytes, authorization: str | None) -> tuple[int, bytes]:
@@ -41,6 +42,8 @@ class Collector:
             self.notes.append(body.decode())
             return 204, b""
         self.authorized &= authorization == SECRET
+        if any(json.loads(line)["leaf_index"] in self.poison for line in body.splitlines()):
+            return 400, b"no mapping for this field"
         self.bodies.append(body)
         if self.mode == "slow":  # taken, but the word of it comes too late or never
             time.sleep(0.3)
@@ -239,3 +242,33 @@ def test_an_export_is_verified_where_there_is_no_gateway(tmp_path: Path) -> None
         assert (told.returncode, said in told.stdout) == (0, True), told.stdout + told.stderr
         told = verified(changed, *command)
         assert (told.returncode, "was changed" in told.stdout) == (1, True)
+
+
+def test_one_record_that_is_refused_is_passed_over_by_a_person_alone(tmp_path: Path) -> None:
+    ports = free_port(), free_port()
+    with collecting() as (collector, url):
+        collector.poison = {3}
+        with gateway_in(tmp_path, ports, url) as gateway:
+            cause(gateway, 12)
+            until(lambda: exports(gateway)["export siem"]["refused"] == 3)
+            row = exports(gateway)["export siem"]
+            assert (row["state"], row["error"]) == (
+                "failing",
+                "record 3 is refused: it answers with status 400",
+            )
+            assert row["answer"] == "status 400: no mapping for this field"
+            assert "mapping" not in readyz(gateway)["export siem"]
+            assert [record["leaf_index"] for record in collector.records] == [0, 1, 2]
+            skip = ("audit", "exports", "--skip", "export siem", "--leaf")
+            assert gateway.douane(*skip, "2").returncode != 0
+            (told,) = gateway.rows(*skip, "3")
+            assert told == {"name": "export siem", "state": "skipped", "leaf_index": 3}
+            assert exports(gateway)["export siem"]["done"] >= 3
+            kill(gateway)  # it is passed over for good
+        with gateway_in(tmp_path, ports, url) as gateway:
+            until(lambda: behind(gateway) == 0)
+            places = {record["leaf_index"] for record in collector.records}
+            newest = max(places)
+            assert places == {*range(newest + 1)} - {3}
+            (record,) = [one for one in collector.records if one.get("code") == "skipped"]
+            assert record["evidence"] == {"leaf_index": 3}

@@ -32,11 +32,14 @@ class Receiving:
         self.answers: list[int] = []
         self.got: list[tuple[Mapping[str, str], bytes]] = []
         self.url = ""
+        self.retry_after = "17"
 
     async def handle(self, request: web.Request) -> web.Response:
         self.got.append((request.headers.copy(), await request.read()))
         status = self.answers.pop(0) if self.answers else 204
         headers = {"location": f"{self.url}/elsewhere"} if status // 100 == 3 else {}
+        if status in {429, 503}:
+            headers["retry-after"] = self.retry_after
         return web.Response(status=status, headers=headers, body=b"x" * 100_000)
 
     @property
@@ -167,7 +170,10 @@ async def test_a_message_names_what_happened_and_has_no_content(
         pytest.param({"kind": "policy", "code": "refused"}, ("policy", "policy.refused"), id="j"),
         pytest.param({"kind": "policy", "code": "in_force"}, None, id="k"),
         pytest.param({"kind": "gap"}, ("audit", "audit.gap"), id="l"),
-        pytest.param({"kind": "outcome", "code": "denied"}, None, id="m"),
+        pytest.param(
+            {"kind": "system", "code": "witness_disagrees"}, ("audit", "audit.witness"), id="m"
+        ),
+        pytest.param({"kind": "outcome", "code": "denied"}, None, id="n"),
     ],
 )
 def test_people_are_told_of_what_they_can_do_something_about(
@@ -205,6 +211,18 @@ async def test_what_does_not_arrive_is_sent_again_with_all_after_it(
     await webhook.deliver(page)
     assert receiver.ids == ["r0", "r1", "r1", "r2"]
     assert rig.counted == ["ok", "failed", "ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("17", 17), ("Mon, 05 Jan 2026 09:02:00 GMT", 120), ("soon", 0)]
+)
+async def test_a_receiver_says_how_long_to_wait(
+    text: str, seconds: float, rig: Rig, receiver: Receiving
+) -> None:
+    receiver.answers, receiver.retry_after = [429], text
+    with pytest.raises(NotDelivered) as told:
+        await rig.webhook().deliver([record(0)])
+    assert told.value.retry_after_s == seconds
 
 
 async def test_a_message_that_is_refused_for_good_is_given_up(

@@ -45,6 +45,18 @@ async def test_typescript_can_be_switched_off(tmp_path: Path) -> None:
     assert (await probe_programs(off))["typescript"] == "it is switched off"
 
 
+async def test_the_check_of_its_types_can_be_switched_off_and_that_is_told(tmp_path: Path) -> None:
+    async with engine_of(config(tmp_path, typescript_check="false")) as engines:
+        assert engines is not None
+        assert [engines.checks(language) for language in BOTH] == [True, False]
+        told = told_of(engines)
+        assert told["typescript"] == f"{told['programs']}; types are not checked"
+        assert engines.checks_types
+    async with engine_of(config(tmp_path)) as engines:
+        assert engines is not None
+        assert engines.checks(Language.TYPESCRIPT) == engines.held(Language.TYPESCRIPT).jailed
+
+
 async def test_without_deno_there_is_python_alone_or_nothing_if_it_must_be_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ from gateway.storage.migrations import (
     m013_retention,
     m016_baselines,
     m017_by_server,
+    m018_cosignatures,
 )
 from gateway.storage.migrations.registry import migrations
 
@@ -15,5 +16,6 @@ __all__ = [
     "m013_retention",
     "m016_baselines",
     "m017_by_server",
+    "m018_cosignatures",
     "migrations",
 ]

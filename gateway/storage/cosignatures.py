@@ -1,0 +1,96 @@
+"""Cosignatures beside the checkpoints that they are of, and what witnesses are shown for them."""
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from gateway.storage.following import reading
+from gateway.storage.writer import Writer
+
+_NO_SIZE = (1 << 63) - 1
+
+
+class SqliteCosignatures:
+    """What a follower needs who asks a witness: the newest checkpoint, proofs, and a place."""
+
+    def __init__(self, writer: Writer, path: Path) -> None:
+        """Keep by `writer` what is proven from the database at `path`."""
+        self._writer = writer
+        self._path = path
+
+    async def head(self) -> tuple[int, str] | None:
+        """Return size and note of the newest checkpoint.
+
+        Raises:
+            AuditUnavailable: The log cannot be read now.
+
+        """
+
+        def read() -> tuple[int, str] | None:
+            with reading(self._path) as reader:
+                return reader.checkpoint()
+
+        return await asyncio.to_thread(read)
+
+    async def growth(self, old: int, new: int) -> Sequence[bytes]:
+        """Return the proof that the first `new` records begin with the first `old` ones.
+
+        Nothing is to be proven where `old` is 0.
+
+        Raises:
+            AuditUnavailable: The log cannot be read now, or what the proof needs has left it.
+
+        """
+
+        def read() -> Sequence[bytes]:
+            with reading(self._path) as reader:
+                return reader.consistency(old, new) if old else ()
+
+        return await asyncio.to_thread(read)
+
+    async def last(self, witness: str) -> int:
+        """Return the largest size that a witness, by its id, has cosigned; 0 is none."""
+
+        def job(connection: sqlite3.Connection) -> int:
+            (size,) = connection.execute(
+                "SELECT coalesce(max(size), 0) FROM cosignatures WHERE witness = ?", (witness,)
+            ).fetchone()
+            return int(size)
+
+        return await self._writer.run(job)
+
+    async def keep(self, witness: str, size: int, line: str) -> None:
+        """Keep what a witness has said of the checkpoint of `size`; durable on return."""
+
+        def job(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT INTO cosignatures (size, witness, line) VALUES (?, ?, ?)"
+                " ON CONFLICT (size, witness) DO UPDATE SET line = excluded.line",
+                (size, witness, line),
+            )
+
+        await self._writer.run(job)
+
+
+def cosignatures(connection: sqlite3.Connection, size: int | None = None) -> dict[int, str]:
+    """Return the lines of all who have cosigned a checkpoint, or that of `size`, by its size."""
+    found: dict[int, str] = {}
+    part = (0, _NO_SIZE) if size is None else (size, size)
+    with suppress(sqlite3.OperationalError):  # a log from before there were witnesses
+        for of, line in connection.execute(
+            "SELECT size, line FROM cosignatures WHERE size BETWEEN ? AND ? ORDER BY size, witness",
+            part,
+        ):
+            found[of] = found.get(of, "") + line
+    return found
+
+
+def newest_cosigned(connection: sqlite3.Connection, size: int) -> Sequence[tuple[int, str]]:
+    """Return the newest checkpoint of each witness among those of `size` at most, in order."""
+    return connection.execute(
+        "SELECT size, note FROM checkpoints WHERE size IN"
+        " (SELECT max(size) FROM cosignatures WHERE size <= ? GROUP BY witness) ORDER BY size",
+        (size,),
+    ).fetchall()

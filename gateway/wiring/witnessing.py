@@ -1,0 +1,60 @@
+"""Who cosigns the log's checkpoints, by the configuration."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+from gateway.audit.cosignature import WitnessKey
+from gateway.config import Config
+from gateway.config.values import is_loopback
+from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.export.witness import DISAGREES, Witness, WitnessSink
+from gateway.ports import AuditLog
+from gateway.storage.cosignatures import SqliteCosignatures
+from gateway.storage.database import DATABASE
+from gateway.storage.store import Store
+from gateway.upstream.egress import EgressPolicy, GuardedFetcher
+from gateway.wiring.foundation import new_id, now
+
+_LOOPBACK = ("127.0.0.0/8", "::1/128")
+_WHOLE_S = 10.0
+_MOST_BYTES = 32 << 10
+"""Of an answer: some lines, of which one is ours to have."""
+
+
+def witnesses_of(config: Config, store: Store) -> Iterator[tuple[str, WitnessSink]]:
+    """Yield who has each witness cosign, under its cursor's name."""
+    shown = SqliteCosignatures(store.writer, store.data_dir / DATABASE)
+    for name, one in config.audit.checkpoints.witnesses.items():
+        # An operator who writes down an address of this machine means it.
+        own = _LOOPBACK if is_loopback(urlsplit(one.url).hostname or "") else ()
+        yield (
+            follower_of(name),
+            WitnessSink(
+                Witness(name=name, url=one.url, key=WitnessKey.parse(one.key), every_s=one.every),
+                poster=GuardedFetcher(
+                    EgressPolicy.of([*config.egress.allow, *own]),
+                    ca=config.egress.ca,
+                    most_bytes=_MOST_BYTES,
+                    whole_s=_WHOLE_S,
+                ),
+                shown=shown,
+                alarm=partial(_record, store.audit),
+                clock=now,
+            ),
+        )
+
+
+def follower_of(name: str) -> str:
+    """Return the name under which a witness is asked."""
+    return f"witness {name}"
+
+
+async def _record(audit: AuditLog, told: str, evidence: Mapping[str, Any]) -> None:
+    fields = {
+        "code": DISAGREES,
+        "reasons": [{"code": DISAGREES, "message": told}],
+        "evidence": dict(evidence),
+    }
+    await audit.append(AuditRecord(kind=RecordKind.SYSTEM, time=now(), id=new_id(), fields=fields))
