@@ -8,9 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from benchmarks.code.engines import Echo, all_ready, carried_out, engine_of
+from benchmarks.code.engines import LIMITS, TOOLS, Echo, all_ready, carried_out, engine_of
 from benchmarks.code.plain import plain_cold, plain_drive, plain_pool, plain_run
+from gateway.domain.programs import Language, Program, ProgramStatus
+from gateway.sandbox.deno import MISSING, deno_engine, installed
+from gateway.sandbox.deno_check import checker_of
 from gateway.sandbox.monty import MontyEngine
+from gateway.sandbox.names import ToolTable
 
 ROUNDS = 40
 CALLS = 200
@@ -32,6 +36,8 @@ _READY = 10
 """Processes that wait for as many runs after each other."""
 _TOOL_S = 0.05
 _MIB = 1024
+_LOOKED_S = 0.005
+_TYPED = "const found = await tools.notes.read({ number: 1 });\nreturn found.number;"
 
 _Step: TypeAlias = Callable[[], Awaitable[Any]]
 
@@ -110,6 +116,42 @@ async def warm_starts(variant: str, folder: Path) -> dict[str, Beside]:
                 found[name].times += times.times
                 found[name].processes += times.processes
     return found
+
+
+async def typescript_costs(folder: Path) -> tuple[dict[str, Beside], float]:
+    """Return what a run in TypeScript costs whose process must be started, and what its check does.
+
+    Beside it the MiB that the compiler holds at most, as far as looking often shows it.
+    """
+    program = Program(code=_TYPED, tools=TOOLS, language=Language.TYPESCRIPT)
+    own = folder / "typescript"
+    own.mkdir()
+    interpreter = installed()
+    if interpreter is None:
+        raise SystemExit(MISSING)
+    checker = await checker_of(own, interpreter, LIMITS)
+    if checker is None:
+        raise SystemExit("types are checked in a jail, and there is none")
+    table = ToolTable(TOOLS)
+
+    async def check() -> None:
+        if (end := await checker.refusal(program.code, table)) is not None:
+            raise SystemExit(f"a program was refused: {end.error}")
+
+    async with deno_engine(LIMITS, folder, warm=0, type_check=False) as engine:
+
+        async def run() -> None:
+            result = await engine.run(program, Echo(), redact=str)
+            if result.status is not ProgramStatus.OK:
+                raise SystemExit(f"a program ended {result.status}: {result.error}")
+
+        found = await compared({"check": check, "run": run}, ROUNDS // 4)
+    checking, most = asyncio.create_task(check()), 0
+    while not checking.done():
+        await asyncio.sleep(_LOOKED_S)
+        most = max(most, _descendants_kib())
+    await checking
+    return found, most / _MIB
 
 
 async def _timed(step: _Step) -> float:

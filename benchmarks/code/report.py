@@ -19,6 +19,7 @@ from benchmarks.code.costs import (
     cold_starts,
     hundred,
     plain_hundred,
+    typescript_costs,
     warm_starts,
 )
 from benchmarks.code.engines import VARIANTS
@@ -96,6 +97,9 @@ async def measure(folder: Path) -> dict[str, float]:
     for variant in reversed(VARIANTS):
         for name, found in (await warm_starts(variant, folder)).items():
             note(f"{name}.warm", found)
+    typed, figures["typescript.check_mib"] = await typescript_costs(folder)
+    for name, found in typed.items():
+        note(f"typescript.{name}", found)
     for how, code in (("after_each_other", AFTER_EACH_OTHER), ("at_once", ALL_AT_ONCE)):
         costs = await calls(code, folder)
         note(f"call.{how}", costs["ours"])
@@ -215,6 +219,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ("start of the smallest process", figures["process_ms"]),
             ("a call of many after each other", figures["call.after_each_other_ms"]),
             ("a call of many at once", figures["call.at_once_ms"]),
+            ("a run in TypeScript, unchecked", figures["typescript.run_ms"]),
+            ("a check of types in TypeScript", figures["typescript.check_ms"]),
         ],
     )
     print_table(

@@ -77,6 +77,11 @@ class Engine(Protocol):
         """How its processes are held, for those who operate it."""
         ...
 
+    @property
+    def checks_types(self) -> bool:
+        """Whether a program whose types are wrong is told so, and not run."""
+        ...
+
     async def run(self, program: Program, broker: Broker, *, redact: Redact) -> ProgramResult:
         """Run a program to its end, or to where only people can let it go on.
 

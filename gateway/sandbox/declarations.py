@@ -29,6 +29,11 @@ _SIMPLE: Final = {
 }
 _TEXT_CHARS: Final = 300
 _MEMBER_CHARS: Final = 160
+_DECLARED_CHARS: Final = 2 << 20
+"""Of all servers together, for one program."""
+_ANYTHING: Final = "any"
+"""The type of what no schema tells: as in Python a program may do with it what it likes."""
+_WORD: Final = re.compile(r"\w+")
 _FIELD: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*", re.ASCII)
 
 
@@ -52,14 +57,22 @@ def typescript_paths(table: ToolTable) -> Mapping[str, Mapping[str, str]]:
     }
 
 
-def typescript(table: ToolTable) -> str:
-    """Return declarations of all tools, one namespace for each server."""
-    parts = []
+def typescript(table: ToolTable, code: str) -> str:
+    """Return declarations of all tools for a program, with types of those that it names.
+
+    The others take anything. Who checks reads all types that there are, which takes its time.
+    """
+    words = set(_WORD.findall(code))
+    parts, most = [], _DECLARED_CHARS
     for tools in table.servers.values():
-        server = next(iter(tools.values())).server
-        body = "".join(map(_function, tools.values()))
-        parts.append(f"declare namespace {PACKAGE}.{typescript_name(server)} {{\n{body}}}\n")
-    return "".join(parts)
+        name = typescript_name(next(iter(tools.values())).server)
+        body = "".join(_named(tool, words) for tool in tools.values() if name in words)
+        most -= len(body)
+        if body and most >= 0:
+            parts.append(f"declare namespace {PACKAGE}.{name} {{\n{body}}}\n")
+        else:
+            parts.append(f"declare namespace {PACKAGE} {{ const {name}: any; }}\n")
+    return "".join(parts) or f"declare const {PACKAGE}: {{}};\n"
 
 
 def typescript_stub(tool: ProgramTool) -> str:
@@ -67,10 +80,16 @@ def typescript_stub(tool: ProgramTool) -> str:
     return f"declare namespace {PACKAGE}.{typescript_name(tool.server)} {{\n{_function(tool)}}}\n"
 
 
+def _named(tool: ProgramTool, words: set[str]) -> str:
+    name = typescript_name(tool.name)
+    untyped = f"  function {name}(input?: {_ANYTHING}): Promise<{_ANYTHING}>;\n"
+    return _function(tool) if name in words else untyped
+
+
 def _function(tool: ProgramTool) -> str:
     given = _type(tool.input_schema, Reader(tool.input_schema), 1)
     asked = "" if required(tool.input_schema) else "?"
-    result = "unknown"
+    result = _ANYTHING
     if tool.output_schema is not None:
         result = _type(tool.output_schema, Reader(tool.output_schema), 1)
     text = f"  /** {_commented(tool.description, _TEXT_CHARS)} */\n" if tool.description else ""
@@ -81,26 +100,26 @@ def _function(tool: ProgramTool) -> str:
 def _type(schema: Any, reader: Reader, depth: int) -> str:
     opened = reader.opened(schema, depth)
     if opened is None:
-        return "unknown"
+        return _ANYTHING
     if "const" in opened or "enum" in opened:
         values = literals(opened)
-        return " | ".join(map(json.dumps, values)) if values else "unknown"
+        return " | ".join(map(json.dumps, values)) if values else _ANYTHING
     if (several := choices(opened)) is not None:
         types = dict.fromkeys(_type(one, reader, depth + 1) for one in several)
-        return "unknown" if "unknown" in types else " | ".join(types)
+        return _ANYTHING if _ANYTHING in types else " | ".join(types)
     named = members(opened)
     if named is not None:
         return _object(opened, named, reader, depth)
     if opened.get("type") == "array":
         return f"Array<{_type(opened.get('items'), reader, depth + 1)}>"
-    return _SIMPLE.get(str(opened.get("type")), "unknown")
+    return _SIMPLE.get(str(opened.get("type")), _ANYTHING)
 
 
 def _object(schema: Mapping[str, Any], named: Mapping[str, Any], reader: Reader, depth: int) -> str:
     if not named or is_open(schema):
         more = schema.get("additionalProperties")
         alike = not named and isinstance(more, dict)
-        return f"Record<string, {_type(more, reader, depth + 1) if alike else 'unknown'}>"
+        return f"Record<string, {_type(more, reader, depth + 1) if alike else _ANYTHING}>"
     needed = required(schema)
     pad = "  " * (depth + 1)
     lines = []

@@ -5,6 +5,7 @@ import re
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -14,6 +15,7 @@ from gateway.ports.sandbox import Broker, Confinement, ToolRefused
 from gateway.sandbox import jail
 from gateway.sandbox.bounded import BoundedRun
 from gateway.sandbox.declarations import typescript_paths
+from gateway.sandbox.deno_check import TypeChecker, checker_of
 from gateway.sandbox.deno_pool import Processes
 from gateway.sandbox.deno_process import DenoProcess, NotStarted, build, words
 from gateway.sandbox.ending import NO_APPROVAL, End, out_of_time, result, used_up
@@ -47,11 +49,17 @@ class DenoEngine:
     """Runs TypeScript programs. Of one event loop."""
 
     def __init__(
-        self, processes: Processes, limits: SandboxLimits, confinement: Confinement
+        self,
+        processes: Processes,
+        limits: SandboxLimits,
+        confinement: Confinement,
+        checker: TypeChecker | None,
     ) -> None:
+        """Run programs in `processes`, once `checker`, if there is one, finds their types right."""
         self._processes = processes
         self._limits = limits
         self._confinement = confinement
+        self._checker = checker
 
     @property
     def language(self) -> str:
@@ -63,6 +71,11 @@ class DenoEngine:
         """How its processes are held."""
         return self._confinement
 
+    @property
+    def checks_types(self) -> bool:
+        """Whether they are checked: where there is a jail for that, unless it is switched off."""
+        return self._checker is not None
+
     async def run(self, program: Program, broker: Broker, *, redact: Redact) -> ProgramResult:
         """Run a program to its end. A call that waits for a person is refused: none can be kept."""
         limits = self._limits
@@ -73,8 +86,11 @@ class DenoEngine:
         table = ToolTable(program.tools)
         gate = Gate(broker, table, limits)
         run = BoundedRun(program, limits, gate=gate, console=Console(limits.console_bytes))
+        code = program.code.encode(errors="replace").decode()
+        if self._checker and (end := await self._checker.refusal(code, table)):
+            return result(run, _hinted(end), redact)
         job = {
-            "code": program.code.encode(errors="replace").decode(),
+            "code": code,
             "tools": typescript_paths(table),
             "arguments_bytes": limits.arguments_bytes,
             "value_bytes": limits.value_bytes,
@@ -84,7 +100,7 @@ class DenoEngine:
             await gate.finish(run.left_s)
         finally:
             await gate.cut_off()
-        return result(run, end, redact)
+        return result(run, _hinted(end), redact)
 
     async def resume(
         self,
@@ -187,8 +203,7 @@ class _Conversation:
                 error = f"the program's last value is {text}"
                 return End(status=ProgramStatus.OUTPUT, error=error)
             case {"t": "fail", "kind": "syntax", "text": str(text)}:
-                hint = _NO_MODULES if _MODULES in text else ""
-                return End(status=ProgramStatus.SYNTAX, error=hint + text)
+                return End(status=ProgramStatus.SYNTAX, error=text)
             case {"t": "fail", "text": str(text)}:
                 return End(status=ProgramStatus.ERROR, error=text)
             case _:
@@ -237,9 +252,14 @@ class _Conversation:
 
 @asynccontextmanager
 async def deno_engine(
-    limits: SandboxLimits, folder: Path, *, processes: int = PROCESSES, warm: int = WARM
+    limits: SandboxLimits,
+    folder: Path,
+    *,
+    processes: int = PROCESSES,
+    warm: int = WARM,
+    type_check: bool = True,
 ) -> AsyncIterator[DenoEngine]:
-    """Start an engine, and end its processes afterwards.
+    """Start an engine, and end its processes afterwards. Types are checked in a jail only.
 
     What starts them is written into `folder`, where nobody else may write.
 
@@ -253,6 +273,7 @@ async def deno_engine(
     jail.keep_files_to_ourselves()
     with tempfile.TemporaryDirectory(prefix="sandbox-", dir=folder) as own:
         built = await build(Path(own), interpreter, limits)
+        checker = await checker_of(Path(own), interpreter, limits) if type_check else None
         arguments = words(limits)
         most = max(limits.arguments_bytes, limits.value_bytes)
 
@@ -268,9 +289,17 @@ async def deno_engine(
                 problems=["or write `code: {typescript: off}`"],
             ) from error
         try:
-            yield DenoEngine(pool, limits, built.confinement)
+            yield DenoEngine(pool, limits, built.confinement, checker)
         finally:
             await pool.aclose()
+            if checker is not None:
+                await checker.aclose()
+
+
+def _hinted(end: End) -> End:
+    """Return `end`, with what to do where a program imports something."""
+    imports = end.status is ProgramStatus.SYNTAX and _MODULES in end.error
+    return replace(end, error=_NO_MODULES + end.error) if imports else end
 
 
 async def deno_confinement(limits: SandboxLimits) -> Confinement | None:

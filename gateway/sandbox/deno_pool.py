@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 
 from gateway.errors import RateLimited
 from gateway.sandbox.deno_process import DenoProcess, NotStarted
+from gateway.sandbox.endings import Endings
 
 
 class Processes:
@@ -26,7 +27,7 @@ class Processes:
         self._wait_s = wait_s
         self._ready: list[DenoProcess] = []
         self._filling: asyncio.Task[None] | None = None
-        self._ending: set[asyncio.Task[None]] = set()
+        self._endings = Endings()
         self._closed = False
 
     @asynccontextmanager
@@ -48,7 +49,7 @@ class Processes:
             try:
                 yield process
             finally:
-                await self._over(process)
+                await self._endings.of(process.end())
         finally:
             self._turns.release()
 
@@ -71,15 +72,7 @@ class Processes:
         for process in self._ready:
             await process.end()
         self._ready.clear()
-        if self._ending:
-            await asyncio.wait(self._ending)
-
-    async def _over(self, process: DenoProcess) -> None:
-        """End a process, also if whoever ran in it is cancelled once more meanwhile."""
-        ending = asyncio.get_running_loop().create_task(process.end())
-        self._ending.add(ending)
-        ending.add_done_callback(self._ending.discard)
-        await asyncio.shield(ending)
+        await self._endings.settled()
 
     async def _next(self) -> DenoProcess:
         found = None
@@ -88,7 +81,7 @@ class Processes:
             if process.runs:
                 found = process
             else:
-                await self._over(process)
+                await self._endings.of(process.end())
         if not self._closed and self._ahead and (self._filling is None or self._filling.done()):
             self._filling = asyncio.get_running_loop().create_task(self._refilled())
         return found or await self._start()

@@ -36,7 +36,7 @@ _TICK: Final = os.sysconf("SC_CLK_TCK")
 _SCRATCH: Final = "/own"
 _SETTINGS: Final = {"NO_COLOR": "1", "DENO_NO_PROMPT": "1", "DENO_NO_UPDATE_CHECK": "1"}
 
-_NEEDS: Final = Needs(
+NEEDS: Final = Needs(
     own_bytes=_OWN_BYTES,
     counted="data",
     # It keeps storage and transpiled programs on disk whatever is denied: in memory, of its own.
@@ -75,7 +75,7 @@ async def build(folder: Path, interpreter: Path, limits: SandboxLimits) -> Jail:
         interpreter,
         memory_bytes=limits.memory_bytes,
         interpreter_s=limits.interpreter_s,
-        needs=_NEEDS,
+        needs=NEEDS,
     )
 
 
@@ -187,12 +187,7 @@ class DenoProcess:
 
     async def end(self) -> None:
         """End it, whatever it does, and leave nothing of what it wrote."""
-        # Of one that has ended the number may be another's by now, with children of its own.
-        inside = _descendants(self._process.pid)[1:] if self.runs else ()
-        # The innermost first: each is then buried by what started it, and none is left for init.
-        for pid in reversed(inside):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        end_inside(self._process)
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
@@ -236,6 +231,16 @@ async def _begun(program: Path, arguments: tuple[str, ...], most: int, scratch: 
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
+
+
+def end_inside(process: Process) -> None:
+    """End all that a process has started; what only waited for it then ends by itself."""
+    # Of one that has ended the number may be another's by now, with children of its own.
+    inside = _descendants(process.pid)[1:] if process.returncode is None else ()
+    # The innermost first: each is then buried by what started it, and none is left for init.
+    for pid in reversed(inside):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _descendants(pid: int) -> tuple[int, ...]:

@@ -26,6 +26,8 @@ _PROBE_S: Final = 10.0
 _TOLD: Final = 200
 """Characters of what a program says that does not work here, at most."""
 _NOBODY: Final = "65534"
+_TEXT: Final = 3
+"""The file by which what is told reaches what builds the walls: it closes the one that it reads."""
 _STANDARD: Final = 2
 """The last of the files that every process has."""
 
@@ -53,6 +55,8 @@ class Needs:
     scratch: str = ""
     """A folder of its own, in memory: nothing of it is left when it ends."""
     scratch_bytes: int = 0
+    text: str = ""
+    """Where it finds what it is told, as a file in memory; nothing is left to be read otherwise."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """All of its environment."""
     is_read: bool = False
@@ -126,6 +130,8 @@ def _walls(interpreter: Path, needs: Needs) -> list[str]:
         shown += ["--ro-bind-try", library, library]
     for name, path in needs.shown.items():
         shown += ["--ro-bind", str(path), name]
+    if needs.text:
+        shown += ["--ro-bind-data", str(_TEXT), needs.text]
     for name, target in needs.links.items():
         shown += ["--symlink", target, name]
     if needs.scratch:
@@ -145,7 +151,8 @@ def _written(path: Path, words: list[str], needs: Needs) -> Path:
     path.touch(mode=0o700)
     # What an interpreter complains of is not for our log; what the attempt below says is.
     quiet = ":" if needs.is_read else '[ "$1" = --version ] || exec 2>/dev/null'
-    path.write_text(f'#!/bin/sh\n{quiet}\n{shlex.join(words)} "$@"\nexit $?\n')
+    told = f" {_TEXT}<&0 </dev/null" if needs.text else ""
+    path.write_text(f'#!/bin/sh\n{quiet}\n{shlex.join(words)} "$@"{told}\nexit $?\n')
     return path
 
 

@@ -29,6 +29,15 @@ class Engines:
         """How the processes of that one are held."""
         return self.held(Language.PYTHON)
 
+    @property
+    def checks_types(self) -> bool:
+        """Whether those of programs in that one are checked."""
+        return self.checks(Language.PYTHON)
+
+    def checks(self, language: Language) -> bool:
+        """Whether the types of programs in one language are checked before they run."""
+        return self._by_language[language].checks_types
+
     def held(self, language: Language) -> Confinement:
         """Return how the processes of one language are held."""
         return self._by_language[language].confinement

@@ -76,6 +76,11 @@ class MontyEngine:
         """How its processes are held."""
         return self._confinement
 
+    @property
+    def checks_types(self) -> bool:
+        """Whether they are checked: by the interpreter itself, unless it is told not to."""
+        return self.workers.checks
+
     async def run(self, program: Program, broker: Broker, *, redact: Redact) -> ProgramResult:
         """Run a program to its end, or to where only people can let it go on."""
         limits = self._limits

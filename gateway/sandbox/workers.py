@@ -93,7 +93,8 @@ class Workers:
         """
         self._pool = pool
         self._limits = limits
-        self._checks = checks
+        self.checks = checks
+        """Whether they check the types of what they run."""
         self.ahead = ahead
         """How many are to wait for a run."""
         self._free = asyncio.Semaphore(most)
@@ -169,7 +170,7 @@ class Workers:
 
     async def _opened(self, used_s: float) -> Worker:
         left_s = max(0.001, self._limits.interpreter_s - used_s)
-        worker = Worker(self._pool, self._limits, left_s=left_s, checks=self._checks)
+        worker = Worker(self._pool, self._limits, left_s=left_s, checks=self.checks)
         await worker.session.__aenter__()
         return worker
 
@@ -178,7 +179,7 @@ class Workers:
             worker = await self._opened(0.0)
             # What it raises is meant, or is found out by who takes it.
             with suppress(MontyError):
-                await worker.session.feed_run(_UNTYPED if self._checks else _NOTHING)
+                await worker.session.feed_run(_UNTYPED if self.checks else _NOTHING)
         except (MontyError, OSError, TimeoutError):
             return  # whoever needs one starts it, and is told why there is none
         finally:

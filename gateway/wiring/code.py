@@ -40,7 +40,9 @@ async def engine_of(config: Config) -> AsyncIterator[Engines | None]:
         python = await stack.enter_async_context(monty_engine(limits, config.data_dir))
         typescript = None
         if has_typescript(config):
-            engine = deno.deno_engine(limits, config.data_dir)
+            engine = deno.deno_engine(
+                limits, config.data_dir, type_check=config.code.typescript_check
+            )
             typescript = await stack.enter_async_context(engine)
         engines = Engines(python, typescript)
         for language in engines.languages:
@@ -78,13 +80,15 @@ def told_of(engines: Engines | None) -> Mapping[str, str]:
     """Return what `/readyz` says of programs; nothing where none are run."""
     if engines is None:
         return {}
-    told = {"programs": _held(engines.held(Language.PYTHON))}
+    told = {"programs": _held(engines, Language.PYTHON)}
     there = Language.TYPESCRIPT in engines.languages
-    return told | {"typescript": _held(engines.held(Language.TYPESCRIPT)) if there else "not there"}
+    return told | {"typescript": _held(engines, Language.TYPESCRIPT) if there else "not there"}
 
 
-def _held(held: Confinement) -> str:
-    return "jailed" if held.jailed else f"not jailed: {held.reason}"
+def _held(engines: Engines, language: Language) -> str:
+    held = engines.held(language)
+    text = "jailed" if held.jailed else f"not jailed: {held.reason}"
+    return text if engines.checks(language) else f"{text}; types are not checked"
 
 
 async def probe_programs(config: Config) -> Mapping[str, Confinement | str]:

@@ -14,6 +14,7 @@ from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.programs import Program, ProgramResult, ProgramStatus
 from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Profile
+from gateway.domain.tracing import TraceContext, client_span
 from gateway.errors import (
     AuditUnavailable,
     CredentialRequired,
@@ -27,6 +28,7 @@ from gateway.errors import (
 from gateway.ports.sandbox import Broker, Engine, NeedsApproval, ToolRefused
 from gateway.wire.inbound import meta_of
 from gateway.wire.own_session import session_for
+from gateway.wire.tracing import trace_headers
 from tests.builtin.front import Site, speaks
 from tests.pipeline.house import ALICE, Events, Seen, decision, event, result, text, whole
 
@@ -114,6 +116,24 @@ async def test_a_call_inside_is_not_told_what_only_the_outer_one_can_use(
     assert "progressToken" not in meta
     assert meta["traceparent"] == "00-1-1-01"
     assert played.said == "hello"
+
+
+async def test_a_traced_program_calls_from_its_own_span(site: Site) -> None:
+    trace = TraceContext(trace_id="a" * 32, span_id="b" * 16, flags=1)
+    meta = {"traceparent": trace.below(trace.span_id)}
+    params = {"name": "run_code", "arguments": {"code": "1"}, "_meta": meta}
+    call = replace(site.call("tools/call", params), trace=trace)
+    await Seen.of(await site.aggregate.handle(call))
+    (permit,) = site.house.server.saw
+    parent = trace.below(client_span(permit.decision.id))
+    assert trace_headers(permit.call) == (("traceparent", parent),)
+    assert meta_of(permit.call.message)["traceparent"] == parent
+    records = [one.fields for one in site.house.audit.records if "trace_id" in one.fields]
+    outer = [one for one in records if one["origin"] != "sandbox"]
+    inner = [one for one in records if one["origin"] == "sandbox"]
+    assert {(one["trace_id"], one["parent_span"]) for one in outer} == {("a" * 32, "b" * 16)}
+    above = {(one["trace_id"], one.get("parent_span"), one["parent"]) for one in inner}
+    assert above == {("a" * 32, None, outer[0]["decision_id"])}
 
 
 async def test_a_tool_that_wants_to_ask_its_user_is_no_result(site: Site, played: Played) -> None:

@@ -26,7 +26,7 @@ SEARCH = 'const r: unknown = await tools.mail.search({ q: "x" });\nreturn [r]'
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     async with (
         monty_engine(FAST, tmp_path, warm=0, type_check=False) as python,
-        deno_engine(FAST, tmp_path, warm=0) as typescript,
+        deno_engine(FAST, tmp_path, warm=0, type_check=False) as typescript,
     ):
         made = await Site(engine=Engines(python, typescript)).furnish()
         made.house.gate.people["alice"] = replace(ALICE, scopes=ALICE.scopes | {"code:run"})

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.posting import Poster
+from tests.e2e.programs import CODE
 from tests.e2e.scripted import Raw, raw_in_a_thread
 from tests.e2e.site import RULES, SERVERS, Corridor
 from tests.running import running_gateway
@@ -59,6 +60,29 @@ def gateway(
         policies=policies_in(folder),
         limits={"calls_per_minute": 100_000, "upstream_failures": 1000},
         pins={"recheck": "1h", "fresh": "1h"},
+    ) as running:
+        for name in urls:
+            running.approve_all(name)
+        yield Corridor(running)
+
+
+@pytest.fixture(scope="session")
+def programs(
+    tmp_path_factory: pytest.TempPathFactory,
+    everything: RunningServer,
+    notes: RunningServer,
+    filesystem: RunningServer,
+) -> Iterator[Corridor]:
+    """A gateway that runs programs, in front of three of the servers."""
+    folder = tmp_path_factory.mktemp("programs")
+    urls = {"everything": everything.url, "notes": notes.url, "filesystem": filesystem.url}
+    with running_gateway(
+        folder / "gateway",
+        {name: {"url": urls[name], **SERVERS[name]} for name in urls},
+        policies=policies_in(folder),
+        limits={"calls_per_minute": 100_000},
+        pins={"recheck": "1h", "fresh": "1h"},
+        code=CODE,
     ) as running:
         for name in urls:
             running.approve_all(name)

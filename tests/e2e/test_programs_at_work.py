@@ -2,96 +2,31 @@
 
 import asyncio
 import json
-import urllib.request
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from mcp.client import Client
 from mcp_types import ElicitResult
 
-from tests.demo.client import connected
-from tests.e2e.conftest import policies_in
 from tests.e2e.own import soon
 from tests.e2e.posting import Poster
-from tests.e2e.site import SERVERS, Corridor
+from tests.e2e.programs import CALLED, MODES, programmer, ran, records, slow
+from tests.e2e.site import Corridor
 from tests.e2e.test_python_clients import text_of
-from tests.running import ALL, EVERY_SCOPE, running_gateway
+from tests.running import ALL
 from tests.servers.process import RunningServer
 from tests.told import each_call
 
-MODES = ("legacy", "2026-07-28")
-SCOPES = (*EVERY_SCOPE, "code:run")
-LIMITS = {
-    "calls": 12,
-    "wall": "6s",
-    "interpreter": "1s",
-    "memory": 8 << 20,
-    "value_bytes": 1024,
-    "code_bytes": 4096,
-    "runs": 2,
-}
 
-
-@pytest.fixture(scope="module")
-def site(
-    tmp_path_factory: pytest.TempPathFactory,
-    everything: RunningServer,
-    notes: RunningServer,
-    filesystem: RunningServer,
-) -> Iterator[Corridor]:
-    folder = tmp_path_factory.mktemp("programs")
-    urls = {"everything": everything.url, "notes": notes.url, "filesystem": filesystem.url}
-    with running_gateway(
-        folder / "gateway",
-        {name: {"url": urls[name], **SERVERS[name]} for name in urls},
-        policies=policies_in(folder),
-        limits={"calls_per_minute": 100_000},
-        pins={"recheck": "1h", "fresh": "1h"},
-        code={"enabled": True, "limits": LIMITS},
-    ) as running:
-        for name in urls:
-            running.approve_all(name)
-        yield Corridor(running)
-
-
-@asynccontextmanager
-async def programmer(
-    site: Corridor, mode: str, *, name: str = "programmer", **options: Any
-) -> AsyncIterator[Client]:
-    token = site.token(ALL, name=name, scopes=SCOPES)
-    async with connected(site.endpoint(ALL), token, mode, **options) as client:
-        yield client
-
-
-async def ran(client: Client, code: str, **arguments: Any) -> Any:
-    """Return what became of a program: the JSON in the text of the result."""
-    return json.loads(text_of(await client.call_tool("run_code", {"code": code, **arguments})))
-
-
-def slow(server: RunningServer) -> dict[str, int]:
-    """Return how many slow calls the notes server has begun, finished and given up."""
-    with urllib.request.urlopen(f"{server.origin}/admin", timeout=10) as answer:
-        found: dict[str, int] = json.load(answer)["slow"]
-    return found
-
-
-def records(site: Corridor, tool: str, kind: str = "outcome") -> list[dict[str, Any]]:
-    """Return the records about calls of `tool`, newest first."""
-    rows = site.running.rows("audit", "query", "--tool", tool)
-    return [row for row in rows if row["kind"] == kind]
-
-
-def newest(site: Corridor, tool: str, before: int) -> dict[str, Any] | None:
+def newest(programs: Corridor, tool: str, before: int) -> dict[str, Any] | None:
     """Return the record of how the newest call of `tool` ended, if there are more than `before`."""
-    found = records(site, tool)
+    found = records(programs, tool)
     return found[0] if len(found) > before else None
 
 
-def told_of(site: Corridor, call: Mapping[str, Any]) -> dict[str, Any] | None:
+def told_of(programs: Corridor, call: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what the story of its run tells of a call, once what asked for it has ended."""
-    rows = {row["decision_id"]: row for row in site.running.rows("runs", "show", call["run"])}
+    rows = {row["decision_id"]: row for row in programs.running.rows("runs", "show", call["run"])}
     ended = rows[call["parent"]]["verdict"] != "allow"
     return rows[call["decision_id"]] if ended else None
 
@@ -115,22 +50,13 @@ except RuntimeError as error:
     said = str(error)
 [(await notes.read_note(name='copied'))['result'], said]
 """
-CALLED = [
-    ("filesystem", "list_allowed_directories", "read", "allow"),
-    ("filesystem", "read_text_file", "read", "allow"),
-    ("notes", "read_note", "read", "allow"),
-    ("everything", "echo", "read", "allow"),
-    ("notes", "write_note", "write", "allow"),
-    ("notes", "delete_note", "destroy", "deny"),
-    ("notes", "read_note", "read", "allow"),
-]
 
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_program_uses_three_servers_and_is_stopped_at_the_one_call_policy_forbids(
-    site: Corridor, mode: str
+    programs: Corridor, mode: str
 ) -> None:
-    async with programmer(site, mode) as client:
+    async with programmer(programs, mode) as client:
         assert "run_code" in {tool.name for tool in (await client.list_tools()).tools}
         found = await ran(client, WORK)
     copied, said = found["value"]
@@ -142,8 +68,8 @@ async def test_a_program_uses_three_servers_and_is_stopped_at_the_one_call_polic
     refused = {"seq": 6, "tool": "notes.delete_note", "state": "refused", "code": "denied"}
     assert each_call(found)[5] == refused
 
-    (program, *_) = records(site, "run_code")
-    story = site.running.rows("runs", "show", program["run"])
+    (program, *_) = records(programs, "run_code")
+    story = programs.running.rows("runs", "show", program["run"])
     place = next(i for i, row in enumerate(story) if row["decision_id"] == program["decision_id"])
     outer, *inner = story[place : place + 1 + len(CALLED)]
     called = [(one["server"], one["target"], one["effect"], one["verdict"]) for one in inner]
@@ -161,20 +87,20 @@ async def test_a_program_uses_three_servers_and_is_stopped_at_the_one_call_polic
     (stopped,) = [one for one in inner if one["verdict"] == "deny"]
     assert (stopped["code"], "closed" in stopped["reasons"]) == ("denied", True)
 
-    shown = site.running.douane("runs", "show", program["run"]).stdout.splitlines()
+    shown = programs.running.douane("runs", "show", program["run"]).stdout.splitlines()
     (line,) = [one for one in shown if f" {stopped['seq']} " in one and "delete_note" in one]
     assert line.startswith("x")
     assert "  notes/delete_note" in line
     assert "deny closed" in line
 
 
-async def test_a_refusal_that_is_not_caught_says_what_was_done_before(site: Corridor) -> None:
+async def test_a_refusal_that_is_not_caught_says_what_was_done_before(programs: Corridor) -> None:
     code = (
         "from tools import notes\n"
         "await notes.write_note(name='half', text='done')\n"
         "await notes.delete_note(name='half')"
     )
-    async with programmer(site, "2026-07-28") as client:
+    async with programmer(programs, "2026-07-28") as client:
         answered = await client.call_tool("run_code", {"code": code})
         assert answered.is_error
         found = json.loads(text_of(answered))
@@ -183,18 +109,18 @@ async def test_a_refusal_that_is_not_caught_says_what_was_done_before(site: Corr
     assert "ToolError[denied] notes.delete_note" in found["error"]
 
 
-async def test_a_program_is_checked_before_its_first_line_runs(site: Corridor) -> None:
+async def test_a_program_is_checked_before_its_first_line_runs(programs: Corridor) -> None:
     code = (
         "from tools import notes\n"
         "await notes.write_note(name='early', text='done')\n"
         "await notes.read_note(nme='early')"
     )
-    before = len(records(site, "write_note"))
-    async with programmer(site, "2026-07-28") as client:
+    before = len(records(programs, "write_note"))
+    async with programmer(programs, "2026-07-28") as client:
         found = await ran(client, code)
     assert (found["status"], found["calls"]) == ("typecheck", [])
     assert "nme" in found["error"]
-    assert len(records(site, "write_note")) == before
+    assert len(records(programs, "write_note")) == before
 
 
 COUNT = "from tools import notes\nawait notes.count_slowly(steps=600, pause_s=0.1)"
@@ -202,18 +128,18 @@ COUNT = "from tools import notes\nawait notes.count_slowly(steps=600, pause_s=0.
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_call_under_way_in_a_program_that_nobody_waits_for_is_ended_and_recorded(
-    site: Corridor, notes: RunningServer, mode: str
+    programs: Corridor, notes: RunningServer, mode: str
 ) -> None:
     before = slow(notes)
-    async with programmer(site, mode) as client:
+    async with programmer(programs, mode) as client:
         waiting = asyncio.create_task(client.call_tool("run_code", {"code": COUNT}))
         await soon(lambda: slow(notes)["begun"] > before["begun"])
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
         await soon(lambda: slow(notes)["cancelled"] > before["cancelled"])
-        call = await soon(lambda: newest(site, "count_slowly", before["begun"]))
-        story = await soon(lambda: told_of(site, call))
+        call = await soon(lambda: newest(programs, "count_slowly", before["begun"]))
+        story = await soon(lambda: told_of(programs, call))
     assert call["code"] in {"client_gone", "outcome_unknown"}
     assert (story["verdict"], story["depth"], story["origin"]) == ("unknown", 1, "sandbox")
     assert slow(notes)["finished"] == before["finished"]
@@ -237,10 +163,10 @@ async def test_a_call_under_way_in_a_program_that_nobody_waits_for_is_ended_and_
     ids=["calls", "interpreter", "memory", "value", "code", "wall", "wall-in-a-session"],
 )
 async def test_a_program_that_goes_too_far_ends_and_says_at_which_limit(
-    site: Corridor, notes: RunningServer, mode: str, code: str, status: str
+    programs: Corridor, notes: RunningServer, mode: str, code: str, status: str
 ) -> None:
     gave_up = slow(notes)["cancelled"]
-    async with programmer(site, mode) as client:
+    async with programmer(programs, mode) as client:
         answered = await client.call_tool("run_code", {"code": code})
     found = json.loads(text_of(answered))
     assert answered.is_error
@@ -255,12 +181,12 @@ async def test_a_program_that_goes_too_far_ends_and_says_at_which_limit(
 
 
 async def test_one_principal_runs_so_many_programs_at_once_and_others_are_not_held_up(
-    site: Corridor,
+    programs: Corridor,
 ) -> None:
     code = "import asyncio\nawait asyncio.sleep(2)\n'done'"
-    async with programmer(site, "2026-07-28") as client:
+    async with programmer(programs, "2026-07-28") as client:
         several = [client.call_tool("run_code", {"code": code}) for _ in range(4)]
-        async with programmer(site, "2026-07-28", name="other") as other:
+        async with programmer(programs, "2026-07-28", name="other") as other:
             *mine, others = await asyncio.gather(*several, ran(other, code))
     refused = [one for one in mine if one.is_error]
     assert len(refused) == 2
@@ -268,8 +194,8 @@ async def test_one_principal_runs_so_many_programs_at_once_and_others_are_not_he
     assert others["value"] == "done"
 
 
-def test_a_token_without_the_scope_is_told_which_one_it_needs(site: Corridor) -> None:
-    poster = Poster(site, ALL)
+def test_a_token_without_the_scope_is_told_which_one_it_needs(programs: Corridor) -> None:
+    poster = Poster(programs, ALL)
     listed = poster.modern("tools/list", {}).json["result"]["tools"]
     assert "run_code" in {tool["name"] for tool in listed}
     answered = poster.call("run_code", {"code": "1"})
@@ -281,7 +207,7 @@ def test_a_token_without_the_scope_is_told_which_one_it_needs(site: Corridor) ->
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_server_that_asks_in_a_program_is_told_that_nobody_can_be_asked(
-    site: Corridor, mode: str
+    programs: Corridor, mode: str
 ) -> None:
     asked = []
 
@@ -295,7 +221,7 @@ async def test_a_server_that_asks_in_a_program_is_told_that_nobody_can_be_asked(
         "except RuntimeError as error:\n    said = str(error)\n"
         "said"
     )
-    async with programmer(site, mode, elicitation_callback=answer) as client:
+    async with programmer(programs, mode, elicitation_callback=answer) as client:
         found = await ran(client, code)
     assert asked == []
     assert found["value"].startswith("ToolError[failed] everything.trigger__elicitation__request: ")

@@ -22,7 +22,7 @@ URLS = (("delete URL.createObjectURL;", ""), ("delete URL.revokeObjectURL;", "")
 async def typescript_engine(
     folder: Path, limits: SandboxLimits = LIMITS
 ) -> AsyncIterator[DenoEngine]:
-    async with deno_engine(limits, folder) as engine:
+    async with deno_engine(limits, folder, type_check=False) as engine:
         yield engine
 
 

@@ -47,7 +47,7 @@ async def watched(
                     }
                 )
 
-    async with deno_engine(LIMITS, folder, warm=0) as engine:
+    async with deno_engine(LIMITS, folder, warm=0, type_check=False) as engine:
         for _ in range(runs):
             program = Program(code="await tools.git.list()", tools=TOOLS)
             await engine.run(program, Scripted(looks), redact=unchanged)
@@ -134,13 +134,13 @@ async def test_modules_that_deno_brings_are_all_taken_away(
     without_jail(monkeypatch, tmp_path)
     with monkeypatch.context() as left_in:
         with_all_names(left_in, tmp_path)
-        async with deno_engine(LIMITS, tmp_path) as engine:
+        async with deno_engine(LIMITS, tmp_path, type_check=False) as engine:
             code = 'return (await import("node:module")).builtinModules'
             listed = await engine.run(Program(code=code, tools=TOOLS), Scripted(), redact=str)
     known = {name.removeprefix("node:") for name in listed.value}
     assert len(known) > 50
     assert known <= set(NODE_MODULES)
-    async with deno_engine(LIMITS, tmp_path) as engine:
+    async with deno_engine(LIMITS, tmp_path, type_check=False) as engine:
         code = (
             f"const found = []; for (const name of {sorted(known)}) for (const one of [name, `node:${{name}}`])\n"
             "  try { await import(one); found.push(one) } catch (e) {\n"
@@ -152,7 +152,7 @@ async def test_modules_that_deno_brings_are_all_taken_away(
 
 async def test_names_that_are_not_of_the_language_are_taken_away(tmp_path: Path) -> None:
     code = "return [Object.getOwnPropertyNames(globalThis).sort(), URL.createObjectURL ?? null]"
-    async with deno_engine(LIMITS, tmp_path) as engine:
+    async with deno_engine(LIMITS, tmp_path, type_check=False) as engine:
         result = await engine.run(Program(code=code, tools=TOOLS), Scripted(), redact=str)
     names, of_url = result.value
     gone = [
@@ -197,12 +197,12 @@ async def test_what_cannot_be_watched_does_not_run(
 ) -> None:
     monkeypatch.setattr(deno_process, "_descendants", lambda pid: (pid,))
     with pytest.raises(ConfigError, match="its memory cannot be watched here"):
-        async with deno_engine(LIMITS, tmp_path):
+        async with deno_engine(LIMITS, tmp_path, type_check=False):
             pass
 
 
 async def test_a_process_that_ended_while_it_waited_is_not_used(tmp_path: Path) -> None:
-    async with deno_engine(LIMITS, tmp_path, warm=1) as engine:
+    async with deno_engine(LIMITS, tmp_path, warm=1, type_check=False) as engine:
         (waits,) = engine._processes._ready
         os.killpg(waits._process.pid, 9)
         await waits._process.wait()

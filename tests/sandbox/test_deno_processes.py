@@ -43,7 +43,7 @@ async def test_a_run_that_is_cancelled_twice_leaves_no_process_and_nothing_of_wh
         await asyncio.Event().wait()
         raise AssertionError
 
-    async with deno_engine(LIMITS, tmp_path, warm=1) as engine:
+    async with deno_engine(LIMITS, tmp_path, warm=1, type_check=False) as engine:
         used += engine._processes._ready
         run = asyncio.create_task(ended(engine, "await tools.git.list()", Scripted(waits)))
         await begun.wait()
@@ -58,7 +58,7 @@ async def test_a_run_that_is_cancelled_twice_leaves_no_process_and_nothing_of_wh
 
 
 async def test_once_an_engine_ends_no_process_is_started_ahead(tmp_path: Path) -> None:
-    async with deno_engine(LIMITS, tmp_path, warm=1) as engine:
+    async with deno_engine(LIMITS, tmp_path, warm=1, type_check=False) as engine:
         pool = engine._processes
         await pool.aclose()
         assert (await ended(engine, "return 1")).value == 1
@@ -71,7 +71,7 @@ async def test_where_nothing_can_be_written_a_program_is_refused_and_may_come_ag
     def full(**_: str) -> NoReturn:
         raise OSError(28, "No space left on device")
 
-    async with deno_engine(LIMITS, tmp_path, warm=0) as engine:
+    async with deno_engine(LIMITS, tmp_path, warm=0, type_check=False) as engine:
         with monkeypatch.context() as for_now:
             for_now.setattr(tempfile, "mkdtemp", full)
             with pytest.raises(RateLimited, match="no interpreter could be started"):
@@ -84,7 +84,10 @@ async def test_nothing_is_ended_by_the_number_of_a_process_that_has_ended(
 ) -> None:
     bystander = await asyncio.create_subprocess_exec("sleep", "60")
     try:
-        async with deno_engine(LIMITS, tmp_path, warm=0) as engine, engine._processes.one() as it:
+        async with (
+            deno_engine(LIMITS, tmp_path, warm=0, type_check=False) as engine,
+            engine._processes.one() as it,
+        ):
             await it.write({"code": "", "tools": {}, "arguments_bytes": 9, "value_bytes": 9})
             await it._process.wait()
             # As if its number had been given to another process, which has a child.
@@ -99,7 +102,7 @@ async def test_nothing_is_ended_by_the_number_of_a_process_that_has_ended(
 
 async def test_no_character_is_lost_where_a_long_text_is_told_in_pieces(tmp_path: Path) -> None:
     code = 'console.log("a".repeat(16383) + "\\u{1F600}" + "b".repeat(16382) + "\\u{1F600}!")'
-    async with deno_engine(LIMITS, tmp_path, warm=0) as engine:
+    async with deno_engine(LIMITS, tmp_path, warm=0, type_check=False) as engine:
         told = await ended(engine, code)
     assert told.console == f"{'a' * 16383}\U0001f600{'b' * 16382}\U0001f600!\n"
 
@@ -113,7 +116,7 @@ async def test_what_is_called_after_its_end_is_not_called(tmp_path: Path) -> Non
         "console.log(1); await new Promise(() => {})"
     )
     broker = Scripted()
-    async with deno_engine(LIMITS, tmp_path, warm=0) as engine:
+    async with deno_engine(LIMITS, tmp_path, warm=0, type_check=False) as engine:
         told = await ended(engine, code, broker)
     assert (told.status, told.value, told.calls, broker.made) == ("ok", 1, (), [])
 
@@ -124,7 +127,7 @@ async def test_what_is_called_after_its_end_is_not_called(tmp_path: Path) -> Non
 async def test_who_imports_in_typescript_is_told_that_the_tools_are_there(
     line: str, tmp_path: Path
 ) -> None:
-    async with deno_engine(LIMITS, tmp_path, warm=0) as engine:
+    async with deno_engine(LIMITS, tmp_path, warm=0, type_check=False) as engine:
         told = await ended(engine, line)
     assert told.status == "syntax"
     assert told.error.startswith(

@@ -28,7 +28,7 @@ LIMITS = SandboxLimits(wall_s=10.0, interpreter_s=2.0)
 
 @pytest.fixture
 async def typescript(tmp_path: Path) -> AsyncIterator[DenoEngine]:
-    async with deno_engine(LIMITS, tmp_path) as running:
+    async with deno_engine(LIMITS, tmp_path, type_check=False) as running:
         yield running
 
 
@@ -43,7 +43,7 @@ async def ended(engine: DenoEngine, code: str, broker: Scripted | None = None) -
 async def bounded(
     folder: Path, code: str, broker: Scripted | None = None, **limits: Any
 ) -> ProgramResult:
-    async with deno_engine(SandboxLimits(**limits), folder) as engine:
+    async with deno_engine(SandboxLimits(**limits), folder, type_check=False) as engine:
         return await ended(engine, code, broker)
 
 
@@ -303,7 +303,7 @@ async def test_where_all_processes_are_taken_typescript_is_refused(tmp_path: Pat
         await asyncio.sleep(3)
 
     limits = SandboxLimits(wall_s=1.0)
-    async with deno_engine(limits, tmp_path, processes=1, warm=0) as engine:
+    async with deno_engine(limits, tmp_path, processes=1, warm=0, type_check=False) as engine:
         first = asyncio.create_task(ended(engine, "await tools.git.list()", Scripted(waits)))
         await begun.wait()
         engine._processes._wait_s = 0.05
@@ -319,5 +319,5 @@ async def test_without_deno_no_engine_starts(
     assert deno.installed() is None
     assert await deno.deno_confinement(LIMITS) is None
     with pytest.raises(ConfigError, match=r"pip install 'douane\[typescript\]'"):
-        async with deno_engine(LIMITS, tmp_path):
+        async with deno_engine(LIMITS, tmp_path, type_check=False):
             pass

@@ -94,7 +94,7 @@ def test_what_has_no_schema_has_a_general_type() -> None:
         python_stub(tool)
         == "# from tools import s\nasync def t(**arguments: Any) -> Any:\n    ...\n"
     )
-    assert "function t(input?: unknown): Promise<unknown>;" in typescript_stub(tool)
+    assert "function t(input?: any): Promise<any>;" in typescript_stub(tool)
 
 
 def test_names_that_no_parameter_can_have_are_given_as_one_dict() -> None:
@@ -190,7 +190,7 @@ def test_no_text_of_a_server_ends_what_it_stands_in(text: str) -> None:
     )
     source = python_module(ToolTable([tool]).servers[identifier(text)])
     assert_only_declarations(source)
-    for line in typescript(ToolTable([tool])).split("\n"):
+    for line in typescript(ToolTable([tool]), typescript_name(text)).split("\n"):
         outside = re.sub(r'"(?:[^"\\]|\\.)*"', "", line)
         assert outside.count("*/") == line.startswith("  /** ")
         assert not set(line) & set("\x85\u2028\u202e\u200b\U000e0041")
@@ -228,7 +228,7 @@ def test_whatever_a_server_shows_its_stubs_only_declare(
     )
     table = ToolTable([tool])
     assert_only_declarations(python_module(table.servers[identifier(server)]))
-    assert typescript(table)
+    assert typescript(table, f"{typescript_name(server)} {typescript_name(name)}")
 
 
 def assert_only_declarations(source: str) -> None:
