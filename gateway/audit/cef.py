@@ -9,7 +9,7 @@ from typing import Any
 from gateway.audit.ocsf import summary
 
 _SEVERITIES = {"deny": 7, "error": 6, "ask": 5, "hold": 5}
-_LOUD = ("unusual_", "lookalike_", "egress_refused")
+_LOUD = ("unusual_", "lookalike_", "egress_refused", "witness_disagrees")
 _FAILED = frozenset({"deny", "error", "ask", "hold"})
 
 _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")

@@ -42,7 +42,7 @@ class VerifierKey:
         """
         name, _, rest = text.strip().partition("+")
         key_id, _, encoded = rest.partition("+")
-        octets = _from_base64(encoded)
+        octets = octets_of(encoded)
         if not name or octets[:1] != _ED25519 or len(octets) != 1 + HASH_BYTES:
             raise BadCheckpoint("not a verifier key: expected NAME+KEYID+BASE64 of Ed25519")
         found = cls(name=name, public=octets[1:])
@@ -89,7 +89,7 @@ def open_note(note: str, verifier: VerifierKey) -> str:
     signed, prefix = (text + "\n").encode(), f"\u2014 {verifier.name} "
     public = Ed25519PublicKey.from_public_bytes(verifier.public)
     for line in signatures.splitlines():
-        octets = _from_base64(line[len(prefix) :]) if line.startswith(prefix) else b""
+        octets = octets_of(line[len(prefix) :]) if line.startswith(prefix) else b""
         if octets[:_KEY_ID_BYTES] != verifier.key_id:
             continue
         try:
@@ -116,7 +116,7 @@ def open_checkpoint(note: str, verifier: VerifierKey) -> TreeHead:
     lines = open_note(note, verifier).split("\n")
     if len(lines) <= _CHECKPOINT_LINES or lines[0] != verifier.name:
         raise BadCheckpoint("not a checkpoint of this log")
-    size, root = lines[1], _from_base64(lines[2])
+    size, root = lines[1], octets_of(lines[2])
     # The format allows one spelling of a number: no sign, no leading zero, ASCII digits.
     canonical = size.isascii() and size.isdecimal() and str(int(size[:20])) == size
     if not canonical or len(root) != HASH_BYTES:
@@ -124,7 +124,13 @@ def open_checkpoint(note: str, verifier: VerifierKey) -> TreeHead:
     return TreeHead(log_id=verifier.name, size=int(size), root=root, note=note)
 
 
-def _from_base64(text: str) -> bytes:
+def octets_of(text: str) -> bytes:
+    """Return what a line of a note says in base64.
+
+    Raises:
+        BadCheckpoint: It is not base64.
+
+    """
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:

@@ -16,8 +16,11 @@ from gateway.audit.record import FIELDS
 from gateway.domain._value import value
 
 CSV_COLUMNS = (*FIELDS, "leaf_index", "leaf_hash")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes for the beginning of a formula."""
+_APART = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20", "'")
+"""What a spreadsheet takes for the beginning of a formula, also in the width of East Asian text.
+
+An apostrophe stands before it; and before one of the text's own, so that the first can be taken off.
+"""
 
 
 class Form(StrEnum):
@@ -93,7 +96,7 @@ def _csv_cell(content: Any) -> str:
         return ""
     if not isinstance(content, str):
         return json.dumps(content)
-    return f"'{content}" if content.startswith(_FORMULA) else content
+    return f"'{content}" if content.startswith(_APART) else content
 
 
 def _lines(line: Callable[[Stored], bytes]) -> Callable[[Sequence[Stored]], bytes]:

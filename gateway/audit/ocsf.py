@@ -15,7 +15,7 @@ OCSF_VERSION = "1.8.0"
 _PRODUCT = "Douane"
 _OTHER = 99
 _UNKNOWN = {"type_id": 0, "type": "Unknown", "name": "unknown"}
-_ALERTS = ("unusual_", "lookalike_", "egress_refused", "gap")
+_ALERTS = ("unusual_", "lookalike_", "egress_refused", "witness_disagrees", "gap")
 """How the codes of system records begin that tell of something found."""
 _DRIFT = frozenset({"changed", "unpinnable"})
 

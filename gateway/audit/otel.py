@@ -4,11 +4,13 @@ Names are those of the semantic conventions for MCP and for generative AI, which
 development, and `douane.` for what they have no name for.
 """
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from gateway.domain.tools import OWN
+from gateway.domain.tracing import client_span, server_span, trace_of_its_own
 
 Record = Mapping[str, Any]
 Logged = tuple[bytes, Record]
@@ -23,6 +25,10 @@ _INFO, _WARN, _FAULT = (9, "INFO"), (13, "WARN"), (17, "ERROR")
 _SEVERITIES = {"deny": _WARN, "ask": _WARN, "hold": _WARN, "error": _FAULT}
 _FAILED = frozenset({"deny", "ask", "hold", "error"})
 _MOST_UNDER_WAY = 10_000
+_DECISION = "d_"
+"""What a decision's id begins with; other calls that led to one are named by theirs."""
+_OF_A_HOST = "host_sandbox"
+"""A host's own program is run by no call of ours, and says itself in which span it calls."""
 
 _ATTRIBUTES = (
     ("method", "mcp.method.name"),
@@ -43,6 +49,7 @@ _ATTRIBUTES = (
     ("approval_id", "douane.approval.id"),
     ("run", "douane.run"),
     ("origin", "douane.origin"),
+    ("parent", "douane.parent"),
     ("kind", "douane.record.kind"),
     ("id", "log.record.uid"),
     ("leaf_index", "douane.record.leaf_index"),
@@ -77,15 +84,17 @@ def logs_request(records: Iterable[Logged], *, version: str) -> dict[str, Any]:
 class Tracer:
     """Makes spans of calls: the gateway is a server to its client, and a client to the server.
 
-    A span's id follows from its decision's, so one that is sent twice is the same span. When a call
-    went out is on another record than its end; calls that began before this tracer, or before ten
-    thousand others that are under way, have the span of the server only.
+    A span's id follows from its decision's, so one that is sent twice is the same span. It is what
+    the server was told as its parent, too. When a call went out is on another record than its end;
+    calls that began before this tracer, or before ten thousand others that are under way, have the
+    span of the server only.
     """
 
     def __init__(self, *, version: str) -> None:
         """Make spans of this program's `version`."""
         self._version = version
-        self._sent: OrderedDict[str, int] = OrderedDict()
+        self._sent: OrderedDict[str, tuple[int, str]] = OrderedDict()
+        """When a call went out, and in which trace, by its decision."""
 
     def request(self, records: Iterable[Record]) -> dict[str, Any]:
         """Return an `ExportTraceServiceRequest` of the calls that ended in these records.
@@ -111,7 +120,7 @@ class Tracer:
         if not isinstance(decision, str) or not decision:
             return
         if record["kind"] == "intent":
-            self._sent[decision] = _nanoseconds(record["time"])
+            self._sent[decision] = (_nanoseconds(record["time"]), self._trace(record, decision))
             if len(self._sent) > _MOST_UNDER_WAY:
                 self._sent.popitem(last=False)
         if record["kind"] not in {"outcome", "list"}:
@@ -119,13 +128,22 @@ class Tracer:
         end = _nanoseconds(record["time"])
         duration_us = record.get("duration_us")
         began = end - (duration_us if type(duration_us) is int else 0) * 1000
-        span = _span(record, decision, began, end)
-        yield {**span, "kind": _SERVER}
-        sent = self._sent.get(decision)
-        if sent is not None:
-            client = {"kind": _CLIENT, "spanId": _id("client", decision, 8)}
-            start = str(min(sent, end))
+        span = {**_span(record, decision, began, end), "traceId": self._trace(record, decision)}
+        above = _parent(record)
+        yield {**span, "kind": _SERVER, **({"parentSpanId": above} if above else {})}
+        if decision in self._sent and record.get("server") != OWN:
+            client = {"kind": _CLIENT, "spanId": client_span(decision)}
+            start = str(min(self._sent[decision][0], end))
             yield {**span, **client, "startTimeUnixNano": start, "parentSpanId": span["spanId"]}
+
+    def _trace(self, record: Record, decision: str) -> str:
+        """Return the client's trace; without one, that of the first call that led to this one."""
+        if trace := record.get("trace_id"):
+            return str(trace)
+        above = _led_by(record)
+        if above is None:
+            return trace_of_its_own(decision)
+        return self._sent[above][1] if above in self._sent else trace_of_its_own(above)
 
 
 def _log_record(body: bytes, record: Record) -> dict[str, Any]:
@@ -144,16 +162,32 @@ def _log_record(body: bytes, record: Record) -> dict[str, Any]:
         found["traceId"] = trace
         decision = record.get("decision_id")
         if isinstance(decision, str) and record["kind"] in {"intent", "outcome", "list"}:
-            found["spanId"] = _id("server", decision, 8)
+            found["spanId"] = server_span(decision)
     return found
+
+
+def _parent(record: Record) -> str | None:
+    """Return the span above a call's: one of ours, where that led to it, or its caller's."""
+    above = _led_by(record)
+    if above is None:
+        caller = record.get("parent_span")
+        return caller if isinstance(caller, str) else None
+    # A program calls tools while we serve who runs it; a server asks while we wait for its answer.
+    return server_span(above) if record.get("method") == "tools/call" else client_span(above)
+
+
+def _led_by(record: Record) -> str | None:
+    """Return the decision that led to a call, where it is on record and has a span of ours."""
+    parent = record.get("parent")
+    ours = isinstance(parent, str) and parent.startswith(_DECISION)
+    return parent if ours and record.get("origin") != _OF_A_HOST else None
 
 
 def _span(record: Record, decision: str, began: int, end: int) -> dict[str, Any]:
     method, target = str(record.get("method") or record["kind"]), record.get("target")
     named = method in _TARGETS and method != "resources/read" and isinstance(target, str)
-    found = {
-        "traceId": record.get("trace_id") or _id("trace", decision, 16),
-        "spanId": _id("server", decision, 8),
+    found: dict[str, Any] = {
+        "spanId": server_span(decision),
         "name": f"{method} {target}" if named else method,
         "startTimeUnixNano": str(began),
         "endTimeUnixNano": str(end),
@@ -202,10 +236,6 @@ def _value(content: Any) -> dict[str, Any] | None:
     if isinstance(content, list):
         return {"arrayValue": {"values": [{"stringValue": str(one)} for one in content]}}
     return None
-
-
-def _id(use: str, decision: str, length: int) -> str:
-    return hashlib.sha256(f"{use}:{decision}".encode()).digest()[:length].hex()
 
 
 def _nanoseconds(time: str) -> int:

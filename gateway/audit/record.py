@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -21,7 +22,7 @@ FIELDS = (
     "server", "target", "effect", "pin_digest", "arguments_hmac", "arguments", "roles", "source_ip",
     "token_id", "obligations", "task", "label_before", "label_after", "sources", "destinations", "verdict", "code",
     "reasons", "policy_digest", "config_digest", "decision_id", "approval_id", "run", "origin", "parent", "script_sha256", "seq",
-    "upstream_status", "result_hmac", "result_bytes", "duration_us", "trace_id", "question", "candidate", "evidence",
+    "upstream_status", "result_hmac", "result_bytes", "duration_us", "trace_id", "parent_span", "question", "candidate", "evidence",
     "truncated",
 )  # fmt: skip
 """The members of a stored record, in their order. `leaf_index` and `leaf_hash` stand beside it.
@@ -41,7 +42,7 @@ _OURS = frozenset(
         "arguments", "roles", "source_ip", "token_id", "label_before", "label_after", "sources",
         "destinations", "verdict", "policy_digest", "config_digest", "decision_id",
         "approval_id", "run", "origin", "parent", "script_sha256", "seq", "upstream_status",
-        "result_hmac", "result_bytes", "duration_us", "trace_id",
+        "result_hmac", "result_bytes", "duration_us", "trace_id", "parent_span",
     )
 )  # fmt: skip
 """Members in which nothing is left to be taken out: numbers, hashes, words of ours, names that we,
@@ -52,7 +53,7 @@ The id of a person or a token at somebody else's server may well look like a sec
 
 _ACCEPTED = frozenset(FIELDS) - {"log_id", "id", "time", "kind", "truncated"} | {"result"}
 
-# Clipped, any record fits: each of its at most 45 members is then at most 256 characters of
+# Clipped, any record fits: each of its at most 46 members is then at most 256 characters of
 # at most six bytes each ("\u0000"), or 1024 bytes of other JSON.
 _CLIPPED_CHARACTERS = 256
 _KEPT_BYTES = 1024
@@ -197,8 +198,15 @@ def _text(content: Any) -> str | None:
 
 def _rfc3339(time_us: int) -> str:
     """Spell a time with all six digits, so that texts sort as the times do."""
-    moment = _EPOCH + timedelta(microseconds=time_us)
-    return moment.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+    second, microsecond = divmod(time_us, 1_000_000)
+    return f"{_second(second)}.{microsecond:06d}Z"
+
+
+@lru_cache(maxsize=4)
+def _second(seconds: int) -> str:
+    # Spelled once for all records of a second.
+    moment = _EPOCH + timedelta(seconds=seconds)
+    return moment.isoformat(timespec="seconds").removesuffix("+00:00")
 
 
 def _written(members: dict[str, Any]) -> tuple[dict[str, Any], bytes]:

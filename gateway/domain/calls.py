@@ -11,6 +11,7 @@ from gateway.domain.identity import Credential, Principal
 from gateway.domain.labels import Effect
 from gateway.domain.scripts import InScript
 from gateway.domain.tools import OWN, Pinned, Profile, Target, UpstreamId
+from gateway.domain.tracing import TraceContext
 
 CallId = NewType("CallId", str)
 
@@ -82,7 +83,8 @@ class Call:
     session: str | None
     """The sealed `Mcp-Session-Id`, as the client sent it."""
     source_ip: str
-    trace_id: str = ""
+    trace: TraceContext | None = None
+    """Where it stands in its client's trace, if it does."""
     run_hint: str | None = None
     """`_meta["douane/run"]`, as the client sent it."""
     origin: OriginKind = OriginKind.DIRECT
@@ -129,8 +131,9 @@ class AccessRequest:
 class Permit:
     """Leave to forward exactly this call, once. Made only by `gateway.pipeline.decide`.
 
-    Forwarding takes a permit and nothing else, so what was decided on is what is sent. `access` is
-    `None` for the protocol's own messages (a handshake, a ping, a list), which have no target.
+    Forwarding takes a permit and nothing else, so what was decided on is what is sent; only that a
+    traced call names our span as its parent, and no longer its caller's. `access` is `None` for the
+    protocol's own messages (a handshake, a ping, a list), which have no target.
     """
 
     call: Call

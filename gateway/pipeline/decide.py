@@ -19,6 +19,7 @@ from gateway.errors import ApprovalRequired, Denied, InsufficientScope
 from gateway.flow.effects import effect_of
 from gateway.flow.question import flow_input
 from gateway.pipeline.programs import told_of
+from gateway.wire.tracing import under_our_span
 
 
 @value
@@ -142,7 +143,7 @@ def permit_for(access: AccessRequest, decision: Decision, session: str | None) -
     """
     require_allow(decision, access.principal)
     return Permit(
-        call=access.call,
+        call=under_our_span(access.call, decision.id),
         principal=access.principal,
         run=access.run,
         decision=decision,
@@ -198,5 +199,10 @@ def protocol_permit(
         policy_digest=policy_digest,
     )
     return Permit(
-        call=call, principal=principal, run=run, decision=decision, access=None, session=session
+        call=under_our_span(call, id_),
+        principal=principal,
+        run=run,
+        decision=decision,
+        access=None,
+        session=session,
     )

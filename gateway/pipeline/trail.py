@@ -6,7 +6,7 @@ from typing import Any
 from gateway.audit.question import kept
 from gateway.domain.approvals import ApprovalId
 from gateway.domain.audit import AuditRecord, RecordKind
-from gateway.domain.calls import Call, Permit
+from gateway.domain.calls import Call, OriginKind, Permit
 from gateway.domain.decisions import Decision
 from gateway.domain.flow import FlowReview, Run
 from gateway.domain.identity import Principal
@@ -27,7 +27,7 @@ from gateway.wire.operations import (
 _JOINS = (
     "principal", "client", "endpoint", "revision", "server", "target", "effect", "pin_digest",
     "roles", "source_ip", "token_id", "label_before", "policy_digest", "run", "origin", "parent",
-    "script_sha256", "seq", "trace_id",
+    "script_sha256", "seq", "trace_id", "parent_span",
 )  # fmt: skip
 
 
@@ -63,8 +63,10 @@ class Trail:
             self._fields["parent"] = call.parent
         if call.script is not None:
             self.placed(call)
-        if call.trace_id:
-            self._fields["trace_id"] = call.trace_id
+        if call.trace is not None:
+            self._fields["trace_id"] = call.trace.trace_id
+            if call.origin is not OriginKind.SANDBOX:  # its caller is the program: `parent`
+                self._fields["parent_span"] = call.trace.span_id
 
     def principal(self, principal: Principal, roles: tuple[str, ...]) -> Principal:
         """Note who calls, and return it, so that a stage reads as one assignment."""

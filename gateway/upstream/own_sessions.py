@@ -20,6 +20,7 @@ from gateway.wire.inbound import CONTENT_TYPE
 from gateway.wire.jsonrpc import METHOD_NOT_FOUND
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.own_session import abilities_of, capabilities_of
+from gateway.wire.tracing import trace_headers
 
 _END_S: Final = 2.0
 """How long leaving may take."""
@@ -179,7 +180,9 @@ class Sessions:
         told = notification("notifications/initialized")
         # Without the call that it is begun for, which may be large: a session is kept for long.
         leave = replace(worded(permit, told, answer.session, revision), access=None)
-        session = Session(key, answer.session, revision, leave, logs=logs)
+        # What is said in it later is no part of that call's trace.
+        begun_by = replace(leave, call=replace(leave.call, headers=()))
+        session = Session(key, answer.session, revision, begun_by, logs=logs)
         accepted = await self._relay.forward(leave)
         await discard(accepted)
         if accepted.status >= HTTPStatus.BAD_REQUEST:
@@ -339,7 +342,8 @@ def worded(permit: Permit, message: Message, session: str | None, revision: str)
     it, only id, token, session and revision are other ones.
     """
     version = ((names.VERSION, revision),) if revision else ()
-    call = replace(permit.call, message=message, headers=(CONTENT_TYPE, ACCEPT, *version))
+    headers = (CONTENT_TYPE, ACCEPT, *version, *trace_headers(permit.call))
+    call = replace(permit.call, message=message, headers=headers)
     return replace(permit, call=call, session=session)
 
 

@@ -195,7 +195,7 @@ class McpEndpoint:
             credential=_credential(headers),
             session=inbound.session,
             source_ip=self._client_address(scope),
-            trace_id=inbound.trace_id,
+            trace=inbound.trace,
             run_hint=inbound.run_hint,
         )
 

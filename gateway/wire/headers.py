@@ -19,7 +19,9 @@ _SINGLE = frozenset(
     {"authorization", "content-type", "host", "last-event-id", "origin", "traceparent"}
 )
 """Beside every `Mcp-*` header: two of them, and two readers would see two requests."""
-_KEPT = frozenset({"accept", "content-type", "last-event-id", "traceparent"})
+_KEPT = frozenset({"accept", "content-type", "last-event-id", "traceparent", "tracestate"})
+_JOINED = frozenset({"accept", "tracestate"})
+"""Lists: their lines are one (RFC 9110 section 5.3)."""
 
 _PRINTABLE = re.compile(r"[\t\x20-\x7e]*")
 _JSON = "application/json"
@@ -33,7 +35,7 @@ class Headers:
     """What a request says in its headers, by lower-case name; no credential among it."""
 
     fields: Mapping[str, str]
-    """`Mcp-*` and `_KEPT`; printable ASCII, each given once (`Accept` lines are joined)."""
+    """`Mcp-*` and `_KEPT`; printable ASCII, each given once (lines of `_JOINED` are one)."""
 
     def get(self, name: str) -> str | None:
         return self.fields.get(name)
@@ -66,7 +68,7 @@ def read_headers(headers: Sequence[tuple[str, str]]) -> Headers:
         name = raw_name.lower()
         kept = name in _KEPT or name.startswith("mcp-")
         if kept or name in _SINGLE:
-            if name in seen and name != "accept":
+            if name in seen and name not in _JOINED:
                 raise _refused(name, "appears more than once")
             seen.add(name)
         if kept:

@@ -15,11 +15,10 @@ from gateway.wire.inbound import (
     Inbound,
     meta_of,
     run_hint,
-    trace_context,
-    trace_id,
 )
 from gateway.wire.jsonrpc import HEADER_MISMATCH, INVALID_PARAMS
 from gateway.wire.operations import judge
+from gateway.wire.tracing import trace_of
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The first was made for another transport; servers that negotiate down to it speak it on this one."""
@@ -56,9 +55,9 @@ def read_post(headers: Headers, message: Message) -> Inbound:
         revision=revision,
         profile=Profile.LEGACY,
         session=session,
-        headers=(CONTENT_TYPE, *headers.select("accept", names.VERSION), *trace_context(headers)),
+        headers=(CONTENT_TYPE, *headers.select("accept", names.VERSION)),
         run_hint=run_hint(meta),
-        trace_id=trace_id(headers, meta),
+        trace=trace_of(headers, meta),
     )
 
 
@@ -81,12 +80,9 @@ def read_stream(headers: Headers, form: Form) -> Inbound:
         revision=headers.get(names.VERSION) or ASSUMED,
         profile=Profile.LEGACY,
         session=session,
-        headers=(
-            *headers.select("accept", names.VERSION, "last-event-id"),
-            *trace_context(headers),
-        ),
+        headers=headers.select("accept", names.VERSION, "last-event-id"),
         run_hint=None,
-        trace_id=trace_id(headers, {}),
+        trace=trace_of(headers, {}),
     )
 
 

@@ -19,11 +19,10 @@ from gateway.wire.inbound import (
     Inbound,
     meta_of,
     run_hint,
-    trace_context,
-    trace_id,
 )
 from gateway.wire.jsonrpc import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION
 from gateway.wire.operations import Sender, find, judge
+from gateway.wire.tracing import trace_of
 
 REVISIONS = ("2026-07-28",)
 
@@ -58,11 +57,10 @@ def read_post(headers: Headers, message: Message) -> Inbound:
         headers=(
             CONTENT_TYPE,
             *headers.select("accept", names.VERSION, *mirrored),
-            *trace_context(headers),
             *(headers.params if operation.kind is Kind.TOOL else ()),
         ),
         run_hint=run_hint(meta),
-        trace_id=trace_id(headers, meta),
+        trace=trace_of(headers, meta),
     )
 
 

@@ -141,7 +141,7 @@ class Alerting:
         if webhook is None:
             raise NotFound("there is no webhook of this name in the configuration")
         id_ = new_id()
-        return await webhook.send(id_, ping(id_, rfc3339(now()) or ""))
+        return (await webhook.send(id_, ping(id_, rfc3339(now()) or ""))).status
 
     async def baselines(self) -> Sequence[Mapping[str, Any]]:
         """Return how many of each view are known, and of how many enough is."""

@@ -9,6 +9,7 @@ from gateway.audit.merkle import leaf_hash
 
 LOG_ID = "douane/0123456789abcdef"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+CALLER = "00f067aa0ba902b7"
 
 _CALL: dict[str, Any] = {
     "principal": "emma@example.com",
@@ -26,6 +27,7 @@ _CALL: dict[str, Any] = {
     "decision_id": "d1",
     "run": "r1",
     "trace_id": TRACE,
+    "parent_span": CALLER,
 }
 MEMBERS: dict[str, dict[str, Any]] = {
     "intent": {"kind": "intent", **_CALL, "verdict": "allow"},

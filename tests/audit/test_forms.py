@@ -40,6 +40,18 @@ def test_a_table_has_a_head_and_no_formulas() -> None:
     assert csv_row({"roles": ["a"], "kind": None}).count(",") >= len(CSV_COLUMNS) - 1
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["=a", "+a", "-a", "@a", "\ta", "\ra", "\na", "\uff1da", "\uff0ba", "\uff0da", "\uff20a"],
+)
+def test_what_may_be_a_formula_begins_with_an_apostrophe_and_can_be_told(text: str) -> None:
+    """Without the first apostrophe every text is the record's, whatever it began with."""
+    for told, cell in ((text, f"'{text}"), (f"'{text}", f"''{text}"), ("a'=", "a'="), ("", "")):
+        (cells,) = csv.reader(io.StringIO(csv_row({"target": told}), newline=""))
+        assert cells[CSV_COLUMNS.index("target")] == cell
+        assert cell.removeprefix("'") == told
+
+
 def test_a_bare_carriage_return_begins_no_row_of_a_table() -> None:
     row = csv_row({"kind": "outcome", "target": "note\r=cmd()", "code": "denied"})
     (cells,) = csv.reader(io.StringIO(row, newline=""))

@@ -1,43 +1,30 @@
 """Every record is a valid event of the OCSF version that it declares."""
 
 import hashlib
-import json
-from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
-from jsonschema import (  # type: ignore[import-untyped]  # it ships without stubs
-    Draft202012Validator,
-)
 
-from gateway.audit.ocsf import OCSF_VERSION, ocsf_event
+from tests.audit import ocsf_events
+from tests.audit.ocsf_events import SCHEMA, problems
 from tests.audit.some_records import every_record
 
-SCHEMA = json.loads((Path(__file__).parent / "data" / f"ocsf-{OCSF_VERSION}.json").read_bytes())
 RECORDS = every_record()
 
 
 def event_of(name: str) -> dict[str, Any]:
-    record = RECORDS[name]
-    found: dict[str, Any] = orjson.loads(
-        orjson.dumps(ocsf_event(record.body, record.members, version="1.2.3"))
-    )
-    return found
+    return ocsf_events.event_of(RECORDS[name])
 
 
 @pytest.mark.parametrize("name", [name for name in RECORDS if name != "odd"])
 def test_every_kind_of_record_is_valid(name: str) -> None:
     event = event_of(name)
-    schema = {**SCHEMA["classes"][str(event["class_uid"])], "$defs": SCHEMA["$defs"]}
-    assert list(Draft202012Validator(schema).iter_errors(event)) == []
+    assert problems(event) == []
     assert event["metadata"]["version"] == SCHEMA["version"]
 
 
 def test_the_schema_refuses_what_is_wrong() -> None:
     event = event_of("outcome")
-    schema = {**SCHEMA["classes"]["6003"], "$defs": SCHEMA["$defs"]}
-    validator = Draft202012Validator(schema)
     changes: tuple[dict[str, object], ...] = (
         {"activity_id": 98},
         {"class_uid": 6002},
@@ -48,7 +35,7 @@ def test_the_schema_refuses_what_is_wrong() -> None:
         {"src_endpoint": {"ip": "nowhere"}},
     )
     for change in changes:
-        assert not validator.is_valid({**event, **change}), change
+        assert problems({**event, **change}), change
 
 
 CLASSES = {

@@ -15,6 +15,7 @@ import pytest
 from gateway.audit.record import FIELDS
 from gateway.storage.database import DATABASE
 from gateway.storage.reader import AuditReader
+from tests.e2e.forms import must_arrive
 from tests.e2e.own import edit, until
 from tests.e2e.posting import Poster, body_of, mirrored
 from tests.e2e.scripted import Raw, instead, raw_in_a_thread
@@ -101,7 +102,7 @@ TABLE: dict[str, tuple[Mapping[str, Any], set[str]]] = {
     ),
     "a call about to be sent": row(
         WHO | CALL | RULED
-        | {"pin_digest", "arguments_hmac", "arguments", "effect", "obligations", "trace_id"},
+        | {"pin_digest", "arguments_hmac", "arguments", "effect", "obligations", "trace_id", "parent_span"},
         kind="intent", target="allowed", trace_id=TRACE,
     ),
     "what became of it": row(
@@ -294,6 +295,10 @@ def test_everything_that_happens_is_on_record(records: list[dict[str, Any]], wha
 def test_no_kind_of_record_is_left_out_of_the_table(records: list[dict[str, Any]]) -> None:
     kinds = {found_by["kind"] for found_by, _ in TABLE.values()}
     assert {one["kind"] for one in records} <= kinds
+
+
+def test_every_record_arrives_elsewhere_in_every_form(records: list[dict[str, Any]]) -> None:
+    must_arrive(records)
 
 
 def test_an_intent_and_its_outcome_are_joined_by_what_decided(

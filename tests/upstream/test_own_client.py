@@ -11,9 +11,11 @@ import pytest
 from gateway.domain.calls import Call, Form, OriginKind, Permit, RawAnswer, ServerEvent
 from gateway.domain.decisions import Verdict
 from gateway.domain.tools import Profile
+from gateway.domain.tracing import TraceContext, client_span
 from gateway.errors import UpstreamFailed
 from gateway.upstream.own_sessions import Sessions
 from gateway.wire.jsontext import WireLimits
+from gateway.wire.tracing import trace_headers
 from tests.builtin.front import Site, methods, sent, speaks
 from tests.pipeline.house import ALICE, MAIL, Events, Seen, event, result, text, whole
 
@@ -47,6 +49,19 @@ async def test_a_session_is_begun_when_it_is_needed_and_kept(site: Site) -> None
         assert (await site.ask("tools/call", CALL, **OLD)).code is None
     assert methods(site.servers[MAIL]) == [*HANDSHAKE, "tools/call", "tools/call"]
     assert [permit.session for permit in site.servers[MAIL].saw] == [None, *["s1"] * 4]
+
+
+async def test_the_trace_of_a_call_goes_with_it_and_with_nothing_later(site: Site) -> None:
+    trace = TraceContext(trace_id="a" * 32, span_id="b" * 16, flags=1, state="v=1")
+    call = site.call("tools/call", CALL, **OLD)
+    await site.aggregate.handle(replace(call, trace=trace))
+    begins, greeting, listening, made = site.servers[MAIL].saw
+    parent = trace.below(client_span(made.decision.id))
+    told = (("traceparent", parent), ("tracestate", "v=1"))
+    traced = [trace_headers(one.call) for one in (begins, greeting, listening, made)]
+    assert traced == [told, told, (), told]
+    await site.ask("tools/call", CALL, **OLD)
+    assert trace_headers(site.servers[MAIL].saw[-1].call) == ()
 
 
 async def test_of_many_calls_at_once_one_begins_the_session(site: Site) -> None:

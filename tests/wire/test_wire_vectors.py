@@ -56,7 +56,7 @@ def told(inbound: Inbound) -> dict[str, Any]:
         "session": inbound.session,
         "headers": [list(pair) for pair in inbound.headers],
         "run_hint": inbound.run_hint,
-        "trace_id": inbound.trace_id,
+        "trace_id": "" if inbound.trace is None else inbound.trace.trace_id,
     }
 
 
