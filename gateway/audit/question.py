@@ -52,8 +52,9 @@ def kept(asked: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
         if name in {"arguments", "result"}:
             continue
         told = _WITHOUT[name](content, lacks) if name in _WITHOUT else content
-        if told != said.get(name):
-            found[name] = _difference(told, said.get(name))
+        suggested = said.get(name)
+        if told != suggested:
+            found[name] = _difference(told, suggested)
     if lacks:
         found[_LACKS] = lacks
     return found
@@ -200,11 +201,13 @@ _WITHOUT: Mapping[str, Any] = {
 def _difference(content: Any, said: Any) -> Any:
     """Return what `_merged` has to be given with `said` to make `content` of it."""
     if isinstance(content, dict) and isinstance(said, dict):
-        return {
-            name: _difference(inner, said.get(name))
-            for name, inner in content.items()
-            if name not in said or inner != said[name]
-        }
+        found = {}
+        for name, inner in content.items():
+            if name not in said:
+                found[name] = inner
+            elif inner != said[name]:
+                found[name] = _difference(inner, said[name])
+        return found
     if _alike(content, said):
         return [_difference(one, other) for one, other in zip(content, said, strict=True)]
     return content

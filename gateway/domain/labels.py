@@ -17,7 +17,7 @@ class Integrity(IntEnum):
     @property
     def word(self) -> str:
         """The contract's spelling."""
-        return self.name.lower()
+        return _INTEGRITY_WORDS[self]
 
 
 class Confidentiality(IntEnum):
@@ -29,7 +29,12 @@ class Confidentiality(IntEnum):
     @property
     def word(self) -> str:
         """The contract's spelling."""
-        return self.name.lower()
+        return _CONFIDENTIALITY_WORDS[self]
+
+
+# Every call tells labels a dozen times, and asking an enumeration for a name takes a while.
+_INTEGRITY_WORDS = tuple(level.name.lower() for level in Integrity)
+_CONFIDENTIALITY_WORDS = tuple(level.name.lower() for level in Confidentiality)
 
 
 @value

@@ -4,7 +4,9 @@ import binascii
 import html
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
 from urllib.parse import unquote
 
 import re2
@@ -20,11 +22,29 @@ MOST_DECODED = 128 * 1024
 _DEEPEST = 3
 _MOST_RUNS = 64
 _BASE64_RUN = re2.compile(
-    r"[A-Za-z0-9+/_-]{16,}(?:\s+[A-Za-z0-9+/_-]{16,})*(?:\s+[A-Za-z0-9+/_-]+)?={0,2}"
+    rb"[A-Za-z0-9+/_-]{16,}(?:\s+[A-Za-z0-9+/_-]{16,})*(?:\s+[A-Za-z0-9+/_-]+)?={0,2}"
 )
 """Lines of one block are one run; its last line may be short."""
 
-_HEX_RUN = re2.compile(r"(?:(?:0x|\\x|%)?[0-9a-fA-F]{2}[\s:,;-]{0,2}){12,}")
+_HEX_RUN = re2.compile(rb"(?:(?:0x|\\x|%)?[0-9a-fA-F]{2}[\s:,;-]{0,2}){12,}")
+_HEX, _BASE64 = 0, 1
+
+
+def _compiled(*patterns: str) -> Any:
+    """Return `patterns` as one automaton: a text in which there is none of them is read just once."""
+    found = re2.Set.SearchSet()
+    for pattern in patterns:
+        found.Add(pattern)
+    found.Compile()
+    return found
+
+
+_RUNS = _compiled(
+    r"(?:(?:0x|\\x|%)?[0-9a-fA-F]{2}[\s:,;-]{0,2}){12}",
+    r"[A-Za-z0-9+/_-]{16}",
+)
+"""What has a `_HEX_RUN` in it, and what has a `_BASE64_RUN`."""
+
 _NO_HEX = re.compile(r"0x|[^0-9a-fA-F]")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 _FEWEST_ESCAPES = 4
@@ -68,75 +88,80 @@ def _undone(text: str) -> Iterator[tuple[str, str]]:
         yield "html", plain
     if text.count("\\") >= _FEWEST_ESCAPES and (plain := _ESCAPE.sub(_unescaped, text)) != text:
         yield "escapes", plain
-    for run in _runs(_HEX_RUN, text):
-        yield from (("hex", plain) for plain in _from_hex(run))
-    for run in _runs(_BASE64_RUN, text):
-        yield from (("base64", plain) for plain in _from_base64(run))
-    yield from (("base64", plain) for plain in _from_scattered(text))
+    octets = text.encode("utf-8", "surrogatepass")
+    runs = _RUNS.Match(octets) or ()
+    if _HEX in runs:
+        for run in _found(_HEX_RUN, octets):
+            yield from (("hex", plain) for plain in _from_hex(run))
+    if _BASE64 in runs:
+        for run in _found(_BASE64_RUN, octets):
+            yield from (("base64", plain) for plain in _from_base64(run))
+    if (scattered := _from_scattered(text)) is not None:
+        yield "base64", scattered
 
 
-def _runs(pattern: "re2._Regexp", text: str) -> Iterator[str]:
-    for number, found in enumerate(pattern.finditer(text)):
-        if number == _MOST_RUNS:
-            return
-        yield found[0]
+def _found(pattern: "re2._Regexp", octets: bytes) -> Iterator[str]:
+    for run in islice(pattern.finditer(octets), _MOST_RUNS):
+        yield run[0].decode("ascii")
 
 
 def _unescaped(escape: re.Match[str]) -> str:
     return chr(int(escape[1] or escape[2], 16))
 
 
-def _from_hex(run: str) -> Iterator[str]:
+def _from_hex(run: str) -> Iterable[str]:
     digits = _NO_HEX.sub("", run)
-    yield from _texts(bytes.fromhex(digits[: len(digits) // 2 * 2]))
+    plain = _text(bytes.fromhex(digits[: len(digits) // 2 * 2]))
+    return () if plain is None else (plain,)
 
 
-def _from_base64(run: str) -> Iterator[str]:
-    """Yield what a run encodes; where it does not begin at its first character, from further on.
+def _from_base64(run: str) -> Iterable[str]:
+    """Return what a run encodes; where it does not begin at its first character, from further on.
 
     What encodes nothing may be a path, of which a part does: `example/aGVsbG8gd29ybGQ`.
     """
-    found = next(_from_somewhere(run), None)
+    found = _from_somewhere(run)
     if found is not None:
-        yield found
-        return
+        return (found,)
     parts = [part for part in run.split("/") if len(part) >= SHORTEST_ENCODED]
-    for part in parts if parts != [run] else ():
-        yield from _from_somewhere(part)
+    if parts == [run]:
+        return ()
+    return [plain for part in parts if (plain := _from_somewhere(part)) is not None]
 
 
-def _from_somewhere(run: str) -> Iterator[str]:
+def _from_somewhere(run: str) -> str | None:
     symbols = run.translate(_TO_STANDARD)
     for begin in range(4):
-        for plain in _base64(symbols[begin:]):
-            yield plain
-            return
+        plain = _base64(symbols[begin:])
+        if plain is not None:
+            return plain
+    return None
 
 
-def _from_scattered(text: str) -> Iterator[str]:
-    """Yield what `text` as a whole encodes, if it is base64 in pieces: spaces fall out."""
+def _from_scattered(text: str) -> str | None:
+    """Return what `text` as a whole encodes, if it is base64 in pieces: spaces fall out."""
     symbols = text.translate(_TO_STANDARD)
     if SHORTEST_ENCODED <= len(symbols) < len(text.rstrip("=")):
-        yield from _base64(symbols)
+        return _base64(symbols)
+    return None
 
 
-def _base64(symbols: str) -> Iterator[str]:
+def _base64(symbols: str) -> str | None:
     whole = symbols[: len(symbols) - (len(symbols) % 4 == 1)]
     try:
         octets = binascii.a2b_base64(whole + "=" * (-len(whole) % 4), strict_mode=True)
     except (binascii.Error, ValueError):
-        return
-    yield from _texts(octets)
+        return None
+    return _text(octets)
 
 
-def _texts(octets: bytes) -> Iterator[str]:
-    """Yield `octets` as text, if they are any: in UTF-8, or in UTF-16, where every other is zero."""
+def _text(octets: bytes) -> str | None:
+    """Return `octets` as text, if they are any: in UTF-8, or in UTF-16, where every other is zero."""
     try:
         text = octets.decode("utf-16-le" if octets[1:2] == b"\0" else "utf-8")
     except UnicodeDecodeError:
-        return
-    if _is_printable(text):
-        yield text
+        return None
+    return text if _is_printable(text) else None
 
 
 def _is_printable(text: str) -> bool:

@@ -64,7 +64,6 @@ class _Words:
 class _Text:
     """A result's text, or one that was encoded in it."""
 
-    serial: int
     record: int
     how: str
     text: bytes
@@ -82,6 +81,8 @@ class Payloads:
         self._texts: dict[int, _Text] = {}
         """By a number of their own: a result has one, and one more for each encoded text."""
         self._number = 0
+        self._numbers: dict[int, range] = {}
+        """Of each result's texts, those that are forgotten included."""
         self._fragments = Fragments()
         self._values = _Words()
         self._codes = _Words()
@@ -93,8 +94,10 @@ class Payloads:
         """
         carried = folded(_joined(asked))
         plain = _joined(dict.fromkeys(texts))[: self._most_octets]
+        first = self._number + 1
         for form in (Decoded(text=plain, how=""), *decoded_forms(plain)):
-            self._add(_text(serial, record, form, carried))
+            self._add(_text(record, form, carried))
+        self._numbers[serial] = range(first, self._number + 1)
         while self._octets > self._most_octets:
             self._forget(next(iter(self._texts)))
 
@@ -108,8 +111,9 @@ class Payloads:
 
     def drop(self, serial: int) -> None:
         """Forget the result `serial`, if it is there."""
-        for number in [n for n, text in self._texts.items() if text.serial == serial]:
-            self._forget(number)
+        for number in self._numbers.pop(serial, ()):
+            if number in self._texts:
+                self._forget(number)
 
     def _forget(self, number: int) -> None:
         text = self._texts.pop(number)
@@ -193,7 +197,7 @@ class _Search:
                     self._count(number, letters, "fragment", hidden, len(_octets(words)))
 
     def _look_for_codes(self, text: str, how: str, pieces: list[Piece], plain: bytes) -> None:
-        for _, code in codes_in(text):
+        for code in codes_in(text):
             letters = folded(code)
             if len(letters) == len(plain) or self._is_known(letters):
                 continue  # a whole value is told as one
@@ -249,17 +253,17 @@ def _hidden(words: str, letters: bytes) -> str:
     return "spaced" if len(words) >= _SPREAD * len(letters) else ""
 
 
-def _text(serial: int, record: int, form: Decoded, asked: bytes) -> _Text:
+def _text(record: int, form: Decoded, asked: bytes) -> _Text:
     text = _END + folded(form.text) + _END
+    values = {v for v in text.split(_END) if SHORTEST_VALUE <= len(v) < SHORTEST_FRAGMENT}
+    codes = {folded(code) for code in codes_in(form.text)}
     return _Text(
-        serial=serial,
         record=record,
         how=form.how,
         text=text,
-        values=frozenset(
-            v for v in text.split(_END) if SHORTEST_VALUE <= len(v) < SHORTEST_FRAGMENT
-        ),
-        codes=frozenset(folded(code) for _, code in codes_in(form.text)),
+        # An id that every call of a run repeats would be found in all its results, and never count.
+        values=frozenset(v for v in values if v not in asked),
+        codes=frozenset(code for code in codes if code not in asked),
         asked=asked,
     )
 

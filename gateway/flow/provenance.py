@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 from gateway.domain._value import value
@@ -69,7 +70,6 @@ class _Read:
         self.octets = answered.octets
         self.reads = answered.effect is Effect.READ and not answered.failed
         self.asked = tuple(dict.fromkeys(texts_of(answered.arguments)))
-        self.carried = Carried(self.asked, most=_MOST_ASKED)
         self._contents = list(documents(answered.content))
         self.texts = tuple(text for content in self._contents for text in texts_of(content))
         self.leaves = frozenset(self.texts)
@@ -80,6 +80,10 @@ class _Read:
         # A text may be a document that an outsider wrote, and look like a server's own answer.
         self.ids = frozenset(named_ids(structured))
         self.mentioned = addresses_in(self.leaves)
+
+    @cached_property
+    def carried(self) -> Carried:
+        return Carried(self.asked, most=_MOST_ASKED)
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
@@ -218,9 +222,9 @@ class Provenance:
         return tuple(replace(match, confidentiality=levels[match.record]) for match in found)
 
     def _make_searchable(self) -> None:
-        for read in self._read:
-            if read.serial > self._in_payloads:
-                self._payloads.add(read.serial, read.source.record, read.texts, read.asked)
+        newest_first = takewhile(lambda read: read.serial > self._in_payloads, reversed(self._read))
+        for read in reversed(list(newest_first)):
+            self._payloads.add(read.serial, read.source.record, read.texts, read.asked)
         self._in_payloads = self._serial
 
     def _with(self, text: str) -> Iterator[_Read]:

@@ -201,7 +201,7 @@ def _destination(path: str, text: str, server: str, knowledge: Knowledge) -> Des
         return _proven(path, text, Proof.TASK)
     known = knowledge.provenance.proof_of(text, server)
     if known is None:
-        return replace(_unproven(path, text), origin=_origin(knowledge.provenance.seen(text)))
+        return _unproven(path, text, origin=_origin(knowledge.provenance.seen(text)))
     return Destination(
         path=path,
         value=text,
@@ -229,12 +229,13 @@ def _proven(path: str, text: str, proof: Proof) -> Destination:
     )
 
 
-def _unproven(path: str, text: str) -> Destination:
+def _unproven(path: str, text: str, *, origin: Mapping[str, Any] | None = None) -> Destination:
     return Destination(
         path=path,
         value=text,
         proof=Proof.NONE,
         integrity=Integrity.UNTRUSTED,
+        origin=origin,
         form=form_of(text),
     )
 

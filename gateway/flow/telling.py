@@ -45,17 +45,18 @@ def _bits(token: str) -> float:
     return (_DIGIT if token.isdecimal() else _OF_A_CODE) * len(token)
 
 
-_CODE = re2.compile(r"(?:[A-Za-z]+[-_.:])*[A-Za-z0-9]*[0-9][A-Za-z0-9]*(?:[-_.:][A-Za-z0-9]+)*")
+_CODE = re2.compile(rb"(?:[A-Za-z]+[-_.:])*[A-Za-z0-9]*[0-9][A-Za-z0-9]*(?:[-_.:][A-Za-z0-9]+)*")
 _SHORTEST_CODE = 8
 _MOST_CODES = 1024
 
 
-def codes_in(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the words of `text` that are codes, and where they stand.
+def codes_in(text: str) -> Iterator[str]:
+    """Yield the words of `text` that are codes.
 
     Numbers of accounts, keys, references: one of them says enough by itself. Dates do not.
     """
-    codes = ((word.start(), word[0]) for word in _CODE.finditer(text))
-    for at, code in islice(codes, _MOST_CODES):
+    octets = text.encode("utf-8", "surrogatepass")
+    for word in islice(_CODE.finditer(octets), _MOST_CODES):
+        code = word[0].decode("ascii")
         if len(code) >= _SHORTEST_CODE and tells(code, IN_A_PIECE):
-            yield at, code
+            yield code

@@ -53,16 +53,17 @@ class Visibility:
     ) -> list[bool]:
         who = self.standing(call, principal)
         keys = [_key(who, target, pin) for target, pin in pins]
-        found = {key: self._answers[key] for key in keys if key in self._answers}
-        unknown = [i for i, key in enumerate(keys) if key not in found]
+        found = [self._answers.get(key) for key in keys]
+        unknown = [i for i, known in enumerate(found) if known is None]
         if unknown:
-            told = await self._ask(call, principal, [(pins[i], keys[i]) for i in unknown])
+            told = await self._ask(call, principal, [pins[i] for i in unknown])
+            for i, allowed in zip(unknown, told, strict=True):
+                found[i] = allowed
             # A policy that was swapped meanwhile may have answered: whose answers these are, nobody
             # knows, and the one that was asked may come back.
             if self.standing(call, principal) == who:
-                self._remember(told)
-            found |= told
-        return [found[key] for key in keys]
+                self._remember({keys[i]: allowed for i, allowed in zip(unknown, told, strict=True)})
+        return [allowed is True for allowed in found]
 
     def _remember(self, told: Mapping[Hashable, bool]) -> None:
         if len(self._answers) > _MOST_ANSWERS:
@@ -70,11 +71,8 @@ class Visibility:
         self._answers |= told
 
     async def _ask(
-        self,
-        call: Call,
-        principal: Principal,
-        asked: Sequence[tuple[tuple[Target, Pin], Hashable]],
-    ) -> dict[Hashable, bool]:
+        self, call: Call, principal: Principal, pins: Sequence[tuple[Target, Pin]]
+    ) -> list[bool]:
         now = self._clock()
         questions = [
             question(
@@ -90,13 +88,10 @@ class Visibility:
                 ),
                 now=now,
             )
-            for (target, pin), _ in asked
+            for target, pin in pins
         ]
         decisions = await self._policy.evaluate_many(questions)
-        return {
-            key: decision.verdict is not Verdict.DENY
-            for (_, key), decision in zip(asked, decisions, strict=True)
-        }
+        return [decision.verdict is not Verdict.DENY for decision in decisions]
 
 
 def _who(digest: str, call: Call, principal: Principal) -> Hashable:

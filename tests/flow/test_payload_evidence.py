@@ -138,6 +138,14 @@ def test_what_a_call_carried_is_no_evidence_when_it_comes_back() -> None:
     assert kinds(longer, f"{SECRET} It opens at nine.") == [(7, "fragment", "")]
 
 
+def test_an_id_that_every_call_of_a_run_repeats_is_not_looked_for_in_all_its_results() -> None:
+    asked = ("RE-7391-4482-9917", "Spotify Premium")
+    payloads = known("Invoice RE-7391-4482-9917 is now on its way.", "Spotify Premium", asked=asked)
+    assert payloads._codes._numbers == payloads._values._numbers == {}
+    assert payloads.matches("Pay RE-7391-4482-9917 today") == ()
+    assert payloads.matches("Spotify Premium") == ()
+
+
 def test_what_the_prompt_says_is_no_evidence() -> None:
     payloads = known(f"Note: {SECRET} It opens at nine in the morning.")
     assert payloads.matches(SECRET, f"Please send Bob this: {SECRET}") == ()
@@ -177,6 +185,15 @@ def test_a_dropped_result_leaves_no_trace() -> None:
     payloads.drop(8)
     assert (payloads._octets, payloads._texts, payloads._fragments._grams) == (0, {}, {})
     assert payloads._values._numbers == payloads._codes._numbers == {}
+    assert payloads._numbers == {}
+
+
+def test_a_result_that_was_forgotten_for_its_size_can_still_be_dropped() -> None:
+    payloads = Payloads(octets=100)
+    payloads.add(7, 7, ("x" * 90,), ())
+    payloads.add(8, 8, (SPELLED,), ())
+    payloads.drop(7)
+    assert kinds(payloads, SPELLED) == [(8, "exact", "")]
 
 
 def test_what_is_searchable_is_bounded_and_the_oldest_goes_first() -> None:
