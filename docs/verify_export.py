@@ -128,10 +128,10 @@ def main():
     args = asked.parse_args()
     try:
         files = [Path(path).read_bytes().decode() for path in args.checkpoint]
-        notes = [
-            f.split("\n")[:-1] if f[:1] == "{" else [json.dumps({"checkpoint": f})] for f in files
-        ]
-        kept = [json.loads(line)["checkpoint"] for lines in notes for line in lines]
+        lines = [f.split("\n") if f[:1] == "{" else [json.dumps({"checkpoint": f})] for f in files]
+        notes = [[json.loads(one)["checkpoint"] for one in part if "}" in one] for part in lines]
+        need(all(notes), "a file of checkpoints holds none")  # what has no } was cut off
+        kept = [note for part in notes for note in part]
         with Path(args.file).open("rb") as file:
             top = read(file.readline())
             need(args.proof or set(top) == HEADER, "not the header of an export")

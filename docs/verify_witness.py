@@ -11,6 +11,7 @@ or one is not its own, 2 the file or the key cannot be read.
 import argparse
 import base64
 import hashlib
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -29,11 +30,15 @@ def parse_key(text):
     return name, octets[1:], hashed
 
 
-def notes_in(text):
-    if not text.startswith("{"):
-        return [text]
-    entries = map(json.loads, text.split("\n")[:-1])  # what follows the last line break was cut off
-    return [entry["checkpoint"] for entry in entries if "checkpoint" in entry]
+def notes_in(file):
+    first = file.readline()
+    if not first.startswith(b"{"):
+        yield (first + file.read()).decode()
+        return
+    for line in itertools.chain([first], file):
+        # What has no } was cut off.
+        if b"}" in line and "checkpoint" in (entry := json.loads(line.decode())):
+            yield entry["checkpoint"]
 
 
 def cosigned(note, key):
@@ -56,8 +61,8 @@ def main():
     args = asked.parse_args()
     try:
         key = parse_key(args.witness)
-        notes = notes_in(Path(args.file).read_bytes().decode())
-        found = [one for note in notes for one in cosigned(note, key)]
+        with Path(args.file).open("rb") as file:
+            found = [one for note in notes_in(file) for one in cosigned(note, key)]
     except InvalidSignature:
         return print(f"NOT cosigned by {key[0]}: a cosignature does not match its checkpoint") or 1
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:

@@ -312,7 +312,7 @@ class _Pages:
         self._writer = writer
         self._statement = statement
         self._between = between
-        self._cosigned = cosigned
+        self._cosigned = dict(cosigned)
         self._signed = 0
 
     def of(self, part: range) -> list[str]:
@@ -333,9 +333,9 @@ class _Pages:
 
     def _heads(self, part: range) -> list[tuple[int, str]]:
         """Return checkpoints to stand between the records, in order: not too many."""
-        found = {
-            size: note for size, note in self._cosigned.items() if part.start < size <= part.stop
-        }
+        # That of the front, too: its records are gone, and their tree's roots are here.
+        sizes = [size for size in self._cosigned if part.start <= size <= part.stop]
+        found = {size: self._cosigned.pop(size) for size in sizes}
         # Among a selection more would split what is left out, and make the export longer.
         for size, note in self._reader.heads(part.start, part.stop) if self._between else ():
             if size - self._signed >= _APART and size < self._between:

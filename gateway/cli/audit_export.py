@@ -36,7 +36,8 @@ _BUNDLE = "bundle"
 _PARQUET = "parquet"
 _BATCH = 500
 _COLUMNS = ("name", "state", "done", "behind", "error", "answer")
-_LARGEST_NOTES_BYTES = 64 << 20
+_LARGEST_NOTES_BYTES = 128 << 20
+"""More than a file of checkpoints grows to before the gateway begins another."""
 
 
 @click.command()
@@ -161,22 +162,32 @@ def notes_in(file: Path) -> Sequence[tuple[str, str]]:
     """Return the checkpoints in a file, each with a name: one note, or lines as an export's.
 
     Raises:
-        Failed: It cannot be read.
+        Failed: It cannot be read, or holds none.
 
     """
     try:
         with file.open("rb") as stream:
-            text = stream.read(_LARGEST_NOTES_BYTES).decode("utf-8", "replace")
+            octets = stream.read(_LARGEST_NOTES_BYTES + 1)
     except OSError as error:
         raise Failed(f"{file} cannot be read: {error.strerror}", exit_code=WRONG_USE) from error
+    if len(octets) > _LARGEST_NOTES_BYTES:
+        raise Failed(
+            f"{file} has more than {_LARGEST_NOTES_BYTES} bytes; split it between two lines, and "
+            "give each part as --checkpoint",
+            exit_code=WRONG_USE,
+        )
+    text = octets.decode("utf-8", "replace")
     if not text.startswith("{"):
         return [(str(file), text)]
-    # A line that was cut off is the last one of a file that is still written.
-    return [
+    # One that was cut off is the last line of a file that is still written, and is no JSON.
+    found = [
         (f"{file}, line {number}", note)
-        for number, line in enumerate(text.split("\n")[:-1], 1)
+        for number, line in enumerate(text.split("\n"), 1)
         if (note := _note(line)) is not None
     ]
+    if not found:
+        raise Failed(f"{file} holds no checkpoint", exit_code=WRONG_USE)
+    return found
 
 
 def _note(line: str) -> str | None:

@@ -21,6 +21,8 @@ _OK = range(200, 300)
 _REFUSED = frozenset({400, 413, 422})
 """Answers that are about what was sent, not about who sends it or when."""
 _LONGEST_TOLD = 300
+_SHORTEST_SECRET = 8
+"""Characters; to take out what is shorter would take ordinary words out of an answer."""
 _LARGEST_SENT_BYTES = 1 << 20
 """Of records at once, before they are put into a form, which may be several times as long."""
 
@@ -58,6 +60,13 @@ class Collector:
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def secrets(self) -> Sequence[str]:
+        """What of the headers nobody is to be shown, longest first: whole, and without a scheme."""
+        values = self.headers.values()
+        parts = {part for one in values for part in (one, one.rpartition(" ")[2])}
+        return sorted((one for one in parts if len(one) >= _SHORTEST_SECRET), key=len, reverse=True)
 
 
 class CollectorSink:
@@ -126,7 +135,7 @@ class CollectorSink:
         return NotDelivered(
             f"record {self._alone} is refused: {told}",
             retry_after_s=wait_s,
-            refused=Refused(leaf_index=self._alone, answer=_told(answer)),
+            refused=Refused(leaf_index=self._alone, answer=_told(answer, self._collector)),
         )
 
     async def _answer(self, body: bytes) -> Answer:
@@ -168,12 +177,13 @@ def _batches(records: Sequence[StoredRecord]) -> Iterator[Sequence[StoredRecord]
         yield records[start:]
 
 
-def _told(answer: Answer) -> str:
-    text = " ".join(answer.body[: 4 * _LONGEST_TOLD].decode("utf-8", "replace").split())
+def _told(answer: Answer, collector: Collector) -> str:
+    text = answer.body.decode("utf-8", "replace")
+    for secret in collector.secrets:  # some answer with the request
+        text = text.replace(secret, "***")
+    text = " ".join(text.split())[:_LONGEST_TOLD]
     shown = "".join(one if one.isprintable() else "\ufffd" for one in text)
-    return (
-        f"status {answer.status}: {shown[:_LONGEST_TOLD]}" if shown else f"status {answer.status}"
-    )
+    return f"status {answer.status}: {shown}" if shown else f"status {answer.status}"
 
 
 def _partly(body: bytes) -> int:

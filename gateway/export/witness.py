@@ -92,7 +92,8 @@ class WitnessSink:
         self._pause = pause
         self._not_before: float | None = None
         self._done = -1
-        self._alarmed: tuple[int, int] | None = None
+        self._alarmed: set[bool] = set()
+        """Of which kind: the log is too short, or another."""
 
     async def deliver(self, records: Sequence[StoredRecord]) -> None:
         """Return once a checkpoint that covers all of `records` is cosigned, and that is kept.
@@ -114,20 +115,20 @@ class WitnessSink:
         cosignature = await self._cosignature(await self._shown.last(key.id), size, note)
         await self._shown.keep(key.id, size, cosignature.line)
         self._done = size - 1
-        self._alarmed = None
+        self._alarmed.clear()
         self._not_before = self._elapsed() + self._witness.every_s
 
     async def _cosignature(self, old: int, size: int, note: str) -> Cosignature:
         if old > size:
             await self._disagrees(_CONFLICT, old, size)
         answer = await self._asked(old, size, note)
-        if answer.status == _CONFLICT:
+        if answer.status == _CONFLICT and not _other_root(answer, old, size):
             old = _size_told(answer)
             if old > size:
                 await self._disagrees(_CONFLICT, old, size)
             answer = await self._asked(old, size, note)
-        if answer.status == _UNPROVEN:
-            await self._disagrees(_UNPROVEN, old, size)
+        if old and (answer.status == _UNPROVEN or _other_root(answer, old, size)):
+            await self._disagrees(answer.status, old, size)
         if answer.status != _OK:
             told = _TOLD.get(answer.status, f"it answers with status {answer.status}")
             raise NotDelivered(told, retry_after_s=retry_after_s(answer.headers, self._clock()))
@@ -155,11 +156,11 @@ class WitnessSink:
         told = (
             f"witness {name} has cosigned {old} records of this log, which has {size}: it was cut "
             "off or put back, or another history is signed with its key"
-            if status == _CONFLICT
+            if old > size
             else f"witness {name} does not see the first {old} records, which it has cosigned, in "
             f"this log of {size}: another history is signed with its key"
         )
-        if self._alarmed != (status, old):
+        if (old > size) not in self._alarmed:
             evidence = {
                 "witness": name,
                 "key": self._witness.key.id,
@@ -168,14 +169,23 @@ class WitnessSink:
                 "size": size,
             }
             await self._alarm(told, evidence)
-            self._alarmed = (status, old)
+            self._alarmed.add(old > size)
             logger.error("%s", told)
         raise NotDelivered(told)
 
 
+def _other_root(answer: Answer, old: int, size: int) -> bool:
+    """Say whether the witness has cosigned just as many records, but others (C2SP tlog-witness)."""
+    return answer.status == _CONFLICT and old == size and _size(answer) in {None, size}
+
+
 def _size_told(answer: Answer) -> int:
-    media = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-    size = size_in(answer.body) if media == MEDIA_OF_SIZE else None
+    size = _size(answer)
     if size is None:
         raise NotDelivered("it answers with status 409 and does not say which size it has cosigned")
     return size
+
+
+def _size(answer: Answer) -> int | None:
+    media = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return size_in(answer.body) if media == MEDIA_OF_SIZE else None

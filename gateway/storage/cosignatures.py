@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from gateway.ports.following import NotDelivered
 from gateway.storage.following import reading
+from gateway.storage.tree import Pruned
 from gateway.storage.writer import Writer
 
 _NO_SIZE = (1 << 63) - 1
@@ -40,13 +42,21 @@ class SqliteCosignatures:
         Nothing is to be proven where `old` is 0.
 
         Raises:
-            AuditUnavailable: The log cannot be read now, or what the proof needs has left it.
+            AuditUnavailable: The log cannot be read now.
+            NotDelivered: What the proof needs has left it.
 
         """
 
         def read() -> Sequence[bytes]:
             with reading(self._path) as reader:
-                return reader.consistency(old, new) if old else ()
+                try:
+                    return reader.consistency(old, new) if old else ()
+                except Pruned as error:
+                    raise NotDelivered(
+                        f"it has cosigned {old} records last, and retention has removed what shows "
+                        "the growth from there; take it out of the configuration, forget it "
+                        "(`douane audit exports --forget`), and name another witness"
+                    ) from error
 
         return await asyncio.to_thread(read)
 

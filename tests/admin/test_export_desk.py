@@ -1,6 +1,7 @@
 """What leaves the log proves itself, is on record, and is for auditors and admins only."""
 
 import json
+import sqlite3
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
@@ -131,6 +132,30 @@ async def test_what_witnesses_have_cosigned_is_in_every_export(tmp_path: Path) -
             found = BundleCheck(store.verifier, (), [key]).run(lines)
             assert (found.ok, found.checkpoints) == (True, 2)
             assert found.witnessed == (Witnessed(name=witness.name, time=8, size=6),)
+
+
+async def test_a_checkpoint_that_is_cosigned_at_the_front_of_the_log_is_in_every_export(
+    tmp_path: Path,
+) -> None:
+    witness = Witness()
+    key = WitnessKey.parse(witness.vkey)
+    async with desk_in(tmp_path) as (desk, store):
+        shown = SqliteCosignatures(store.writer, tmp_path / DATABASE)
+        await append(store, [event for one in range(128) for event in made(str(one))])
+        await store.writer.sign()
+        size, note = await shown.head() or (0, "")
+        await shown.keep(key.id, size, witness.line(note.rpartition("\n\n")[0] + "\n", 7))
+        await append(store, made("1"), begin=size)
+        with closing(sqlite3.connect(tmp_path / DATABASE)) as connection, connection:
+            connection.execute(
+                "INSERT INTO archives (first, stop, path, sha256, made_us) VALUES (0, 256, '', '', 0)"
+            )
+            connection.execute("UPDATE log_front SET first = 256")
+            connection.execute("DELETE FROM audit WHERE leaf_index < 256")
+        for asked in ({}, {"where": "code = nothing"}):
+            found = BundleCheck(store.verifier, (), [key]).run(await lines_of(desk, **asked))
+            assert (found.ok, found.reason) == (True, "")
+            assert found.witnessed == (Witnessed(name=witness.name, time=7, size=256),)
 
 
 async def test_records_come_with_the_text_that_was_hashed(tmp_path: Path) -> None:

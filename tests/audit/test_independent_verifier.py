@@ -121,6 +121,26 @@ def test_both_accept_what_was_signed(
     assert (theirs(tmp_path / "export", monkeypatch), ours(content)) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("kept", "status"),
+    [
+        (json.dumps({"checkpoint": LOG.note(20)}), 0),
+        (json.dumps({"checkpoint": LOG.note(20)}) + '\n{"checkpoint": "dou', 0),
+        (json.dumps({"checkpoint": SignedLog(50).note(50)}), 1),
+        ("{}\n", 2),
+        ('{"checkp', 2),
+        ("", 1),
+    ],
+)
+def test_a_file_of_checkpoints_is_never_passed_over(
+    kept: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "export").write_bytes(b"".join(EXPORTS["whole"]))
+    (tmp_path / "kept").write_text(kept)
+    told = theirs(tmp_path / "export", monkeypatch, "--checkpoint", str(tmp_path / "kept"))
+    assert told == status
+
+
 @pytest.mark.parametrize("name", EXPORTS)
 def test_both_refuse_every_tampering(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.cli import main
+from gateway.cli import audit_export, main
 from tests.audit.exported import SignedLog
 from tests.audit.test_cosignature import WITNESS, with_line
 from tests.audit.test_witnessed_exports import export
@@ -111,6 +111,34 @@ def test_checkpoints_come_as_a_note_or_as_lines(tmp_path: Path) -> None:
         assert found.exit_code == status
         assert status or f"{compared} checkpoints compared" in found.output
     assert verified(tmp_path, WHOLE, "--checkpoint", str(tmp_path / "absent")).exit_code == 2
+
+
+def test_the_last_line_of_checkpoints_counts_without_a_line_break_too(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    note.write_text(json.dumps({"checkpoint": SignedLog(30).note(30)}))
+    found = verified(tmp_path, WHOLE, "--key", KEY, "--checkpoint", str(note))
+    assert (found.exit_code, "line 1" in found.output) == (1, True)
+
+
+@pytest.mark.parametrize("text", ["{}\n", '{"checkpoint": 3}\n{"no": "checkpoint"}\n', '{"checkp'])
+def test_a_file_without_a_checkpoint_is_not_passed_over(tmp_path: Path, text: str) -> None:
+    note = tmp_path / "note"
+    note.write_text(text)
+    found = verified(tmp_path, WHOLE, "--checkpoint", str(note))
+    assert found.exit_code == 2
+    assert f"{note} holds no checkpoint" in found.output
+
+
+def test_more_checkpoints_than_are_read_are_refused_and_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = tmp_path / "note"
+    note.write_text("".join(json.dumps({"checkpoint": LOG.note(n)}) + "\n" for n in (3, 9)))
+    monkeypatch.setattr(audit_export, "_LARGEST_NOTES_BYTES", note.stat().st_size)
+    assert verified(tmp_path, WHOLE, "--checkpoint", str(note)).exit_code == 0
+    monkeypatch.setattr(audit_export, "_LARGEST_NOTES_BYTES", note.stat().st_size - 1)
+    found = verified(tmp_path, WHOLE, "--checkpoint", str(note))
+    assert (found.exit_code, "split it" in found.output) == (2, True)
 
 
 def test_a_form_that_cannot_prove_itself_says_so() -> None:

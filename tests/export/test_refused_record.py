@@ -6,9 +6,10 @@ from collections.abc import Mapping
 import pytest
 
 from gateway.errors import AuditUnavailable
+from gateway.export.collector import Collector, CollectorSink
 from gateway.export.follower import Follower
 from gateway.ports.following import NotDelivered, Refused
-from tests.export.test_collector import Answer, Poster, record, sink
+from tests.export.test_collector import JSONL, Answer, Poster, record, sink
 from tests.export.test_follower import Cursors, Log, _Enough
 
 
@@ -80,6 +81,21 @@ async def test_what_the_collector_says_is_shown_harmless(body: bytes, answer: st
     assert told.value.refused.answer == answer
     assert "422:" not in str(told.value)  # which anybody may see who sees whether it is ready
     assert answer not in repr(told.value.refused)
+
+
+async def test_what_says_who_we_are_is_taken_out_of_what_the_collector_says() -> None:
+    echo = (
+        b"no: " + b" " * 1180 + b"Authorization: Bearer s3cr3t-of-ours (s3cr3t-of-ours), Tenant: 7"
+    )
+    to = Collector(
+        url="https://siem.example/in",
+        headers={"Authorization": "Bearer s3cr3t-of-ours", "Tenant": "7"},
+    )
+    one = CollectorSink("siem", to, JSONL, poster=Picky(0, body=echo), rejected=lambda _: None)
+    with pytest.raises(NotDelivered) as told:
+        await one.deliver([record(0)])
+    assert told.value.refused is not None
+    assert told.value.refused.answer == "status 422: no: Authorization: *** (***), Tenant: 7"
 
 
 class Rig:

@@ -357,6 +357,77 @@ async def test_a_log_that_was_put_back_is_an_alarm_once(tmp_path: Path, witness:
         assert rig.kept == {}
 
 
+@pytest.mark.parametrize("said", [b"", b"1\n", b"no\n"])
+async def test_another_history_of_the_same_size_is_an_alarm(
+    said: bytes, tmp_path: Path, witness: Witness
+) -> None:
+    async with rig_in(tmp_path, witness) as rig:
+        await rig.grow(1)
+        await rig.asked()
+    witness.distort = lambda _: (409, "text/x.tlog.size", said)
+    async with rig_in(tmp_path, witness) as rig:  # which is shown that checkpoint once more
+        for _ in range(2):
+            with pytest.raises(NotDelivered, match="does not see the first 1 records"):
+                await rig.asked()
+        (alarm,) = rig.alarms
+        assert (alarm["status"], alarm["cosigned"], alarm["size"]) == (409, 1, 1)
+
+
+async def test_another_history_of_the_size_that_the_witness_says_is_an_alarm(
+    tmp_path: Path, witness: Witness
+) -> None:
+    async with rig_in(tmp_path, witness) as rig:
+        await rig.grow(1)
+        witness.distort = lambda _: (409, "text/x.tlog.size", b"1\n")
+        with pytest.raises(NotDelivered, match="does not see the first 1 records"):
+            await rig.asked()
+        assert [old for old, _, _ in witness.asked] == [0, 1]
+        assert len(rig.alarms) == 1
+
+
+@pytest.mark.parametrize("status", [409, 422])
+async def test_a_witness_that_has_cosigned_nothing_disputes_nothing(
+    status: int, tmp_path: Path, witness: Witness
+) -> None:
+    witness.distort = lambda _: (status, "text/x.tlog.size", b"0\n")
+    async with rig_in(tmp_path, witness) as rig:
+        await rig.grow(1)
+        with pytest.raises(NotDelivered, match=f"status {status}"):
+            await rig.asked()
+        assert rig.alarms == []
+
+
+async def test_a_witness_that_moved_on_between_two_answers_is_no_alarm(
+    tmp_path: Path, witness: Witness
+) -> None:
+    async with rig_in(tmp_path, witness) as rig:
+        await rig.grow(4)
+        sizes = iter([b"4\n", b"2\n"])
+        witness.distort = lambda _: (409, "text/x.tlog.size", next(sizes))
+        with pytest.raises(NotDelivered, match="status 409"):
+            await rig.asked()
+        assert rig.alarms == []
+
+
+async def test_it_begins_once_however_often_the_witness_says_another_size(
+    tmp_path: Path, witness: Witness
+) -> None:
+    async with rig_in(tmp_path, witness) as rig:  # another copy of it goes on elsewhere
+        await rig.grow(1)
+        for size in (7, 8, 9):
+            witness.distort = lambda _, size=size: (409, "text/x.tlog.size", b"%d\n" % size)  # type: ignore[misc]
+            with pytest.raises(NotDelivered, match=f"has cosigned {size} records"):
+                await rig.asked()
+        assert [one["cosigned"] for one in rig.alarms] == [7]
+        witness.distort = lambda said: said
+        await rig.asked()
+        await rig.grow(1)
+        witness.distort = lambda _: (409, "text/x.tlog.size", b"9\n")
+        with pytest.raises(NotDelivered):
+            await rig.asked()
+        assert [one["cosigned"] for one in rig.alarms] == [7, 9]
+
+
 async def test_what_is_cosigned_here_and_missing_is_an_alarm_without_asking(
     tmp_path: Path, witness: Witness
 ) -> None:

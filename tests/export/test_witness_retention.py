@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
-from gateway.errors import AuditUnavailable
+from gateway.ports.following import NotDelivered
 from gateway.storage.database import DATABASE
 from gateway.storage.retention import NotRemovable, Retention
 from tests.export.test_witness import rig_in
@@ -46,7 +46,7 @@ async def test_retention_waits_for_a_witness_and_what_is_gone_is_no_alarm(
             await store.cursors.move("witness w1", 511)  # as if it were there, which it is not
             await retention.prune(int((NOW + 9) * 1e6))
             await rig.grow(1)
-            with pytest.raises(AuditUnavailable, match="have left the log"):
+            with pytest.raises(NotDelivered, match=r"retention has removed .* another witness"):
                 await rig.asked()
             assert rig.alarms == []
 
