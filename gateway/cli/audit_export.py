@@ -1,9 +1,10 @@
 """`douane audit export`, `exports`, and `verify --export`: the record, taken away and proven."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
 from itertools import islice
@@ -100,12 +101,24 @@ def _written_as(form: str) -> _Write:
 
 @contextmanager
 def _opened(output: Path | None) -> Iterator[IO[bytes]]:
-    if output is None:
-        yield sys.stdout.buffer
-        sys.stdout.flush()
-    else:
+    if output is not None:
         with whole_file(output) as file:
             yield file
+        return
+    try:
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise  # whoever reads has enough, as `head` has
+    except OSError as error:
+        _drop_output()
+        raise Failed(f"the export is cut off: {error.strerror}", exit_code=NO) from error
+
+
+def _drop_output() -> None:
+    # What is left in the buffer would fail once more when the interpreter ends, with another status.
+    with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _write_bundle(target: IO[bytes], gateway: Connection, asked: _Asked) -> None:

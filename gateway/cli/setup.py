@@ -181,11 +181,14 @@ def _of_programs(config: Config) -> Iterator[Row]:
         which = "programs" if language == "python" else f"programs in {language}"
         if isinstance(held, str):
             yield {"level": "info", "text": f"code: {which} are not run: {held}"}
-        elif held.jailed:
-            yield {"level": "info", "text": f"code: {which} run in a jail"}
+            continue
+        checked = language == "python" or (held.jailed and config.code.typescript_check)
+        types = "" if checked else "; types are not checked"
+        if held.jailed:
+            yield {"level": "info", "text": f"code: {which} run in a jail{types}"}
         else:
             say = _error if config.code.jail == "required" else _warning
-            yield say(f"code: {which} run without a jail: {held.reason}")
+            yield say(f"code: {which} run without a jail: {held.reason}{types}")
 
 
 def _of_upstreams(config: Config) -> Iterator[Row]:

@@ -19,6 +19,7 @@ from gateway.sandbox.deno_check import TypeChecker, checker_of
 from gateway.sandbox.deno_pool import Processes
 from gateway.sandbox.deno_process import DenoProcess, NotStarted, build, words
 from gateway.sandbox.ending import NO_APPROVAL, End, out_of_time, result, used_up
+from gateway.sandbox.endings import Endings
 from gateway.sandbox.gate import Answer, BudgetSpent, Gate, WaitingCall, plain
 from gateway.sandbox.names import ToolTable
 from gateway.sandbox.screen import Console
@@ -277,8 +278,8 @@ async def deno_engine(
         arguments = words(limits)
         most = max(limits.arguments_bytes, limits.value_bytes)
 
-        async def start() -> DenoProcess:
-            return await DenoProcess.start(built.program, arguments, most)
+        async def start(endings: Endings) -> DenoProcess:
+            return await DenoProcess.start(built.program, arguments, most, endings)
 
         pool = Processes(start, most=processes, ahead=warm, wait_s=limits.wall_s)
         try:

@@ -16,15 +16,15 @@ from typing import Final
 from gateway.domain.programs import ProgramStatus, SandboxLimits
 from gateway.errors import RateLimited
 from gateway.sandbox import jail
-from gateway.sandbox.compiler_errors import PROGRAM, listed, mistakes, wrapped
+from gateway.sandbox.compiler_errors import PROGRAM, lines_of, listed, mistakes, wrapped
 from gateway.sandbox.declarations import typescript
 from gateway.sandbox.deno_process import NEEDS, end_inside
 from gateway.sandbox.ending import End
 from gateway.sandbox.endings import Endings
 from gateway.sandbox.names import ToolTable
 
-AT_ONCE: Final = 8
-"""Checks at once, of all principals: twice what one of them may run by default."""
+AT_ONCE: Final = 5
+"""Checks at once, of all principals: one more than one of them may run by default."""
 
 _CHECK_S: Final = 20.0
 """For one check, at most; of it ten in which it computes (`jail`)."""
@@ -41,9 +41,10 @@ _NEEDS: Final = replace(
     shown={_CONFIG: _HERE / "deno_check.json", _GLOBALS: _HERE / "deno_globals.d.ts"},
     text=PROGRAM,
 )
+_ENGINE: Final = f"--single-threaded,--max-old-space-size={_HEAP},--max-semi-space-size=4"
 _WORDS: Final = (
     *("check", "--config", _CONFIG, "--no-lock", "--no-remote", "--no-npm", "--cached-only"),
-    *("--quiet", f"--v8-flags=--single-threaded,--max-old-space-size={_HEAP}", _GLOBALS, PROGRAM),
+    *("--quiet", f"--v8-flags={_ENGINE}", _GLOBALS, PROGRAM),
 )
 _FOUND_SOME: Final = 1
 """The exit status of a compiler that is through, and has something to say."""
@@ -116,9 +117,9 @@ def _refusal(status: int | None, said: str, code: str) -> End | None:
         return None
     if status != _FOUND_SOME:
         return End(status=ProgramStatus.TYPES, error=_TOO_MUCH.format(_HEAP))
-    found = mistakes(said, code.count("\n") + 1)
+    found = mistakes(said, lines_of(code))
     # Where not all was read that it says, it may have found more.
-    if found is None or (not found and len(said) > _SAID_BYTES):
+    if found is None or (not found and len(said.encode()) > _SAID_BYTES):
         return End(status=ProgramStatus.TYPES, error=_NOT_CHECKED)
     if not found:
         return None

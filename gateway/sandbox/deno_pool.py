@@ -14,13 +14,16 @@ class Processes:
 
     def __init__(
         self,
-        start: Callable[[], Awaitable[DenoProcess]],
+        start: Callable[[Endings], Awaitable[DenoProcess]],
         *,
         most: int,
         ahead: int,
         wait_s: float,
     ) -> None:
-        """Run `most` programs at once; one more waits `wait_s`. `ahead` processes wait for runs."""
+        """Run `most` programs at once; one more waits `wait_s`. `ahead` processes wait for runs.
+
+        What `start` is kept from finishing is ended among the endings that it is given.
+        """
         self._start = start
         self._turns = asyncio.Semaphore(most)
         self._ahead = ahead
@@ -61,7 +64,7 @@ class Processes:
 
         """
         while len(self._ready) < self._ahead:
-            self._ready.append(await self._start())
+            self._ready.append(await self._start(self._endings))
 
     async def aclose(self) -> None:
         """End those that wait, and wait for those that end."""
@@ -84,7 +87,7 @@ class Processes:
                 await self._endings.of(process.end())
         if not self._closed and self._ahead and (self._filling is None or self._filling.done()):
             self._filling = asyncio.get_running_loop().create_task(self._refilled())
-        return found or await self._start()
+        return found or await self._start(self._endings)
 
     async def _refilled(self) -> None:
         with suppress(NotStarted):  # the next run starts its own, and tells

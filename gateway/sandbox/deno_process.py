@@ -17,6 +17,7 @@ from gateway.domain._value import value
 from gateway.domain.programs import KIBIBYTE, MEBIBYTE, SandboxLimits
 from gateway.sandbox import jail
 from gateway.sandbox.deno_modules import import_map
+from gateway.sandbox.endings import Endings
 from gateway.sandbox.jail import Jail, Needs
 
 _HARNESS: Final = Path(__file__).with_name("deno_harness.js")
@@ -103,23 +104,31 @@ class DenoProcess:
         self._writing = asyncio.Lock()
 
     @classmethod
-    async def start(cls, program: Path, arguments: tuple[str, ...], most: int) -> "DenoProcess":
+    async def start(
+        cls, program: Path, arguments: tuple[str, ...], most: int, endings: Endings
+    ) -> "DenoProcess":
         """Start one, and return it when it waits for its program; a line has `most` bytes at most.
+
+        One that nobody waits for any more is ended among `endings`.
 
         Raises:
             NotStarted: It did not come so far.
 
         """
+        starting = asyncio.get_running_loop().create_task(_begun(program, arguments, most))
         try:
-            scratch = Path(tempfile.mkdtemp(prefix="douane-program-"))
-            process = await _begun(program, arguments, most, scratch)
+            # Nothing of it would be known if it were cancelled half started.
+            process, scratch = await asyncio.shield(starting)
         except OSError as error:
             raise NotStarted(str(error.strerror)) from error
+        except asyncio.CancelledError:
+            await endings.of(_ended(starting))
+            raise
         started = cls(process, scratch)
         try:
             await started._ready()
         except BaseException:
-            await started.end()
+            await endings.of(started.end())
             raise
         return started
 
@@ -214,9 +223,10 @@ class DenoProcess:
             self._complaints = (self._complaints + piece)[-_TOLD_BYTES:]
 
 
-async def _begun(program: Path, arguments: tuple[str, ...], most: int, scratch: Path) -> Process:
+async def _begun(program: Path, arguments: tuple[str, ...], most: int) -> tuple[Process, Path]:
+    scratch = Path(tempfile.mkdtemp(prefix="douane-program-"))
     try:
-        return await asyncio.create_subprocess_exec(
+        process = await asyncio.create_subprocess_exec(
             program,
             *arguments,
             stdin=PIPE,
@@ -231,6 +241,15 @@ async def _begun(program: Path, arguments: tuple[str, ...], most: int, scratch: 
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
+    return process, scratch
+
+
+async def _ended(starting: asyncio.Task[tuple[Process, Path]]) -> None:
+    try:
+        process, scratch = await starting
+    except OSError:
+        return  # there is none
+    await DenoProcess(process, scratch).end()
 
 
 def end_inside(process: Process) -> None:

@@ -28,6 +28,8 @@ _TOLD: Final = 200
 _NOBODY: Final = "65534"
 _TEXT: Final = 3
 """The file by which what is told reaches what builds the walls: it closes the one that it reads."""
+_FIRST: Final = "{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null"
+"""Where memory runs out, the kernel ends what has most of these points: a program, and not us."""
 _STANDARD: Final = 2
 """The last of the files that every process has."""
 
@@ -152,7 +154,7 @@ def _written(path: Path, words: list[str], needs: Needs) -> Path:
     # What an interpreter complains of is not for our log; what the attempt below says is.
     quiet = ":" if needs.is_read else '[ "$1" = --version ] || exec 2>/dev/null'
     told = f" {_TEXT}<&0 </dev/null" if needs.text else ""
-    path.write_text(f'#!/bin/sh\n{quiet}\n{shlex.join(words)} "$@"{told}\nexit $?\n')
+    path.write_text(f'#!/bin/sh\n{_FIRST}\n{quiet}\n{shlex.join(words)} "$@"{told}\nexit $?\n')
     return path
 
 

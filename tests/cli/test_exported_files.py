@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from gateway.cli.failure import Failed
 from gateway.cli.whole_file import whole_file
 from tests.admin.world import sighting
 from tests.cli.world import Site
+from tests.running import DOUANE
 
 
 @pytest.fixture
@@ -174,3 +176,13 @@ def test_a_disk_that_is_full_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(Failed, match="cannot be written: No space left on device"):
         write()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_behind_standard_output_is_said_in_one_line(full: Site) -> None:
+    command = [DOUANE, "--config", str(full.config_file), "audit", "export"]
+    with Path("/dev/full").open("wb") as disk:
+        told = subprocess.run(command, stdout=disk, stderr=subprocess.PIPE, text=True, check=False)
+    assert (told.returncode, told.stderr) == (
+        1,
+        "douane: the export is cut off: No space left on device\n",
+    )

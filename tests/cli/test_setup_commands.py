@@ -183,11 +183,12 @@ def test_whether_programs_may_be_in_typescript_is_told_before_the_gateway_runs(s
     with site.config_file.open("a") as config:
         config.write("code: {enabled: true}\n")
     jailed = ("info", "code: programs run in a jail")
+    unjailed = f"code: programs in typescript run without a jail: {UNJAILED.reason}"
     for held, told in (
         (Confinement(jailed=True), ("info", "code: programs in typescript run in a jail")),
         (
             UNJAILED,
-            ("warning", f"code: programs in typescript run without a jail: {UNJAILED.reason}"),
+            ("warning", f"{unjailed}; types are not checked"),
         ),
         (
             "it is switched off",
@@ -196,6 +197,16 @@ def test_whether_programs_may_be_in_typescript_is_told_before_the_gateway_runs(s
     ):
         site.held = {"python": Confinement(jailed=True), "typescript": held}
         assert findings(site, "--offline") == [jailed, told]
+
+
+def test_that_types_of_programs_go_unchecked_is_told_before_the_gateway_runs(site: Site) -> None:
+    with site.config_file.open("a") as config:
+        config.write("code: {enabled: true, typescript_check: false}\n")
+    site.held = {"python": Confinement(jailed=True), "typescript": Confinement(jailed=True)}
+    assert findings(site, "--offline") == [
+        ("info", "code: programs run in a jail"),
+        ("info", "code: programs in typescript run in a jail; types are not checked"),
+    ]
 
 
 def test_a_key_that_others_can_read_is_an_error(site: Site) -> None:

@@ -78,6 +78,7 @@ def test_the_unit_bounds_what_the_service_may_take() -> None:
         "LimitCORE",
         "TimeoutStopSec",
     }
+    assert unit("Service")["OOMPolicy"] == ["continue"]
 
 
 def test_the_unit_does_not_forbid_the_policy_engine_its_code() -> None:

@@ -1,6 +1,7 @@
 """Processes of Deno at their edges: ended whoever stops waiting, and never another's in their place."""
 
 import asyncio
+import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from gateway.sandbox import deno_process
 from gateway.sandbox.deno import DenoEngine, deno_engine
 from gateway.sandbox.deno_process import DenoProcess
 from tests.sandbox.brokers import TOOLS, Scripted
+from tests.sandbox.test_programs import children_of
 
 LIMITS = SandboxLimits(wall_s=10.0, interpreter_s=2.0)
 
@@ -54,6 +56,26 @@ async def test_a_run_that_is_cancelled_twice_leaves_no_process_and_nothing_of_wh
         with pytest.raises(asyncio.CancelledError):
             await run
     assert [one.runs for one in used] == [False]
+    assert list(temporary.glob("douane-program-*")) == []
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 5])
+async def test_a_start_that_is_cancelled_twice_leaves_nothing_either(
+    turns: int, tmp_path: Path, temporary: Path
+) -> None:
+    before, opened = children_of(os.getpid()), len([*Path("/dev/fd").iterdir()])
+    async with deno_engine(LIMITS, tmp_path, warm=0, type_check=False) as engine:
+        run = asyncio.create_task(ended(engine, "return 1"))
+        while not children_of(os.getpid()) - before:
+            await asyncio.sleep(0)
+        run.cancel()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+    assert children_of(os.getpid()) <= before
+    assert len([*Path("/dev/fd").iterdir()]) == opened
     assert list(temporary.glob("douane-program-*")) == []
 
 

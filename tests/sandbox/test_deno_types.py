@@ -148,6 +148,14 @@ async def test_the_compiler_reads_whatever_a_server_shows(checked: DenoEngine) -
     ]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\u2028", "\u2029"])
+async def test_lines_are_counted_as_the_compiler_counts_them(end: str, checked: DenoEngine) -> None:
+    code = f"const a = 1;{end}{end}{end}{end}const n: string = a;{end}return n"
+    assert (await ended(checked, code)).error == (
+        "program.ts:5:7: error[TS2322] Type 'number' is not assignable to type 'string'.\n"
+    )
+
+
 SAID = """\
 TS2300 [ERROR]: Duplicate identifier 'a'.
   const a: any;
@@ -166,6 +174,13 @@ def test_what_is_wrong_with_a_declaration_is_not_told_of_the_program() -> None:
     assert mistakes(SAID.format(line=5), 2) == []
     assert mistakes(SAID.replace("program.ts", "globals.d.ts").format(line=3), 2) == []
     assert mistakes("error: Module not found\n", 2) is None
+
+
+def test_what_is_wrong_in_no_file_is_no_check() -> None:
+    nowhere = "TS2318 [ERROR]: Cannot find global type 'Array'.\n\n"
+    assert mistakes(nowhere, 2) is None
+    assert mistakes(nowhere + SAID.format(line=5), 2) is None
+    assert mistakes(nowhere + SAID.format(line=3), 2)
 
 
 def test_only_the_types_of_tools_that_a_program_names_are_read() -> None:
@@ -266,9 +281,18 @@ async def test_where_not_all_is_read_that_the_compiler_says_nothing_runs(
 ) -> None:
     untyped = "function same(x) { return x }\nreturn same(1)"
     assert (await ended(checked, untyped)).value == 1
-    monkeypatch.setattr(deno_check, "_SAID_BYTES", 100)
-    result = await ended(checked, untyped)
-    assert (result.status, result.error) == (ProgramStatus.TYPES, "its types could not be checked")
+    not_checked = (ProgramStatus.TYPES, "its types could not be checked")
+    with monkeypatch.context() as less:
+        less.setattr(deno_check, "_SAID_BYTES", 100)
+        result = await ended(checked, untyped)
+        assert (result.status, result.error) == not_checked
+    # Of the line that is quoted each character is three bytes.
+    checker: Any = checked._checker
+    wide = "function same(x) { return x } // " + "\u20ac" * 20
+    _, said = await checker._compiled(wrapped(wide, ""))
+    monkeypatch.setattr(deno_check, "_SAID_BYTES", len(said) + 10)
+    result = await ended(checked, wide)
+    assert (result.status, result.error) == not_checked
 
 
 async def test_without_a_jail_the_compiler_is_given_nothing(

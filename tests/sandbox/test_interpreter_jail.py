@@ -17,6 +17,7 @@ from gateway.sandbox import jail
 from gateway.sandbox.jail import Jail
 from gateway.sandbox.monty import monty_engine
 from tests.sandbox.brokers import Scripted, program, unchanged
+from tests.sandbox.test_programs import children_of
 
 BASH = Path("/bin/bash")
 _WAITS_S = 20
@@ -77,6 +78,23 @@ async def test_its_bounds_are_the_limits(tmp_path: Path) -> None:
     made = await built(tmp_path)
     told = await said(made, "ulimit -v; ulimit -t; ulimit -n; ulimit -f; ulimit -c")
     assert told.split() == [str((64 + 704) * 1024), "15", "32", "0", "0"]
+
+
+async def test_where_memory_runs_out_it_ends_before_the_gateway_does(tmp_path: Path) -> None:
+    made = await built(tmp_path)
+    process = await asyncio.create_subprocess_exec(
+        made.program,
+        *("-c", "echo begun; while read line; do :; done"),
+        env={},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"begun\n"
+    inside = children_of(process.pid)
+    points = [Path(f"/proc/{pid}/oom_score_adj").read_text() for pid in inside]
+    assert points == ["1000\n"] * len(inside) != []
+    await process.communicate(b"")
 
 
 async def test_it_ends_with_what_started_it(tmp_path: Path) -> None:
