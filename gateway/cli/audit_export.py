@@ -302,8 +302,17 @@ def _told(found: BundleVerification, *, trusted: bool, kept: bool) -> Iterator[s
         yield "proven: between the first and the last none is missing"
     if not trusted:
         yield "not proven: whose key it is. The export names it; give the published one as --key"
-    if not kept and not found.witnessed:
+    if not kept:
+        yield from _unseen(max((one.size for one in found.witnessed), default=0), found.size)
+
+
+def _unseen(seen: int, size: int) -> Iterator[str]:
+    """Tell what nobody elsewhere has vouched for; `seen` records somebody has."""
+    rewritten = "that the log was not cut off or written anew before this was made"
+    if not seen:
         yield (
-            "not proven: that the log was not cut off or written anew before this was made. "
+            f"not proven: {rewritten}. "
             "Give a checkpoint that was kept elsewhere as --checkpoint, or a witness's key as --witness"
         )
+    elif seen < size:
+        yield f"not proven: {rewritten} from record {seen} on, which no given witness had seen"

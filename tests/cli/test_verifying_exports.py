@@ -169,7 +169,8 @@ def test_who_has_cosigned_is_told(tmp_path: Path) -> None:
     assert found.exit_code == 0
     told = "witnessed by witness.example/w1 at 2023-03-20T12:25:47.000Z, by its clock: the first 9 records"
     assert told in found.output
-    assert "cut off or written anew" not in found.output
+    assert "written anew before this was made from record 9 on, which no given" in found.output
+    assert "Give a checkpoint" not in found.output
     row = json.loads(verified(tmp_path, cosigned, "--witness", WITNESS.vkey, "--json").output)
     assert row["witnessed"] == [
         {"witness": WITNESS.name, "time": "2023-03-20T12:25:47.000Z", "size": 9}
