@@ -87,7 +87,7 @@ def test_on_a_full_disk_calls_go_on_as_far_as_the_space_that_was_taken(small_dis
         while made[-1].code is None and len(made) < 400:
             made.append(at.call())
         *answered, refused = made
-        assert (refused.code, at.forwarded(refused)) == ("audit_unavailable", 0)
+        assert refused.code == "audit_unavailable"
         assert spooled(at) > 20
         status, checks = at.readiness
         assert (status, list(checks)) == (503, ["audit"])
@@ -97,6 +97,9 @@ def test_on_a_full_disk_calls_go_on_as_far_as_the_space_that_was_taken(small_dis
         assert eventually(lambda: at.readiness == (200, {}))
         came_back(at, before, 10)
         assert [at.trail(one) for one in answered] == [TRAIL] * len(answered)
+        # Whichever of its two records the space did not suffice for: nothing went out unrecorded.
+        begun, answer = (one in at.trail(refused) for one in TRAIL)
+        assert (begun, answer) == (bool(at.forwarded(refused)), False)
         after = at.call()
         assert (after.code, at.trail(after)) == (None, TRAIL)
 
