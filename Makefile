@@ -47,7 +47,7 @@ demo: setup ## Play the whole story by itself; exits 0 only if every step did wh
 .PHONY: test
 test: setup model ## Run every test.
 	@PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium bubblewrap git
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 3
 
 .PHONY: check
 check: setup ## Format, lint, types, floors and policies, as CI does.
