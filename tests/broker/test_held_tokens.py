@@ -23,7 +23,7 @@ async def rejected(broker, shown, *, status=401, challenge=CHALLENGE):
 
 
 async def until(condition):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 

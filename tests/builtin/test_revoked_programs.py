@@ -64,7 +64,7 @@ async def test_one_that_runs_is_stopped_and_what_it_has_under_way_is_cut_off(sit
     running = asyncio.create_task(run(site, code="import tools\nawait tools.mail.search(q='x')"))
     await slow.reached.wait()
     await revoked(site)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert ended(await running) == ["denied", "script_ended"]
     inner = [one.fields for one in site.house.audit.records if one.fields.get("target") == "search"]
     assert inner[-1]["code"] == "client_gone"

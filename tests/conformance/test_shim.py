@@ -97,7 +97,7 @@ async def test_an_event_arrives_before_the_stream_has_ended():
         with in_front_of(upstream) as proxy:
             reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
             writer.write(b"GET /mcp/fixture HTTP/1.1\r\nHost: a\r\n\r\n")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 assert EVENT in await reader.readuntil(EVENT)
             writer.close()
             await writer.wait_closed()

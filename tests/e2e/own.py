@@ -40,7 +40,7 @@ def edit(gateway: Corridor, change: Callable[[dict[str, Any]], object]) -> None:
     new.replace(gateway.running.config)
 
 
-def until(holds: Callable[[], Any], patience_s: float = 30.0) -> Any:
+def until(holds: Callable[[], Any], patience_s: float = 90.0) -> Any:
     """Return what `holds` finds, once it finds something."""
     deadline = time.monotonic() + patience_s
     while not (found := holds()):

@@ -124,7 +124,7 @@ def kill(gateway: Running) -> None:
     gateway.process.wait()
 
 
-def until(condition: Callable[[], bool], patience_s: float = 40) -> None:
+def until(condition: Callable[[], bool], patience_s: float = 90) -> None:
     deadline = time.monotonic() + patience_s
     while not condition():
         assert time.monotonic() < deadline

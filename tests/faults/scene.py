@@ -142,7 +142,7 @@ def gateway(
         yield running
 
 
-def eventually(holds: Callable[[], bool], patience_s: float = 10.0) -> bool:
+def eventually(holds: Callable[[], bool], patience_s: float = 60.0) -> bool:
     """Wait until it holds, and say whether it came to."""
     deadline = time.monotonic() + patience_s
     while not holds():

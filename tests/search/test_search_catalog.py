@@ -138,7 +138,7 @@ class Ready:
         return (await search(self.catalog, self.approved)).answered_by
 
     async def until(self, strategy: Strategy) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while await self.answered_by() is not strategy:
                 await asyncio.sleep(0.001)
 
@@ -166,7 +166,7 @@ async def test_what_is_approved_is_indexed_before_anybody_searches(
 ) -> None:
     ready = Ready(Vectorized(Hashed(), Remembering()), monkeypatch)
     ready.approved = dict(BOTH)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while ready.finder.told != ["r", "w"]:
             await asyncio.sleep(0.001)
     await ready.until(Strategy.HYBRID)

@@ -47,13 +47,13 @@ class RawUpstream:
 
     async def until_seen(self, count: int) -> None:
         """Return once `count` requests have arrived."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.seen) < count:
                 await asyncio.sleep(0.005)
 
     async def until_left(self) -> None:
         """Return once a client has gone away."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self.left.wait()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:

@@ -57,7 +57,7 @@ def ids_of(store):
 
 
 async def until(holds):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.02)
 

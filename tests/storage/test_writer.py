@@ -431,7 +431,7 @@ async def test_a_checkpoint_that_cannot_be_signed_is_told_until_one_can(tmp_path
 
 async def until(holds):
     """Return once it holds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.02)
 

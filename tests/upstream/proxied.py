@@ -56,7 +56,7 @@ class Served:
         reader, writer = await self.connect()
         try:
             writer.write(said)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 return await reader.read()
         finally:
             writer.close()

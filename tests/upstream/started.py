@@ -92,7 +92,7 @@ async def said(upstream: StdioUpstream, permit: Permit) -> Any:
         return text
 
 
-async def until(condition: Any, patience_s: float = 10.0) -> None:
+async def until(condition: Any, patience_s: float = 60.0) -> None:
     """Return once `condition()` holds."""
     async with asyncio.timeout(patience_s):
         while not condition():

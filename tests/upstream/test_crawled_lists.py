@@ -275,7 +275,7 @@ async def test_a_server_that_does_not_take_leave_does_not_hold_a_crawl_up():
     async def script(request: web.Request) -> web.StreamResponse:
         return await (hangs if request.method == "DELETE" else inner)(request)
 
-    async with crawling(script) as (crawler, catalog, server), asyncio.timeout(10):
+    async with crawling(script) as (crawler, catalog, server), asyncio.timeout(60):
         await crawler.crawl(RAW)
         await server.until_left()
     assert catalog.digests(Profile.LEGACY).keys() == {"a"}

@@ -52,7 +52,7 @@ async def test_two_crawls_of_one_server_do_not_overlap():
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 

@@ -88,7 +88,7 @@ async def test_a_server_that_may_not_be_started_says_why(tmp_path: Path) -> None
 async def test_nobody_listens_to_a_local_server_for_ever(tmp_path: Path) -> None:
     async with crawling(settings(tmp_path, "modern")) as (crawler, catalog):
         running = asyncio.create_task(crawler.run())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (LOCAL, Profile.MODERN, Kind.TOOL) not in catalog.lists or processes(crawler):
                 await asyncio.sleep(0.02)
         running.cancel()

@@ -111,7 +111,7 @@ async def test_the_crawler_hears_of_a_changed_description_by_itself(own_notes: R
     await crawler.first_pass(10)
     before = catalog.digests(Profile.MODERN)
     running = asyncio.create_task(crawler.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while catalog.digests(Profile.MODERN) == before:
             # Said again and again, because the crawler may not have begun to listen.
             change = {"tool": "read_note", "description": "Return a note to everybody."}
@@ -146,7 +146,7 @@ async def test_closing_the_stream_of_a_modern_call_cancels_it(own_notes: Running
 
 
 async def until_slow(server: RunningServer, wanted: dict[str, int]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (await asyncio.to_thread(admin, server))["slow"] != wanted:
             await asyncio.sleep(0.05)
 
@@ -214,7 +214,7 @@ async def test_a_listening_session_is_told_of_a_changed_list(own_notes: RunningS
         assert isinstance(news.body, EventStream)
         change = {"tool": "read_note", "description": "Other."}
         await asyncio.to_thread(admin, own_notes, change)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while b"notifications/tools/list_changed" not in (await anext(news.body)).raw:
                 pass
         await news.body.aclose()

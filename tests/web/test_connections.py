@@ -71,7 +71,7 @@ class Client:
 
     async def status(self) -> int:
         """Read one answer's head, and return its status; 0 if the connection ends before."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             try:
                 line = await self.reader.readline()
                 while line and (await self.reader.readline()).strip():
@@ -82,7 +82,7 @@ class Client:
 
     async def ends(self) -> None:
         """Return once nothing more comes."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             with suppress(ConnectionResetError):
                 while await self.reader.read(65536):
                     pass

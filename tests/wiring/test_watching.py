@@ -125,7 +125,7 @@ def codes(folder):
 async def until(holds):
     import asyncio
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.01)
 
