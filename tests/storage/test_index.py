@@ -2,8 +2,8 @@
 
 import sqlite3
 import stat
-from collections.abc import AsyncIterator
-from contextlib import closing
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -225,16 +225,23 @@ async def test_no_word_of_what_the_log_has_no_more_is_in_the_files(
     assert content(tmp_path).count(b"kept") > KEPT
 
 
+@contextmanager
+def read_meanwhile(folder: Path) -> Iterator[None]:
+    """Hold the index as it is now for somebody who reads in it."""
+    with closing(sqlite3.connect(folder / INDEX)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM names").fetchall()
+        yield
+        reader.rollback()
+
+
 async def test_no_word_stays_in_the_write_ahead_log_once_nobody_reads_there(
     tmp_path: Path, index: AuditIndex
 ) -> None:
     await forgotten(tmp_path, index)
-    with closing(sqlite3.connect(tmp_path / INDEX)) as reader:
-        reader.execute("BEGIN")
-        reader.execute("SELECT count(*) FROM names").fetchall()
+    with read_meanwhile(tmp_path):
         index.catch_up(lambda: True)
         assert b"gone" in content(tmp_path)
-        reader.rollback()
     index.catch_up(lambda: True)
     assert b"gone" not in content(tmp_path)
 
@@ -243,11 +250,8 @@ async def test_a_file_that_was_left_with_such_a_log_has_none_after_the_next_star
     tmp_path: Path, index: AuditIndex
 ) -> None:
     await forgotten(tmp_path, index)
-    with closing(sqlite3.connect(tmp_path / INDEX)) as reader:
-        reader.execute("BEGIN")
-        reader.execute("SELECT count(*) FROM names").fetchall()
+    with read_meanwhile(tmp_path):
         index.catch_up(lambda: True)
-        reader.rollback()
         with closing(AuditIndex.open(tmp_path)) as anew:
             anew.catch_up(lambda: True)
             assert b"gone" not in content(tmp_path)
