@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 import urllib.parse
 import urllib.request
@@ -58,11 +59,15 @@ class Running:
     def rows(self, *arguments: str) -> list[dict[str, Any]]:
         """Run a command that must succeed, and return the objects of its `--json` lines.
 
-        The command line is the real one, without a process of its own: an interpreter's start is
-        most of what a command takes, and a test has many to prepare what it is about.
+        The command line is the real one. In the main thread it has no process of its own: an
+        interpreter's start is most of what a command takes, and a test has many to prepare what it
+        is about. Standard output is everybody's, so that other threads are not to exchange it.
         """
-        with ThreadPoolExecutor(1) as thread:  # a test's own event loop may run in this one
-            done = thread.submit(_run_here, self.config, *arguments, "--json").result()
+        if threading.current_thread() is threading.main_thread():
+            with ThreadPoolExecutor(1) as thread:  # a test's own event loop may run in this one
+                done = thread.submit(_run_here, self.config, *arguments, "--json").result()
+        else:
+            done = self.douane(*arguments, "--json")
         if done.returncode != 0:
             raise RuntimeError(f"douane {' '.join(arguments)}: {done.stderr or done.stdout}")
         return [json.loads(line) for line in done.stdout.splitlines()]

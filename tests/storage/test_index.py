@@ -252,9 +252,9 @@ async def test_a_file_that_was_left_with_such_a_log_has_none_after_the_next_star
     await forgotten(tmp_path, index)
     with read_meanwhile(tmp_path):
         index.catch_up(lambda: True)
-        with closing(AuditIndex.open(tmp_path)) as anew:
-            anew.catch_up(lambda: True)
-            assert b"gone" not in content(tmp_path)
+    with closing(AuditIndex.open(tmp_path)) as anew:
+        anew.catch_up(lambda: True)
+        assert b"gone" not in content(tmp_path)
 
 
 async def test_no_mark_of_what_the_log_has_no_more_is_left(
