@@ -74,8 +74,8 @@ class CollectorSink:
 
     Whatever the refusal, nothing is left out: a collector that refuses for good holds its own
     export up, and /readyz says so. What it refuses of a batch is found by halving it, and is sent
-    alone from then on, until it is taken or passed over by a person. One that takes a batch in part has said that it is not to be
-    sent again (OTLP, partial success): that is counted and logged.
+    alone from then on, until it is taken or passed over by a person. One that takes a batch in part
+    has said that it is not to be sent again (OTLP, partial success): that is counted and logged.
     """
 
     def __init__(

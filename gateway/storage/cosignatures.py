@@ -3,7 +3,6 @@
 import asyncio
 import sqlite3
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from gateway.ports.following import NotDelivered
@@ -12,6 +11,7 @@ from gateway.storage.tree import Pruned
 from gateway.storage.writer import Writer
 
 _NO_SIZE = (1 << 63) - 1
+_IS_THERE = "SELECT count(*) FROM sqlite_schema WHERE name = 'cosignatures'"
 
 
 class SqliteCosignatures:
@@ -87,13 +87,14 @@ class SqliteCosignatures:
 def cosignatures(connection: sqlite3.Connection, size: int | None = None) -> dict[int, str]:
     """Return the lines of all who have cosigned a checkpoint, or that of `size`, by its size."""
     found: dict[int, str] = {}
+    if not connection.execute(_IS_THERE).fetchone()[0]:
+        return found  # a log from before there were witnesses
     part = (0, _NO_SIZE) if size is None else (size, size)
-    with suppress(sqlite3.OperationalError):  # a log from before there were witnesses
-        for of, line in connection.execute(
-            "SELECT size, line FROM cosignatures WHERE size BETWEEN ? AND ? ORDER BY size, witness",
-            part,
-        ):
-            found[of] = found.get(of, "") + line
+    for of, line in connection.execute(
+        "SELECT size, line FROM cosignatures WHERE size BETWEEN ? AND ? ORDER BY size, witness",
+        part,
+    ):
+        found[of] = found.get(of, "") + line
     return found
 
 

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import pytest
+
 from gateway.domain.programs import Program, ProgramTool
 
 TITLE = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
@@ -54,3 +56,13 @@ def program(code: str) -> Program:
 
 def unchanged(text: str) -> str:
     return text
+
+
+async def cancelled_twice(run: "asyncio.Task[Any]", turns: int) -> None:
+    """Cancel a run, and once more while it ends, after so many turns of the event loop."""
+    run.cancel()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run

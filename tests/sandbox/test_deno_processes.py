@@ -14,7 +14,7 @@ from gateway.errors import RateLimited
 from gateway.sandbox import deno_process
 from gateway.sandbox.deno import DenoEngine, deno_engine
 from gateway.sandbox.deno_process import DenoProcess
-from tests.sandbox.brokers import TOOLS, Scripted
+from tests.sandbox.brokers import TOOLS, Scripted, cancelled_twice
 from tests.sandbox.test_programs import children_of
 
 LIMITS = SandboxLimits(wall_s=10.0, interpreter_s=2.0)
@@ -49,12 +49,7 @@ async def test_a_run_that_is_cancelled_twice_leaves_no_process_and_nothing_of_wh
         used += engine._processes._ready
         run = asyncio.create_task(ended(engine, "await tools.git.list()", Scripted(waits)))
         await begun.wait()
-        run.cancel()
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        run.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await run
+        await cancelled_twice(run, turns)
     assert [one.runs for one in used] == [False]
     assert list(temporary.glob("douane-program-*")) == []
 
@@ -68,12 +63,7 @@ async def test_a_start_that_is_cancelled_twice_leaves_nothing_either(
         run = asyncio.create_task(ended(engine, "return 1"))
         while not children_of(os.getpid()) - before:
             await asyncio.sleep(0)
-        run.cancel()
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        run.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await run
+        await cancelled_twice(run, turns)
     assert children_of(os.getpid()) <= before
     assert len([*Path("/dev/fd").iterdir()]) == opened
     assert list(temporary.glob("douane-program-*")) == []

@@ -26,7 +26,7 @@ from gateway.sandbox.deno import DenoEngine, deno_engine
 from gateway.sandbox.deno_check import TypeChecker
 from gateway.sandbox.monty import MontyEngine
 from gateway.sandbox.names import ToolTable
-from tests.sandbox.brokers import TOOLS, Scripted, program, unchanged
+from tests.sandbox.brokers import TOOLS, Scripted, cancelled_twice, program, unchanged
 from tests.sandbox.deno_variants import without_jail
 from tests.sandbox.test_programs import children_of
 from tests.sandbox.test_typed_tools import CREATE, HOSTILE
@@ -344,10 +344,5 @@ async def test_a_check_that_is_cancelled_twice_leaves_no_process(
         run = asyncio.create_task(ended(engine, LONG))
         while not children_of(os.getpid()) - before:
             await asyncio.sleep(0.01)
-        run.cancel()
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        run.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await run
+        await cancelled_twice(run, turns)
     assert children_of(os.getpid()) <= before

@@ -127,3 +127,13 @@ async def test_what_is_cosigned_while_the_log_is_verified_is_not_missing(
 
     monkeypatch.setattr("gateway.storage.verify.cosignatures", meanwhile)
     assert verified(tmp_path).finding is Finding.OK
+
+
+def test_a_log_from_before_there_were_witnesses_has_none_and_a_damaged_one_is_not_taken_for_it() -> (
+    None
+):
+    with closing(sqlite3.connect(":memory:")) as connection:
+        assert cosignatures(connection) == {}
+        connection.execute("CREATE TABLE cosignatures (size INTEGER)")
+        with pytest.raises(sqlite3.OperationalError):
+            cosignatures(connection)
