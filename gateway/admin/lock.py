@@ -12,19 +12,21 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from gateway.admin.rows import rfc3339
 from gateway.audit.checkpoint import BadCheckpoint, VerifierKey
 from gateway.domain._value import value
-from gateway.domain.document import canonical
+from gateway.domain.document import Document, canonical
 from gateway.domain.tools import Kind, Pin, PinStatus, Profile, Target, UpstreamId
 from gateway.errors import BadCommand, Denied
 from gateway.pins.catalog import HASH
 
-VERSION = 2
-"""Of the files that are written; those of version 1 say nothing of approvals, and are read, too."""
+VERSION = 3
+"""Of the files that are written. Older ones are read, too: those of version 2 do not hold the
+definitions, only their digests, and those of version 1 say nothing of approvals either."""
 _CONTEXT = b"douane pins lock v1\n"
 """Precedes what is signed, so that the key's other signatures cannot pass for one of these."""
 _SIGNED = {"version", "pins", "signer", "signature"}
-_MEMBERS = {1: _SIGNED, VERSION: _SIGNED | {"hash"}}
+_MEMBERS = {1: _SIGNED, 2: _SIGNED | {"hash"}, VERSION: _SIGNED | {"hash"}}
 _PIN = {"server", "kind", "name", "profile", "digest"}
-_PIN_MEMBERS = {1: _PIN, VERSION: _PIN | {"approved_by", "approved_at", "expires_at"}}
+_APPROVED = _PIN | {"approved_by", "approved_at", "expires_at"}
+_PIN_MEMBERS = {1: _PIN, 2: _APPROVED, VERSION: _APPROVED | {"definition"}}
 
 
 @value
@@ -59,6 +61,7 @@ class LockSigner:
                 "approved_by": pin.approved_by,
                 "approved_at": rfc3339(pin.approved_at),
                 "expires_at": rfc3339(pin.expires_at),
+                "definition": pin.approved.definition.content,
             }
             for pin in pins
             if pin.status is PinStatus.APPROVED and pin.approved is not None
@@ -113,9 +116,10 @@ def _pin(row: Any, version: int) -> LockedPin:
     if not isinstance(row, dict) or row.keys() != _PIN_MEMBERS[version]:
         raise BadCommand("an entry of the lock file has other members than it should")
     expires = row.get("expires_at")
-    if not all(isinstance(row[name], str) for name in row if name != "expires_at"):
+    if not all(isinstance(row[name], str) for name in row if name not in _NO_TEXT):
         raise BadCommand("an entry of the lock file has a member that is not text")
     try:
+        _require_same(row)
         return LockedPin(
             target=Target(
                 server=UpstreamId(row["server"]), kind=Kind(row["kind"]), name=row["name"]
@@ -125,8 +129,17 @@ def _pin(row: Any, version: int) -> LockedPin:
             approved_by=row.get("approved_by", ""),
             expires_at=None if expires is None else _seconds(expires),
         )
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise BadCommand(f"an entry of the lock file cannot be used: {error}") from error
+
+
+def _require_same(row: dict[str, Any]) -> None:
+    """Return if the entry's definition is the one that its digest is of; people read the former."""
+    if "definition" in row and str(Document.of(row["definition"]).digest) != row["digest"]:
+        raise ValueError(f"its digest is not that of the definition of {row['name']!r}")
+
+
+_NO_TEXT = frozenset({"expires_at", "definition"})
 
 
 def _seconds(text: str) -> float:

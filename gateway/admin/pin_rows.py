@@ -7,9 +7,12 @@ from gateway.admin.labels import suggestion_for_pins, words_of_suggestion
 from gateway.admin.lock import LockedPin
 from gateway.admin.rows import Row, rfc3339
 from gateway.domain.descriptions import Guidance
+from gateway.domain.labels import ServerRule
 from gateway.domain.tools import Kind, Pin, PinApproval, PinStatus
+from gateway.flow.effects import effect_of, result_label
 from gateway.pins.catalog import HASH
 from gateway.pins.diff import Change, classify
+from gateway.pins.reading import Part, parts_of
 from gateway.pins.tiers import Tier
 
 _SEVERITY = (Tier.COSMETIC, Tier.NEW, Tier.TEXT, Tier.CONTRACT, Tier.RISK)
@@ -75,11 +78,14 @@ def locked_row(locked: LockedPin) -> Row:
     }
 
 
-def difference_row(pin: Pin, elsewhere: Collection[str], *, labelled: bool) -> Row:
+def difference_row(
+    pin: Pin, elsewhere: Collection[str], *, rule: ServerRule, labelled: bool
+) -> Row:
     """Return a pin's fields with how what is shown differs from what was approved.
 
-    `elsewhere` are the names of tools that only other servers have. Of a new tool that is not
-    `labelled` it says which labels its definition suggests.
+    `elsewhere` are the names of tools that only other servers have. What nobody approved yet is
+    told whole, part by part, and of such a tool the labels that would apply by `rule`; if it is
+    not `labelled`, also which ones its definition suggests.
     """
     change = classify(pin.approved, pin.observed, elsewhere=elsewhere)
     moved = pin.approved is not None and pin.approved.identity != pin.observed.identity
@@ -97,7 +103,28 @@ def difference_row(pin: Pin, elsewhere: Collection[str], *, labelled: bool) -> R
             {"path": each.path, "tier": each.tier.value, "old": each.old, "new": each.new}
             for each in change.differences
         ],
+        "parts": [
+            {"name": part.name, "text": part.text, "said": part.said} for part in _unread(pin)
+        ],
+        "labels": _labels(pin, rule),
         "suggestion": None if labelled else _suggestion(pin),
+    }
+
+
+def _unread(pin: Pin) -> tuple[Part, ...]:
+    return parts_of(pin.observed) if pin.approved is None else ()
+
+
+def _labels(pin: Pin, rule: ServerRule) -> Row | None:
+    """Return what an approval would make of a new tool, by the configuration or, unsaid, at worst."""
+    if pin.target.kind is not Kind.TOOL or pin.approved is not None:
+        return None
+    own = rule.tool(pin.target.name)
+    return {
+        "effect": effect_of(own, pin.observed).value,
+        "destination": list(own.destination),
+        "payload": list(own.payload),
+        "result": result_label(own, rule).words,
     }
 
 

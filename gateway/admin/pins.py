@@ -25,6 +25,7 @@ from gateway.admin.rows import Row, Rows, rfc3339
 from gateway.domain._value import value
 from gateway.domain.audit import RecordKind
 from gateway.domain.descriptions import Guidance
+from gateway.domain.labels import ServerRule
 from gateway.domain.tools import Kind, Pin, PinStatus, Profile, Target, UpstreamId
 from gateway.errors import BadCommand, Forbidden, NotFound, PinMismatch
 from gateway.pins.diff import classify, pin_question
@@ -66,12 +67,14 @@ class PinDesk:
         policy: PolicyEngine,
         expire_s: Callable[[], float | None],
         labelled: Labelled,
+        rule: Callable[[UpstreamId], ServerRule],
         guidance: Callable[[Target], Guidance],
         clock: Clock,
     ) -> None:
         """`expire_s` gives for how many seconds an approval holds at most; `None` for ever.
 
-        `guidance` is what the configuration tells models of a tool beside its definition.
+        `rule` is what the configuration says of a server's tools, and `guidance` what it tells
+        models of a tool beside its definition.
         """
         self._pins = pins
         self._journal = journal
@@ -79,6 +82,7 @@ class PinDesk:
         self._policy = policy
         self._expire_s = expire_s
         self._labelled = labelled
+        self._rule = rule
         self._guidance = guidance
         self._clock = clock
         self._alone = asyncio.Lock()
@@ -124,8 +128,9 @@ class PinDesk:
         """Return how what is shown differs from what was approved, one row a profile.
 
         Beside the members that policy sees (`tier`, `findings`, `fields`, `version_changed`) stand
-        `hints` and `differences`, safe to print, and of a tool that nobody approved or labelled yet
-        a `suggestion` of labels. Of what nobody approved yet, all is new (`NEW`).
+        `hints` and `differences`, safe to print. Of what nobody approved yet, all is new (`NEW`):
+        its `parts` are told instead, of a tool also the `labels` that would apply, and, unless the
+        configuration labels it, a `suggestion`.
 
         Raises:
             NotFound: No upstream has shown it.
@@ -283,8 +288,13 @@ class PinDesk:
         return self._clock() + min(spans) if spans else None
 
     def _difference(self, pin: Pin) -> Row:
-        labelled = pin.target.name in self._labelled(pin.target.server)
-        return difference_row(pin, self._elsewhere(pin), labelled=labelled)
+        server = pin.target.server
+        return difference_row(
+            pin,
+            self._elsewhere(pin),
+            rule=self._rule(server),
+            labelled=pin.target.name in self._labelled(server),
+        )
 
     def _elsewhere(self, pin: Pin) -> frozenset[str]:
         return tools_elsewhere(self._pins.all(), pin.target.server)

@@ -1,5 +1,6 @@
 """What changed, for a person who decides: worst first, on one screen, with the commands to go on."""
 
+import json
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from gateway.pins.tiers import Tier
 
 SCREEN_LINES = 40
 _BLOCK_DIFFERENCES = 2
+_MOST_HINTS = 40
 _CONTEXT = 30
 """Characters of what did not change that stand before and after what did."""
 _LONGEST = 400
@@ -24,32 +26,39 @@ def is_risky(row: dict[str, Any]) -> bool:
     return bool(row["findings"]) or row["tier"] in _RISKS
 
 
-def print_review(rows: Sequence[dict[str, Any]]) -> None:
-    """Print what waits, worst first, on one screen; what does not fit is counted."""
-    drifted = sum(row["status"] == PinStatus.DRIFTED for row in rows)
-    lines = [f"{len(rows)} wait for a decision, {drifted} of them drifted; worst first"]
+def print_review(rows: Sequence[dict[str, Any]], *, whole: bool = False) -> None:
+    """Print what waits, worst first, on one screen, or `whole`; what does not fit is counted.
+
+    What both families of revisions show alike is told once.
+    """
+    waiting = _alike_in_profiles(rows)
+    drifted = sum(row["status"] == PinStatus.DRIFTED for row in waiting)
+    lines = [f"{len(waiting)} wait for a decision, {drifted} of them drifted; worst first"]
     shown = 0
-    for row in rows:
-        block = [*_block(row), f"  approve: {_approve(row)}"]
-        if len(lines) + len(block) >= SCREEN_LINES:
+    for row in waiting:
+        block = [*_block(row, whole=whole), f"  approve: {_approve(row)}"]
+        if not whole and shown and len(lines) + len(block) >= SCREEN_LINES:
             break
         lines += block
         shown += 1
-    if rest := rows[shown:]:
+    if rest := waiting[shown:]:
         worst = ", ".join(sorted({row["tier"] for row in rest}, reverse=True))
-        lines.append(
-            f"and {len(rest)} more ({worst}): decide on these first, or see them by --json"
-        )
+        lines.append(f"and {len(rest)} more ({worst}): decide on these first, or see all by --all")
     for line in lines:
         click.echo(line)
 
 
-def print_difference(row: dict[str, Any]) -> None:
-    """Print one pin's change on one screen; milder differences that do not fit are counted."""
-    lines = [*_head(row), *_hints(row, SCREEN_LINES // 4)]
-    left = SCREEN_LINES - len(lines) - len(_tail(row)) - 1
-    for line in (*lines, *_differences(row, left // 3), *_tail(row)):
-        click.echo(line)
+def print_differences(rows: Sequence[dict[str, Any]]) -> None:
+    """Print how a target differs from what was approved, or all of it if it never was.
+
+    A change is one screen; milder differences that do not fit are counted.
+    """
+    for row in _alike_in_profiles(rows):
+        lines = [*_head(row), *_hints(row, SCREEN_LINES // 4)]
+        left = SCREEN_LINES - len(lines) - len(_tail(row)) - 1
+        new = _whole_definition(row)
+        for line in (*lines, *new, *_differences(row, left // 3), *_labels(row), *_tail(row)):
+            click.echo(line)
 
 
 def print_risks(rows: Sequence[dict[str, Any]]) -> None:
@@ -59,13 +68,70 @@ def print_risks(rows: Sequence[dict[str, Any]]) -> None:
             click.echo(line, err=True)
 
 
-def _block(row: dict[str, Any]) -> list[str]:
-    codes = [f"  ! {', '.join(row['findings'])}"] if row["findings"] else []
-    return [*_head(row), *codes, *_differences(row, _BLOCK_DIFFERENCES)]
+def _alike_in_profiles(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return `rows` with one for all profiles in which the same is shown, and was approved.
+
+    Its `profile` is then what an approval of all of them need not name: nothing.
+    """
+    merged: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        same = {name: row[name] for name in row if name not in _OF_ONE_PROFILE}
+        known = merged.setdefault(json.dumps(same, sort_keys=True), {**row, "profiles": []})
+        known["profiles"].append(row["profile"])
+    return [
+        {**row, "profile": None if len(row["profiles"]) > 1 else row["profile"]}
+        for row in merged.values()
+    ]
+
+
+_OF_ONE_PROFILE = frozenset({"profile", "first_seen", "approved_at", "expires_at", "approvals"})
+
+
+def _block(row: dict[str, Any], *, whole: bool = False) -> list[str]:
+    if whole:
+        new = [*_hints(row, _MOST_HINTS), *_whole_definition(row)]
+    else:
+        codes = [f"  ! {', '.join(row['findings'])}"] if row["findings"] else []
+        new = [*codes, *_definition_in_short(row)]
+    return [*_head(row), *new, *_differences(row, _BLOCK_DIFFERENCES), *_labels(row)]
+
+
+def _whole_definition(row: dict[str, Any]) -> Iterator[str]:
+    """Yield every part of what nobody approved yet: to be read, so nothing is cut."""
+    for part in row["parts"]:
+        said = f": {part['said']}" if part["said"] else ""
+        yield f"  {part['name']}: {part['text']}{said}"
+
+
+def _definition_in_short(row: dict[str, Any]) -> Iterator[str]:
+    lists: dict[str, list[str]] = {}
+    for part in row["parts"]:
+        kind, _, name = part["name"].partition(" ")
+        if name and kind in _LISTED:
+            lists.setdefault(kind, []).append(f"{name}: {part['text']}")
+        else:
+            yield f"  {part['name']}: {_cut(part['text'])}"
+    for kind, told in lists.items():
+        yield f"  {kind}s: {_cut('; '.join(told))}"
+
+
+_LISTED = frozenset({"parameter", "argument", "annotation"})
+
+
+def _labels(row: dict[str, Any]) -> Iterator[str]:
+    """Yield what the call of a new tool would count as, and what its definition suggests."""
+    if labels := row["labels"]:
+        named = [f"{m} {cell(labels[m])}" for m in ("destination", "payload") if labels[m]]
+        result = "/".join(labels["result"].values())
+        told = "; ".join([f"effect {labels['effect']}", *named, f"results {result}"])
+        yield f"  labels that would apply: {_cut(told)}"
+    if row["suggestion"]:
+        yield f"  labels it suggests: {_cut(in_one_line(row['suggestion']))}"
 
 
 def _head(row: dict[str, Any]) -> Iterator[str]:
-    where = f"{row['server']}/{row['kind']}/{row['name']} ({row['profile']})"
+    profiles = " and ".join(row.get("profiles", [row["profile"]]))
+    where = f"{row['server']}/{row['kind']}/{row['name']} ({profiles})"
     yield f"{cell(where)}: {cell(row['status'])}, {_summary(row)}"
     if row["moved_to"]:
         # Without an address: approved before addresses were part of a pin.
@@ -73,13 +139,11 @@ def _head(row: dict[str, Any]) -> Iterator[str]:
         yield f"  the server is at {cell(row['moved_to'])}, and was approved at {before}"
     for filed in row["filed"]:
         yield f"  approved by {cell(filed['by'])}; another person must, too"
-    if row["suggestion"]:
-        yield f"  labels it suggests: {_cut(in_one_line(row['suggestion']))}"
 
 
 def _summary(row: dict[str, Any]) -> str:
     if row["digest"] is None:
-        return "never approved: all of it is new"
+        return "never approved; all of it is new, and says:"
     if not row["changed"]:
         ended = row["status"] == PinStatus.PENDING
         return "as it was approved; the approval has run out" if ended else "as it was approved"
@@ -161,4 +225,5 @@ def _place(row: dict[str, Any]) -> str:
     # A name is the upstream's: it must not end the command that a person copies.
     name = shlex.quote(cell(row["name"]))
     kind = "" if row["kind"] == "tool" else f" --kind {row['kind']}"
-    return f"{row['server']} {name}{kind} --profile {row['profile']}"
+    profile = f" --profile {row['profile']}" if row["profile"] else ""
+    return f"{row['server']} {name}{kind}{profile}"

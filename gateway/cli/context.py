@@ -14,7 +14,7 @@ from gateway.errors import ConfigError
 F = TypeVar("F", bound=Callable[..., Any])
 
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-_READ_LIMIT_BYTES = 8 << 20
+_READ_LIMIT_BYTES = 32 << 20
 
 
 class Place:

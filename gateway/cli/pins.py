@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gateway.cli.changes import is_risky, print_difference, print_review, print_risks
+from gateway.cli.changes import is_risky, print_differences, print_review, print_risks
 from gateway.cli.connection import Connection, connect
 from gateway.cli.context import Place, as_json, place, read_json
 from gateway.cli.failure import NO, WRONG_USE, Failed
@@ -71,24 +71,26 @@ def show(
 def diff(
     place: Place, /, *, server: str, name: str, kind: str, profile: str | None, as_json: bool
 ) -> None:
-    """Show what changed since a person approved it, worst first."""
+    """Show what changed since a person approved it, worst first; of what is new, all of it."""
     with connect(place.config) as gateway:
         rows = gateway.call("pins.diff", server=server, name=name, kind=kind, profile=profile)
+    if not as_json:
+        print_differences(rows)
+        return
     for row in rows:
-        if as_json:
-            print_json(row)
-        else:
-            print_difference(row)
+        print_json(row)
 
 
 @pins.command()
 @click.argument("server", required=False)
+@click.option("--all", "whole", is_flag=True, help="All that waits, whole, however long it is.")
 @as_json
 @place
-def review(place: Place, /, *, server: str | None, as_json: bool) -> None:
+def review(place: Place, /, *, server: str | None, whole: bool, as_json: bool) -> None:
     """Show what waits for a decision on one screen: worst first, with the commands to decide.
 
-    Exit 1 if anything waits.
+    Of what is new it shows what it says; `pins diff` and --all show it whole. Exit 1 if anything
+    waits.
     """
     with connect(place.config) as gateway:
         rows = gateway.call("pins.review", server=server)
@@ -96,7 +98,7 @@ def review(place: Place, /, *, server: str | None, as_json: bool) -> None:
         for row in rows:
             print_json(row)
     elif rows:
-        print_review(rows)
+        print_review(rows, whole=whole)
     else:
         click.echo("nothing waits for a decision")
     if rows:
@@ -293,14 +295,11 @@ def export(place: Place, /, *, file: Path) -> None:
 
 
 def _reviewable(content: dict[str, Any]) -> str:
-    """Return JSON with one pin a line, so that git shows which of them changed."""
-    rows = ",\n".join("    " + json.dumps(row) for row in content["pins"])
-    version, kind = json.dumps(content["version"]), json.dumps(content["hash"])
-    signer, signature = json.dumps(content["signer"]), json.dumps(content["signature"])
-    return (
-        f'{{\n  "version": {version},\n  "hash": {kind},\n  "pins": [\n{rows}\n  ],\n'
-        f'  "signer": {signer},\n  "signature": {signature}\n}}\n'
-    )
+    """Return JSON with one member a line, so that git shows which words of a definition changed.
+
+    What is not plain ASCII is spelled out: nothing in it can hide from whoever reads the file.
+    """
+    return json.dumps(content, indent=2) + "\n"
 
 
 @pins.command("import")

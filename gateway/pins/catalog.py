@@ -128,11 +128,16 @@ def _collisions(names: Sequence[str], approved: Collection[str]) -> dict[str, st
         if len(group) > 1:
             refused = group.difference(approved)
             # A person has looked at the approved ones; of the others nobody knows which is which.
-            collisions |= dict.fromkeys(refused, "its name looks like another one's")
+            collisions |= {name: _like(sorted(group - {name})) for name in refused}
     for name, times in Counter(filter(None, names)).items():
         if times > 1:
             collisions[name] = "its name stands more than once in the list"
     return collisions
+
+
+def _like(twins: Sequence[str]) -> str:
+    named = ", ".join(visible(twin[:128]) for twin in twins[:3])
+    return f"its name looks like that of {named}"
 
 
 def _require_name(kind: Kind, name: str, collisions: Mapping[str, str]) -> None:

@@ -43,8 +43,20 @@ class Finding:
 
 
 _HIDDEN_CATEGORIES = frozenset({"Cf", "Cc", "Co", "Cn", "Zl", "Zp"})
-_LAYOUT = frozenset("\n\r\t\u200d\ufeff")
-"""Controls of ordinary text; the joiner of emoji; the mark at the start of some files."""
+_LAYOUT = frozenset("\n\r\t")
+"""Controls of ordinary text."""
+_EMOJI = "\u2190-\u2bff\U0001f000-\U0001faff"
+_ORDINARY = re.compile(
+    "^\ufeff"  # the mark at the start of some files
+    f"|(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])"  # one picture of several
+    "|(?<=[\u0600-\u0dff])[\u200c\u200d](?=[\u0600-\u0dff])"  # shapes of Arabic and Indic letters
+    f"|(?<=[#*0-9\u00a9\u00ae\u203c\u2049\u2122\u2139{_EMOJI}])[\ufe0e\ufe0f]"  # a picture, or not
+)
+"""Invisible characters where honest texts have them: one each, beside what they change."""
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Marks and letters by category, and nothing to see: a row of them spells anything at all."""
 
 _PHRASES: Mapping[str, re.Pattern[str]] = HARD | SOFT
 _ICON = re.compile(r"\$(?:\.serverInfo)?\.icons\[[0-9]+\]\.src")
@@ -100,18 +112,25 @@ def _plain(text: str) -> str:
     if not text.isascii():
         text = compatible(text)
         hidden = _HIDDEN_CATEGORIES - {"Zl", "Zp"}
-        text = "".join(c for c in text if c in "\n\r\t" or unicodedata.category(c) not in hidden)
+        text = "".join(
+            c
+            for c in text
+            if c in "\n\r\t" or not (unicodedata.category(c) in hidden or _BLANK.fullmatch(c))
+        )
     return " ".join(text.replace("\u2019", "'").split())
 
 
 def _hidden(text: str) -> str:
     if text.isascii() and text.isprintable():
         return ""
-    return "".join(
-        character
-        for character in text
-        if character not in _LAYOUT and unicodedata.category(character) in _HIDDEN_CATEGORIES
-    )
+    return "".join(filter(_is_hidden, _ORDINARY.sub("", text)))
+
+
+def _is_hidden(character: str) -> bool:
+    if character in _LAYOUT:
+        return False
+    category = unicodedata.category(character)
+    return category in _HIDDEN_CATEGORIES or _BLANK.fullmatch(character) is not None
 
 
 def _in_parameters(definition: dict[str, Any]) -> Iterator[Finding]:

@@ -27,8 +27,8 @@ from gateway.domain._value import value
 from gateway.errors import BadCommand, ConfigError, GatewayError
 
 SOCKET_NAME = "douane.sock"
-LARGEST_REQUEST_BYTES = 8 << 20
-"""A lock file of tens of thousands of pins fits."""
+LARGEST_REQUEST_BYTES = 32 << 20
+"""A lock file with the definitions of some thousands of pins fits."""
 _LONGEST_PATH_BYTES = 100
 """A little less than `sun_path` holds on any system (unix(7): 108, or 104 on macOS)."""
 _ROOT = 0

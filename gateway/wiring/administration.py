@@ -30,6 +30,7 @@ from gateway.builtin.names import public_name
 from gateway.config import Config, Server
 from gateway.domain.decisions import Decision
 from gateway.domain.descriptions import NO_GUIDANCE, Guidance
+from gateway.domain.labels import ServerRule
 from gateway.domain.tools import Target, UpstreamId
 from gateway.errors import ConfigError, IdentityUnavailable, PolicyUnavailable, UpstreamFailed
 from gateway.oauth.foreign.metadata import RemoteMetadata
@@ -118,6 +119,10 @@ def admin_of(
         known = current().servers.get(server)
         return known.labelled if known else ()
 
+    def rule(server: UpstreamId) -> ServerRule:
+        known = current().servers.get(server)
+        return known.rule if known else ServerRule(tools={})
+
     def guidance(target: Target) -> Guidance:
         known = current().servers.get(target.server)
         return known.guidance.get(target.name, NO_GUIDANCE) if known else NO_GUIDANCE
@@ -173,6 +178,7 @@ def admin_of(
                 policy=policy,
                 expire_s=lambda: current().pins.expire,
                 labelled=labelled,
+                rule=rule,
                 guidance=guidance,
                 clock=now,
             ),

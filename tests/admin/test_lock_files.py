@@ -70,9 +70,10 @@ async def test_only_approved_pins_are_exported() -> None:
             "approved_by": "os:emma",
             "approved_at": NOW_TEXT,
             "expires_at": None,
+            "definition": {"name": "send", "description": "Sends mail."},
         }
     ]
-    assert (lock["version"], lock["hash"]) == (2, "rfc8785-sha256/1")
+    assert (lock["version"], lock["hash"]) == (3, "rfc8785-sha256/1")
     assert lock["signer"] == SIGNER.verifier
 
 
@@ -114,6 +115,7 @@ async def test_a_signature_made_for_something_else_does_not_fit_a_lock_file() ->
     [
         {"more": 1},
         {"version": 3},
+        {"version": 4, "hash": "rfc8785-sha256/1"},
         {"version": True},
         {"version": [1]},
         {"hash": "rfc8785-sha256/1"},
@@ -137,6 +139,32 @@ def signed(change: dict[str, Any]) -> dict[str, Any]:
 
 
 OLD = {"server": "mail", "kind": "tool", "name": "send", "profile": "modern", "digest": digest()}
+
+
+APPROVED = OLD | {"approved_by": "os:emma", "approved_at": NOW_TEXT, "expires_at": None}
+KIND = {"hash": "rfc8785-sha256/1"}
+
+
+async def test_a_lock_file_of_the_second_version_is_read_too() -> None:
+    world = World()
+    await world.show(sighting())
+    lock = signed({"version": 2, "pins": [APPROVED]} | KIND)
+    (row,) = await world.pin_desk.import_(APPROVER, lock=lock)
+    assert row["result"] == "approved"
+
+
+@pytest.mark.parametrize(
+    "definition", [{"name": "send", "description": "Harmless."}, {}, [], "send", None, 1]
+)
+async def test_a_definition_in_a_lock_file_is_the_one_that_its_digest_is_of(
+    definition: Any,
+) -> None:
+    """Who reviews the file in git reads the definition; what is approved is the digest."""
+    world = World()
+    await world.show(sighting())
+    lock = signed({"version": 3, "pins": [APPROVED | {"definition": definition}]} | KIND)
+    with pytest.raises(BadCommand):
+        await world.pin_desk.import_(APPROVER, lock=lock)
 
 
 async def test_a_lock_file_of_the_first_version_is_read_too() -> None:

@@ -39,7 +39,7 @@ from gateway.domain.descriptions import NO_GUIDANCE, Guidance
 from gateway.domain.document import Document
 from gateway.domain.flow import Run, RunId, RunState, Source
 from gateway.domain.identity import BearerToken, Client, Credential, Principal, User
-from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Label
+from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Label, ServerRule
 from gateway.domain.tools import Kind, Manifest, Profile, Sighting, Target, UpstreamId
 from gateway.errors import BadCommand, NotFound, PolicyUnavailable, Unauthenticated
 from gateway.oauth.clients import new_client
@@ -64,6 +64,7 @@ AUDITOR = Person(name="os:otto", roles=frozenset({Role.AUDITOR}))
 USER = Person(name="os:uma", roles=frozenset({Role.USER}))
 STRANGER = Person(name="os:sam", roles=frozenset())
 
+NO_RULE = ServerRule(tools={})
 NUMBERS = itertools.count(1)
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 SIGNER = LockSigner("douane/here", KEY)
@@ -368,6 +369,7 @@ class World:
         self.policy = PinPolicy()
         self.expire_s: float | None = None
         self.labelled: tuple[str, ...] = ()
+        self.rule = NO_RULE
         self.unread: list[tuple[str, str]] = []
         """Codes and addresses of requests that were refused unread."""
         self.now = NOW
@@ -385,6 +387,7 @@ class World:
             policy=self.policy,
             expire_s=lambda: self.expire_s,
             labelled=lambda server: self.labelled if server == "mail" else (),
+            rule=lambda _: self.rule,
             guidance=lambda target: self.guidance.get(target.name, NO_GUIDANCE),
             clock=self.clock,
         )
@@ -561,6 +564,7 @@ async def opened(
                     policy=Engine(),
                     expire_s=lambda: None,
                     labelled=lambda _: (),
+                    rule=lambda _: NO_RULE,
                     guidance=lambda _: NO_GUIDANCE,
                     clock=clock,
                 ),

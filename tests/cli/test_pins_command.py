@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from gateway.domain.tools import Kind
-from tests.admin.world import NOW_TEXT, digest, sighting
+from gateway.domain.tools import Kind, Profile
+from tests.admin.world import digest, sighting
 from tests.cli.world import Site
 
 
@@ -115,9 +115,82 @@ def test_drift_fails_the_check_and_the_difference_is_shown_safely(seen: Site) ->
 
 
 def test_a_new_pin_and_an_unchanged_one_have_no_difference(seen: Site) -> None:
-    assert "never approved: all of it is new" in seen.run("pins", "diff", "mail", "send").stdout
+    assert "never approved; all of it is new" in seen.run("pins", "diff", "mail", "send").stdout
     seen.run("pins", "approve", "mail", "send")
     assert "as it was approved" in seen.run("pins", "diff", "mail", "send").stdout
+
+
+FULL = {
+    "title": "Send mail",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "to": {"type": "array", "items": {"type": "string"}, "description": "Who gets it."},
+            "urgency": {"enum": ["low", "high"]},
+            "note": {"type": ["string", "null"], "description": "\x1b[2K\u202eHidden."},
+        },
+        "required": ["to"],
+        "additionalProperties": False,
+    },
+    "outputSchema": {"type": "object", "properties": {"id": {"type": "string"}}},
+    "annotations": {"destructiveHint": True},
+    "execution": {"taskSupport": "optional"},
+}
+
+
+def test_a_first_review_shows_what_there_is_to_read(site: Site) -> None:
+    site.seen = [sighting("send", members=FULL)]
+    shown = site.run("pins", "diff", "mail", "send").stdout
+    lines = shown.splitlines()
+    assert (
+        lines[0] == "mail/tool/send (modern): pending, never approved; all of it is new, and says:"
+    )
+    assert lines[1].startswith("  ! hidden_characters at $.inputSchema.properties.note.description")
+    assert lines[2:11] == [
+        "  title: Send mail",
+        "  description: Sends mail.",
+        "  parameter to: array of string, required: Who gets it.",
+        '  parameter urgency: "low" or "high"',
+        "  parameter note: string or null: \\e[2K\\u{202e}Hidden.",
+        "  returns: object {id}",
+        "  annotation destructiveHint: true",
+        '  execution: {"taskSupport": "optional"}',
+        "  labels that would apply: effect destroy; results untrusted/private",
+    ]
+    assert shown.isascii()
+    in_short = site.run("pins", "review").stdout
+    assert '  parameters: to: array of string, required; urgency: "low" or "high"; ' in in_short
+    whole = site.run("pins", "review", "--all").stdout
+    assert "  parameter to: array of string, required: Who gets it." in whole
+
+
+def test_what_both_families_show_alike_is_read_and_approved_once(site: Site) -> None:
+    site.seen = [sighting("send"), sighting("send", profile=Profile.LEGACY)]
+    review = site.run("pins", "review").stdout
+    assert review.count("description: Sends mail.") == 1
+    assert "1 wait for a decision" in review
+    assert "mail/tool/send (legacy and modern): pending" in review
+    (decide,) = [line for line in review.splitlines() if line.startswith("  approve: ")]
+    assert decide == f"  approve: douane pins approve mail send --digest {digest('send')}"
+    site.seen = ()
+    assert site.run(*decide.removeprefix("  approve: douane ").split()).exit_code == 0
+    assert {row["status"] for row in site.rows("pins", "list")} == {"approved"}
+
+
+def test_what_the_families_show_differently_is_read_twice(site: Site) -> None:
+    site.seen = [sighting("send"), sighting("send", "Other.", profile=Profile.LEGACY)]
+    lines = site.run("pins", "review").stdout.splitlines()
+    assert sum("approve:" in line for line in lines) == 2
+    assert sum("--profile" in line for line in lines) == 2
+
+
+def test_more_that_is_new_than_a_screen_holds_is_counted_and_shown_with_all(site: Site) -> None:
+    site.seen = [sighting(f"tool_{n:02}", members=FULL) for n in range(30)]
+    lines = site.run("pins", "review").stdout.splitlines()
+    assert len(lines) <= 40
+    assert lines[-1].endswith("decide on these first, or see all by --all")
+    whole = site.run("pins", "review", "--all").stdout
+    assert whole.count("  parameter to: array of string, required: Who gets it.") == 30
 
 
 def test_a_name_that_speaks_to_the_terminal_is_spelled_out(site: Site) -> None:
@@ -142,19 +215,15 @@ def test_an_approval_is_withdrawn(seen: Site) -> None:
     assert (row["status"], row["note"]) == ("revoked", "leaks")
 
 
-def test_a_lock_file_has_a_pin_a_line_and_is_taken_back(seen: Site) -> None:
+def test_a_lock_file_shows_what_was_approved_a_member_a_line_and_is_taken_back(seen: Site) -> None:
     seen.run("pins", "approve", "mail", "--all")
     (row,) = seen.rows("pins", "show", "mail", "send")
     file = seen.folder / "pins.lock.json"
     assert seen.run("pins", "export", str(file)).exit_code == 0
     lines = file.read_text().splitlines()
-    assert [line for line in lines if '"name": "send"' in line] == [
-        (
-            '    {"server": "mail", "kind": "tool", "name": "send", "profile": "modern", '
-            f'"digest": "{digest("send")}", "approved_by": "{row["approved_by"]}", '
-            f'"approved_at": "{NOW_TEXT}", "expires_at": null}}'
-        )
-    ]
+    assert f'      "digest": "{digest("send")}",' in lines
+    assert f'      "approved_by": "{row["approved_by"]}",' in lines
+    assert '        "description": "Sends mail."' in lines
     assert seen.run("pins", "check", "--lock", str(file)).exit_code == 0
     rows = seen.rows("pins", "import", str(file))
     assert {row["name"]: row["result"] for row in rows} == {
@@ -191,7 +260,7 @@ def test_a_lock_file_that_was_changed_is_refused(seen: Site) -> None:
         (b"{", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
         (b"{}", "not a lock file"),
-        (b" " * ((8 << 20) + 1), "larger than"),
+        (b" " * ((32 << 20) + 1), "larger than"),
     ],
 )
 def test_a_file_that_is_no_lock_file_is_wrong_use(

@@ -12,7 +12,7 @@ from gateway.pins.observe import observed
 from tests.pins.pin_builders import HERE, WEATHER, definition, manifest, pin, sighting
 
 SERVER = UpstreamId("weather")
-ALIKE = "its name looks like another one's"
+ALIKE = "its name looks like that of "
 TWICE = "its name stands more than once in the list"
 NAMELESS = "it has no name, or one that is too long or not plain ASCII"
 
@@ -81,12 +81,20 @@ def test_of_names_that_look_alike_only_the_approved_one_is_taken(twin: str) -> N
     assert taken(read(definition(), {"name": twin})) == []
     reading = read(definition(), {"name": twin}, approved=["get_weather"])
     assert taken(reading) == ["get_weather"]
-    assert reading.rejected == (Rejected(name=twin, reason=ALIKE),)
+    assert reading.rejected == (Rejected(name=twin, reason=f"{ALIKE}get_weather"),)
+
+
+def test_an_honest_tool_beside_a_lookalike_says_whose_name_is_in_its_way() -> None:
+    reading = read(definition(), {"name": "get_weather\u200b"}, {"name": "Get_Weather"})
+    assert {(one.name, one.reason) for one in reading.rejected if ALIKE in one.reason} == {
+        ("get_weather", f"{ALIKE}Get_Weather"),
+        ("Get_Weather", f"{ALIKE}get_weather"),
+    }
 
 
 def test_a_name_that_looks_like_an_approved_one_is_refused_also_without_it_in_the_list() -> None:
     assert read({"name": "Format_Code"}, approved=["format_code"]) == CatalogReading(
-        manifests=(), rejected=(Rejected(name="Format_Code", reason=ALIKE),)
+        manifests=(), rejected=(Rejected(name="Format_Code", reason=f"{ALIKE}format_code"),)
     )
 
 
