@@ -9,7 +9,8 @@ begun by a host that an administrator trusts to keep its conversations apart.
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, NewType
+from hashlib import sha256
+from typing import Any, Final, NewType
 
 from gateway.domain._value import value
 from gateway.domain.labels import Confidentiality, Integrity, Label
@@ -20,12 +21,28 @@ RunHandle = NewType("RunHandle", str)
 but the principal who began it."""
 
 
+LONGEST_SOURCE: Final = 256
+"""Characters of what a source is called: it is kept with the run, durably, and told in each record."""
+
+
+def source_name(name: str) -> str:
+    """Return what a source called `name` is kept as: itself, or its beginning and its digest.
+
+    A resource is called by its URI, which is in its reader's own words.
+    """
+    if len(name) <= LONGEST_SOURCE:
+        return name
+    digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{name[: LONGEST_SOURCE // 2]}... (sha256:{digest})"
+
+
 @value
 class Source:
     """A result that a run has seen."""
 
     server: str
     tool: str
+    """Or the resource, the prompt, the method: as `source_name` has it."""
     record: int
     """`leaf_index` of the outcome's intent record."""
     label: Label

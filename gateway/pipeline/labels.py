@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.domain.calls import Permit
 from gateway.domain.decisions import Decision, Duty
-from gateway.domain.flow import Run, Source
+from gateway.domain.flow import Run, Source, source_name
 from gateway.domain.labels import BOTTOM, Confidentiality, Integrity, Label
 from gateway.domain.tools import Kind
 from gateway.flow.content import SAID, content_label
@@ -65,7 +65,8 @@ class Labeller:
         `content` is what its text raises besides.
         """
         label = self._rules.servers[permit.call.server].default.join(content)
-        source = Source(server=permit.call.server, tool=what, record=record, label=label)
+        name = source_name(what)
+        source = Source(server=permit.call.server, tool=name, record=record, label=label)
         return await self._raised(permit, label, source)
 
     async def _raised(self, permit: Permit, label: Label, source: Source | None) -> Run:
@@ -81,7 +82,7 @@ def source_of(permit: Permit, label: Label, record: int) -> Source:
         server, name = permit.call.server, permit.call.message.method
     else:
         server, name = permit.access.target.server, permit.access.target.name
-    return Source(server=server, tool=name, record=record, label=label)
+    return Source(server=server, tool=source_name(name), record=record, label=label)
 
 
 def read_content(content: Mapping[str, Any], trail: Trail) -> Label:

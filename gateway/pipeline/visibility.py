@@ -1,7 +1,9 @@
 """Which targets a principal may know of: policy's phase `list`, asked once and remembered."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from typing import Final
 
+from gateway.domain.bounded import Bounded, digest_of
 from gateway.domain.calls import Call
 from gateway.domain.decisions import Phase, Verdict
 from gateway.domain.identity import Principal
@@ -11,7 +13,8 @@ from gateway.domain.tools import Pin, PinStatus, Target, UpstreamId
 from gateway.pipeline.decide import Subject, question
 from gateway.ports import Clock, PolicyEngine
 
-_MOST_ANSWERS = 100_000
+_MOST_ANSWERS: Final = 100_000
+_OCTETS: Final = 32 * 1024**2
 
 
 class Visibility:
@@ -27,11 +30,14 @@ class Visibility:
         self._policy = policy
         self._servers = servers
         self._clock = clock
-        self._answers: dict[Hashable, bool] = {}
+        self._answers: Bounded[bytes, bool] = Bounded(most=_MOST_ANSWERS, octets=_OCTETS)
 
-    def standing(self, call: Call, principal: Principal) -> Hashable:
-        """Return what answers depend on beside the pins: equal ones get equal answers."""
-        return _who(self._policy.digest, call, principal)
+    def standing(self, call: Call, principal: Principal) -> bytes:
+        """Return what answers depend on beside the pins: equal ones get equal answers.
+
+        It is a digest: whoever keeps it keeps nothing that a caller chose.
+        """
+        return digest_of(repr(_who(self._policy.digest, call, principal)))
 
     async def of(
         self, call: Call, principal: Principal, pins: Sequence[tuple[Target, Pin]]
@@ -62,13 +68,9 @@ class Visibility:
             # A policy that was swapped meanwhile may have answered: whose answers these are, nobody
             # knows, and the one that was asked may come back.
             if self.standing(call, principal) == who:
-                self._remember({keys[i]: allowed for i, allowed in zip(unknown, told, strict=True)})
+                for i, allowed in zip(unknown, told, strict=True):
+                    self._answers.put(keys[i], allowed)
         return [allowed is True for allowed in found]
-
-    def _remember(self, told: Mapping[Hashable, bool]) -> None:
-        if len(self._answers) > _MOST_ANSWERS:
-            self._answers.clear()
-        self._answers |= told
 
     async def _ask(
         self, call: Call, principal: Principal, pins: Sequence[tuple[Target, Pin]]
@@ -107,5 +109,10 @@ def _who(digest: str, call: Call, principal: Principal) -> Hashable:
     )
 
 
-def _key(who: Hashable, target: Target, pin: Pin) -> Hashable:
-    return (who, target, pin.profile, (pin.approved or pin.observed).digest, pin.approved_by)
+def _key(who: bytes, target: Target, pin: Pin) -> bytes:
+    # A resource's name is the caller's own words, as long and as many as they like.
+    definition = str((pin.approved or pin.observed).digest)
+    approved = repr(pin.approved_by)
+    return digest_of(
+        who, target.server, target.kind, target.name, pin.profile, definition, approved
+    )

@@ -7,12 +7,14 @@ the module is entered through a shim without arguments or results.
 import asyncio
 import ctypes
 import struct
+import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import wasmtime
 
+from gateway.domain.bounded import Bounded, digest_of
 from gateway.domain.decisions import Decision
 from gateway.errors import ConfigError, PolicyUnavailable
 from gateway.policy.answer import (
@@ -37,6 +39,8 @@ FUEL_A_BYTE = 100
 
 MEMORY_BYTES = 128 * 1024**2
 _PAGE_BYTES = 64 * 1024
+_LARGE: Final = 32 * 1024**2
+"""An instance that has grown beyond it is let go: the memory of a program never shrinks."""
 _HEADER = struct.Struct("<IIII")
 """Before the input: its length, going in; where the result is and how many pages the memory has,
 coming out."""
@@ -44,8 +48,9 @@ coming out."""
 _BATCH = 64
 """Decisions of one list between two turns of the event loop."""
 
-_MOST_ANSWERS = 10_000
-"""Remembered at once, some kilobytes each at worst."""
+_MOST_ANSWERS: Final = 10_000
+_OCTETS: Final = 16 * 1024**2
+"""What is remembered at once: decisions whose reasons may say anything, by digests of questions."""
 
 _I32 = wasmtime.ValType.i32()
 
@@ -118,11 +123,14 @@ class WasmEngine:
         self._new_id = new_id
         self._fuel = fuel
         self._reads = reads
-        self._answers: dict[bytes, Decision] = {}
-        self._instance = self._fresh()
-        if self._instance.missing:
-            raise MissingBuiltins(sorted(self._instance.missing))
-        if DECISION not in self._instance.entrypoints:
+        self._answers: Bounded[bytes, Decision] = Bounded(most=_MOST_ANSWERS, octets=_OCTETS)
+        instance = self._fresh()
+        self._instance: _Instance | None = instance
+        """None where the last one failed or grew large: the next question gets a new one."""
+        self._entrypoints = frozenset(instance.entrypoints)
+        if instance.missing:
+            raise MissingBuiltins(sorted(instance.missing))
+        if DECISION not in self._entrypoints:
             raise ConfigError("the compiled policy does not say what data.douane.decision is")
 
     def _fresh(self) -> "_Instance":
@@ -154,13 +162,11 @@ class WasmEngine:
         """
         if self._reads is None:
             return self._evaluated(question)
-        key = self._reads.key(question)
+        key = digest_of(self._reads.key(question))
         known = self._answers.get(key)
         if known is None:
             known = self._evaluated(question)
-            if len(self._answers) >= _MOST_ANSWERS:
-                self._answers.clear()
-            self._answers[key] = known
+            self._answers.put(key, known, _octets(known))
             return known
         return Decision(
             id=self._new_id(),
@@ -181,7 +187,7 @@ class WasmEngine:
 
     async def judge_pin(self, question: Mapping[str, Any]) -> str:
         """Ask what is to become of a changed manifest; a policy that does not say has it held."""
-        if PIN not in self._instance.entrypoints:
+        if PIN not in self._entrypoints:
             return read_disposition(None)
         return read_disposition(self._run(PIN, question))
 
@@ -192,7 +198,7 @@ class WasmEngine:
             PolicyUnavailable: The answer is malformed, or took too much.
 
         """
-        if PIN_APPROVALS not in self._instance.entrypoints:
+        if PIN_APPROVALS not in self._entrypoints:
             return 1
         return read_pin_approvals(self._run(PIN_APPROVALS, question, undefined=1))
 
@@ -203,7 +209,7 @@ class WasmEngine:
             PolicyUnavailable: It could not be evaluated, or took too much.
 
         """
-        if SELF_APPROVAL not in self._instance.entrypoints:
+        if SELF_APPROVAL not in self._entrypoints:
             return False
         return read_self_approval(self._run(SELF_APPROVAL, question))
 
@@ -215,18 +221,53 @@ class WasmEngine:
         return read_decision(answer, id_=self._new_id(), policy_digest=self._digest)
 
     def _run(self, entrypoint: str, question: Mapping[str, Any], *, undefined: Any = None) -> Any:
-        finished = False
         try:
             asked = orjson.dumps(question)
-            found = self._instance.run(entrypoint, asked, self._clock, self._fuel)
-            finished = True
-        except _FAILURES as error:
-            raise PolicyUnavailable("policy could not be evaluated", detail=str(error)) from error
-        finally:
-            if not finished:
-                # Whatever stopped it half-way left the instance's memory in an unknown state.
-                self._instance = self._fresh()
-        return found[0]["result"] if found else undefined
+            found = self._asked(entrypoint, asked)
+        except (*_FAILURES, ConfigError) as error:
+            detail = str(error)
+        else:
+            return found[0]["result"] if found else undefined
+        # Not from within, so that what is raised holds nothing of what failed.
+        raise PolicyUnavailable("policy could not be evaluated", detail=detail)
+
+    def _asked(self, entrypoint: str, question: bytes) -> list[dict[str, Any]]:
+        """Evaluate, and keep the instance only if it can be used again."""
+        if self._instance is None:
+            self._instance = self._fresh()
+        try:
+            found = self._instance.run(entrypoint, question, self._clock, self._fuel)
+        except BaseException as error:
+            # Whatever stopped it half-way left the instance's memory in an unknown state.
+            self._let_go()
+            _unhold(error)
+            raise
+        if self._instance.octets > _LARGE:
+            self._let_go()
+        return found
+
+    def _let_go(self) -> None:
+        """Give the instance's memory back now, whoever may still refer to it."""
+        if self._instance is not None:
+            self._instance.close()
+            self._instance = None
+
+
+def _octets(decision: Decision) -> int:
+    told = sum(len(reason.code) + len(reason.message) for reason in decision.reasons)
+    return 4 * told + sum(len(repr(duty)) for duty in decision.obligations)
+
+
+def _unhold(error: BaseException) -> None:
+    """Empty the frames that `error` came through, and all that it came from.
+
+    wasmtime raises what one of our functions raised out of a frame that refers to it: a cycle, in
+    which an instance would be kept until somebody collects it.
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        traceback.clear_frames(seen.__traceback__)
+        seen = seen.__context__
 
 
 class _Instance:
@@ -251,6 +292,16 @@ class _Instance:
             name: self._shim(engine, exports, number, parsed)
             for name, number in self._entrypoints.items()
         }
+
+    @property
+    def octets(self) -> int:
+        """How large its memory was after the last evaluation."""
+        return self._size
+
+    def close(self) -> None:
+        """Free its memory. It cannot be used any more."""
+        self._runs = {}
+        self._store.close()
 
     @property
     def entrypoints(self) -> Collection[str]:

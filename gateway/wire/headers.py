@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from gateway.domain._value import value
 from gateway.errors import ProtocolError
+from gateway.wire.bounds import LONGEST_NAME
 from gateway.wire.jsonrpc import HEADER_MISMATCH, INVALID_REQUEST
 
 VERSION = "mcp-protocol-version"
@@ -22,6 +23,9 @@ _SINGLE = frozenset(
 _KEPT = frozenset({"accept", "content-type", "last-event-id", "traceparent", "tracestate"})
 _JOINED = frozenset({"accept", "tracestate"})
 """Lists: their lines are one (RFC 9110 section 5.3)."""
+
+_ENCODED = LONGEST_NAME * 2
+"""Bytes of a header that mirrors a name: base64 of it, and its frame."""
 
 _PRINTABLE = re.compile(r"[\t\x20-\x7e]*")
 _JSON = "application/json"
@@ -59,7 +63,7 @@ def read_headers(headers: Sequence[tuple[str, str]]) -> Headers:
 
     Raises:
         ProtocolError: One that may be there once is there twice, or one that would be sent on
-            holds anything but printable ASCII (RFC 9110 section 5.5).
+            holds anything but printable ASCII (RFC 9110 section 5.5), or is a name that is too long.
 
     """
     fields: dict[str, str] = {}
@@ -75,8 +79,15 @@ def read_headers(headers: Sequence[tuple[str, str]]) -> Headers:
             if not _PRINTABLE.fullmatch(content):
                 raise _refused(name, "holds a character that no header may")
             text = content.strip(" \t")
+            if len(text) > (_ENCODED if name == NAME else LONGEST_NAME) and _is_name(name):
+                raise _refused(name, f"is longer than {LONGEST_NAME} bytes")
             fields[name] = f"{fields[name]}, {text}" if name in fields else text
     return Headers(fields=fields)
+
+
+def _is_name(header: str) -> bool:
+    # What mirrors an argument is a value, and is held to equal it.
+    return not header.startswith(PARAM_PREFIX)
 
 
 def _refused(name: str, public: str) -> ProtocolError:

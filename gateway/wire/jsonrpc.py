@@ -6,6 +6,7 @@ from typing import Any
 from gateway.domain.calls import Form, Message
 from gateway.errors import ProtocolError
 from gateway.wire import jsontext
+from gateway.wire.bounds import LONGEST_NAME, within
 from gateway.wire.jsontext import WireLimits
 
 PARSE_ERROR = -32700
@@ -61,7 +62,9 @@ def read_message(body: bytes, limits: WireLimits) -> Message:
         raise ProtocolError("The body must be a single JSON-RPC message, not a batch")
     rpc_id = content.get("id")
     if "id" in content and not is_id(rpc_id):
-        raise ProtocolError("The id must be a string or an integer")
+        raise ProtocolError(
+            f"The id must be an integer, or a string of {LONGEST_NAME} bytes at most"
+        )
     if content.get("jsonrpc") != "2.0":
         raise ProtocolError('The member jsonrpc must be "2.0"', rpc_id=rpc_id)
     if "method" in content:
@@ -71,7 +74,9 @@ def read_message(body: bytes, limits: WireLimits) -> Message:
 
 def is_id(found: object) -> bool:
     """Whether `found` may be the id of a request: MCP rules out null and JSON-RPC's fractions."""
-    return isinstance(found, str) or (isinstance(found, int) and not isinstance(found, bool))
+    if isinstance(found, str):
+        return within(found)
+    return isinstance(found, int) and not isinstance(found, bool)
 
 
 def _request(content: dict[str, Any], rpc_id: str | int | None, body: bytes) -> Message:
@@ -80,6 +85,8 @@ def _request(content: dict[str, Any], rpc_id: str | int | None, body: bytes) -> 
     method = content["method"]
     if not isinstance(method, str) or not method:
         raise ProtocolError("The method must be a string", rpc_id=rpc_id)
+    if not within(method):
+        raise ProtocolError(f"The method is longer than {LONGEST_NAME} bytes", rpc_id=rpc_id)
     params = content.get("params", _NOTHING)
     if not isinstance(params, dict) and params is not _NOTHING:
         raise ProtocolError("The params must be an object", rpc_id=rpc_id)

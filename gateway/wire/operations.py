@@ -12,6 +12,7 @@ from gateway.domain._value import value
 from gateway.domain.calls import Call, Form, Message
 from gateway.domain.tools import OWN, Kind, Profile
 from gateway.errors import ProtocolError
+from gateway.wire.bounds import LONGEST_NAME, too_long, within
 from gateway.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 
 
@@ -279,10 +280,11 @@ def judge(message: Message, profile: Profile) -> Operation:
 
     Raises:
         ProtocolError: The method is unknown, refused or not of this family of revisions; it comes
-            in the wrong form; the target's name is missing; its arguments are no object; or it asks
-            for a task.
+            in the wrong form; the target's name is missing; a name is longer than `LONGEST_NAME`;
+            its arguments are no object; or it asks for a task.
 
     """
+    _require_bounded(message)
     row = _BY_METHOD.get((Sender.CLIENT, message.method))
     if row is None or row.handling is Handling.REFUSED or profile not in row.profiles:
         raise _not_found(message, profile)
@@ -317,6 +319,8 @@ def target_name(
     name = params.get(row.name_at) if row.name_at is not None else None
     if not isinstance(name, str) or not name:
         raise _bad_params(f"{row.method} needs a string {row.name_at}", rpc_id)
+    if not within(name):
+        raise _bad_params(f"{row.name_at} is longer than {LONGEST_NAME} bytes", rpc_id)
     return name
 
 
@@ -376,11 +380,21 @@ def scopes_of(row: Operation, params: Mapping[str, Any]) -> tuple[str, ...]:
     return row.scopes
 
 
+def _require_bounded(message: Message) -> None:
+    # No name is longer than the body that it stands in; messages of our own making may lack one.
+    if 0 < len(message.body) <= LONGEST_NAME:
+        return
+    place = too_long(message.params)
+    if place is not None:
+        public = f"A name in {place} is longer than {LONGEST_NAME} bytes"
+        raise _bad_params(public, message.id)
+
+
 def _reference(params: Mapping[str, Any], rpc_id: str | int | None) -> tuple[Kind, str, str]:
     ref = params.get("ref")
     if isinstance(ref, dict) and isinstance(kind := ref.get("type"), str) and kind in _REFERENCES:
         completes, member, scope = _REFERENCES[kind]
-        if isinstance(name := ref.get(member), str) and name:
+        if isinstance(name := ref.get(member), str) and name and within(name):
             return completes, name, scope
     raise _bad_params("completion/complete needs a ref to a prompt or a template", rpc_id)
 

@@ -7,6 +7,7 @@ from gateway.domain._value import value
 from gateway.domain.calls import Form
 from gateway.errors import UpstreamFailed
 from gateway.wire import jsontext
+from gateway.wire.bounds import within
 from gateway.wire.jsonrpc import is_id
 from gateway.wire.jsontext import WireLimits
 
@@ -61,7 +62,7 @@ def read_server_message(data: bytes, limits: WireLimits) -> ServerMessage:
         raise _malformed("not one JSON-RPC 2.0 object")
     rpc_id = content.get("id")
     if rpc_id is not None and not is_id(rpc_id):
-        raise _malformed("the id is neither a string nor an integer")
+        raise _malformed("the id is neither a string that may be one nor an integer")
     if "method" in content:
         return _asking(content, rpc_id)
     return _answering(content, rpc_id)
@@ -105,6 +106,8 @@ def _asking(content: dict[str, Any], rpc_id: str | int | None) -> ServerMessage:
     method = content["method"]
     if not isinstance(method, str) or not method:
         raise _malformed("the method is not a string")
+    if not within(method):
+        raise _malformed("the method is too long")
     if "result" in content or "error" in content:
         raise _malformed("both a request and a response")
     if not isinstance(content.get("params", {}), dict):

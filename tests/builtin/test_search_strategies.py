@@ -180,9 +180,9 @@ async def test_a_list_is_not_kept_that_policy_changed_under() -> None:
 
 
 async def test_much_may_be_forgotten_while_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.pipeline.visibility._MOST_ANSWERS", 0)
     site = await Site().furnish()
     assert (await searched(site))[2] == ["notes__read"]
-    monkeypatch.setattr("gateway.pipeline.visibility._MOST_ANSWERS", 0)
     await site.show(NOTES, tool("read_all"))
     assert (await searched(site))[2] == ["notes__read", "notes__read_all"]
 

@@ -2,14 +2,17 @@
 
 import pytest
 
-from gateway.domain.flow import Run, RunId, Source
+from gateway.domain.bounded import ENTRY
+from gateway.domain.calls import Call
+from gateway.domain.flow import LONGEST_SOURCE, Run, RunId, Source, source_name
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT
+from gateway.domain.tools import Profile
 from gateway.errors import ProtocolError, RateLimited
-from gateway.pipeline import conversations, limits, memory
+from gateway.pipeline import conversations, limits, memory, visibility
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
-from tests.pipeline.house import House
+from tests.pipeline.house import ALICE, IN_SESSION, House, result
 
 
 class Hand:
@@ -117,3 +120,31 @@ async def test_open_questions_are_bounded_and_the_oldest_is_refused(monkeypatch)
     with pytest.raises(ProtocolError):
         open_.require_asked(house.request("", id_=1), None)
     open_.require_asked(house.request("", id_=3), None)
+
+
+def reading(house: House, uri: str) -> Call:
+    house.server.answer = lambda permit: result(permit, {"contents": []})
+    return house.request("resources/read", {"uri": uri}, profile=Profile.LEGACY, session="s1")
+
+
+async def test_what_callers_ask_about_is_remembered_by_digests_and_within_its_bytes(monkeypatch):
+    monkeypatch.setattr(visibility, "_OCTETS", 8 * ENTRY)
+    house = House()
+    await house.approve_all(Profile.LEGACY)
+    for number in range(30):
+        assert (await house.handle(reading(house, f"mail://{number}" + "x" * 8000))).code is None
+    answers = house.pipeline._admission._visibility._answers
+    assert answers.octets <= 8 * ENTRY
+    assert {len(key) for key in answers} == {32}
+
+
+async def test_a_uri_that_is_long_is_a_source_by_its_digest():
+    house = House()
+    await house.approve_all(Profile.LEGACY)
+    uris = ["mail://inbox", *(f"mail://{'x' * 8000}{number}" for number in (1, 2))]
+    for uri in uris:
+        await house.handle(reading(house, uri))
+    run = await house.runs.of(ALICE, IN_SESSION)
+    assert [source.tool for source in run.sources] == [source_name(uri) for uri in uris]
+    assert len({source.tool for source in run.sources}) == 3
+    assert max(len(source.tool) for source in run.sources) <= LONGEST_SOURCE

@@ -1,0 +1,86 @@
+"""A memory of what others choose: bounded in entries and in bytes, its keys digests.
+
+Whoever chooses what is remembered chooses how much it takes. So nothing that is keyed or filled by
+callers or servers is a plain dictionary: what was used longest ago is forgotten first.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from hashlib import blake2b
+from typing import Final, Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Kept = TypeVar("Kept")
+
+ENTRY: Final = 256
+"""Bytes that an entry takes by itself: its place in the table, a key of digests, a small value."""
+
+
+class Bounded(Generic[Key, Kept]):
+    """At most `most` entries and `octets` bytes; the least recently used goes first."""
+
+    def __init__(self, *, most: int, octets: int) -> None:
+        self._most = most
+        self._octets = octets
+        self._held = 0
+        self._entries: OrderedDict[Key, tuple[Kept, int]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._entries
+
+    def __iter__(self) -> Iterator[Key]:
+        """Iterate over the keys, least recently used first."""
+        return iter(self._entries)
+
+    @property
+    def octets(self) -> int:
+        """How many bytes are accounted for."""
+        return self._held
+
+    def get(self, key: Key) -> Kept | None:
+        """Return what is kept under `key`, which is used by that."""
+        found = self._entries.get(key)
+        if found is None:
+            return None
+        self._entries.move_to_end(key)
+        return found[0]
+
+    def put(self, key: Key, kept: Kept, octets: int = 0) -> None:
+        """Keep `kept`, which holds `octets` bytes beside its entry's own; forget what is too much.
+
+        What is larger than the whole bound is not kept, and neither is what it would replace.
+        """
+        self.pop(key)
+        weight = ENTRY + octets
+        if weight > self._octets:
+            return
+        self._entries[key] = (kept, weight)
+        self._held += weight
+        while len(self._entries) > self._most or self._held > self._octets:
+            self._held -= self._entries.popitem(last=False)[1][1]
+
+    def pop(self, key: Key) -> Kept | None:
+        """Forget what is kept under `key`, and return it."""
+        found = self._entries.pop(key, None)
+        if found is None:
+            return None
+        self._held -= found[1]
+        return found[0]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._entries.clear()
+        self._held = 0
+
+
+def digest_of(*parts: str | bytes | int | None) -> bytes:
+    """Return 32 bytes that stand for `parts`: no two sequences of parts have the same ones."""
+    spelled = []
+    for part in parts:
+        kind = type(part).__name__[0].encode()
+        octets = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass")
+        spelled.append(b"%b%d:%b" % (kind, len(octets), octets))
+    return blake2b(b"".join(spelled), digest_size=32).digest()

@@ -1,0 +1,56 @@
+"""What is remembered of what others choose has a bound in entries and in bytes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.domain.bounded import ENTRY, Bounded, digest_of
+
+PARTS = st.lists(st.one_of(st.text(), st.binary(), st.integers(), st.none()))
+
+
+def test_what_was_used_longest_ago_is_forgotten_first():
+    kept: Bounded[str, int] = Bounded(most=2, octets=1_000_000)
+    kept.put("a", 1)
+    kept.put("b", 2)
+    assert kept.get("a") == 1
+    kept.put("c", 3)
+    assert list(kept) == ["a", "c"]
+
+
+def test_bytes_are_bounded_as_entries_are():
+    kept: Bounded[str, str] = Bounded(most=100, octets=3 * ENTRY)
+    kept.put("a", "x", ENTRY)
+    kept.put("b", "x")
+    assert (list(kept), kept.octets) == (["a", "b"], 3 * ENTRY)
+    kept.put("c", "x")
+    assert (list(kept), kept.octets) == (["b", "c"], 2 * ENTRY)
+
+
+def test_what_is_too_large_alone_is_not_kept_and_neither_is_what_it_would_replace():
+    kept: Bounded[str, str] = Bounded(most=2, octets=2 * ENTRY)
+    kept.put("a", "x")
+    kept.put("a", "y", 2 * ENTRY)
+    assert ("a" in kept, len(kept), kept.octets) == (False, 0, 0)
+
+
+def test_what_is_replaced_or_forgotten_weighs_nothing():
+    kept: Bounded[str, str] = Bounded(most=2, octets=10 * ENTRY)
+    kept.put("a", "x", ENTRY)
+    kept.put("a", "y")
+    assert kept.octets == ENTRY
+    assert (kept.pop("a"), kept.pop("a"), kept.octets) == ("y", None, 0)
+    kept.put("b", "z")
+    kept.clear()
+    assert (len(kept), kept.octets, kept.get("b")) == (0, 0, None)
+
+
+@given(PARTS, PARTS)
+def test_no_two_sequences_of_parts_share_a_digest(one: list[object], other: list[object]):
+    same = [(type(part), part) for part in one] == [(type(part), part) for part in other]
+    assert (digest_of(*one) == digest_of(*other)) is same  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("parts", [("a", "b"), ("ab",), ("a\0b",), (b"ab",), ("\ud800",)])
+def test_a_digest_is_as_long_whatever_it_is_of(parts: tuple[str | bytes, ...]):
+    assert len(digest_of(*parts)) == 32
