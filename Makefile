@@ -125,6 +125,10 @@ audit-report: setup ## Durable records a second, kills and power cuts, questions
 alerts-report: setup ## An ordinary month for false alarms, and seeded incidents to be found.
 	@$(BIN)/python -m benchmarks.alerts.report
 
+.PHONY: hardening-report
+hardening-report: setup ## What hostile callers can take of the machine: memory, and turns of the event loop.
+	@$(BIN)/python -m benchmarks.hardening.report
+
 .PHONY: lock
 lock: ## Resolve the dependencies anew into hash-locked files.
 	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe -o requirements.txt pyproject.toml
