@@ -48,6 +48,10 @@ Headers: TypeAlias = tuple[tuple[str, str], ...]
 class Carrier(Protocol):
     """The one path."""
 
+    async def turned_away(self, call: Call) -> Reply | None:
+        """Refuse `call` if nobody holds its credential; `None` if somebody does."""
+        ...
+
     async def handle(self, call: Call) -> Reply:
         """Carry `call` to its reply, which may be a refusal; raises nothing of ours."""
         ...
@@ -127,6 +131,10 @@ class Aggregate:
             case _:
                 server = None
         return await self._carrier.handle(call if server is None else self._to(call, server))
+
+    async def turned_away(self, call: Call) -> Reply | None:
+        """Refuse `call` if nobody holds its credential; `None` if somebody does."""
+        return await self._carrier.turned_away(call)
 
     async def refuse(self, call: Call, error: GatewayError) -> Reply:
         """Refuse what could not be read as a call, and record it like any refusal."""

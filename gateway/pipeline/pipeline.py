@@ -69,6 +69,21 @@ class Pipeline:
         self._clock = clock
         self._new_id = new_id
 
+    async def turned_away(self, call: Call) -> Reply | None:
+        """Refuse `call`, of which only the head is known, if nobody holds its credential.
+
+        Whoever is nobody here costs a record and an answer, and no work on what they send. The
+        credential is looked at again in `handle`: it may end while the body is on its way.
+        """
+        try:
+            await self._admission.require_known(call)
+        except GatewayError as error:
+            return await self.refuse(call, error)
+        except Exception:
+            logger.exception("the credential of call %s met a bug", call.id)
+            return await self.refuse(call, Fault("the gateway failed"))
+        return None
+
     async def handle(self, call: Call) -> Reply:
         """Carry `call` to its reply. A no is a reply too: this raises nothing of ours."""
         call = self._admission.narrowed(call)

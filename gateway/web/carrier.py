@@ -7,6 +7,14 @@ from gateway.errors import GatewayError
 
 
 class Carrier(Protocol):
+    async def turned_away(self, call: Call) -> Reply | None:
+        """Refuse `call` if nobody holds its credential; `None` if somebody does.
+
+        It is of the head alone. The credential is looked at again once the call is carried: its
+        body may take its time, and the credential end meanwhile.
+        """
+        ...
+
     async def handle(self, call: Call) -> Reply:
         """Carry `call` to its reply, which may be a refusal; raises nothing of ours."""
         ...

@@ -29,6 +29,9 @@ class Bounds:
     """From there to the request's last byte. An endpoint that answers with 408 is quicker."""
     head_bytes: int = 64 * 1024
     """Of a head that does not arrive at once; one that does may be as large as one read."""
+    left_bytes: int = 4 * 1024 * 1024
+    """Of a body that was answered before it was there: they are thrown away, so that its sender
+    gets to read the answer. Then the connection is closed."""
     stall_s: float = 60.0
     """How long a client may leave what was sent to it unread."""
 
@@ -52,6 +55,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     _part = _Part.HEAD
     _head_bytes = 0
+    _left_bytes = 0
     _arrival: asyncio.TimerHandle | None = None
     _reader: asyncio.TimerHandle | None = None
 
@@ -85,12 +89,20 @@ class BoundedConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._part = _Part.HEAD
+        self._left_bytes = 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         self._part = _Part.BODY
         self._arrived()
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if self.cycle.response_complete:
+            self._left_bytes += len(body)
+            if self._left_bytes > self.bounds.left_bytes:
+                self.transport.close()
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._part = _Part.NOTHING

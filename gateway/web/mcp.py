@@ -6,6 +6,7 @@ Plain ASGI, because every call passes here and each layer between costs it.
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Container
 from contextlib import aclosing
+from typing import TypeAlias
 
 from starlette.types import Receive, Scope, Send
 
@@ -34,6 +35,10 @@ _LAST = {"type": "http.response.body", "body": b""}
 """What ends a streamed response."""
 _CLOSING = frozenset({408, 413})
 """After these the rest of the body may still be on its way, so the connection cannot be kept."""
+
+
+_Pairs: TypeAlias = list[tuple[str, str]]
+_FORMS = {"POST": Form.REQUEST, "GET": Form.STREAM, "DELETE": Form.END}
 
 
 class Disconnected(Exception):
@@ -93,6 +98,9 @@ class McpEndpoint:
             self._metrics.refused_unread(refused.code, self._client_address(scope))
             await _plain(send, refused)
             return
+        headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in scope["headers"]]
+        if await self._turned_away(scope, headers, send):
+            return
         try:
             body = await self._body(scope, receive)
         except Disconnected:
@@ -101,12 +109,26 @@ class McpEndpoint:
             self._metrics.refused_unread(body.code, self._client_address(scope))
             await _plain(send, body)
             return
-        await self._carry(scope, receive, send, body)
+        await self._carry(scope, headers, receive, send, body)
+
+    async def _turned_away(self, scope: Scope, headers: _Pairs, send: Send) -> bool:
+        """Refuse whoever is not known here, by the head alone; say whether that was done.
+
+        What they sent besides is not even asked for: reading is what strangers get for nothing.
+        """
+        head = self._unread(scope, headers, credential=_credential(headers))
+        reply = await self._carrier_of(scope).turned_away(head)
+        if reply is None:
+            return False
+        self._note(scope, reply)
+        body = reply.body if isinstance(reply.body, bytes) else b""
+        await _whole(send, reply, body, closes=_waits_for_leave(headers))
+        return True
 
     def _misdirected(self, scope: Scope) -> Refused | None:
         if scope["path"] != AGGREGATE and _server(scope) not in self._servers:
             return Refused(status=404, code="no_endpoint", text="there is no such endpoint")
-        if scope["method"] not in ("POST", "GET", "DELETE"):
+        if scope["method"] not in _FORMS:
             return Refused(status=405, code="method", text="use POST, GET or DELETE")
         return None
 
@@ -141,14 +163,19 @@ class McpEndpoint:
         except TimeoutError:
             return Refused(status=408, code="slow_body", text="the body took too long")
 
-    async def _carry(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
-        headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in scope["headers"]]
+    def _note(self, scope: Scope, reply: Reply) -> None:
+        """Count what nobody answers for against the address that it came from."""
+        if reply.code in _FAILURES:
+            now = asyncio.get_running_loop().time()
+            self._failures.note(self._client_address(scope), now)
+
+    async def _carry(
+        self, scope: Scope, headers: _Pairs, receive: Receive, send: Send, body: bytes
+    ) -> None:
         watch = _Watch(receive)
         try:
             reply = await self._reply(scope, headers, body, watch)
-            if reply.code in _FAILURES:
-                now = asyncio.get_running_loop().time()
-                self._failures.note(self._client_address(scope), now)
+            self._note(scope, reply)
             if isinstance(reply.body, bytes):
                 await _whole(send, reply, reply.body)
             else:
@@ -171,19 +198,21 @@ class McpEndpoint:
             if self._ending:
                 watch.end()
 
-    async def _reply(
-        self, scope: Scope, headers: list[tuple[str, str]], body: bytes, watch: "_Watch"
-    ) -> Reply:
-        carrier = self._aggregate if scope["path"] == AGGREGATE else self._carrier
+    def _carrier_of(self, scope: Scope) -> Carrier:
+        return self._aggregate if scope["path"] == AGGREGATE else self._carrier
+
+    async def _reply(self, scope: Scope, headers: _Pairs, body: bytes, watch: "_Watch") -> Reply:
+        carrier = self._carrier_of(scope)
         try:
             inbound = _read(scope["method"], headers, body, self._limits)
         except ProtocolError as error:
-            return await carrier.refuse(self._unread(scope, headers, body, error), error)
+            unread = self._unread(scope, headers, rpc_id=error.rpc_id, body=body)
+            return await carrier.refuse(unread, error)
         message = inbound.message
         watch.listens = message.form is Form.STREAM or message.method == LISTEN
         return await carrier.handle(self._call(scope, headers, inbound))
 
-    def _call(self, scope: Scope, headers: list[tuple[str, str]], inbound: Inbound) -> Call:
+    def _call(self, scope: Scope, headers: _Pairs, inbound: Inbound) -> Call:
         return Call(
             id=CallId(self._new_id()),
             endpoint=scope["path"],
@@ -200,20 +229,27 @@ class McpEndpoint:
         )
 
     def _unread(
-        self, scope: Scope, headers: list[tuple[str, str]], body: bytes, error: ProtocolError
+        self,
+        scope: Scope,
+        headers: _Pairs,
+        *,
+        rpc_id: str | int | None = None,
+        body: bytes = b"",
+        credential: Credential = None,
     ) -> Call:
-        """Return a call that stands for a request that could not be read; it is only refused."""
+        """Return a call that stands for a request that was not read; it is only refused."""
         version = dict(headers).get("mcp-protocol-version", "")
-        form = Form.REQUEST if scope["method"] == "POST" else Form.STREAM
         return Call(
             id=CallId(self._new_id()),
             endpoint=scope["path"],
             server=_server(scope),
-            message=Message(form=form, method="", id=error.rpc_id, params={}, body=body),
+            message=Message(
+                form=_FORMS[scope["method"]], method="", id=rpc_id, params={}, body=body
+            ),
             revision=version[:32],
             profile=Profile.LEGACY,
             headers=(),
-            credential=None,
+            credential=credential,
             session=None,
             source_ip=self._client_address(scope),
         )
@@ -224,7 +260,7 @@ def _server(scope: Scope) -> UpstreamId:
     return OWN if scope["path"] == AGGREGATE else UpstreamId(scope["path"][len(PREFIX) :])
 
 
-def _read(method: str, headers: list[tuple[str, str]], body: bytes, limits: WireLimits) -> Inbound:
+def _read(method: str, headers: _Pairs, body: bytes, limits: WireLimits) -> Inbound:
     match method:
         case "POST":
             return read_post(headers, body, limits)
@@ -234,7 +270,7 @@ def _read(method: str, headers: list[tuple[str, str]], body: bytes, limits: Wire
             return read_delete(headers)
 
 
-def _credential(headers: list[tuple[str, str]]) -> Credential:
+def _credential(headers: _Pairs) -> Credential:
     """Return the bearer token of the Authorization header; from nowhere else (RFC 6750 section 2)."""
     for name, content in headers:
         if name == "authorization":
@@ -290,9 +326,19 @@ def _uncancel() -> None:
         task.uncancel()
 
 
-async def _whole(send: Send, reply: Reply, body: bytes) -> None:
+def _waits_for_leave(headers: _Pairs) -> bool:
+    """Whether the body may never come, as it was not asked for (RFC 9110 section 10.1.1).
+
+    What came next on that connection might be read as the body, or the body as what came next.
+    """
+    return any(name == "expect" for name, _ in headers)
+
+
+async def _whole(send: Send, reply: Reply, body: bytes, *, closes: bool = False) -> None:
     headers = _raw(reply.headers)
     headers.append((b"content-length", str(len(body)).encode()))
+    if closes:
+        headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

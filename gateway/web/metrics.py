@@ -284,6 +284,12 @@ class Metered:
         finally:
             self._metrics.tool_called(call, outcome_of(reply, last), perf_counter() - began)
 
+    async def turned_away(self, call: Call) -> Reply | None:
+        reply = await self._carrier.turned_away(call)
+        if reply is not None:
+            self._count(call, reply, 0.0)
+        return reply
+
     async def refuse(self, call: Call, error: GatewayError) -> Reply:
         reply = await self._carrier.refuse(call, error)
         self._count(call, reply, 0.0)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import uvicorn
@@ -37,8 +37,12 @@ class Listener:
                 await writer.wait_closed()
 
     async def app(self, scope: Any, receive: Any, send: Any) -> None:
-        """Wait for the whole body, then answer; `/large` and `/huge` answer a lot, `/slow` late."""
-        while (message := await receive()).get("more_body"):
+        """Wait for the whole body, then answer; `/large` and `/huge` answer a lot, `/slow` late.
+
+        `/unread` answers at once.
+        """
+        message = {"type": "http.request"}
+        while scope["path"] != "/unread" and (message := await receive()).get("more_body"):
             pass
         if message["type"] == "http.disconnect":
             self.ended.set()
@@ -234,3 +238,19 @@ async def test_one_connection_too_many_is_closed_and_the_others_work():
             assert [await client.ask(GET) for client in clients] == [200] * BOUNDS.connections
         async with at.client() as client:
             assert await client.ask(GET) == 200
+
+
+async def test_what_is_left_of_a_body_that_was_answered_is_thrown_away():
+    async with listening(replace(BOUNDS, left_bytes=100_000)) as at, at.client() as client:
+        head = POST.replace(b"/", b"/unread", 1).replace(b"10", b"100000")
+        assert await client.ask(head) == 200
+        client.writer.write(b"x" * 100_000)
+        assert await client.ask(GET) == 200
+
+
+async def test_a_body_that_goes_on_after_its_answer_ends_the_connection():
+    async with listening(replace(BOUNDS, left_bytes=100_000)) as at, at.client() as client:
+        head = POST.replace(b"/", b"/unread", 1).replace(b"10", b"100001")
+        assert await client.ask(head) == 200
+        client.writer.write(b"x" * 100_001)
+        await client.ends()

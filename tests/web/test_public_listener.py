@@ -15,6 +15,7 @@ from tests.oauth.world import PUBLIC_URL
 from tests.pipeline.house import House
 from tests.web.asgi import HOST, ask
 
+ALICE = (b"authorization", b"Bearer alice")
 FROM_ANYWHERE = {
     "/.well-known/oauth-authorization-server",
     "/.well-known/oauth-protected-resource/mcp/mail",
@@ -82,7 +83,7 @@ async def test_the_guard_stands_before_every_route(app, path, headers, status):
 
 async def test_calls_go_to_the_endpoint_of_their_server(app):
     json = (b"content-type", b"application/json")
-    answer = await ask(app, "POST", "/mcp/mail", (HOST, json), b"{}")
+    answer = await ask(app, "POST", "/mcp/mail", (HOST, ALICE, json), b"{}")
     assert (answer.status, answer.headers["content-type"]) == (400, "application/json")
     assert (await ask(app, "POST", "/mcp/other", (HOST, json), b"{}")).status == 404
 
@@ -94,7 +95,7 @@ async def test_sign_in_is_served_beside(app):
 
 async def test_the_endpoint_for_all_servers_is_served_straight(app):
     json = (b"content-type", b"application/json")
-    answer = await ask(app, "POST", "/mcp", (HOST, json), b"{}")
+    answer = await ask(app, "POST", "/mcp", (HOST, ALICE, json), b"{}")
     assert (answer.status, answer.headers["content-type"]) == (400, "application/json")
     assert (await ask(app, "POST", "/mcp/", (HOST, json), b"{}")).status == 404
 
