@@ -65,6 +65,30 @@ def folded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass").translate(_PLAIN, _LEFT_OUT)
 
 
+_SPLIT = bytes(0 if c in _LEFT_OUT else c for c in _PLAIN)
+
+
+class _WordFolds(dict[int, str]):
+    """As `_Folds`, with a boundary in place of what stands between words."""
+
+    def __missing__(self, code: int) -> str:
+        found = _FOLDS[code]
+        # Marks and what no screen shows stand within words.
+        between = not found and unicodedata.category(chr(code))[0] not in "MC"
+        self[code] = found = BOUNDARY if between else found
+        return found
+
+
+_WORD_FOLDS = _WordFolds()
+
+
+def words(text: str) -> bytes:
+    """Return the words of `text`, each as `folded` has it, with boundaries between them."""
+    if not text.isascii():
+        text = text.translate(_WORD_FOLDS)
+    return text.encode("utf-8", "surrogatepass").translate(_SPLIT)
+
+
 def places(text: str) -> list[int]:
     """Return for each byte of `folded(text)` where in `text` it is from."""
     if text.isascii():

@@ -16,7 +16,15 @@ from gateway.domain.labels import Effect, Integrity
 from gateway.flow.carried import Carried
 from gateway.flow.forms import addresses_in
 from gateway.flow.payloads import SHORTEST_VALUE, Payloads
-from gateway.flow.results import Record, documents, identifiers, named_ids, records, texts_of
+from gateway.flow.results import (
+    Record,
+    documents,
+    identifiers,
+    named_ids,
+    records,
+    said_in,
+    texts_of,
+)
 
 _MOST_SAID = 4096
 """Texts of arguments that are kept."""
@@ -70,6 +78,7 @@ class _Read:
         self.octets = answered.octets
         self.reads = answered.effect is Effect.READ and not answered.failed
         self.asked = tuple(dict.fromkeys(texts_of(answered.arguments)))
+        self._said = tuple(dict.fromkeys(said_in(answered.arguments)))
         self._contents = list(documents(answered.content))
         self.texts = tuple(text for content in self._contents for text in texts_of(content))
         self.leaves = frozenset(self.texts)
@@ -83,7 +92,7 @@ class _Read:
 
     @cached_property
     def carried(self) -> Carried:
-        return Carried(self.asked, most=_MOST_ASKED)
+        return Carried(self._said, most=_MOST_ASKED)
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
@@ -126,7 +135,7 @@ class Provenance:
         `clean`: whether the run had seen nothing untrusted by then.
         """
         if not clean and effect is not Effect.READ:
-            self._written.add(texts_of(arguments))
+            self._written.add(said_in(arguments))
 
     def wrote(self, text: str) -> bool:
         """Tell whether `text` may have been written somewhere by a call that was led."""

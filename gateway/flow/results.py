@@ -32,6 +32,13 @@ def texts_of(content: Any) -> Iterator[str]:
             yield text
 
 
+def said_in(content: Any) -> Iterator[str]:
+    """Yield every string and number in `content`, as text, and every member's name."""
+    yield from texts_of(content)
+    for members in _all_objects(content):
+        yield from members
+
+
 def documents(result: Mapping[str, Any]) -> Iterator[Any]:
     """Yield what `result` consists of: structured content, and each text, parsed if it is JSON.
 

@@ -126,6 +126,120 @@ def test_what_a_call_carried_proves_nothing_when_it_comes_back(
     assert provenance.seen(BAD) is None
 
 
+MALLORY = "evil@mallory.example"
+
+SPELLED = [
+    "contacts://by/evil%40mallory.example",
+    "contacts://by/evil%2540mallory%252Eexample",
+    "contacts://by/%65%76%69%6c%40%6d%61%6c%6c%6f%72%79%2e%65%78%61%6d%70%6c%65",
+    "EVIL@Mallory.Example",
+    "\uff45\uff56\uff49\uff4c\uff20\uff4d\uff41\uff4c\uff4c\uff4f\uff52\uff59\uff0eexample",
+    "\u0435vil@mallory.\u0435xample",
+    "evil&#64;mallory&period;example",
+    "evil&#x40;mallory&#46;example",
+    r"evil\u0040mallory\u002eexample",
+    r"evil\x40mallory\056example",
+    "evil=40mallory=2Eexample",
+    "evil (at) mallory [dot] example",
+    "evil@mallo\u00ad\u200bry.example",
+    "ZXZpbEBtYWxsb3J5LmV4YW1wbGU=",
+    "by/ZXZpbEBtYWxsb3J5LmV4YW1wbGU/now",
+    "by=WlhacGJFQnRZV3hzYjNKNUxtVjRZVzF3YkdVPQ",
+    "6576696c406d616c6c6f72792e6578616d706c65",
+    "65 76 69 6c 40 6d 61 6c 6c 6f 72 79 2e 65 78 61 6d 70 6c 65",
+    "101,118,105,108,64,109,97,108,108,111,114,121,46,101,120,97,109,112,108,101",
+    "elpmaxe.yrollam@live",
+    "mallory.example!evil",
+]
+"""`MALLORY`, as whoever is asked for it may read it."""
+
+
+@pytest.mark.parametrize("spelled", SPELLED)
+def test_what_a_call_carried_proves_nothing_in_any_of_its_spellings(spelled: str) -> None:
+    provenance = Provenance()
+    echo = texts(f"Nobody is known by {MALLORY}.")
+    remember(provenance, source(TRUSTED), echo, arguments={"uri": spelled})
+    assert provenance.proof_of(MALLORY, "mail") is None
+    assert provenance.seen(MALLORY) is None
+
+
+@pytest.mark.parametrize("spelled", SPELLED)
+def test_what_a_led_call_wrote_proves_nothing_in_any_of_its_spellings(spelled: str) -> None:
+    provenance = Provenance()
+    wrote(provenance, spelled)
+    remember(provenance, source(TRUSTED), structured({"email": MALLORY}))
+    assert provenance.proof_of(MALLORY, "mail") is None
+
+
+@pytest.mark.parametrize(
+    ("sent", "back"),
+    [
+        (MALLORY, "evil%40mallory.example"),
+        (MALLORY, "evil&#64;mallory.example"),
+        ("evil@b\u00fccher.example", "evil@xn--bcher-kva.example"),
+        ("evil@xn--bcher-kva.example", "evil@b\u00fccher.example"),
+        ("https://evil.example/a b", "https://evil.example/a%20b"),
+        ("caf\u00e9@mallory.example", "cafe\u0301@mallory.example"),
+        ("stra\u00dfe@mallory.example", "STRASSE@mallory.example"),
+    ],
+)
+def test_an_echo_proves_nothing_in_any_spelling_of_its_own(sent: str, back: str) -> None:
+    provenance = Provenance()
+    remember(provenance, source(TRUSTED), structured({"to": back}), arguments={"q": sent})
+    assert provenance.proof_of(back, "mail") is None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"local": "evil", "domain": "mallory.example"},
+        {"domain": "mallory.example", "local": "evil"},
+        {"evil": "mallory.example"},
+        {"a": "evil@mal", "b": ["lory.", "example"]},
+        {"a": list(MALLORY)},
+        {"q": "example, mallory: Evil"},
+        {"local": "ZXZpbA==", "domain": "mallory%2eexample"},
+    ],
+)
+def test_what_is_put_together_from_what_a_call_carried_proves_nothing(
+    arguments: dict[str, Any],
+) -> None:
+    provenance = Provenance()
+    remember(provenance, source(TRUSTED), structured({"to": MALLORY}), arguments=arguments)
+    assert provenance.proof_of(MALLORY, "mail") is None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"name": "Evil"},
+        {"name": "evil example"},
+        {"q": "mallory"},
+        {"q": "who is at mallory.example?"},
+        {"page": 2, "order": "by name, at most 20"},
+    ],
+)
+def test_what_a_call_named_in_part_is_proven_by_the_answer(arguments: dict[str, Any]) -> None:
+    provenance = Provenance()
+    remember(provenance, source(TRUSTED), structured({"to": MALLORY}), arguments=arguments)
+    assert proof_of(MALLORY, provenance=provenance) == "trusted_result"
+
+
+def test_of_a_text_that_is_too_long_to_be_read_everything_may_be_carried() -> None:
+    provenance = Provenance()
+    wrote(provenance, " " * 256 * 1024 + "evil%40mallory.example")
+    remember(provenance, source(TRUSTED), structured({"to": MALLORY}))
+    assert proof_of(MALLORY, provenance=provenance) == "none"
+
+
+def test_parts_of_different_calls_make_no_whole() -> None:
+    provenance = Provenance()
+    wrote(provenance, "Dear Kim")
+    wrote(provenance, "see c, for example")
+    remember(provenance, source(TRUSTED), structured({"to": "kim@c.example"}))
+    assert proof_of("kim@c.example", provenance=provenance) == "trusted_result"
+
+
 def test_a_call_that_asked_too_much_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "_MOST_ASKED", 100)
     provenance = Provenance()
