@@ -3,13 +3,14 @@
 from collections.abc import Awaitable, Callable, Mapping
 
 import orjson
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
+from starlette.types import Scope
 
 from gateway.web.api import ApiEndpoint
 from gateway.web.guard import Guard
+from gateway.web.guarded import Guarded
 from gateway.web.metrics import Metrics
 
 Checks = Callable[[], Awaitable[Mapping[str, str]]]
@@ -19,9 +20,15 @@ Facts = Callable[[], Mapping[str, str]]
 
 
 def admin_app(
-    *, metrics: Metrics, checks: Checks, facts: Facts, guard: Guard, api: ApiEndpoint
-) -> Starlette:
-    """Return the application of the admin listener."""
+    *,
+    metrics: Metrics,
+    checks: Checks,
+    facts: Facts,
+    guard: Guard,
+    client_address: Callable[[Scope], str],
+    api: ApiEndpoint,
+) -> Guarded:
+    """Return the application of the admin listener, behind `guard`."""
 
     async def healthz(_: Request) -> Response:
         return _json({"status": "ok"}, 200)
@@ -37,20 +44,15 @@ def admin_app(
     async def metrics_page(_: Request) -> Response:
         return Response(metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    def guarded(
-        handler: Callable[[Request], Awaitable[Response]],
-    ) -> Callable[[Request], Awaitable[Response]]:
-        async def endpoint(request: Request) -> Response:
-            refused = guard.check(request.scope["headers"])
-            if refused is not None:
-                return Response(refused.text + "\n", refused.status, media_type="text/plain")
-            return await handler(request)
-
-        return endpoint
-
     routes = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics_page}
-    pages = [Route(path, guarded(handler)) for path, handler in routes.items()]
-    return Starlette(routes=[*pages, api.route])
+    pages = [Route(path, handler) for path, handler in routes.items()]
+    return Guarded(
+        # A redirect would be built from the Host header.
+        Router(routes=[*pages, api.route], redirect_slashes=False),
+        guard,
+        refused_unread=metrics.refused_unread,
+        client_address=client_address,
+    )
 
 
 def _json(content: Mapping[str, object], status: int) -> Response:

@@ -36,7 +36,6 @@ from gateway.errors import (
 )
 from gateway.oauth.limits import Throttle
 from gateway.ports import Clock
-from gateway.web.guard import Guard
 
 _BODY_S = 30.0
 _MOST_ARGUMENTS = 100
@@ -70,7 +69,7 @@ class ApiEndpoint:
         commands: Commands,
         people: People,
         *,
-        guard: Guard,
+        most_bytes: int,
         client_address: Callable[[Scope], str],
         clock: Clock,
         resource_metadata: str,
@@ -83,7 +82,7 @@ class ApiEndpoint:
         """
         self._commands = commands
         self._people = people
-        self._guard = guard
+        self._most_bytes = most_bytes
         self._failures = Throttle(allowed=most_failures, window_s=60.0)
         self._client_address = client_address
         self._clock = clock
@@ -98,10 +97,6 @@ class ApiEndpoint:
     async def __call__(self, request: Request) -> Response:
         """Answer one request: JSON, or a line of JSON for each item of a stream."""
         source_ip = self._client_address(request.scope)
-        refused = self._guard.check(request.scope["headers"])
-        if refused is not None:
-            self._refused_unread(refused.code, source_ip)
-            return _refusal(refused.status, refused.code, refused.text)
         if "origin" in request.headers:
             self._refused_unread("origin", source_ip)
             return _refusal(403, "origin", "the admin API is not for pages in a browser")
@@ -120,7 +115,7 @@ class ApiEndpoint:
 
     async def _answer(self, request: Request, source_ip: str) -> Response:
         person = await self._people.by_token(_token(request), source_ip=source_ip)
-        command = request.path_params["command"].replace("/", ".")
+        command = _command(request)
         reads = self._commands.reads(command)
         if reads is None:
             raise NotFound("there is no such command")
@@ -174,7 +169,7 @@ class ApiEndpoint:
             async with asyncio.timeout(_BODY_S):
                 async for chunk in request.stream():
                     body += chunk
-                    if len(body) > self._guard.request_bytes:
+                    if len(body) > self._most_bytes:
                         raise LimitExceeded("the body is too large")
         except TimeoutError as error:
             raise BadCommand("the body did not come in time") from error
@@ -195,6 +190,12 @@ class ApiEndpoint:
         """Return what RFC 6750 section 3 and RFC 9728 section 5.1 want to be said."""
         short = 'error="insufficient_scope", ' if isinstance(error, InsufficientScope) else ""
         return f'Bearer {short}scope="{SCOPE}", resource_metadata="{self._resource_metadata}"'
+
+
+def _command(request: Request) -> str:
+    """Return the command that the path names; its one spelling has no dot."""
+    path: str = request.path_params["command"]
+    return "" if "." in path else path.replace("/", ".")
 
 
 class _UnsupportedType(BadCommand):

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 
-from starlette.responses import PlainTextResponse
 from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
 from gateway.domain.calls import AGGREGATE
 from gateway.oauth.limits import Throttle
-from gateway.web.guard import Guard, Refused, throttled
+from gateway.web.guard import Guard, plain, throttled
+from gateway.web.guarded import Guarded
 from gateway.web.mcp import PREFIX, McpEndpoint
 from gateway.web.metrics import Metrics
 from gateway.web.oauth import FROM_ANYWHERE
@@ -52,8 +52,13 @@ class PublicApp:
         record each, and nobody who makes them has to be anybody.
         """
         self._mcp = mcp
-        self._guard = guard
-        self._open = guard.for_any_origin()
+        self._guarded = Guarded(
+            self._serve,
+            guard,
+            refused_unread=metrics.refused_unread,
+            client_address=client_address,
+            open_to_pages=(*FROM_ANYWHERE, *_FORMS),
+        )
         self._metrics = metrics
         self._client_address = client_address
         self._failures = Throttle(allowed=most_failures, window_s=60.0)
@@ -68,18 +73,19 @@ class PublicApp:
         self._mcp.end_listening()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope["path"] if scope["type"] == "http" else ""
+        """Answer one request, if the guard lets it pass."""
+        await self._guarded(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
         if path == AGGREGATE or path.startswith(PREFIX):
             await self._mcp(scope, receive, send)
             return
-        is_open = scope["path"].startswith((*FROM_ANYWHERE, *_FORMS))
         address = self._client_address(scope)
-        refused = (self._open if is_open else self._guard).check(scope["headers"]) or throttled(
-            self._failures, address
-        )
+        refused = throttled(self._failures, address)
         if refused is not None:
             self._metrics.refused_unread(refused.code, address)
-            await _plain(refused)(scope, receive, send)
+            await plain(send, refused)
             return
 
         async def counted(message: Message) -> None:
@@ -92,9 +98,3 @@ class PublicApp:
 
 def _is_refusal(status: int) -> bool:
     return status in _CLIENT_ERRORS and status not in _NOWHERE
-
-
-def _plain(refused: Refused) -> PlainTextResponse:
-    wait_s = refused.retry_after_s
-    headers = {"retry-after": str(wait_s)} if wait_s else {}
-    return PlainTextResponse(refused.text + "\n", refused.status, headers)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.domain._value import value
-from gateway.web.guard import Refused
+from gateway.web.guard import TARGET, Refused
 
 _CONNECTIONS = "connections"
 """How the counter calls a connection beyond the bound; nothing is said to it."""
@@ -95,6 +95,8 @@ class BoundedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._part = _Part.BODY
         self._arrived()
+        # An authority in the target, which the scope has no place for, is for the guard to judge.
+        self.scope["extensions"] = {TARGET: {"sent": self.url}}
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

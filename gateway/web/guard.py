@@ -1,16 +1,27 @@
-"""What is checked before a body is parsed: Host, Origin, size, and who only got refusals."""
+"""What is checked before a body is parsed: address, Host, Origin, size, who only got refusals."""
 
 import asyncio
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Self
 from urllib.parse import urlsplit
+
+from starlette.types import Scope, Send
 
 from gateway.domain._value import value
 from gateway.oauth.limits import Throttle
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _MOST_DIGITS = 18
+_PATH = re.compile(rb"(?:/(?!\.{0,2}(?:/|$))[A-Za-z0-9._~-]+)+|/", re.ASCII)
+"""How every path of ours is spelled: nothing to decode, no empty segment, `.` or `..`, no last `/`."""
+_ABSOLUTE = re.compile(rb"https?://([^/?#]*)[/?#]", re.ASCII | re.IGNORECASE)
+_CLOSING = frozenset({408, 413})
+"""After these the rest of the body may still be on its way, so the connection cannot be kept."""
+
+TARGET = "http.request.target"
+"""The extension of a scope in which a connection tells the request's target as it was sent."""
 
 
 @value
@@ -25,13 +36,17 @@ class Refused:
 
 @value
 class Guard:
-    """Which hosts and origins this listener answers to (MCP 2025-11-25, transports, security)."""
+    """Which paths, hosts and origins this listener answers to (MCP 2025-11-25, transports, security)."""
 
     hosts: frozenset[str]
     """Exact `Host` values, lower case."""
     origins: frozenset[str] | None
     """Exact `Origin` values, lower case; `None` only in front of what judges them itself."""
     request_bytes: int
+
+    def refuses(self, scope: Scope) -> Refused | None:
+        """Return why the request of this scope is refused, or `None`."""
+        return self.check(scope["headers"]) or _misspelled(scope)
 
     def check(self, headers: Iterable[tuple[bytes, bytes]]) -> Refused | None:
         """Return why a request with these raw headers is refused, or `None`.
@@ -63,6 +78,38 @@ class Guard:
         if not content_length.isdigit() or len(content_length) > _MOST_DIGITS:
             return False
         return int(content_length) <= self.request_bytes
+
+
+def _misspelled(scope: Scope) -> Refused | None:
+    """Return why a target that is not spelled as ours are is refused.
+
+    Whoever stands before us, or reads what we recorded, knows one spelling of each path. A target
+    may name an authority of its own (RFC 9112 section 3.2.2): it counts only as the `Host` it repeats.
+    """
+    target = scope.get("extensions", {}).get(TARGET, {}).get("sent", b"/")
+    if not target.startswith(b"/"):
+        named = _ABSOLUTE.match(target)
+        hosts = [content for name, content in scope["headers"] if name == b"host"]
+        if named is None or [named[1].lower()] != [host.lower() for host in hosts]:
+            return Refused(status=421, code="host", text="this authority is not served here")
+    if _PATH.fullmatch(scope.get("raw_path", b"")) is None:
+        return Refused(status=404, code="no_endpoint", text="there is no such path")
+    return None
+
+
+async def plain(send: Send, refused: Refused) -> None:
+    """Answer with `refused`."""
+    body = refused.text.encode() + b"\n"
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    if refused.retry_after_s:
+        headers.append((b"retry-after", str(refused.retry_after_s).encode()))
+    if refused.status in _CLOSING:
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def throttled(failures: Throttle, address: str) -> Refused | None:

@@ -16,7 +16,7 @@ from gateway.domain.tools import OWN, Profile, UpstreamId
 from gateway.errors import ProtocolError, Unauthenticated
 from gateway.oauth.limits import Throttle
 from gateway.web.carrier import Carrier
-from gateway.web.guard import Guard, Refused, throttled
+from gateway.web.guard import Refused, plain, throttled
 from gateway.web.metrics import Metrics
 from gateway.wire.inbound import Inbound
 from gateway.wire.jsontext import WireLimits
@@ -33,8 +33,6 @@ _FAILURES = frozenset({Unauthenticated.code, ProtocolError.code})
 """Refusals of requests that nobody answers for."""
 _LAST = {"type": "http.response.body", "body": b""}
 """What ends a streamed response."""
-_CLOSING = frozenset({408, 413})
-"""After these the rest of the body may still be on its way, so the connection cannot be kept."""
 
 
 _Pairs: TypeAlias = list[tuple[str, str]]
@@ -54,14 +52,14 @@ class McpEndpoint:
         carrier: Carrier,
         aggregate: Carrier,
         servers: Container[str],
-        guard: Guard,
+        most_bytes: int,
         limits: WireLimits,
         metrics: Metrics,
         client_address: Callable[[Scope], str],
         new_id: Callable[[], str],
         most_failures: int = 300,
     ) -> None:
-        """`aggregate` carries what comes in at `/mcp`, `carrier` everything else.
+        """`aggregate` carries what comes in at `/mcp`, `carrier` everything else; a guard is before it.
 
         `most_failures` is how many unreadable or unauthenticated requests one address has a
         minute; beyond them it is refused unread, so that it cannot fill the audit log.
@@ -69,7 +67,7 @@ class McpEndpoint:
         self._carrier = carrier
         self._aggregate = aggregate
         self._servers = servers
-        self._guard = guard
+        self._most_bytes = most_bytes
         self._limits = limits
         self._metrics = metrics
         self._client_address = client_address
@@ -89,14 +87,10 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
-        refused = (
-            self._guard.check(scope["headers"])
-            or self._misdirected(scope)
-            or self._throttled(self._client_address(scope))
-        )
+        refused = self._misdirected(scope) or self._throttled(self._client_address(scope))
         if refused is not None:
             self._metrics.refused_unread(refused.code, self._client_address(scope))
-            await _plain(send, refused)
+            await plain(send, refused)
             return
         headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in scope["headers"]]
         if await self._turned_away(scope, headers, send):
@@ -107,7 +101,7 @@ class McpEndpoint:
             return
         if isinstance(body, Refused):
             self._metrics.refused_unread(body.code, self._client_address(scope))
-            await _plain(send, body)
+            await plain(send, body)
             return
         await self._carry(scope, headers, receive, send, body)
 
@@ -144,7 +138,7 @@ class McpEndpoint:
             raise Disconnected
         if message.get("more_body"):
             return await self._rest(body, receive)
-        return body if len(body) <= self._guard.request_bytes else _TOO_LARGE
+        return body if len(body) <= self._most_bytes else _TOO_LARGE
 
     async def _rest(self, first: bytes, receive: Receive) -> bytes | Refused:
         parts, size = [first], len(first)
@@ -156,7 +150,7 @@ class McpEndpoint:
                         raise Disconnected
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
-                    if size > self._guard.request_bytes:
+                    if size > self._most_bytes:
                         return _TOO_LARGE
                     if not message.get("more_body"):
                         return b"".join(parts)
@@ -356,17 +350,3 @@ async def _streamed(send: Send, reply: Reply, parts: AsyncGenerator[bytes, None]
 
 def _raw(headers: tuple[tuple[str, str], ...]) -> list[tuple[bytes, bytes]]:
     return [(name.encode("latin-1"), content.encode("latin-1")) for name, content in headers]
-
-
-async def _plain(send: Send, refused: Refused) -> None:
-    body = refused.text.encode() + b"\n"
-    headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"content-length", str(len(body)).encode()),
-    ]
-    if refused.retry_after_s:
-        headers.append((b"retry-after", str(refused.retry_after_s).encode()))
-    if refused.status in _CLOSING:
-        headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
 from gateway.admin.rows import rfc3339
@@ -27,6 +26,7 @@ from gateway.web.app import PublicApp
 from gateway.web.connections import BoundedConnection, Bounds, bounded_by
 from gateway.web.door import admin_door
 from gateway.web.guard import guard_for
+from gateway.web.guarded import Guarded
 from gateway.web.mcp import McpEndpoint
 from gateway.web.metrics import Metered, Metrics
 from gateway.web.peers import client_address
@@ -193,7 +193,7 @@ class Gateway:
             carrier=Metered(built.pipeline, self._metrics),
             aggregate=built.aggregate,
             servers=config.servers,
-            guard=guard,
+            most_bytes=config.limits.request_bytes,
             limits=WireLimits(json_depth=config.limits.json_depth),
             metrics=self._metrics,
             client_address=address,
@@ -216,15 +216,16 @@ class Gateway:
         most = _MOST_CONNECTIONS if unlimited else min(_MOST_CONNECTIONS, descriptors // 2)
         return bounded_by(Bounds(connections=most), self._metrics.refused_unread)
 
-    def admin_app(self) -> Starlette:
+    def admin_app(self) -> Guarded:
         """Return the application of the admin listener."""
         listen = self._config.admin_listen
         guard = guard_for(f"http://{listen}", (listen.host, listen.port), (), _API_BYTES)
+        address = client_address(self._config.trusted_proxies)
         api = ApiEndpoint(
             self._admin.commands,
             self._admin.people,
-            guard=guard,
-            client_address=client_address(self._config.trusted_proxies),
+            most_bytes=guard.request_bytes,
+            client_address=address,
             clock=now,
             resource_metadata=f"{self._config.public_url}{PROTECTED_RESOURCE_PATH}{ADMIN_API}",
             refused_unread=self._metrics.refused_unread,
@@ -238,6 +239,7 @@ class Gateway:
                 **self.watch.facts(),
             },
             guard=guard,
+            client_address=address,
             api=api,
         )
 

@@ -10,7 +10,6 @@ from gateway.admin.commands import Commands
 from gateway.admin.person import Person
 from gateway.errors import AuditUnavailable, Denied
 from gateway.web.api import ApiEndpoint
-from gateway.web.guard import Guard, guard_for
 from tests.admin.world import World, clock, principal, user
 from tests.web.asgi import Exchange
 
@@ -48,9 +47,7 @@ class Streams:
         yield 1
 
 
-def api_of(
-    world: World, guard: Guard, *, most_failures: int = 5, at: Callable[[], float] = clock
-) -> ApiEndpoint:
+def api_of(world: World, *, most_failures: int = 5, at: Callable[[], float] = clock) -> ApiEndpoint:
     streams, users, access = Streams(world), world.user_desk, world.access_desk
     reads: dict[str, Callable[..., Any]] = {
         "whoami": users.whoami,
@@ -70,7 +67,7 @@ def api_of(
     return ApiEndpoint(
         Commands({**reads, **changes}, reads=reads, forbidden=world.people.forbidden),
         world.people,
-        guard=guard,
+        most_bytes=1024,
         client_address=lambda scope: str(scope["client"][0]),
         clock=at,
         resource_metadata=METADATA,
@@ -86,8 +83,7 @@ class ApiSite:
         self.world = World()
         self.world.users.add(user(groups=frozenset({"admins"})))
         self.world.tokens.held["good"] = principal()
-        guard = guard_for("http://127.0.0.1:8081", ("127.0.0.1", 8081), [], 1024)
-        self.app = Router(routes=[api_of(self.world, guard, **changes).route])
+        self.app = Router(routes=[api_of(self.world, **changes).route])
 
     async def ask(
         self,

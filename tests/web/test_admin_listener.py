@@ -29,7 +29,8 @@ class Site:
             checks=self._checks,
             facts=lambda: self.facts,
             guard=guard,
-            api=api_of(World(), guard),
+            client_address=lambda scope: str(scope["client"][0]),
+            api=api_of(World()),
         )
 
     async def _checks(self) -> Mapping[str, str]:
@@ -84,13 +85,16 @@ async def test_metrics_are_prometheus_text():
     assert b"# TYPE douane_requests_total counter" in answer.body
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/readyz", "/metrics", "/api/v1/whoami", "/nothing", "/"]
+)
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
         ([(b"host", b"rebound.example")], 421),
         ([HOST, (b"origin", b"https://evil.example")], 403),
         ([(b"accept", b"*/*")], 421),
+        ([HOST, (b"content-length", b"1025")], 413),
     ],
 )
 async def test_the_guard_stands_before_every_page(path, headers, status):
@@ -109,3 +113,17 @@ async def test_there_is_the_api_and_nothing_else():
     assert (await Site().get("/api/v1/pins/list")).status == 401
     assert (await Site().get("/api/v2/pins/list")).status == 404
     assert (await Site().get("/")).status == 404
+
+
+@pytest.mark.parametrize("path", ["/metrics/", "/healthz/", "/api/v1"])
+async def test_nobody_is_redirected(path):
+    site = Site()
+    # Behind the guard as well, which refuses these paths itself.
+    site.app._guard = site.app._open = _Open()
+    answer = await site.get(path)
+    assert (answer.status, "location" in answer.headers) == (404, False)
+
+
+class _Open:
+    def refuses(self, _: Any) -> None:
+        return None

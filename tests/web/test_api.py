@@ -166,11 +166,10 @@ async def test_a_form_from_another_site_changes_nothing():
     assert len(site.world.users.all()) == 1
 
 
-async def test_another_host_is_not_served():
+async def test_a_command_has_one_path():
     site = ApiSite()
-    exchange = Exchange(chunks=[b""])
-    headers = ((b"host", b"rebound.example"), TOKEN)
-    assert (await exchange.ask(site.app, "GET", "/api/v1/whoami", headers)).status == 421
+    assert (await site.ask("GET", "users/list", TOKEN)).status == 200
+    assert refused(await site.ask("GET", "users.list", TOKEN)) == (404, "not_found")
 
 
 @pytest.mark.parametrize(
@@ -206,9 +205,6 @@ async def test_a_large_body_is_not_read_to_its_end():
     answer = await site.ask("POST", "users/add", TOKEN, JSON, chunks=chunks)
     assert refused(answer) == (413, "limit_exceeded")
     assert answer.received == 2
-    announced = (b"content-length", b"2000")
-    answer = await site.ask("POST", "users/add", TOKEN, JSON, announced)
-    assert (answer.status, answer.received) == (413, 0)
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch):

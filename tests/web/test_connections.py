@@ -9,6 +9,7 @@ from typing import Any
 import uvicorn
 
 from gateway.web.connections import Bounds, bounded_by
+from gateway.web.guard import TARGET
 from tests.servers.process import free_port
 
 BOUNDS = Bounds(connections=3, head_s=0.3, body_s=0.8, head_bytes=2000, stall_s=0.3)
@@ -22,6 +23,7 @@ SIZES = {"/large": 4_000_000, "/huge": 64_000_000}
 class Listener:
     port: int
     refused: list[str] = field(default_factory=list)
+    targets: list[bytes] = field(default_factory=list)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once an application was told that its caller is gone."""
 
@@ -47,6 +49,7 @@ class Listener:
         if message["type"] == "http.disconnect":
             self.ended.set()
             return
+        self.targets.append(scope["extensions"][TARGET]["sent"])
         if scope["path"] == "/slow":
             await asyncio.sleep(2 * BOUNDS.head_s)
         body = b"x" * SIZES.get(scope["path"], 2)
@@ -146,6 +149,14 @@ async def test_a_connection_is_kept_between_requests():
             assert await client.ask(octets) == 200
             await asyncio.sleep(2 * BOUNDS.head_s)
         assert at.refused == []
+
+
+async def test_the_target_arrives_as_it_was_sent():
+    absolute = b"http://evil.example/%6d?q"
+    async with listening() as at, at.client() as client:
+        for target in (b"/", absolute):
+            assert await client.ask(GET.replace(b"/", target, 1)) == 200
+        assert at.targets == [b"/", absolute]
 
 
 async def test_an_answer_may_take_its_time():

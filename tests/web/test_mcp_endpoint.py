@@ -12,6 +12,7 @@ from gateway.domain.tools import Profile
 from gateway.oauth.limits import Throttle
 from gateway.web import mcp
 from gateway.web.guard import guard_for
+from gateway.web.guarded import Guarded
 from gateway.web.mcp import McpEndpoint
 from gateway.web.metrics import Metrics
 from gateway.web.peers import client_address
@@ -42,15 +43,20 @@ class Site:
     def __init__(self) -> None:
         self.house = House()
         self.metrics = Metrics()
-        self.app = McpEndpoint(
+        guard = guard_for("http://127.0.0.1:8080", ("127.0.0.1", 8080), [], LARGEST_BYTES)
+        address = client_address(["192.0.2.0/24"])
+        self.endpoint = McpEndpoint(
             carrier=self.house.pipeline,
             aggregate=self.house.pipeline,
             servers={"mail"},
-            guard=guard_for("http://127.0.0.1:8080", ("127.0.0.1", 8080), [], LARGEST_BYTES),
+            most_bytes=LARGEST_BYTES,
             limits=WireLimits(),
             metrics=self.metrics,
-            client_address=client_address(["192.0.2.0/24"]),
+            client_address=address,
             new_id=self.house.new_id,
+        )
+        self.app = Guarded(
+            self.endpoint, guard, refused_unread=self.metrics.refused_unread, client_address=address
         )
 
     async def post(self, body: bytes = CALL, *more: tuple[bytes, bytes]) -> Exchange:
@@ -300,13 +306,13 @@ async def test_a_stream_that_only_listens_can_be_ended(site):
         task = asyncio.create_task(exchange.ask(site.app, "GET", PATH, (HOST, ALICE)))
         if not ended_before:
             await events.quiet.wait()
-            site.app.end_listening()
+            site.endpoint.end_listening()
         await asyncio.wait_for(task, 5)
         assert exchange.status == 200
         assert exchange.parts[-1] == (b"", False)
         assert events.closed
         assert site.records[-1][1]["code"] == "stream_ended"
-    assert site.app._listening == set()
+    assert site.endpoint._listening == set()
 
 
 async def test_a_call_is_no_listener(site):
@@ -315,7 +321,7 @@ async def test_a_call_is_no_listener(site):
     exchange = Exchange(chunks=[CALL])
     task = site.begin(exchange)
     await events.quiet.wait()
-    site.app.end_listening()
+    site.endpoint.end_listening()
     await asyncio.sleep(0.01)
     assert not task.done()
     exchange.gone.set()
@@ -391,7 +397,7 @@ async def test_what_else_a_client_sends_meanwhile_is_not_its_farewell(site, monk
 
 
 async def test_an_address_that_only_gets_refusals_is_refused_unread(site: Site) -> None:
-    site.app._failures = Throttle(allowed=2, window_s=60)
+    site.endpoint._failures = Throttle(allowed=2, window_s=60)
     for _ in range(2):
         answer = await ask(site.app, "POST", PATH, (HOST, JSON), CALL)
         assert answer.status == 401

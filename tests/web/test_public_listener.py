@@ -46,7 +46,7 @@ def app() -> PublicApp:
         carrier=house.pipeline,
         aggregate=house.pipeline,
         servers={"mail"},
-        guard=guard,
+        most_bytes=1024,
         limits=WireLimits(),
         metrics=metrics,
         client_address=address,
