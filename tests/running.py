@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.cli import main
+from gateway.processes import end_now
 from tests.servers.process import ROOT, free_port
 
 DOUANE = str(Path(sys.executable).parent / "douane")
@@ -194,12 +195,7 @@ def _process(
         try:
             yield process
         finally:
-            process.terminate()
-            try:
-                process.wait(timeout=40)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end_now(process, grace_s=40)
 
 
 def _wait_until_ready(gateway: Running, patience_s: float = 90.0) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 from benchmarks.conformance.suite import Score, SuiteFailed, score_of, suite_command
+from gateway.processes import ended
 from tests.servers.process import free_port
 from tests.signin_e2e.browser import Person
 from tests.signin_e2e.house import register
@@ -34,9 +35,7 @@ async def judge(issuer: str, resource: str, person: Person, folder: Path) -> Sco
     except TimeoutError:
         raise SuiteFailed("the suite waits for something that does not happen") from None
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        await ended(process)
     await asyncio.to_thread((folder / "output.txt").write_text, printed)
     return score_of(folder, conforms=status == 0)
 

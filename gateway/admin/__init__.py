@@ -95,6 +95,7 @@ class Admin:
             "audit.records": export.records,
             "audit.exports": export.list,
             "audit.stats": audit.stats,
+            "audit.holds": keeping.holds,
             "audit.questions": ask.questions,
             "keys.list": keys.list,
         }
@@ -133,6 +134,7 @@ class Admin:
             "audit.archive": keeping.archive,
             "audit.prune": keeping.prune,
             "audit.hold": keeping.hold,
+            "audit.release": keeping.release,
             "audit.hash": audit.hash,
             "keys.rotate": keys.rotate,
         }

@@ -1,6 +1,8 @@
 """What people do about the log's age: put old records into files, remove them, hold them."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import count
 from typing import Any, Protocol, TypeVar
 
 from gateway.admin.journal import Change, Journal
@@ -12,6 +14,8 @@ from gateway.errors import BadCommand, ConfigError
 from gateway.ports import Clock
 
 T = TypeVar("T")
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 
 
 class Segment(Protocol):
@@ -32,12 +36,23 @@ class Removed(Protocol):
     def root(self) -> bytes: ...
 
 
+class Held(Protocol):
+    """What must not leave the log, and by which name."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def first(self) -> int: ...
+
+
 class Retention(Protocol):
     """See `gateway.storage.retention.Retention`."""
 
     async def archive(self, before_us: int) -> Sequence[Segment]: ...
     async def prune(self, before_us: int) -> Removed: ...
-    async def hold(self, since_us: int | None) -> int | None: ...
+    async def hold(self, name: str, since_us: int) -> int: ...
+    async def release(self, name: str) -> None: ...
+    async def holds(self) -> Sequence[Held]: ...
 
 
 class KeepingDesk:
@@ -76,13 +91,49 @@ class KeepingDesk:
         )
         return {"from": removed.first, "to": removed.stop, "root": removed.root.hex()}
 
-    async def hold(self, person: Person, *, since: str | None = None) -> Row:
-        """Let nothing leave the log that is of `since` or later; without, end that."""
-        limit = None if since is None else self._time(person, since)
+    async def hold(self, person: Person, *, since: str, name: str | None = None) -> Row:
+        """Let nothing leave the log that is of `since` or later, until that hold is released.
+
+        It stands beside every other one. Without a name it gets one.
+
+        Raises:
+            BadCommand: There is a hold of that name, or nothing can be named so.
+
+        """
+        limit = self._time(person, since)
+        called = await self._free() if name is None else name
+        if not _NAME.fullmatch(called):
+            raise BadCommand("a hold's name is 1 to 64 of A-Z, a-z, 0-9, `_`, `.`, `-`")
+        first = await self._made(
+            person, "hold", f"{called}: since {since}", lambda: self._retention.hold(called, limit)
+        )
+        return {"name": called, "held_from": first}
+
+    async def release(self, person: Person, *, name: str | None = None) -> Row:
+        """End one hold; the others stay. Without a name, the only one that there is.
+
+        Raises:
+            BadCommand: There is none of that name, or it is not said which.
+
+        """
         person.need(Role.ADMIN)
-        subject = "nothing" if since is None else f"since {since}"
-        held = await self._made(person, "hold", subject, lambda: self._retention.hold(limit))
-        return {"held_from": held}
+        known = [one.name for one in await self._retention.holds()]
+        if name is None and len(known) != 1:
+            raise BadCommand(f"say which hold: {', '.join(known) or 'there is none'}")
+        which = known[0] if name is None else name
+        if which not in known:
+            raise BadCommand("there is no hold of that name")
+        await self._made(person, "release", which, lambda: self._retention.release(which))
+        return {"name": which, "held_from": None}
+
+    async def holds(self, person: Person) -> Rows:
+        """Return every hold: its name, and the leaf index of the first record that it holds."""
+        person.need(Role.ADMIN, Role.AUDITOR)
+        return [{"name": one.name, "held_from": one.first} for one in await self._retention.holds()]
+
+    async def _free(self) -> str:
+        taken = {one.name for one in await self._retention.holds()}
+        return next(name for n in count(1) if (name := f"hold-{n}") not in taken)
 
     def _time(self, person: Person, text: str) -> int:
         person.need(Role.ADMIN)

@@ -119,7 +119,12 @@ def show(place: Place, /, *, record: str, proof: bool, as_json: bool) -> None:
     "witnesses",
     metavar="KEY",
     multiple=True,
-    help="A witness's published key, which has to have cosigned; may be repeated.",
+    help="Another witness's published key, which has to have cosigned; may be repeated.",
+)
+@click.option(
+    "--without-witnesses",
+    is_flag=True,
+    help="Do not look for what the configured witnesses have cosigned.",
 )
 @as_json
 @place
@@ -132,9 +137,10 @@ def verify(
     exported: Path | None,
     key: str | None,
     witnesses: tuple[str, ...],
+    without_witnesses: bool,
     as_json: bool,
 ) -> None:
-    """Compute the whole log again; exit 1 if it is not what was signed.
+    """Compute the whole log again; exit 1 if it is not what was signed, and cosigned.
 
     Only a checkpoint that was kept elsewhere can show that the log's end was cut off along with
     its own checkpoints.
@@ -154,13 +160,17 @@ def verify(
     if key is not None:
         raise Failed("--key is for --export only", exit_code=WRONG_USE)
     try:
-        row = verification_row(verify_log(place.config, notes, keys))
+        found = verify_log(place.config, notes, keys, without_configured=without_witnesses)
     except ConfigError as error:
         raise Failed.of(error) from error
+    left_out = list(place.config.audit.checkpoints.witnesses) if without_witnesses else []
+    row = {**verification_row(found), "left_out": left_out}
     if as_json:
         print_json(row)
     else:
         click.echo(_verdict(row))
+        if left_out:
+            click.echo(f"left out, as asked: what {', '.join(left_out)} cosigned")
         for text in told_of(row["witnessed"]):
             click.echo(text)
     if not row["ok"]:

@@ -33,16 +33,31 @@ def prune(place: Place, /, *, before: str, as_json: bool) -> None:
 
 
 @audit.command()
+@click.argument("name", required=False)
 @click.option(
     "--since", help="Hold what is of that time or later; a duration before now, or a time."
 )
-@click.option("--release", is_flag=True, help="Hold nothing any more.")
+@click.option(
+    "--release", is_flag=True, help="End the hold NAME, or the only one; the others stay."
+)
 @as_json
 @place
-def hold(place: Place, /, *, since: str | None, release: bool, as_json: bool) -> None:
-    """Let nothing leave the log that is newer, whatever retention says."""
-    if release is (since is not None):
-        raise click.UsageError("give either --since or --release")
+def hold(
+    place: Place, /, *, name: str | None, since: str | None, release: bool, as_json: bool
+) -> None:
+    """Let nothing leave the log that is newer, whatever retention says.
+
+    Holds stand beside each other: NAME says which one, and one without gets a name. Without
+    options, list them.
+    """
+    if (release and since is not None) or (name is not None and not release and since is None):
+        raise click.UsageError("give either --since or --release, or neither and no NAME")
     with connect(place.config) as gateway:
-        row = gateway.call("audit.hold", since=since)
-    print_fields(row, as_json=as_json)
+        if since is None and not release:
+            rows = gateway.call("audit.holds")
+            print_rows(rows, ("name", "held_from"), as_json=as_json)
+        elif release:
+            print_fields(gateway.call("audit.release", name=name), as_json=as_json)
+        else:
+            row = gateway.call("audit.hold", name=name, since=since)
+            print_fields(row, as_json=as_json)

@@ -12,6 +12,7 @@ from gateway.errors import ConfigError, PolicyUnavailable
 from gateway.policy.bundle import Policy, export
 from gateway.policy.opa import Opa, confine, environment
 from gateway.policy.rest import OpaClient, RestEngine
+from gateway.processes import ended
 
 _READY_SECONDS = 20.0
 _POLL_SECONDS = 0.05
@@ -134,13 +135,4 @@ class ManagedEngine(RestEngine):
                 await self._spawn()
 
     async def _end(self) -> None:
-        process = self._process
-        if process is None or process.returncode is not None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        try:
-            await asyncio.wait_for(process.wait(), _GRACE_SECONDS)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+        await ended(self._process, grace_s=_GRACE_SECONDS)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gateway.domain._value import value
 from gateway.errors import ConfigError
+from gateway.processes import end_now
 
 MEMORY_BYTES = 2 * 1024**3
 """Address space of one run. A build that wants more is not a policy but a mistake."""
@@ -60,7 +61,7 @@ class Opa:
                 try:
                     out, err = process.communicate(stdin, timeout=WALL_SECONDS)
                 except subprocess.TimeoutExpired as error:
-                    process.kill()
+                    end_now(process)
                     raise ConfigError(
                         f"`opa {arguments[0]}` did not end within {WALL_SECONDS:.0f} s"
                     ) from error

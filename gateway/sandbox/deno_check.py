@@ -5,8 +5,6 @@ is no jail around it, and each gets a process of its own, which has nothing of a
 """
 
 import asyncio
-import os
-import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from contextlib import suppress
 from dataclasses import replace
@@ -15,6 +13,7 @@ from typing import Final
 
 from gateway.domain.programs import ProgramStatus, SandboxLimits
 from gateway.errors import RateLimited
+from gateway.processes import ended
 from gateway.sandbox import jail
 from gateway.sandbox.compiler_errors import PROGRAM, lines_of, listed, mistakes, wrapped
 from gateway.sandbox.declarations import typescript
@@ -165,6 +164,4 @@ async def _ended(starting: asyncio.Task[Process]) -> None:
         async with asyncio.timeout(_END_S):
             await process.communicate()
     except TimeoutError:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.communicate()
+        await ended(process, group=True)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from gateway.domain._value import value
 from gateway.domain.programs import KIBIBYTE, MEBIBYTE, SandboxLimits
+from gateway.processes import ended
 from gateway.sandbox import jail
 from gateway.sandbox.deno_modules import import_map
 from gateway.sandbox.endings import Endings
@@ -203,9 +204,7 @@ class DenoProcess:
             async with asyncio.timeout(_END_S):
                 await self._emptied()
         except TimeoutError:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            await self._emptied()
+            await ended(self._process, group=True)
         await asyncio.wait([self._listening], timeout=_END_S)
         self._listening.cancel()
         shutil.rmtree(self._scratch, ignore_errors=True)

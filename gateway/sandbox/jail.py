@@ -17,6 +17,7 @@ from typing import Final
 from gateway.domain._value import value
 from gateway.domain.programs import MEBIBYTE
 from gateway.ports.sandbox import Confinement
+from gateway.processes import said_by
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LIBRARIES: Final = ("/lib", "/lib64")
@@ -166,12 +167,8 @@ async def _problem(program: Path) -> str:
         )
     except OSError as error:
         return str(error.strerror)
-    try:
-        async with asyncio.timeout(_PROBE_S):
-            _, said = await process.communicate()
-    except TimeoutError:
-        process.kill()
-        await process.communicate()
+    said = await said_by(process, within_s=_PROBE_S)
+    if said is None:
         return f"it did not end within {_PROBE_S:g} s"
     if process.returncode == 0:
         return ""

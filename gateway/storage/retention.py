@@ -71,6 +71,14 @@ class Removed:
     root: bytes
 
 
+@value
+class Held:
+    """What must not leave the log: the records from `first` on."""
+
+    name: str
+    first: int
+
+
 Record = Callable[[str, str, Mapping[str, Any]], Awaitable[LogEntry]]
 """Records what happened to the log: a code, a sentence, evidence; durable on return."""
 
@@ -141,18 +149,47 @@ class Retention:
                     raise NotRemovable(str(error)) from error
             return Removed(first=first, stop=removal.stop, root=removal.root)
 
-    async def hold(self, since_us: int | None) -> int | None:
-        """Keep all records of `since_us` or later in the log; `None` lets them go again.
+    async def hold(self, name: str, since_us: int) -> int:
+        """Keep all records of `since_us` or later in the log, until `name` is released.
 
         Returns the leaf index of the first that is held.
+
+        Raises:
+            ValueError: There is a hold of that name, which nothing but its release ends.
+
         """
 
-        def job(connection: sqlite3.Connection) -> int | None:
-            first = None if since_us is None else _first_since(connection, since_us)
-            connection.execute("UPDATE log_front SET held = ?", (first,))
+        def job(connection: sqlite3.Connection) -> int:
+            first = _first_since(connection, since_us)
+            if any(one.name == name for one in _holds(connection)):
+                raise ValueError(f"there is a hold {name} already; release it, or name another")
+            connection.execute("INSERT INTO holds (name, first) VALUES (?, ?)", (name, first))
             return first
 
         return await self._writer.run(job)
+
+    async def release(self, name: str) -> None:
+        """Let go what `name` alone holds.
+
+        Raises:
+            ValueError: There is no such hold.
+
+        """
+
+        def job(connection: sqlite3.Connection) -> None:
+            if not connection.execute("DELETE FROM holds WHERE name = ?", (name,)).rowcount:
+                raise ValueError("there is no hold of that name")
+
+        await self._writer.run(job)
+
+    async def holds(self) -> list[Held]:
+        """Return every hold, the farthest back first."""
+
+        def read() -> list[Held]:
+            with closing(open_reader(self._database)) as connection:
+                return _holds(connection)
+
+        return await _read(read)
 
     def _written(self, before_us: int) -> Segment | None:
         """Write the next segment; `None` if there is nothing to write."""
@@ -198,9 +235,9 @@ class Retention:
             ).fetchall()
             for name, done in behind:
                 raise NotRemovable(f"{name} has had no records after {done} yet")
-            (held,) = connection.execute("SELECT held FROM log_front").fetchone()
-            if held is not None and held < older:
-                raise NotRemovable(f"the records from {held} on are held")
+            for held in _holds(connection):
+                if held.first < older:
+                    raise NotRemovable(f"{held.name} holds the records from {held.first} on")
             for first, _stop, path, digest in _segments(connection, front, older):
                 if _digest_of(Path(path)) != digest:
                     raise NotRemovable(f"{path} is not the archive of the records from {first} on")
@@ -301,6 +338,11 @@ def _first_since(connection: sqlite3.Connection, time_us: int) -> int:
         (time_us,),
     ).fetchone()
     return int(last + 1 if first is None else first)
+
+
+def _holds(connection: sqlite3.Connection) -> list[Held]:
+    rows = connection.execute("SELECT name, first FROM holds ORDER BY first, name")
+    return [Held(name=name, first=first) for name, first in rows]
 
 
 def _archived(connection: sqlite3.Connection) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from gateway.domain._value import value
+from gateway.processes import ended, send
 from gateway.upstream.faults import too_large, unusable
 from gateway.upstream.handover import Handover
 from gateway.upstream.jail import ProcessLimits, command, environment
@@ -155,10 +156,7 @@ class Child:
             self._signal(signal.SIGKILL)
             await self._gone()
         # Also if it has ended: what it started may still be there.
-        self._signal_group(signal.SIGKILL)
-        # Its pipes may be in the hands of whoever got away from the group.
-        self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - there is no other way
-        await self._process.wait()
+        await ended(self._process, group=True)
         await asyncio.gather(draining, self._complaints)
         if self._proxy is not None:
             await self._proxy.aclose()
@@ -177,8 +175,7 @@ class Child:
             _signal_inmates(self._process.pid, number)
 
     def _signal_group(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
+        send(self._process, number, group=True)
 
     async def _drain(self) -> None:
         stdout = self._process.stdout

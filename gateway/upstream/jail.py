@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.domain._value import value
+from gateway.processes import said_by
 from gateway.upstream import jail_entry
 from gateway.upstream.launch import SYSTEM, Launch, in_system, own_files, search_path
 
@@ -128,12 +129,8 @@ async def problem(limits: ProcessLimits) -> str:
         )
     except OSError as error:
         return f"bwrap cannot be started: {error.strerror}"
-    try:
-        async with asyncio.timeout(_PROBE_S):
-            _, said = await process.communicate()
-    except TimeoutError:
-        process.kill()
-        await process.communicate()
+    said = await said_by(process, within_s=_PROBE_S)
+    if said is None:
         return f"bwrap did not end within {_PROBE_S:g} s"
     if process.returncode == 0:
         return ""

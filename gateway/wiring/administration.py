@@ -59,6 +59,7 @@ from gateway.wiring.settings import policy_data, policy_settings
 from gateway.wiring.shadow import candidate_settings
 from gateway.wiring.standing import standing
 from gateway.wiring.upstreams import upstreams_of
+from gateway.wiring.witnessing import witness_keys_of
 
 ServerRows = Callable[[], Sequence[Mapping[str, Any]]]
 
@@ -145,7 +146,12 @@ def admin_of(
             reader,
             archive,
             journal,
-            verify=lambda kept: verify(current().data_dir, store.verifier, checkpoints=kept),
+            verify=lambda kept: verify(
+                current().data_dir,
+                store.verifier,
+                checkpoints=kept,
+                witnesses=witness_keys_of(current()),
+            ),
             hashes_of=store.hashes_of,
             clock=now,
         )

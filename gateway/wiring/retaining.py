@@ -18,6 +18,7 @@ from gateway.storage.retention import NotRemovable, Retention, segment_verified
 from gateway.storage.store import Store
 from gateway.storage.verify import Verification, own_verifier, verify
 from gateway.wiring.foundation import new_id, now
+from gateway.wiring.witnessing import witness_keys_of
 
 logger = logging.getLogger(__name__)
 
@@ -52,18 +53,25 @@ def retention_of(config: Config, store: Store) -> Retention:
 
 
 def verify_log(
-    config: Config, checkpoints: Sequence[tuple[str, str]], witnesses: Sequence[WitnessKey] = ()
+    config: Config,
+    checkpoints: Sequence[tuple[str, str]],
+    witnesses: Sequence[WitnessKey] = (),
+    *,
+    without_configured: bool = False,
 ) -> Verification:
     """Verify the log of `config`, also beside a running gateway, and against `checkpoints`.
 
-    Each of `witnesses` has to have cosigned it.
+    Each of `witnesses`, and of those that are configured unless they are left out, has to have
+    cosigned it.
 
     Raises:
         ConfigError: There is no log.
 
     """
     data_dir = config.data_dir
-    return verify(data_dir, own_verifier(data_dir), checkpoints=checkpoints, witnesses=witnesses)
+    configured = [] if without_configured else witness_keys_of(config)
+    asked = list(dict.fromkeys([*witnesses, *configured]))
+    return verify(data_dir, own_verifier(data_dir), checkpoints=checkpoints, witnesses=asked)
 
 
 def verify_segment(config: Config, path: Path) -> BundleVerification:

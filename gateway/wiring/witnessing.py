@@ -46,6 +46,11 @@ def witnesses_of(config: Config, store: Store) -> Iterator[tuple[str, WitnessSin
         )
 
 
+def witness_keys_of(config: Config) -> list[WitnessKey]:
+    """Return the keys of those who have to have cosigned the log."""
+    return [WitnessKey.parse(one.key) for one in config.audit.checkpoints.witnesses.values()]
+
+
 def follower_of(name: str) -> str:
     """Return the name under which a witness is asked."""
     return f"witness {name}"

@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gateway.cli.operations import _shown
 from gateway.storage.database import DATABASE
@@ -120,6 +121,26 @@ def test_a_witness_has_to_have_cosigned_the_log(site: Site) -> None:
     ]
     assert site.run("audit", "verify", "--witness", "w+1+x").exit_code == 2
     assert site.run("audit", "verify", "--witness", witness.vkey, "--segment", "x").exit_code == 2
+
+
+def test_a_configured_witness_has_to_have_cosigned_the_log_unless_it_is_left_out(
+    site: Site,
+) -> None:
+    site.seen = [sighting("send")]
+    site.run("pins", "approve", "mail", "send")
+    witness = Witness()
+    asked = {"w1": {"url": "https://witness.example/submit", "key": witness.vkey}}
+    config = yaml.safe_load(site.config_file.read_text())
+    config["audit"] = {"checkpoints": {"witnesses": asked}}
+    site.config_file.write_text(yaml.safe_dump(config))
+    told = site.run("audit", "verify")
+    assert told.exit_code == 1
+    assert "no checkpoint here is cosigned by witness.example/w1" in told.stdout
+    told = site.run("audit", "verify", "--without-witnesses")
+    assert told.exit_code == 0
+    assert told.stdout.splitlines()[-1] == "left out, as asked: what w1 cosigned"
+    (row,) = site.rows("audit", "verify", "--without-witnesses")
+    assert row["left_out"] == ["w1"]
 
 
 def altered(data_dir: Path) -> str:

@@ -24,6 +24,7 @@ from gateway.ports.sandbox import Confinement
 from gateway.storage.keys import audit_key
 from gateway.storage.verify import Verification, verify
 from gateway.web.door import admin_door
+from gateway.wiring.witnessing import witness_keys_of
 from tests.admin.world import Files, Tokens, opened
 
 CONFIG = """\
@@ -92,10 +93,16 @@ class Site:
             raise ConfigError(self.broken_model)
 
     def verify_log(
-        self, config: Config, notes: Sequence[tuple[str, str]], witnesses: Sequence[WitnessKey]
+        self,
+        config: Config,
+        notes: Sequence[tuple[str, str]],
+        witnesses: Sequence[WitnessKey],
+        *,
+        without_configured: bool,
     ) -> Verification:
         verifier = VerifierKey.of(self.log_id, audit_key(config.data_dir))
-        return verify(config.data_dir, verifier, checkpoints=notes, witnesses=witnesses)
+        asked = [*witnesses, *([] if without_configured else witness_keys_of(config))]
+        return verify(config.data_dir, verifier, checkpoints=notes, witnesses=asked)
 
     @contextmanager
     def running(self) -> Iterator[None]:

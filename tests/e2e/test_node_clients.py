@@ -13,6 +13,7 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from gateway.processes import ended
 from tests.e2e.site import Corridor
 from tests.servers.process import MODULES, ROOT, RunningServer
 
@@ -49,9 +50,7 @@ async def run(*arguments: str, environment: Mapping[str, str] | None = None) -> 
     try:
         printed, errors = await asyncio.wait_for(process.communicate(), 60)
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        await ended(process)
     return process.returncode or 0, printed.decode() or errors.decode()
 
 

@@ -15,6 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.subscriptions import ResourceUpdated, ToolsListChanged
 
 from benchmarks.conformance.suite import suite_command
+from gateway.processes import ended
 from tests.e2e.conftest import policies_in
 from tests.e2e.own import edit
 from tests.e2e.site import OURS, Corridor
@@ -173,9 +174,7 @@ async def test_the_typescript_sdk_v1_is_told_and_ends_its_session(front: Corrido
             seen = json.loads(await done.stdout.readline())
             assert await done.wait() == 0
     finally:
-        if done.returncode is None:
-            done.kill()
-            await done.wait()
+        await ended(done)
     assert seen["declared"]["tools"] == {"listChanged": True}
     assert seen["told"] == OLD
     assert "everything__get-resource-links" not in seen["listed"]

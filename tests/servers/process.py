@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway.processes import end_now
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 MODULES = ROOT / "tests/node/node_modules"
@@ -158,9 +160,4 @@ def _wait_until_it_listens(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(timeout=5)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    end_now(process, grace_s=5)

@@ -14,6 +14,7 @@ from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.errors import AuditUnavailable
 from gateway.storage.database import CHECKPOINT, DATABASE
 from gateway.storage.retention import NotRemovable, Retention, segment_verified
+from gateway.storage.schema import migrate
 from gateway.storage.store import Store
 from gateway.storage.tree import Pruned, tree_at
 from gateway.storage.verify import Finding, own_verifier, verify
@@ -216,9 +217,45 @@ async def test_what_a_follower_has_not_had_stays(filled):
 async def test_what_is_held_stays(filled):
     async with keeper(filled) as keep:
         await keep.retention.archive(BEFORE)
-        assert await keep.retention.hold(BEFORE - 30 * DAY_US) == 0
-        await refused(keep, "the records from 0 on are held")
-        assert await keep.retention.hold(None) is None
+        assert await keep.retention.hold("trial", BEFORE - 30 * DAY_US) == 0
+        await refused(keep, "trial holds the records from 0 on")
+        await keep.retention.release("trial")
+        await keep.retention.prune(BEFORE)
+
+
+def test_the_one_hold_of_before_goes_on():
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    migrate(connection)
+    # As it was before that migration.
+    connection.execute("DROP TRIGGER log_front_only_moves_on")
+    connection.execute("DROP TABLE holds")
+    connection.execute("ALTER TABLE log_front ADD COLUMN held INTEGER")
+    connection.execute("UPDATE log_front SET held = 7")
+    connection.execute(
+        "CREATE TRIGGER log_front_only_moves_on BEFORE DELETE ON archives BEGIN SELECT 1; END"
+    )
+    connection.execute("DELETE FROM _sqlite_migrations WHERE name = 'm019_holds'")
+    migrate(connection)
+    assert connection.execute("SELECT name, first FROM holds").fetchall() == [("hold", 7)]
+
+
+async def test_a_second_hold_ends_no_other_and_each_is_released_by_itself(filled):
+    async with keeper(filled) as keep:
+        await keep.retention.archive(BEFORE)
+        await keep.retention.hold("trial", BEFORE - 30 * DAY_US)
+        late = await keep.retention.hold("audit", BEFORE + 30 * DAY_US)
+        assert [(one.name, one.first) for one in await keep.retention.holds()] == [
+            ("trial", 0),
+            ("audit", late),
+        ]
+        await refused(keep, "trial holds the records from 0 on")
+        await keep.retention.release("audit")
+        await refused(keep, "trial holds the records from 0 on")
+        with pytest.raises(ValueError, match="there is a hold trial already"):
+            await keep.retention.hold("trial", BEFORE + 30 * DAY_US)
+        with pytest.raises(ValueError, match="no hold of that name"):
+            await keep.retention.release("audit")
+        await keep.retention.release("trial")
         await keep.retention.prune(BEFORE)
 
 
@@ -381,7 +418,7 @@ async def test_a_checkpoint_file_of_the_part_that_is_gone_does_not_stop_the_gate
     [
         ("SELECT 1", 257),
         ("DELETE FROM checkpoints WHERE size > 300", 512),
-        ("UPDATE log_front SET held = 100", 256),
+        ("INSERT INTO holds VALUES ('a', 1000), ('b', 100)", 256),
         ("INSERT INTO cursors (name, leaf_index) VALUES ('siem', 254)", 256),
     ],
     ids=["part of a tile", "not signed", "held", "not followed"],

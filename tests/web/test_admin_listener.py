@@ -119,7 +119,8 @@ async def test_there_is_the_api_and_nothing_else():
 async def test_nobody_is_redirected(path):
     site = Site()
     # Behind the guard as well, which refuses these paths itself.
-    site.app._guard = site.app._open = _Open()
+    app: Any = site.app
+    app._guard = app._open = _Open()
     answer = await site.get(path)
     assert (answer.status, "location" in answer.headers) == (404, False)
 

@@ -36,7 +36,8 @@ class Site:
         exchange = Exchange()
         raw = scope.get("path", "/").encode()
         whole = {**HTTP, "path": "/", "raw_path": raw, "headers": [HOST], **scope}
-        await self.app(whole, exchange.receive, exchange.send)
+        app: Any = self.app
+        await app(whole, exchange.receive, exchange.send)
         return exchange
 
 

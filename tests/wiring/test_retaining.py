@@ -14,7 +14,8 @@ from gateway.storage.database import DATABASE
 from gateway.storage.store import Store
 from gateway.wiring import retaining
 from gateway.wiring.foundation import now, open_store
-from gateway.wiring.retaining import retain, retained, retention_of
+from gateway.wiring.retaining import retain, retained, retention_of, verify_log
+from tests.export.witness import Witness
 
 CONFIG = """\
 version: 1
@@ -97,3 +98,19 @@ async def test_by_hand_and_by_itself_take_turns(config: Config) -> None:
         by_hand, by_itself = retention_of(config, store), retention_of(config, store)
         made = await asyncio.gather(by_hand.archive(before_us), by_itself.archive(before_us))
         assert sorted(len(each) for each in made) == [0, 1]
+
+
+async def test_verification_asks_the_configured_witnesses_by_itself(
+    config: Config, tmp_path: Path
+) -> None:
+    async with open_store(config) as store:
+        await fill(store, 2)
+    assert verify_log(config, []).exit_status == 0
+    asked = f"{{w1: {{url: https://w.example/s, key: '{Witness().vkey}'}}}}"
+    path = tmp_path / "douane.yaml"
+    path.write_text(CONFIG.replace("{every: 10ms}", f"{{every: 10ms, witnesses: {asked}}}"))
+    watched = load(path, {})
+    found = verify_log(watched, [])
+    assert found.exit_status == 1
+    assert "no checkpoint here is cosigned by witness.example/w1" in found.reason
+    assert verify_log(watched, [], without_configured=True).exit_status == 0

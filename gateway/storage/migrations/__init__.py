@@ -7,6 +7,7 @@ from gateway.storage.migrations import (
     m016_baselines,
     m017_by_server,
     m018_cosignatures,
+    m019_holds,
 )
 from gateway.storage.migrations.registry import migrations
 
@@ -17,5 +18,6 @@ __all__ = [
     "m016_baselines",
     "m017_by_server",
     "m018_cosignatures",
+    "m019_holds",
     "migrations",
 ]
