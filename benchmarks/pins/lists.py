@@ -12,6 +12,7 @@ from gateway.domain.tools import Kind, PinStatus, Profile, Target
 from gateway.errors import AuditUnavailable, UpstreamFailed
 from gateway.upstream.client import Conversation, ServerInfo
 from gateway.upstream.lists import ListLimits, read_list
+from gateway.upstream.replies import Replied
 from tests.pipeline.house import MAIL, TOOLS, Events, House, Seen, event, result, text
 
 SEARCH, SEND = TOOLS["search"], TOOLS["send"]
@@ -275,8 +276,9 @@ class _Endless:
 
     received_bytes = 0
 
-    async def request(self, *_: Any) -> dict[str, Any]:
-        return {"tools": [SEARCH], "nextCursor": "a"}
+    async def ask(self, *_: Any, **__: Any) -> Replied:
+        result = {"tools": [SEARCH], "nextCursor": "a"}
+        return Replied(result=result, print="", raw=b"", size=0)
 
 
 async def _same_cursor() -> Outcome:

@@ -95,7 +95,7 @@ class Roles(Section):
 
 class Pins(Section):
     recheck: Duration = written("15m")
-    fresh: Duration = written("5m")
+    fresh: Duration = written("60s")
     """How old a server's list may be when a call relies on it; a shorter `ttlMs` of its own counts."""
     expire: Duration | None = None
     """For how long an approval holds; `None`: until a person ends it."""

@@ -169,6 +169,8 @@ class RawAnswer:
     session: str | None
     """The upstream's `Mcp-Session-Id`, not for callers."""
     body: bytes | AsyncIterator[ServerEvent]
+    etag: str | None = None
+    """By which it can be asked whether that has changed since (RFC 9110 section 8.8.3), not for callers."""
 
 
 @value

@@ -66,6 +66,10 @@ class PinKeeper:
         """Take note of a whole list of `kind`, as the crawler read it."""
         await self.compare(server, profile, kind, items, server_version)
 
+    def compared_with(self, server: UpstreamId) -> object:
+        """Return what is equal as long as the same list would be compared with the same pins."""
+        return self._pins.version, self._identities[server], self._exclude_meta
+
     async def compare(
         self,
         server: UpstreamId,

@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.domain.decisions import Decision
 from gateway.errors import ConfigError
-from gateway.policy.reload import build
+from gateway.policy.building import build
 from gateway.policy.settings import PolicySettings
 from gateway.policy.sources import read_sources
 from gateway.policy.standard import RuleTest, run_tests

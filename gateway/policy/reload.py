@@ -1,37 +1,38 @@
-"""The policy in force, and how it changes while the gateway runs."""
+"""The policy in force, and how it changes while the gateway runs.
+
+Whatever is saved at whatever moment, in the end that is in force which lies there: after every switch
+and every few seconds the two are compared, and anything that differs is built anew.
+"""
 
 import asyncio
-import contextlib
+import itertools
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Final
 
 from watchfiles import awatch
 
+from gateway.domain._value import value
 from gateway.domain.decisions import Decision
 from gateway.errors import ConfigError
-from gateway.policy import lint
-from gateway.policy.archive import PolicyArchive
-from gateway.policy.bundle import Policy, compile_wasm, prepare
-from gateway.policy.managed import ManagedEngine
-from gateway.policy.opa import Opa
-from gateway.policy.reads import reads_of
+from gateway.policy.building import Engine, build_of
 from gateway.policy.refusing import RefusingEngine
-from gateway.policy.rest import RestEngine
-from gateway.policy.settings import FUEL, EngineKind, OnChange, PolicyEvent, PolicySettings
-from gateway.policy.sources import read_sources
-from gateway.policy.toolchain import find_opa
-from gateway.policy.wasm import MissingBuiltins, WasmEngine
-from gateway.ports import PolicyEngine
+from gateway.policy.settings import OnChange, PolicyEvent, PolicySettings
+from gateway.policy.sources import Snapshot, take
 
+logger = logging.getLogger(__name__)
 
-class Engine(PolicyEngine, Protocol):
-    """An engine of this room: it can be put out of force."""
+_LOOK_MS: Final = 5_000
+"""How often it is compared, whether or not the system tells of a change: folders are exchanged, links
+lead elsewhere, and there are file systems that tell nothing."""
+_AGAIN_S: Final = 10.0
+"""The pause before what was refused is tried again, although nobody changed it; then twice as long."""
+_SELDOM_S: Final = 900.0
 
-    async def close(self) -> None:
-        """Give back what it holds. Nobody asks it after that."""
-        ...
+_reads: Final = itertools.count(1)
+"""Every look at a policy has a number: of two builds the one that was read later is the newer one."""
 
 
 async def load(
@@ -56,11 +57,24 @@ async def load(
     return holder
 
 
+@value
+class _Look:
+    """What lay there when somebody looked."""
+
+    number: int
+    snapshot: Snapshot | None
+    """`None` where it cannot be read, and of a central server."""
+    print: str
+    """What is another text whenever anything there is."""
+    problem: ConfigError | None = None
+
+
 class PolicyHolder:
     """Answers by the policy in force. A new one is built beside it and takes its place at once.
 
     A question, or all the questions of one list, are answered by the policy that was in force when
-    they were asked, also if it is replaced meanwhile.
+    they were asked, also if it is replaced meanwhile. There is one build at a time, and no build of
+    what was read earlier takes the place of what was read later.
     """
 
     def __init__(
@@ -75,15 +89,25 @@ class PolicyHolder:
         self._config = config
         self._on_change = on_change
         self._clock = clock
-        self._tenure = _Tenure(RefusingEngine(digest=""))
+        self._tenure = _Tenure(RefusingEngine(digest=""), number=0, print_="")
         self._changing = asyncio.Lock()
         self._stop = asyncio.Event()
         self._watcher: asyncio.Task[None] | None = None
+        self._retiring: set[asyncio.Task[None]] = set()
+        self._agreed = 0
+        """The number of the last look that found in force, or refused for good reason, what lay there."""
+        self._refused: _Refused | None = None
+        """What of that was refused, if it was."""
 
     @property
     def digest(self) -> str:
         """Names the policy in force."""
         return self._tenure.engine.digest
+
+    @property
+    def number(self) -> int:
+        """When the policy in force was read: a higher number was read later, by whatever holder."""
+        return self._tenure.number
 
     async def evaluate(self, question: Mapping[str, Any]) -> Decision:
         """Answer one question by the policy in force."""
@@ -111,94 +135,196 @@ class PolicyHolder:
             return await engine.self_approval(question)
 
     async def begin(self, *, required: bool = True) -> None:
-        """Put the first policy in force and begin to watch for the next."""
-        try:
-            self._tenure = _Tenure(await self._build())
-        except ConfigError as error:
-            if required:
-                raise
-            problems = error.problems or (error.public,)
-            self._on_change(PolicyEvent(old="", new="", ok=False, problems=problems))
-        else:
-            self._on_change(PolicyEvent(old="", new=self.digest, ok=True))
+        """Put the first policy in force and begin to watch for the next.
+
+        Raises:
+            ConfigError: It cannot be used, although it is `required`.
+
+        """
+        await self.agree()
+        if required and not self.number and self._refused is not None:
+            raise self._refused.error
         self._watcher = asyncio.create_task(self._watch())
 
     async def reload_now(self, config: Mapping[str, Any] | None = None) -> PolicyEvent:
-        """Read the policy again, with a new `config` if one is given, and say what came of it.
+        """Build the policy again, with a new `config` if one is given, and say what came of it.
 
         A policy that cannot be used changes nothing: the one in force stays.
         """
         async with self._changing:
-            old, config_before = self.digest, self._config
+            config_before = self._config
             self._config = config_before if config is None else config
-            try:
-                engine = await self._known(old)
-            except ConfigError as error:
+            event = await self._try(await self._look())
+            if not event.ok:
                 self._config = config_before
-                problems = error.problems or (error.public,)
-                event = PolicyEvent(old=old, new=old, ok=False, problems=problems)
-            else:
-                event = PolicyEvent(old=old, new=engine.digest, ok=True)
-                await (engine.close() if engine.digest == old else self._replace(engine))
-        if not event.ok or event.new != event.old:
-            self._on_change(event)
+            await self._until_agreed()
         return event
+
+    async def agree(self) -> None:
+        """Return once that is in force which lies there, or it is known that it cannot be.
+
+        Of many who ask at once one builds, and the others find that it has been done.
+        """
+        async with self._changing:
+            await self._until_agreed()
+
+    async def catch_up(self, before: "PolicyHolder") -> None:
+        """Return once this holder has seen what lies there later than `before` did.
+
+        Until the event loop gets its next turn, nothing older is in force here than there.
+        """
+        await self.agree()
+        while self._agreed <= before.number:
+            await self.agree()
 
     async def close(self) -> None:
         """Stop watching and put the policy out of force."""
         self._stop.set()
         if self._watcher is not None:
             self._watcher.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watcher
+            await asyncio.wait([self._watcher])
+        await asyncio.gather(*self._retiring)
         await self._tenure.engine.close()
 
-    async def _replace(self, engine: Engine) -> None:
-        retired, self._tenure = self._tenure, _Tenure(engine)
-        await retired.ended()
-        await retired.engine.close()
+    async def _until_agreed(self) -> None:
+        while not self._agrees_with(look := await self._look()):
+            await self._try(look)
+        self._agreed = look.number
 
-    async def _known(self, old: str) -> Engine:
+    def _agrees_with(self, look: _Look) -> bool:
+        if self._tenure.print == look.print:
+            self._refused = None
+            return True
+        return self._refused is not None and self._refused.print == look.print
+
+    async def _look(self) -> _Look:
+        number, settings = next(_reads), self._settings
+        if settings.is_central:
+            # Its decisions are always those of what it has; what that is called, a poll finds out.
+            return _Look(number=number, snapshot=None, print="central")
+        try:
+            snapshot = await asyncio.to_thread(take, settings)
+        except ConfigError as error:
+            told = repr((error.public, error.problems))
+            return _Look(number=number, snapshot=None, print=told, problem=error)
+        return _Look(number=number, snapshot=snapshot, print=snapshot.fingerprint)
+
+    async def _try(self, look: _Look) -> PolicyEvent:
+        old, first = self.digest, not self.number
+        try:
+            engine = await self._known(old, look)
+        except ConfigError as error:
+            return self._refuse(look, error)
+        self._put(engine, look)
+        event = PolicyEvent(old=old, new=self.digest, ok=True)
+        if first or event.new != event.old:
+            self._on_change(event)
+        return event
+
+    def _refuse(self, look: _Look, error: ConfigError) -> PolicyEvent:
+        problems = error.problems or (error.public,)
+        event = PolicyEvent(old=self.digest, new=self.digest, ok=False, problems=problems)
+        before, self._refused = self._refused, _Refused(look.print, error)
+        if before is None or before.print != look.print or before.problems != problems:
+            self._on_change(event)
+        else:
+            self._refused.tries = before.tries + 1
+        return event
+
+    def _put(self, engine: Engine, look: _Look) -> None:
+        """Put `engine` in force, unless what is in force was read later."""
+        before = self._tenure
+        retired = _Tenure(engine, look.number, look.print)
+        if look.number > before.number:
+            self._refused = None
+            if engine.digest == before.engine.digest and before.number:
+                # It says the same in other files, or other tests do: what is known of it stays.
+                before.number, before.print = look.number, look.print
+            else:
+                retired, self._tenure = before, retired
+        task = asyncio.create_task(_retire(retired))
+        self._retiring.add(task)
+        task.add_done_callback(self._retiring.discard)
+
+    async def _known(self, old: str, look: _Look) -> Engine:
         """Build an engine that can name its policy: a server may just now not answer."""
-        engine = await self._build()
+        if look.problem is not None:
+            raise look.problem
+        engine = await build_of(look.snapshot, self._settings, self._config, clock=self._clock)
         if old and not engine.digest:
             await engine.close()
             raise ConfigError("the policy server does not say which policy it has")
         return engine
 
-    async def _build(self) -> Engine:
-        return await build(self._settings, self._config, clock=self._clock)
-
     async def _watch(self) -> None:
         settings = self._settings
-        central = settings.engine is EngineKind.OPA and settings.server is not None
-        if central or settings.path.startswith("https://"):
+        if settings.is_central or settings.path.startswith("https://"):
             while True:
                 await asyncio.sleep(settings.poll)
-                await self.reload_now()
+                await (self.reload_now() if settings.is_central else self._look_again())
         while True:
-            with contextlib.suppress(FileNotFoundError):
-                async for _ in awatch(_folder_of(settings.path), stop_event=self._stop):
-                    await self.reload_now()
-            await asyncio.sleep(settings.poll)
-            if not self.digest and _is_there(settings.path):
-                await self.reload_now()
+            try:
+                await self._follow(Path(settings.path))
+            except OSError as error:
+                # It is not there, or the system watches no more folders: then it is only looked at.
+                logger.debug("the policy's folder cannot be watched: %s", error)
+            await asyncio.sleep(_LOOK_MS / 1000)
+            await self._look_again()
+
+    async def _follow(self, path: Path) -> None:
+        is_folder = await asyncio.to_thread(path.is_dir)
+        # Of a bundle its folder: it is replaced, not written.
+        async for _ in awatch(
+            path if is_folder else path.parent,
+            watch_filter=None,
+            recursive=is_folder,
+            rust_timeout=_LOOK_MS,
+            yield_on_timeout=True,
+            stop_event=self._stop,
+        ):
+            await self._look_again()
+
+    async def _look_again(self) -> None:
+        await self.agree()
+        refused = self._refused
+        if refused is not None and refused.is_due:
+            # What it failed of may have been the machine.
+            async with self._changing:
+                await self._try(await self._look())
+                await self._until_agreed()
 
 
-def _folder_of(path: str) -> Path:
-    """Return what to watch: a bundle's folder rather than a file, which is replaced, not written."""
-    return Path(path) if Path(path).is_dir() else Path(path).parent
+async def _retire(tenure: "_Tenure") -> None:
+    await tenure.ended()
+    await tenure.engine.close()
 
 
-def _is_there(path: str) -> bool:
-    return Path(path).exists()
+class _Refused:
+    """What was refused, why, and when it is tried again."""
+
+    def __init__(self, print_: str, error: ConfigError) -> None:
+        self.print = print_
+        self.error = error
+        self.problems = error.problems or (error.public,)
+        self.tries = 0
+        self._at = asyncio.get_running_loop().time()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to try the same again."""
+        pause_s = min(_SELDOM_S, _AGAIN_S * 2.0 ** min(self.tries, 32))
+        return asyncio.get_running_loop().time() - self._at >= pause_s
 
 
 class _Tenure:
     """An engine's time in force; it is over when the last question asked of it is answered."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, number: int, print_: str) -> None:
         self.engine = engine
+        self.number = number
+        """Of the look at what it was built of."""
+        self.print = print_
+        """Of what lay there then."""
         self._asked = 0
         self._over: asyncio.Future[None] | None = None
 
@@ -211,63 +337,8 @@ class _Tenure:
         if self._asked == 0 and self._over is not None:
             self._over.set_result(None)
 
-    async def ended(self) -> Self:
+    async def ended(self) -> None:
         """Return once nobody waits for an answer any more. Called once, after it was replaced."""
         if self._asked:
             self._over = asyncio.get_running_loop().create_future()
             await self._over
-        return self
-
-
-async def build(
-    settings: PolicySettings, config: Mapping[str, Any], *, clock: Callable[[], float]
-) -> Engine:
-    """Build the engine that `settings` name, checked and tested; the event loop goes on meanwhile.
-
-    Raises:
-        ConfigError: The policy cannot be used.
-
-    """
-    if settings.engine is EngineKind.OPA and settings.server is not None:
-        return await RestEngine.connect(settings.server, deadline=settings.deadline)
-    opa, policy = await asyncio.to_thread(_prepared, settings, config)
-    if "decision" not in policy.entrypoints:
-        return RefusingEngine(digest=policy.digest)
-    if settings.engine is EngineKind.OPA:
-        return await ManagedEngine.start(opa, policy, deadline=settings.deadline)
-    return await asyncio.to_thread(wasm_engine, opa, policy, clock, fuel=settings.fuel)
-
-
-def _prepared(settings: PolicySettings, config: Mapping[str, Any]) -> tuple[Opa, Policy]:
-    opa = find_opa()
-    policy = prepare(opa, read_sources(settings, opa), config)
-    if settings.archive is not None:
-        PolicyArchive(settings.archive).keep(policy.sources, config)
-    return opa, policy
-
-
-def wasm_engine(
-    opa: Opa, policy: Policy, clock: Callable[[], float], *, fuel: int = FUEL
-) -> WasmEngine:
-    """Compile a policy for this process, which takes a second.
-
-    Raises:
-        ConfigError: It cannot be run here.
-
-    """
-    try:
-        return WasmEngine(
-            compile_wasm(opa, policy),
-            policy.data,
-            digest=policy.digest,
-            clock=clock,
-            reads=reads_of(policy.modules),
-            fuel=fuel,
-        )
-    except MissingBuiltins as error:
-        problems = [
-            f"{place}: {name} needs `engine: opa`"
-            for name in error.names
-            for place in lint.places(policy.modules, name)
-        ]
-        raise ConfigError(error.public, problems=problems or error.names) from error

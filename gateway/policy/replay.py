@@ -10,11 +10,11 @@ from gateway.domain._value import value
 from gateway.domain.decisions import Decision
 from gateway.errors import PolicyUnavailable
 from gateway.policy.archive import PolicyArchive
+from gateway.policy.building import wasm_engine
 from gateway.policy.bundle import compile_plan, prepare
 from gateway.policy.dataflow import looks_of
 from gateway.policy.looks import Look, needed
 from gateway.policy.opa import Opa
-from gateway.policy.reload import wasm_engine
 from gateway.policy.settings import PolicySettings
 from gateway.policy.sources import Sources, read_sources
 from gateway.policy.toolchain import find_opa

@@ -108,7 +108,11 @@ class RestEngine:
         client = OpaClient(server.url, token=server.token, ca_file=server.ca_file)
         await client.open()
         engine = cls(client, deadline=deadline)
-        await engine.refresh()
+        try:
+            await engine.refresh()
+        except BaseException:
+            await engine.close()
+            raise
         return engine
 
     @property

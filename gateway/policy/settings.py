@@ -52,6 +52,11 @@ class PolicySettings:
     fuel: int = FUEL
     """Instructions of one evaluation by `WASM`."""
 
+    @property
+    def is_central(self) -> bool:
+        """Whether the policy is somebody's OPA server's, and not here."""
+        return self.engine is EngineKind.OPA and self.server is not None
+
 
 @value
 class PolicyEvent:

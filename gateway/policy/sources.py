@@ -6,7 +6,7 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 from gateway.domain._value import value
@@ -20,6 +20,9 @@ DATA_NAMES = frozenset({"data.json", "data.yaml", "data.yml"})
 
 ASIDE = frozenset({"input.schema.json"})
 _ASIDE_FOLDER = "cases"
+_OF_BUNDLES = frozenset({".manifest", ".signatures.json"})
+_DATA = frozenset({".json", ".yaml", ".yml"})
+_FETCHED = "bundle.tar.gz"
 _TEST_SUFFIX = "_test.rego"
 _LARGEST_BYTES = 32 * 1024**2
 _FETCH_SECONDS = 20
@@ -64,25 +67,78 @@ def _is_test(path: str) -> bool:
     return path.endswith(_TEST_SUFFIX)
 
 
+@value
+class Snapshot:
+    """What lay there at one moment: a policy's bytes, and the key that has to have signed them.
+
+    What is built of a snapshot is built of nothing else, whatever is saved meanwhile.
+    """
+
+    name: str
+    """Of the folder or the file, as OPA tells it."""
+    files: Mapping[str, bytes]
+    """By their path below the folder; of a bundle the one file, without a path."""
+    key: bytes | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Return what is another text whenever anything of it is; its tests count, too."""
+        total = hashlib.sha256()
+        for path, content in sorted(self.files.items()):
+            total.update(f"{len(path)}:{path}{len(content)}:".encode(errors="surrogateescape"))
+            total.update(content)
+        total.update(b"" if self.key is None else b"key:" + self.key)
+        return total.hexdigest()
+
+
 def read_sources(settings: PolicySettings, opa: Opa) -> Sources:
-    """Read the policy that `settings` name.
+    """Read the policy that `settings` name, as it is now.
 
     Raises:
         ConfigError: It is not there, not signed by whom it must be, or holds a file that a policy
             would seem to have and not use.
 
     """
+    return sources_of(take(settings), settings, opa)
+
+
+def take(settings: PolicySettings) -> Snapshot:
+    """Take the bytes of the policy that `settings` name. Nothing of them is judged yet.
+
+    Raises:
+        ConfigError: They are not there, or far too many.
+
+    """
+    try:
+        key = None if settings.verification_key is None else settings.verification_key.read_bytes()
+    except OSError as error:
+        problem = f"{settings.verification_key}: {error.strerror}"
+        raise ConfigError("the policy's key cannot be read", problems=[problem]) from error
     if settings.path.startswith("https://"):
-        with tempfile.TemporaryDirectory(prefix="douane-policy-") as folder:
-            fetched = Path(folder) / "bundle.tar.gz"
-            fetched.write_bytes(_fetch(settings.path))
-            return _from_bundle(fetched, settings, opa)
+        return Snapshot(name=_FETCHED, files={"": _fetch(settings.path)}, key=key)
     path = Path(settings.path)
-    if path.is_file() or settings.verification_key is not None:
-        return _from_bundle(path, settings, opa)
-    if not path.is_dir():
+    if not path.is_file() and not path.is_dir():
         raise ConfigError("the policy is neither a folder nor a bundle", problems=[str(path)])
-    return read_folder(path)
+    try:
+        files = _taken(path, signed=key is not None)
+    except OSError as error:
+        problem = f"{error.filename}: {error.strerror}"
+        raise ConfigError("the policy cannot be read", problems=[problem]) from error
+    if sum(map(len, files.values())) > _LARGEST_BYTES:
+        raise ConfigError("the policy is far too large")
+    return Snapshot(name=path.absolute().name, files=files, key=key)
+
+
+def sources_of(snapshot: Snapshot, settings: PolicySettings, opa: Opa) -> Sources:
+    """Return the policy in `snapshot`.
+
+    Raises:
+        ConfigError: As `read_sources`.
+
+    """
+    if "" in snapshot.files or snapshot.key is not None:
+        return _from_bundle(snapshot, settings, opa)
+    return _of_folder(snapshot.files)
 
 
 def _fetch(url: str) -> bytes:
@@ -107,26 +163,47 @@ def read_folder(folder: Path) -> Sources:
         ConfigError: As `read_sources`.
 
     """
-    files: dict[str, bytes] = {}
-    problems: list[str] = []
-    size = 0
-    for path in _walk(folder):
-        name = path.relative_to(folder).as_posix()
-        if path.suffix == ".rego" or path.name in DATA_NAMES:
-            files[name] = path.read_bytes()
-            size += len(files[name])
-        elif path.suffix in {".json", ".yaml", ".yml"} and not _is_aside(name):
-            problems.append(f"{name}:1: data is read from files named data.yaml or data.json only")
-    if size > _LARGEST_BYTES:
+    files = _taken(folder, signed=False)
+    if sum(map(len, files.values())) > _LARGEST_BYTES:
         raise ConfigError("the policy is far too large")
-    if problems:
+    return _of_folder(files)
+
+
+def _taken(path: Path, *, signed: bool) -> dict[str, bytes]:
+    """Return the bytes of a bundle, or of what counts in a folder; of one that is signed all."""
+    if path.is_file():
+        return {"": path.read_bytes()}
+    files: dict[str, bytes] = {}
+    size = 0
+    for one in _walk(path):
+        name = one.relative_to(path).as_posix()
+        if signed or _decides(one):
+            files[name] = one.read_bytes()
+        elif one.name not in _OF_BUNDLES and one.suffix in _DATA and not _is_aside(name):
+            files[name] = b""
+        size += len(files.get(name, b""))
+        if size > _LARGEST_BYTES:
+            break
+    return files
+
+
+def _of_folder(files: Mapping[str, bytes]) -> Sources:
+    wrong = [name for name in files if not _decides(PurePosixPath(name))]
+    if wrong:
+        problems = [
+            f"{name}:1: data is read from files named data.yaml or data.json only" for name in wrong
+        ]
         raise ConfigError("the policy folder holds data that would not be used", problems=problems)
     return Sources(files=files)
 
 
+def _decides(path: PurePath) -> bool:
+    return path.suffix == ".rego" or path.name in DATA_NAMES
+
+
 def _walk(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.iterdir()):
-        if path.name.startswith("."):
+        if path.name.startswith(".") and path.name not in _OF_BUNDLES:
             continue
         if path.is_dir():
             yield from _walk(path)
@@ -138,35 +215,44 @@ def _is_aside(name: str) -> bool:
     return name in ASIDE or PurePosixPath(name).parts[0] == _ASIDE_FOLDER
 
 
-def _from_bundle(bundle: Path, settings: PolicySettings, opa: Opa) -> Sources:
+def _from_bundle(snapshot: Snapshot, settings: PolicySettings, opa: Opa) -> Sources:
     """Have OPA verify and unpack a bundle, or a folder with the signatures of one."""
-    with tempfile.TemporaryDirectory(prefix="douane-policy-") as folder:
-        unpacked = Path(folder) / "unpacked.tar.gz"
+    with tempfile.TemporaryDirectory(prefix="douane-policy-") as place:
+        folder = Path(place)
+        _lay_out(snapshot, folder / "given" / snapshot.name)
+        unpacked = folder / "unpacked.tar.gz"
         ran = opa.run(
             "build",
             "-b",
-            bundle.name,
+            snapshot.name,
             "-o",
             str(unpacked),
-            *_verification(settings),
-            cwd=bundle.absolute().parent,
+            *_verification(snapshot.key, settings, folder / "key.pem"),
+            cwd=folder / "given",
         )
         require(ran, "OPA does not accept the policy bundle")
         # OPA names what it unpacks by where it found it, which is no part of the policy.
         return Sources(
             files={
-                path.removeprefix(f"{bundle.name}/"): content
+                path.removeprefix(f"{snapshot.name}/"): content
                 for path, content in _members(unpacked)
             }
         )
 
 
-def _verification(settings: PolicySettings) -> tuple[str, ...]:
-    key = settings.verification_key
+def _lay_out(snapshot: Snapshot, place: Path) -> None:
+    for path, content in snapshot.files.items():
+        target = place / path if path else place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+
+
+def _verification(key: bytes | None, settings: PolicySettings, place: Path) -> tuple[str, ...]:
     if key is None:
         return ()
+    place.write_bytes(key)
     algorithm = settings.signing_algorithm
-    return ("--verification-key", str(key.absolute()), "--signing-alg", algorithm)
+    return ("--verification-key", str(place), "--signing-alg", algorithm)
 
 
 def _members(archive: Path) -> Iterator[tuple[str, bytes]]:

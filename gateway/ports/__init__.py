@@ -281,6 +281,10 @@ class CatalogSink(Protocol):
         """Take note of a whole list of `kind` (or the one `SERVER` item), as parsed raw JSON."""
         ...
 
+    def compared_with(self, server: UpstreamId) -> object:
+        """Return what is equal as long as the same list would be compared with the same pins."""
+        ...
+
 
 class Catalogs(Protocol):
     async def refresh(self, server: UpstreamId, profile: Profile, kind: Kind) -> None:

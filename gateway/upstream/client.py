@@ -1,7 +1,7 @@
 """The gateway's own MCP client, for both families of revisions: raw JSON in, raw JSON out."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Final, Protocol
@@ -13,8 +13,8 @@ from gateway.domain.calls import RawAnswer
 from gateway.domain.tools import Profile
 from gateway.errors import GatewayError
 from gateway.upstream.faults import unusable
-from gateway.upstream.headers import SESSION, Headers
-from gateway.upstream.replies import ErrorAnswer, discard, result_of
+from gateway.upstream.headers import CONDITION, SESSION, Headers
+from gateway.upstream.replies import ErrorAnswer, Replied, discard, read_reply, reply_in
 from gateway.wire.extensions import UI
 from gateway.wire.greeting import server_item
 from gateway.wire.jsontext import WireLimits
@@ -133,12 +133,35 @@ class Conversation:
             LimitExceeded: The answer is larger than the limits allow.
 
         """
+        return (await self.ask(method, params)).result or {}
+
+    async def ask(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        known: str = "",
+        etag: str | None = None,
+    ) -> Replied:
+        """Ask, and return the reply; as `request`.
+
+        One of the `known` print is not read. With the `etag` of what is known the upstream need not
+        even send it again.
+        """
         rpc_id = self._next_id()
-        answer = await self._post(method, {"id": rpc_id, "params": self._stamped(params or {})})
+        members = {"id": rpc_id, "params": self._stamped(params or {})}
+        condition = [] if etag is None else [(CONDITION, etag)]
+        answer = await self._post(method, members, more=condition)
         self._session = self._session or answer.session
-        result, size = await result_of(answer, method, rpc_id, self._limits)
-        self.received_bytes += size
-        return result
+        replied = await reply_in(answer, method, rpc_id, self._limits, known=known)
+        self.received_bytes += replied.size
+        return replied
+
+    def read(self, replied: Replied, method: str) -> Mapping[str, Any]:
+        """Return the result of a reply, also of one that was known."""
+        if replied.result is not None:
+            return replied.result
+        return read_reply(replied, method, self._limits)
 
     async def listen(self) -> RawAnswer:
         """Open the stream on which the server says what changes; its body is not awaited.
@@ -205,9 +228,14 @@ class Conversation:
         return {**params, "_meta": meta}
 
     async def _post(
-        self, method: str, members: Mapping[str, Any], *, listens: bool = False
+        self,
+        method: str,
+        members: Mapping[str, Any],
+        *,
+        listens: bool = False,
+        more: Iterable[tuple[str, str]] = (),
     ) -> RawAnswer:
-        headers = self._headers()
+        headers = [*self._headers(), *more]
         if self.profile is Profile.MODERN:
             headers.append(("mcp-method", method))
             if (name := members.get("params", {}).get("uri")) is not None:

@@ -1,6 +1,7 @@
 """Looks at what every upstream shows, by itself and again and again, and hands it to a sink."""
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -8,94 +9,44 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from gateway.domain._value import value
 from gateway.domain.tools import Kind, Profile, UpstreamId
 from gateway.errors import GatewayError, UnknownTool, UpstreamFailed
 from gateway.ports import CatalogSink, Clock
 from gateway.upstream.breaker import Breaker
-from gateway.upstream.client import (
-    Conversation,
-    NotSpoken,
-    ServerInfo,
-    Transport,
-    all_capabilities,
-    converse,
-)
+from gateway.upstream.client import NotSpoken
 from gateway.upstream.exchange import Exchange
 from gateway.upstream.faults import Challenged, unusable
-from gateway.upstream.interfaces import read_interfaces
 from gateway.upstream.listener import listen
-from gateway.upstream.lists import LISTS, Listed, ListLimits, read_list
-from gateway.upstream.local import LocalExchange
+from gateway.upstream.lists import ListLimits
+from gateway.upstream.reading import ListReader
 from gateway.upstream.settings import LocalSettings, UpstreamSettings
-from gateway.wire.extensions import UI
+from gateway.upstream.watched import CrawlStatus, Place, Read, Watched
 
 _FIRST_RETRY_S: Final = 1.0
 _PATIENCE_S: Final = 10.0
-"""How long a call waits for lists to be read again."""
-_SHORTEST_LIFE_S: Final = 10.0
-"""However short a server says that its lists live: or else each call would read them all."""
+"""How long a call waits for a list to be read again."""
+_LATE_S: Final = 60.0
+"""How long the reading goes on for the calls after it."""
+_AHEAD: Final = (0.15, 0.4)
+"""Which share of a list's life may be left when it is read again for calls to come, at most and at
+least: never at the same moment for all servers."""
+_SPREAD: Final = 0.1
+"""Which share of the pause between crawls is left to chance."""
+
+_PAUSE_S: Final = 5.0
+"""Before a list is looked at again for calls to come, where that was in vain."""
+_CHANCE: Final = random.SystemRandom().random
 
 _FAILURES = (GatewayError, ValueError)
 """What a crawl ends with when the upstream, or whoever takes its lists, is not well."""
-
-
-@value
-class CrawlStatus:
-    """How it stands with one upstream, for operators."""
-
-    server: UpstreamId
-    seen_at: float | None
-    """When all its lists were last read, in seconds since the epoch; `None` for never."""
-    error: str
-    """Why the last crawl failed; empty if it did not."""
-    profiles: frozenset[Profile]
-    """The families of revisions it was last heard to speak."""
-    waits: bool = False
-    """Whether it shows its lists to connected people alone: theirs are compared with the pins."""
-
-
-class _Watched:
-    """What the crawler remembers of one upstream."""
-
-    def __init__(self, settings: UpstreamSettings | LocalSettings, breaker: Breaker | None) -> None:
-        # A list needs no work to be done, so chatter ends as soon as silence does.
-        timeouts = replace(settings.timeouts, hard_s=settings.timeouts.idle_s)
-        self.server = settings.server
-        self.per_person = settings.per_person
-        self.reads_interfaces = UI in settings.extensions
-        self.capabilities = all_capabilities(settings.extensions)
-        self.wire = settings.limits.wire
-        self.exchange: Transport
-        self.listening: Exchange | None = None
-        """For what the server says by itself; `None` where listening would keep a process for it."""
-        if isinstance(settings, LocalSettings):
-            self.exchange = LocalExchange(replace(settings, timeouts=timeouts))
-        else:
-            self.exchange = Exchange(replace(settings, timeouts=timeouts))
-            self.listening = Exchange(settings)
-        self.alone = asyncio.Lock()
-        self.changed = asyncio.Event()
-        self.status = CrawlStatus(
-            server=settings.server, seen_at=None, error="", profiles=frozenset()
-        )
-        self.breaker = breaker
-        self.failures = 0
-        """In a row, up to now."""
-        self.fresh_until: dict[tuple[Profile, Kind], float] = {}
-        """Until when what a list showed may be relied on; seconds of the monotonic clock."""
-        self.refreshing = asyncio.Lock()
-        self.tried_at = float("-inf")
-        """When a call last had the lists read again, in vain or not."""
-        self.problem = ""
-        """Why it was in vain."""
 
 
 class Crawler:
     """Reads the lists of every upstream in every family of revisions that it speaks.
 
     Crawls are repeated every `recheck_s` seconds, soon after an upstream said, to us or to a
-    client, that a list has changed, and with growing pauses while it fails.
+    client, that a list has changed, and with growing pauses while it fails. A list that calls rely
+    on is looked at before they may rely on it no more.
     """
 
     def __init__(
@@ -106,28 +57,46 @@ class Crawler:
         clock: Clock,
         recheck_s: float = 900.0,
         debounce_s: float = 1.0,
-        fresh_s: float = 300.0,
+        fresh_s: float = 60.0,
         limits: ListLimits | None = None,
         monotonic: Clock = time.monotonic,
         breakers: Mapping[UpstreamId, Breaker] | None = None,
         relisted: Callable[[UpstreamId], None] | None = None,
+        known: Mapping[UpstreamId, Watched] | None = None,
+        chance: Callable[[], float] = _CHANCE,
     ) -> None:
         """`debounce_s` seconds of announcements become one crawl.
 
         A call may rely on a list for `fresh_s` seconds, or for its own `ttlMs` if that is shorter.
         `relisted` is called for each server that says to us that it has other resources.
         What calls wait for goes by `breakers`; crawls have pauses of their own.
+        What is `known` of an upstream that is the same as before is taken over.
+        `chance` gives a number from 0 to 1.
         """
-        found = breakers or {}
-        self._watched = {one.server: _Watched(one, found.get(one.server)) for one in upstreams}
+        self._breakers = breakers or {}
+        self._watched = {one.server: _taken_over(one, known or {}) for one in upstreams}
         self._sink = sink
         self._clock = clock
         self._recheck_s = recheck_s
         self._debounce_s = debounce_s
         self._fresh_s = fresh_s
         self._monotonic = monotonic
-        self._limits = limits or ListLimits()
+        self._reader = ListReader(
+            sink, fresh_s=fresh_s, limits=limits or ListLimits(), monotonic=monotonic
+        )
         self._relisted = relisted
+        self._chance = chance
+        self._running: asyncio.Task[None] | None = None
+
+    @property
+    def known(self) -> Mapping[UpstreamId, Watched]:
+        """What is known of each upstream, for whoever takes over."""
+        return self._watched
+
+    def hand_over(self) -> None:
+        """Crawl no more, as another one does: calls that are under way may still rely on lists."""
+        if self._running is not None:
+            self._running.cancel()
 
     def announce(self, server: UpstreamId, kind: Kind) -> None:  # noqa: ARG002 - the directory's
         """Note that a list of `server` has changed; all its lists are read again soon."""
@@ -165,6 +134,7 @@ class Crawler:
                 watched.status = replace(watched.status, error=str(error))
                 raise
             watched.failures = 0
+            watched.crawled_at = self._monotonic()
             seen_at = watched.status.seen_at if waits else self._clock()
             watched.status = replace(watched.status, error="", seen_at=seen_at, waits=waits)
 
@@ -182,87 +152,114 @@ class Crawler:
         watched = self._watched.get(server)
         if watched is None:
             raise UnknownTool("There is no such server.", detail=f"server {server!r}")
-        if self._is_fresh(watched, profile, kind):
+        place = (profile, kind)
+        watched.used[place] = self._monotonic()
+        watched.in_use.set()
+        if self._is_fresh(watched, place):
             return
-        async with watched.refreshing:
+        async with watched.refreshing[place]:
             # Of many calls at once one reads it, or finds that it cannot be read.
-            tried = self._monotonic() - watched.tried_at < _FIRST_RETRY_S
-            if not tried and not self._is_fresh(watched, profile, kind):
-                await self._try_again(watched, profile, kind)
-        if not self._is_fresh(watched, profile, kind):
+            tried = self._monotonic() - watched.tried_at.get(place, float("-inf")) < _FIRST_RETRY_S
+            if not tried and not self._is_fresh(watched, place):
+                await self._try_again(watched, place)
+        if not self._is_fresh(watched, place):
             raise UpstreamFailed(
                 "the upstream server's list cannot be read, so nobody knows if it has changed",
-                detail=f"{profile}, list of {kind}: {watched.problem}",
+                detail=f"{profile}, list of {kind}: {watched.problems.get(place, '')}",
             )
 
-    def _is_fresh(self, watched: _Watched, profile: Profile, kind: Kind) -> bool:
-        until = watched.fresh_until.get((profile, kind))
-        return until is not None and self._monotonic() < until
+    def _is_fresh(self, watched: Watched, place: Place) -> bool:
+        return watched.is_fresh(place, self._fresh_s, self._monotonic)
 
-    async def _try_again(self, watched: _Watched, profile: Profile, kind: Kind) -> None:
-        if watched.breaker is None:
-            await self._read_again(watched, profile)
+    async def _try_again(self, watched: Watched, place: Place) -> None:
+        breaker = self._breakers.get(watched.server)
+        if breaker is None:
+            await self._read_again(watched, place)
             return
-        trial = watched.breaker.admit(None)
+        trial = breaker.admit(None)
         try:
-            spoken = await self._read_again(watched, profile)
-            if self._is_fresh(watched, profile, kind):
-                watched.breaker.answered(trial)
+            spoken = await self._read_again(watched, place)
+            if self._is_fresh(watched, place):
+                breaker.answered(trial)
             elif spoken:
-                watched.breaker.failed(None, trial, watched.problem)
+                breaker.failed(None, trial, watched.problems[place])
         finally:
-            watched.breaker.left(trial)
+            breaker.left(trial)
 
-    async def _read_again(self, watched: _Watched, profile: Profile) -> bool:
-        """Read what the server shows in one family of revisions, for a call that waits for it.
+    async def _read_again(self, watched: Watched, place: Place) -> bool:
+        """Have a list read for a call that waits for it.
 
         Return whether it may speak that family: one that says that it does not is well.
         """
-        watched.problem = ""
+        under_way = watched.under_way(place)
+        reading = under_way or self._reading(watched, place)
+        problem = f"nothing within {_PATIENCE_S:g} s"
         try:
-            async with asyncio.timeout(_PATIENCE_S), watched.alone:
-                watched.problem = "; ".join(await self._read(watched, profile))
-        except Challenged as error:
-            if watched.per_person:
-                self._note_unseen(watched)
-            watched.problem = str(error)
+            # If it takes longer it goes on: a slow server's list is there for the next call.
+            if (await asyncio.wait([reading], timeout=_PATIENCE_S))[0]:
+                problem = _outcome(reading)
         except NotSpoken as error:
-            watched.problem = str(error) or type(error).__name__
+            problem = str(error)
             return False
-        except (TimeoutError, *_FAILURES) as error:
-            watched.problem = str(error) or type(error).__name__
+        except asyncio.CancelledError:
+            if under_way is None:
+                reading.cancel()
+            raise
         finally:
-            watched.tried_at = self._monotonic()
+            watched.problems[place] = problem
+            watched.tried_at[place] = self._monotonic()
         return True
 
+    def _reading(self, watched: Watched, place: Place) -> asyncio.Task[list[str]]:
+        """Return the reading of a list that is under way, begun if none is."""
+        reading = watched.under_way(place)
+        if reading is None:
+            reading = watched.readings[place] = asyncio.create_task(self._read(watched, place))
+            # Whether or not anybody waits for it still.
+            reading.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return reading
+
+    async def _read(self, watched: Watched, place: Place) -> list[str]:
+        try:
+            async with asyncio.timeout(_LATE_S):
+                return await self._reader.one(watched, place)
+        except Challenged:
+            if watched.per_person:
+                self._note_unseen(watched)
+            raise
+
     async def first_pass(self, timeout_s: float) -> None:
-        """Crawl every upstream once; return when all were tried or time is up. Never raises."""
+        """Crawl once what nothing is known of; return when all were tried or time is up.
+
+        Never raises.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s), asyncio.TaskGroup() as group:
-                for server in self._watched:
-                    group.create_task(self._try(server))
+                for server, watched in self._watched.items():
+                    if not watched.is_known:
+                        group.create_task(self._try(server))
 
     async def run(self) -> None:
         """Crawl for ever; an upstream that fails disturbs no other. Ends only by cancellation."""
+        self._running = asyncio.current_task()
         async with asyncio.TaskGroup() as group:
             for watched in self._watched.values():
                 group.create_task(self._watch(watched))
+                group.create_task(self._keep_fresh(watched))
                 if watched.listening is not None:
                     for profile in Profile:
                         group.create_task(self._listen(watched, watched.listening, profile))
 
     async def aclose(self) -> None:
-        """Close every connection."""
+        """Close every connection that nobody has taken over."""
         for watched in self._watched.values():
-            await watched.exchange.aclose()
-            if watched.listening is not None:
-                await watched.listening.aclose()
+            await watched.release()
 
     async def _try(self, server: UpstreamId) -> None:
         with suppress(*_FAILURES):  # `status` tells it
             await self.crawl(server)
 
-    async def _watch(self, watched: _Watched) -> None:
+    async def _watch(self, watched: Watched) -> None:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._pause_s(watched)):
@@ -271,7 +268,54 @@ class Crawler:
             watched.changed.clear()
             await self._try(watched.server)
 
-    async def _listen(self, watched: _Watched, exchange: Exchange, profile: Profile) -> None:
+    async def _keep_fresh(self, watched: Watched) -> None:
+        """Look again at what calls rely on, before they may rely on it no more."""
+        while True:
+            try:
+                async with asyncio.timeout(self._fresh_s if watched.kept else None):
+                    await watched.in_use.wait()
+            except TimeoutError:
+                await self._let_go(watched)
+                continue
+            watched.in_use.clear()
+            due = self._due(watched)
+            if due is None:
+                continue
+            place, left_s = due
+            await asyncio.sleep(left_s)
+            watched.in_use.set()  # for the others
+            reading = self._reading(watched, place)
+            await asyncio.wait([reading])
+            with suppress(NotSpoken):
+                if _outcome(reading):
+                    # Whoever calls next finds out what is wrong.
+                    await asyncio.sleep(_PAUSE_S)
+
+    def _due(self, watched: Watched) -> tuple[Place, float] | None:
+        """Return what is to be looked at next, of what a call relied on since, and in how long."""
+        found = {
+            place: self._left_s(read)
+            for place, read in watched.read.items()
+            if watched.used.get(place, float("-inf")) >= read.began
+            and self._is_fresh(watched, place)
+        }
+        if not found:
+            return None
+        place = min(found, key=lambda each: found[each])
+        return place, max(found[place], 0.0)
+
+    def _left_s(self, read: Read) -> float:
+        life_s = read.life_s(self._fresh_s)
+        least, most = _AHEAD
+        ahead_s = life_s * (least + (most - least) * self._chance()) + read.took_s
+        return read.began + life_s - ahead_s - self._monotonic()
+
+    async def _let_go(self, watched: Watched) -> None:
+        for profile in tuple(watched.kept):
+            async with watched.talking[profile]:
+                await watched.let_go(profile)
+
+    async def _listen(self, watched: Watched, exchange: Exchange, profile: Profile) -> None:
         heard = partial(self._heard, watched.server)
         clock = asyncio.get_running_loop().time
         while True:
@@ -287,19 +331,21 @@ class Crawler:
         if kind is Kind.RESOURCE and self._relisted is not None:
             self._relisted(server)
 
-    def _pause_s(self, watched: _Watched) -> float:
+    def _pause_s(self, watched: Watched) -> float:
         if watched.failures == 0:
-            never = watched.status.seen_at is None and not watched.status.waits
-            return 0.0 if never else self._recheck_s
+            if not watched.is_known:
+                return 0.0
+            pause_s = self._recheck_s * (1 - _SPREAD * self._chance())
+            return max(0.0, watched.crawled_at + pause_s - self._monotonic())
         return min(self._recheck_s, _FIRST_RETRY_S * 2.0 ** min(watched.failures - 1, 32))
 
-    async def _crawl(self, watched: _Watched) -> bool:
+    async def _crawl(self, watched: Watched) -> bool:
         """Read everything once; say whether it is shown to connected people alone."""
         spoken: set[Profile] = set()
         problems: list[str] = []
         for profile in (Profile.MODERN, Profile.LEGACY):
             try:
-                problems += await self._read(watched, profile)
+                problems += await self._reader.whole(watched, profile)
                 spoken.add(profile)
             except NotSpoken:
                 continue
@@ -317,50 +363,31 @@ class Crawler:
             raise unusable("it speaks no revision that the gateway knows")
         return False
 
-    async def _read(self, watched: _Watched, profile: Profile) -> list[str]:
-        async with converse(
-            watched.exchange, profile, watched.wire, capabilities=watched.capabilities
-        ) as (conversation, info):
-            return await self._hand_over(watched, conversation, info)
+    def _note_unseen(self, watched: Watched) -> None:
+        read = Read(began=self._monotonic())
+        watched.read = {(profile, kind): read for profile in Profile for kind in Kind}
 
-    async def _hand_over(
-        self, watched: _Watched, conversation: Conversation, info: ServerInfo
-    ) -> list[str]:
-        """Give the sink what the conversation shows, and return what was refused.
 
-        Raises:
-            Challenged: It shows its lists to connected people alone.
+def _outcome(reading: asyncio.Task[list[str]]) -> str:
+    """Return why a reading that has ended was in vain; empty if it was not.
 
-        """
-        profile = conversation.profile
-        began = self._monotonic()
-        await self._sink.seen(watched.server, profile, Kind.SERVER, [info.item], info.version)
-        watched.fresh_until[profile, Kind.SERVER] = began + self._fresh_s
-        problems = []
-        for kind in LISTS:
-            try:
-                began = self._monotonic()
-                listed = await read_list(conversation, info, kind, self._limits)
-            except GatewayError as error:
-                if watched.per_person and isinstance(error, Challenged):
-                    raise
-                problems.append(f"{profile}: {error.detail}")
-            else:
-                await self._sink.seen(watched.server, profile, kind, listed.items, info.version)
-                watched.fresh_until[profile, kind] = began + self._life_s(profile, listed)
-                if kind is Kind.TOOL and watched.reads_interfaces:
-                    shown, unread = await read_interfaces(conversation, listed.items)
-                    problems += (f"{profile}: {problem}" for problem in unread)
-                    await self._sink.seen(
-                        watched.server, profile, Kind.RESOURCE, shown, info.version
-                    )
-        return problems
+    Raises:
+        NotSpoken: The upstream does not speak that family.
 
-    def _life_s(self, profile: Profile, listed: Listed) -> float:
-        if listed.ttl_s is None or profile is not Profile.MODERN:
-            return self._fresh_s
-        return min(self._fresh_s, max(listed.ttl_s, _SHORTEST_LIFE_S))
+    """
+    if reading.cancelled():
+        return "nobody waited for it"
+    try:
+        return "; ".join(reading.result())
+    except (TimeoutError, *_FAILURES) as error:
+        return str(error) or type(error).__name__
 
-    def _note_unseen(self, watched: _Watched) -> None:
-        until = self._monotonic() + self._fresh_s
-        watched.fresh_until = {(profile, kind): until for profile in Profile for kind in Kind}
+
+def _taken_over(
+    settings: UpstreamSettings | LocalSettings, known: Mapping[UpstreamId, Watched]
+) -> Watched:
+    before = known.get(settings.server)
+    same = before is not None and before.holders and before.settings == settings
+    watched = before if before is not None and same else Watched(settings)
+    watched.holders += 1
+    return watched

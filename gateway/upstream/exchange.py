@@ -11,7 +11,7 @@ from yarl import URL
 
 from gateway.domain.calls import RawAnswer
 from gateway.upstream.faults import Challenged, broken_answer, no_answer, too_large, unusable
-from gateway.upstream.headers import SESSION, Headers, returned
+from gateway.upstream.headers import CONDITION, SESSION, Headers, returned, strong
 from gateway.upstream.settings import UpstreamSettings
 from gateway.upstream.stream import EventStream
 
@@ -76,6 +76,8 @@ class Exchange:
         response = await self._head(verb, headers, body, listens=listens, abandoned=abandoned)
         streams = False
         try:
+            if _is_unchanged(response, headers):
+                return _answer(response, b"")
             _refuse_what_is_not_ours_to_relay(response)
             media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if media == _EVENTS and response.status == HTTPStatus.OK:
@@ -185,6 +187,12 @@ class Exchange:
         )
 
 
+def _is_unchanged(response: aiohttp.ClientResponse, asked: Headers) -> bool:
+    """Whether it says that its answer is the one that we told it we have."""
+    conditional = any(name == CONDITION for name, _ in asked)
+    return conditional and response.status == HTTPStatus.NOT_MODIFIED
+
+
 def _refuse_what_is_not_ours_to_relay(response: aiohttp.ClientResponse) -> None:
     status = response.status
     challenge = ", ".join(response.headers.getall("www-authenticate", ()))
@@ -207,4 +215,5 @@ def _answer(
         headers=tuple(pair for pair in returned(headers) if pair[0] != without),
         session=headers.get(SESSION),
         body=body,
+        etag=strong(headers.get("etag")),
     )

@@ -6,6 +6,8 @@ Headers = list[tuple[str, str]]
 """Header fields to send, lower-case names."""
 
 SESSION = "mcp-session-id"
+CONDITION = "if-none-match"
+_LONGEST_ETAG = 256
 
 _FORWARDED = frozenset(
     {
@@ -51,6 +53,13 @@ def forwarded(headers: Iterable[tuple[str, str]]) -> Headers:
 def returned(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return those of an upstream's fields that a client gets; `headers` ignores case."""
     return tuple((name, headers[name]) for name in _RETURNED if name in headers)
+
+
+def strong(etag: str | None) -> str | None:
+    """Return `etag` if it stands for the same bytes and no others (RFC 9110 section 8.8.1)."""
+    if etag is None or len(etag) > _LONGEST_ETAG or not etag.isascii() or not etag.isprintable():
+        return None
+    return etag if etag.startswith('"') and etag.endswith('"') else None
 
 
 def is_ours(name: str) -> bool:

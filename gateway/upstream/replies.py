@@ -1,15 +1,20 @@
 """From an answer to the result in it: the one response that belongs to a request of ours."""
 
+import hashlib
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
+from gateway.domain._value import value
 from gateway.domain.calls import Form, RawAnswer
 from gateway.errors import UpstreamFailed
 from gateway.upstream.faults import PUBLIC, unusable
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.server_message import ServerMessage, read_server_message
 
+_EDGE: Final = 200
+"""Bytes at either end in which the id is looked for."""
 _TRY_LATER: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
@@ -27,6 +32,19 @@ class ErrorAnswer(UpstreamFailed):
         return self.status < HTTPStatus.INTERNAL_SERVER_ERROR and self.status not in _TRY_LATER
 
 
+@value
+class Replied:
+    """The response to a request of ours."""
+
+    result: Mapping[str, Any] | None
+    """`None` where it is, to the byte, the one that was known: then nobody has read it."""
+    print: str
+    """Of its bytes, without the id that we gave it; empty where it was not sent again."""
+    raw: bytes
+    size: int
+    etag: str | None = None
+
+
 async def result_of(
     answer: RawAnswer, method: str, rpc_id: str, limits: WireLimits
 ) -> tuple[Mapping[str, Any], int]:
@@ -38,17 +56,69 @@ async def result_of(
         LimitExceeded: The answer is larger than the limits allow.
 
     """
+    replied = await reply_in(answer, method, rpc_id, limits)
+    return replied.result or {}, replied.size
+
+
+async def reply_in(
+    answer: RawAnswer, method: str, rpc_id: str, limits: WireLimits, *, known: str = ""
+) -> Replied:
+    """Return the response to request `rpc_id`; it is not read if its print is the `known` one.
+
+    Raises:
+        ErrorAnswer, UpstreamFailed, LimitExceeded: As `result_of`.
+
+    """
     if isinstance(answer.body, bytes):
-        return _whole(answer.status, answer.body, method, rpc_id, limits), len(answer.body)
+        if answer.status == HTTPStatus.NOT_MODIFIED:
+            return Replied(result=None, print="", raw=b"", size=0)
+        raw, print_ = answer.body, _print(answer.body, rpc_id)
+        same = known and print_ == known and answer.status == HTTPStatus.OK
+        result = None if same else _whole(answer.status, raw, method, rpc_id, limits)
+        return Replied(result=result, print=print_, raw=raw, size=len(raw), etag=answer.etag)
     try:
         async for event in answer.body:
+            if not event.data:
+                continue
             # What else a server says meanwhile is for somebody who can act on it.
-            message = read_server_message(event.data, limits) if event.data else None
-            if message is not None and _is_response(message, rpc_id):
-                return _result(message, method, answer.status), len(event.raw)
+            raw, print_ = event.data, _print(event.data, rpc_id)
+            if known and print_ == known:
+                return Replied(result=None, print=print_, raw=raw, size=len(event.raw))
+            message = read_server_message(raw, limits)
+            if _is_response(message, rpc_id):
+                result = _result(message, method, answer.status)
+                return Replied(result=result, print=print_, raw=raw, size=len(event.raw))
     finally:
         await discard(answer)
     raise unusable(f"{method}: the stream ended without a response")
+
+
+def read_reply(replied: Replied, method: str, limits: WireLimits) -> Mapping[str, Any]:
+    """Return the result of a reply that was not read, because it was the known one.
+
+    Raises:
+        UpstreamFailed: It cannot be read, which it could be when it became known.
+
+    """
+    return _result(read_server_message(replied.raw, limits), method, HTTPStatus.OK)
+
+
+def _print(raw: bytes, rpc_id: str) -> str:
+    """Return the digest of a response without its id, where that is plainly its first or last member.
+
+    Elsewhere nobody knows without reading it whether it is the id that differs or what is said.
+    """
+    id_ = rb'"id"\s*:\s*"' + re.escape(rpc_id.encode()) + rb'"\s*'
+    version = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
+    head, tail = raw[:_EDGE], raw[-_EDGE:]
+    total = hashlib.sha256()
+    if found := re.match(rb"\s*\{\s*(?:" + version + rb",\s*)?" + id_, head):
+        total.update(b"first" + raw[found.end() :])
+    elif found := re.search(id_ + rb"(?:,\s*" + version + rb")?\}\s*$", tail):
+        total.update(b"last" + raw[: len(raw) - len(tail) + found.start()])
+    else:
+        total.update(b"whole" + raw)
+    return total.hexdigest()
 
 
 async def discard(answer: RawAnswer) -> None:

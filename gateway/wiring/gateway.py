@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.admin.rows import rfc3339
 from gateway.builtin.mailboxes import Mailboxes
-from gateway.config import Config, load
+from gateway.config import Config
 from gateway.errors import ConfigError
 from gateway.oauth.metadata import PROTECTED_RESOURCE_PATH
 from gateway.oauth.resources import ADMIN_API
@@ -41,12 +41,14 @@ from gateway.wiring.happened import Happened
 from gateway.wiring.identity import Identity
 from gateway.wiring.in_force import AuthenticatorInForce, PolicyInForce
 from gateway.wiring.indexing import kept_up
+from gateway.wiring.reading import Reading
 from gateway.wiring.recorded import recorded
 from gateway.wiring.redacting import held_by, levels_of
 from gateway.wiring.registration import Registration
 from gateway.wiring.runtime import Runtime, runtime
 from gateway.wiring.standing import standing
 from gateway.wiring.tally import RefusalTally
+from gateway.wiring.turns import Turns
 from gateway.wiring.watching import Watch
 
 logger = logging.getLogger(__name__)
@@ -88,12 +90,14 @@ class Gateway:
         )
         self._current: Tenure | None = None
         self._ending: set[asyncio.Task[None]] = set()
-        self._changing = asyncio.Lock()
+        self._reloads = Turns(self._take_up)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Put the first configuration in force and open the door for the command line."""
         self._current = await Tenure.begin(self._config, self)
+        self._carried.links.watched = self._current.runtime.crawler.known
+        self._current.runtime.announce()
         watching = begun(self._identity.watch(), "watching identity providers")
         try:
             policy = PolicyInForce(
@@ -123,6 +127,7 @@ class Gateway:
                     yield
         finally:
             await ended(watching)
+            await self._reloads.end()
             await asyncio.gather(self._tenure.end(), *self._ending)
 
     def _greet(self) -> None:
@@ -149,35 +154,60 @@ class Gateway:
         stack.push_async_callback(ended, crawling)
         return built
 
-    async def reload(self) -> None:
-        """Put the file's configuration in force; a file that cannot be used changes nothing."""
-        with suppress(ConfigError):
-            await self.take_up()
+    def reload(self) -> None:
+        """Put the files' configuration in force soon; files that cannot be used change nothing."""
+        self._reloads.soon()
 
     async def take_up(self) -> None:
-        """Put what the files say in force, one change of the configuration after another.
+        """Put in force what the files say now, one change of the configuration after another.
 
         Raises:
             ConfigError: It cannot be used, and nothing has changed; that is logged and recorded.
 
         """
-        async with self._changing:
+        await self._reloads.take()
+
+    async def _take_up(self) -> None:
+        """Put in force what the files say, again and again until they still say it afterwards."""
+        refused: list[ConfigError] = []
+        tries = 0
+        while True:
+            tries += 1
+            reading = await asyncio.to_thread(Reading, self._path, self._config)
             try:
-                config = load(self._path, os.environ)
-                _require_same_process(self._config, config)
-                tenure = await Tenure.begin(config, self)
+                await self._switch(reading)
             except ConfigError as error:
                 problems = "; ".join(error.problems) or error.public
                 logger.error("the configuration was refused, the one in force stays: %s", problems)  # noqa: TRY400 - no bug, no traceback
                 await self.happened.reload_refused(self._config, problems)
-                raise
-            retired, self._current = self._tenure, tenure
-            before, self._config = self._config, config
-            self._store.record_by(levels_of(config), held_by(config, os.environ))
-            await self.happened.reloaded(before, config, tenure.runtime.policy.digest)
-            ending = asyncio.create_task(retired.end())
-            self._ending.add(ending)
-            ending.add_done_callback(self._ending.discard)
+                refused.append(error)
+            if await asyncio.to_thread(reading.still_is):
+                break
+        if len(refused) == tries:
+            raise refused[-1]
+
+    async def _switch(self, reading: Reading) -> None:
+        config = await asyncio.to_thread(reading.config, os.environ)
+        _require_same_process(self._config, config)
+        tenure = await Tenure.begin(config, self)
+        retired = self._tenure
+        try:
+            await tenure.runtime.catch_up(retired.runtime)
+        except BaseException:
+            await tenure.end()
+            raise
+        # Nothing is awaited between: what the retired one has in force is not newer.
+        self._current = tenure
+        self._carried.links.watched = tenure.runtime.crawler.known
+        before, self._config = self._config, config
+        self._store.record_by(levels_of(config), held_by(config, os.environ))
+        retired.runtime.crawler.hand_over()
+        ending = asyncio.create_task(retired.end())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+        await self.happened.reloaded(before, config, tenure.runtime.policy.digest)
+        tenure.runtime.announce()
+        await tenure.runtime.policy.agree()
 
     def app_of(self, built: Runtime) -> PublicApp:
         """Return the application of the public listener for one configuration."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,10 @@ class Registration:
             ConfigError: What the files say cannot be put in force.
 
         """
+        await asyncio.shield(asyncio.create_task(self._add(name, settings)))
+
+    async def _add(self, name: str, settings: Mapping[str, Any]) -> None:
+        # To its end, also if whoever asked goes away: halfway, the file says what is not in force.
         async with self._one_by_one:
             if name in self._current().servers:
                 raise BadCommand(f"there is a server {name} already")
@@ -70,6 +75,9 @@ class Registration:
             ConfigError: What the files say cannot be put in force.
 
         """
+        await asyncio.shield(asyncio.create_task(self._remove(name)))
+
+    async def _remove(self, name: str) -> None:
         async with self._one_by_one:
             if name not in self.names:
                 where = " registered; it is in douane.yaml" if self._is_written(name) else ""
@@ -82,11 +90,16 @@ class Registration:
             load(self._file, self._environ, registered=after)
         except ConfigError as error:
             raise BadCommand("; ".join(error.problems) or error.public) from error
+        in_force = self._current()
         await self._write(after)
         try:
             await self._take_up()
         except BaseException:
             await self._write('{"servers": {}}\n' if before is None else before)
+            if self._current() is not in_force:
+                # Another reload has put in force meanwhile what is taken back here.
+                with suppress(ConfigError):
+                    await self._take_up()
             raise
 
     async def _write(self, text: str) -> None:

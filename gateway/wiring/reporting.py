@@ -23,8 +23,23 @@ class PolicyReporter:
         self._store = store
         self._metrics = metrics
         self._last: asyncio.Task[None] | None = None
+        self._held: list[PolicyEvent] | None = []
+        """What there is to tell once what decides is in force; `None` since it is."""
 
     def __call__(self, event: PolicyEvent) -> None:
+        """Take note of a change; it is told at once, or when this comes into force."""
+        if self._held is None:
+            self._tell(event)
+        else:
+            self._held.append(event)
+
+    def begin(self) -> None:
+        """Tell what has happened so far, and from now on whatever happens."""
+        held, self._held = self._held or [], None
+        for event in held:
+            self._tell(event)
+
+    def _tell(self, event: PolicyEvent) -> None:
         self._count(event)
         if event.ok:
             logger.info(self.what, event.new)

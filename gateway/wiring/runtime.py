@@ -1,20 +1,22 @@
 """Everything that a reload replaces: policy, upstreams, rules and the pipeline over them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from gateway.builtin.aggregate import Aggregate
 from gateway.config import Config
 from gateway.domain._value import value
+from gateway.domain.tools import UpstreamId
 from gateway.oauth.resources import Resources
 from gateway.pipeline import Pipeline
 from gateway.pipeline.keeper import PinKeeper
 from gateway.policy.reload import PolicyHolder
+from gateway.ports import Upstream
 from gateway.sandbox.languages import Engines
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.settings import LocalSettings
-from gateway.upstream.stdio import StdioUpstream
 from gateway.web.metrics import Metrics
 from gateway.web.peers import client_address
 from gateway.wire.jsontext import WireLimits
@@ -30,7 +32,7 @@ from gateway.wiring.refusals import RefusedEgressReporter
 from gateway.wiring.searching import searching
 from gateway.wiring.shadow import policies
 from gateway.wiring.standing import Standing
-from gateway.wiring.upstreams import breakers_of, guarded, upstreams_of
+from gateway.wiring.upstreams import guarded, link_of, upstreams_of
 
 
 @value
@@ -48,6 +50,15 @@ class Runtime:
     aggregate: Aggregate
     engine: Engines | None
     """What runs programs, where they are run."""
+
+    announce: Callable[[], None]
+    """Tells which policies are in force, once they are."""
+
+    async def catch_up(self, before: "Runtime") -> None:
+        """Return once nothing here was read earlier than what is in force in `before`."""
+        if self.candidate is not None:
+            await self.candidate.agree()
+        await self.policy.catch_up(before.policy)
 
     @property
     def candidate_digest(self) -> str | None:
@@ -81,7 +92,12 @@ async def runtime(
             identities={one.server: one.identity for one in settings},
             exclude_meta=frozenset(config.pins.exclude_meta),
         )
-        breakers = breakers_of(settings, config)
+        links = {
+            one.server: carried.links.take(one, partial(link_of, one, config)) for one in settings
+        }
+        for link in links.values():
+            stack.push_async_callback(carried.links.give_back, link)
+        breakers = {server: link.breaker for server, link in links.items()}
         front = Front(store, carried.boxes)
         crawler = Crawler(
             settings,
@@ -91,6 +107,7 @@ async def runtime(
             fresh_s=config.pins.fresh,
             breakers=breakers,
             relisted=lambda server: front.followers.relisted(server, ""),
+            known=carried.links.watched,
         )
         stack.push_async_callback(crawler.aclose)
         resources = Resources.of(public_url=config.public_url, servers=config.servers)
@@ -99,14 +116,14 @@ async def runtime(
                 config, identity, resources, client_address(config.trusted_proxies), lasting=lasting
             )
         )
-        opened = {
-            one.server: StdioUpstream(one)
-            if isinstance(one, LocalSettings)
-            else HttpUpstream(one, who.broker if one.per_person else None)
-            for one in settings
-        }
-        for upstream in opened.values():
-            stack.push_async_callback(upstream.aclose)
+        opened: dict[UpstreamId, Upstream] = {}
+        for one in settings:
+            shared = links[one.server].upstream
+            if shared is None and not isinstance(one, LocalSettings):
+                shared = HttpUpstream(one, who.broker)
+                stack.push_async_callback(shared.aclose)
+            if shared is not None:
+                opened[one.server] = shared
         upstreams = guarded(opened, breakers, WireLimits(json_depth=config.limits.json_depth))
         engine = await stack.enter_async_context(engine_of(config))
         search = await stack.enter_async_context(searching(config))
@@ -144,4 +161,5 @@ async def runtime(
             pipeline=pipeline,
             aggregate=aggregate,
             engine=engine,
+            announce=decided_by.announce,
         )

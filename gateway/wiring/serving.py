@@ -111,7 +111,7 @@ async def _obey(gateway: Gateway, front: _Server) -> None:
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.put_nowait, number)
     while await told.get() == signal.SIGHUP:
-        await gateway.reload()
+        gateway.reload()
     logger.info("draining")
     gateway.drain()
     front.should_exit = True

@@ -1,6 +1,6 @@
 """The policy in force, and the candidate beside it where one is asked."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
@@ -31,6 +31,8 @@ class Policies:
     candidate: PolicyHolder | None
     deciding: PolicyEngine
     """The policy in force; with a candidate, its answers are beside."""
+    announce: Callable[[], None]
+    """Tells of them, and from now on of every change: nothing is in force that is only built."""
 
 
 @asynccontextmanager
@@ -49,9 +51,10 @@ async def policies(config: Config, store: Store, metrics: Metrics) -> AsyncItera
         in_force = await load(settings, policy_data(config), on_change=reporter, clock=now)
         stack.push_async_callback(in_force.close)
         stack.push_async_callback(reporter.settle)
-        await reporter.settle()
         if config.policy.candidate is None:
-            yield Policies(in_force=in_force, candidate=None, deciding=in_force)
+            yield Policies(
+                in_force=in_force, candidate=None, deciding=in_force, announce=reporter.begin
+            )
             return
         beside = CandidateReporter(store, metrics)
         candidate = await load(
@@ -63,14 +66,18 @@ async def policies(config: Config, store: Store, metrics: Metrics) -> AsyncItera
         )
         stack.push_async_callback(candidate.close)
         stack.push_async_callback(beside.settle)
-        await beside.settle()
+
+        def announce() -> None:
+            reporter.begin()
+            beside.begin()
+
         shadowed = Shadowed(
             in_force,
             candidate,
             deadline_s=settings.deadline,
             on_answer=lambda verdict, live: metrics.candidates.labels(verdict, live).inc(),
         )
-        yield Policies(in_force=in_force, candidate=candidate, deciding=shadowed)
+        yield Policies(in_force=in_force, candidate=candidate, deciding=shadowed, announce=announce)
 
 
 def candidate_settings(config: Config, settings: PolicySettings) -> PolicySettings:

@@ -3,7 +3,7 @@
 import os
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from gateway.config import Config, Server
@@ -11,6 +11,7 @@ from gateway.domain.tools import UpstreamId
 from gateway.ports import Upstream
 from gateway.upstream.breaker import Breaker, Patience
 from gateway.upstream.guarded import GuardedUpstream
+from gateway.upstream.http import HttpUpstream
 from gateway.upstream.jail import ProcessLimits, hides, problem
 from gateway.upstream.launch import Launch, find_program
 from gateway.upstream.proxy import Refusals, Tell, WayOut
@@ -21,7 +22,9 @@ from gateway.upstream.settings import (
     Timeouts,
     UpstreamSettings,
 )
+from gateway.upstream.stdio import StdioUpstream
 from gateway.wire.jsontext import WireLimits
+from gateway.wiring.carried import Link
 
 
 async def upstreams_of(
@@ -41,18 +44,23 @@ async def upstreams_of(
     ]
 
 
-def breakers_of(
-    settings: Iterable[UpstreamSettings | LocalSettings], config: Config
-) -> dict[UpstreamId, Breaker]:
-    """Return one breaker for each server, whichever way it is called."""
+def link_of(settings: UpstreamSettings | LocalSettings, config: Config) -> Link:
+    """Return a new way to a server; nothing is opened before somebody calls.
+
+    Whichever way it is called, it has one breaker.
+    """
     patience = Patience(
         failures=config.limits.upstream_failures, rest_s=config.limits.upstream_rest
     )
-    chance = random.SystemRandom()
-    return {
-        one.server: Breaker(one.server, patience, clock=time.monotonic, jitter=chance.random)
-        for one in settings
-    }
+    breaker = Breaker(
+        settings.server, patience, clock=time.monotonic, jitter=random.SystemRandom().random
+    )
+    upstream: Upstream | None = None
+    if isinstance(settings, LocalSettings):
+        upstream = StdioUpstream(settings)
+    elif not settings.per_person:
+        upstream = HttpUpstream(settings)
+    return Link(settings=settings, breaker=breaker, upstream=upstream)
 
 
 def guarded(

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from gateway.domain.decisions import Decision
+from gateway.policy.building import wasm_engine
 from gateway.policy.bundle import compile_plan, prepare
 from gateway.policy.dataflow import looks_of
 from gateway.policy.looks import EVERYTHING, Look, needed
 from gateway.policy.opa import Opa
-from gateway.policy.reload import wasm_engine
 from gateway.policy.sources import Sources, read_folder
 from gateway.policy.wasm import DECISION, WasmEngine
 from tests.policy.policy_questions import CONFIG, POLICIES, cases, question

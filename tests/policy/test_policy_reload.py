@@ -11,7 +11,7 @@ from aiohttp import web
 from gateway.domain.decisions import Decision
 from gateway.errors import ConfigError
 from gateway.policy.refusing import RefusingEngine
-from gateway.policy.reload import PolicyHolder, load
+from gateway.policy.reload import PolicyHolder, _Look, load
 from gateway.policy.settings import EngineKind, OpaServer, PolicyEvent, PolicySettings
 from tests.policy.policy_questions import ONE_RULE
 
@@ -157,6 +157,10 @@ async def test_a_central_server_is_looked_at_again(events: list[PolicyEvent]) ->
         await runner.cleanup()
 
 
+def looked(number: int) -> _Look:
+    return _Look(number=number, snapshot=None, print=f"look {number}")
+
+
 class Slow(RefusingEngine):
     """Answers a list only when told to, and notes whether it was closed meanwhile."""
 
@@ -176,17 +180,27 @@ class Slow(RefusingEngine):
 
 async def test_a_list_is_answered_by_the_policy_it_was_asked_of(holder: PolicyHolder) -> None:
     slow, next_one = Slow("old"), RefusingEngine(digest="new")
-    await holder._replace(slow)
+    holder._put(slow, looked(1001))
     asked = asyncio.create_task(holder.evaluate_many([GOOD] * 3))
     await asyncio.sleep(0)
-    replacing = asyncio.create_task(holder._replace(next_one))
-    await asyncio.sleep(0)
+    holder._put(next_one, looked(1002))
     assert (await holder.evaluate(GOOD)).policy_digest == "new"
     assert not slow.closed
     slow.go.set()
     assert {decision.policy_digest for decision in await asked} == {"old"}
-    await replacing
+    await asyncio.gather(*holder._retiring)
     assert slow.closed
+
+
+async def test_what_was_read_earlier_never_takes_the_place_of_what_was_read_later(
+    holder: PolicyHolder,
+) -> None:
+    late, early = Slow("late"), Slow("early")
+    holder._put(late, looked(1002))
+    holder._put(early, looked(1001))
+    assert holder.digest == "late"
+    await asyncio.gather(*holder._retiring)
+    assert (early.closed, late.closed) == (True, False)
 
 
 async def test_the_managed_server_is_replaced_as_a_whole(

@@ -61,8 +61,8 @@ def small(opa: Opa) -> Trial:
 def test_every_case_is_decided_alike_after_it_went_through_a_record(
     shipped: Trial, opa: Opa
 ) -> None:
+    from gateway.policy.building import wasm_engine
     from gateway.policy.bundle import prepare
-    from gateway.policy.reload import wasm_engine
 
     engine = wasm_engine(opa, prepare(opa, SHIPPED, CONFIG, tested=False), lambda: 0.0)
     compared = []

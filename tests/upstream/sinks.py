@@ -14,6 +14,11 @@ class Catalog:
         self.lists: dict[tuple[UpstreamId, Profile, Kind], Sequence[Mapping[str, Any]]] = {}
         self.versions: set[str] = set()
         self.times = 0
+        self.pins = 0
+        """A number that stands for the pins; a test changes it."""
+
+    def compared_with(self, server: UpstreamId) -> object:
+        return server, self.pins
 
     async def seen(
         self,

@@ -1,0 +1,112 @@
+"""From what lies there to an engine that may be put in force."""
+
+import asyncio
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from gateway.errors import ConfigError
+from gateway.policy import lint
+from gateway.policy.archive import PolicyArchive
+from gateway.policy.bundle import Policy, compile_wasm, prepare
+from gateway.policy.managed import ManagedEngine
+from gateway.policy.opa import Opa
+from gateway.policy.reads import reads_of
+from gateway.policy.refusing import RefusingEngine
+from gateway.policy.rest import RestEngine
+from gateway.policy.settings import FUEL, EngineKind, PolicySettings
+from gateway.policy.sources import Snapshot, sources_of, take
+from gateway.policy.toolchain import find_opa
+from gateway.policy.wasm import MissingBuiltins, WasmEngine
+from gateway.ports import PolicyEngine
+
+
+class Engine(PolicyEngine, Protocol):
+    """An engine of this room: it can be put out of force."""
+
+    async def close(self) -> None:
+        """Give back what it holds. Nobody asks it after that."""
+        ...
+
+
+async def build(
+    settings: PolicySettings, config: Mapping[str, Any], *, clock: Callable[[], float] = time.time
+) -> Engine:
+    """Build the engine that `settings` name, of what lies there now; as `build_of`.
+
+    Raises:
+        ConfigError: The policy cannot be used.
+
+    """
+    if settings.is_central:
+        return await build_of(None, settings, config, clock=clock)
+    return await build_of(await asyncio.to_thread(take, settings), settings, config, clock=clock)
+
+
+async def build_of(
+    snapshot: Snapshot | None,
+    settings: PolicySettings,
+    config: Mapping[str, Any],
+    *,
+    clock: Callable[[], float],
+) -> Engine:
+    """Build an engine of `snapshot`, checked and tested; the event loop goes on meanwhile.
+
+    A central server's policy lies there, so of it there is no snapshot.
+
+    Raises:
+        ConfigError: The policy cannot be used, or nobody can say just now if it can.
+
+    """
+    if snapshot is None:
+        if settings.server is None:
+            raise ConfigError("there is no central policy server")
+        return await RestEngine.connect(settings.server, deadline=settings.deadline)
+    try:
+        opa, policy = await asyncio.to_thread(_prepared, snapshot, settings, config)
+        if "decision" not in policy.entrypoints:
+            return RefusingEngine(digest=policy.digest)
+        if settings.engine is EngineKind.OPA:
+            return await ManagedEngine.start(opa, policy, deadline=settings.deadline)
+        return await asyncio.to_thread(wasm_engine, opa, policy, clock, fuel=settings.fuel)
+    except (OSError, subprocess.SubprocessError) as error:
+        # A full disk, a machine that is too slow: it may do tomorrow.
+        raise ConfigError("the policy cannot be built here", problems=[str(error)]) from error
+
+
+def _prepared(
+    snapshot: Snapshot, settings: PolicySettings, config: Mapping[str, Any]
+) -> tuple[Opa, Policy]:
+    opa = find_opa()
+    policy = prepare(opa, sources_of(snapshot, settings, opa), config)
+    if settings.archive is not None:
+        PolicyArchive(settings.archive).keep(policy.sources, config)
+    return opa, policy
+
+
+def wasm_engine(
+    opa: Opa, policy: Policy, clock: Callable[[], float], *, fuel: int = FUEL
+) -> WasmEngine:
+    """Compile a policy for this process, which takes a second.
+
+    Raises:
+        ConfigError: It cannot be run here.
+
+    """
+    try:
+        return WasmEngine(
+            compile_wasm(opa, policy),
+            policy.data,
+            digest=policy.digest,
+            clock=clock,
+            reads=reads_of(policy.modules),
+            fuel=fuel,
+        )
+    except MissingBuiltins as error:
+        problems = [
+            f"{place}: {name} needs `engine: opa`"
+            for name in error.names
+            for place in lint.places(policy.modules, name)
+        ]
+        raise ConfigError(error.public, problems=problems or error.names) from error
