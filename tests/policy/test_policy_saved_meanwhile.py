@@ -188,7 +188,7 @@ async def test_a_switch_elsewhere_while_a_holder_catches_up_is_seen(
     rule = folder / "decision.rego"
     async with holding(folder, events) as next_one, holding(folder, events) as before:
         agree = next_one.agree
-    looked: list[int] = []
+        looked: list[int] = []
 
         async def agreed() -> None:
             await agree()

@@ -10,9 +10,9 @@ from aiohttp import web
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import CredentialRequired, UpstreamFailed
 from gateway.upstream import interfaces
-from gateway.upstream.crawler import CrawlStatus
 from gateway.upstream.lists import ListLimits
 from gateway.upstream.settings import Limits, Timeouts
+from gateway.upstream.watched import CrawlStatus
 from gateway.wire.extensions import UI
 from tests.servers.raw import answers, hangs, streams
 from tests.upstream.speaking import (

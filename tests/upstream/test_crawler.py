@@ -11,8 +11,9 @@ from aiohttp import web
 
 from gateway.domain.tools import Kind, Profile, UpstreamId
 from gateway.errors import AuditUnavailable, UnknownTool
-from gateway.upstream.crawler import Crawler, CrawlStatus
+from gateway.upstream.crawler import Crawler
 from gateway.upstream.settings import UpstreamSettings
+from gateway.upstream.watched import CrawlStatus
 from tests.servers.process import free_port
 from tests.servers.raw import Script, answers, hangs, raw_upstream, resets, streams
 from tests.upstream.sinks import Catalog

@@ -9,9 +9,9 @@ from aiohttp import web
 from gateway.domain.calls import Form
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import CredentialRequired
-from gateway.upstream.crawler import CrawlStatus
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.settings import HeaderCredential, UpstreamSettings
+from gateway.upstream.watched import CrawlStatus
 from tests.servers.raw import answers, raw_upstream
 from tests.upstream.permits import INBOUND_TOKEN, permit_for
 from tests.upstream.speaking import RAW, crawling
