@@ -44,10 +44,18 @@ run-all: setup ## The same with five servers, for the endpoint in front of all o
 demo: setup ## Play the whole story by itself; exits 0 only if every step did what it says.
 	@exec $(BIN)/python -m tests.demo.story
 
+# One more than processors: some of the tests wait. Neighbours stay together, and share their servers.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
+
 .PHONY: test
 test: setup model ## Run every test.
 	@PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium bubblewrap git
-	$(BIN)/pytest -n 3
+	$(PYTEST)
+
+.PHONY: quick
+quick: setup ## Run the fast tests of every room: a minute, and no servers, browsers or weights.
+	$(PYTEST) --quick
 
 .PHONY: check
 check: setup ## Format, lint, types, floors and policies, as CI does.

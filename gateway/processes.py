@@ -9,6 +9,7 @@ import signal
 import subprocess
 from asyncio.subprocess import Process
 from contextlib import suppress
+from typing import Protocol
 
 _KILLED_S = 10.0
 """A killed process is gone sooner, unless the kernel keeps it: then it is not waited for."""
@@ -58,9 +59,15 @@ async def said_by(process: Process, *, within_s: float) -> bytes | None:
         await ended(process)
 
 
-def end_now(
-    process: "subprocess.Popen[bytes] | subprocess.Popen[str] | None", *, grace_s: float = 0.0
-) -> None:
+class Waited(Protocol):
+    """What is used of a `subprocess.Popen`."""
+
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
+def end_now(process: Waited | None, *, grace_s: float = 0.0) -> None:
     """Do the same in a thread that may wait."""
     if process is None:
         return

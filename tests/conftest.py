@@ -1,8 +1,52 @@
-"""Property tests are alike at every run: the same examples, and no deadline on a busy machine.
+"""What holds for every test.
 
+Property tests are alike at every run: the same examples, and no deadline on a busy machine.
 `pytest --hypothesis-profile default` looks at new examples.
+
+Gateways are forked from a process that has loaded them, and what was found out about a policy is
+remembered for the run (`tests.forks`, `tests.remembered`).
 """
 
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
+from tests import forks, quick, remembered
+
 settings.load_profile("ci")
+settings.register_profile("quick", settings.get_profile("ci"), max_examples=10)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="only what needs a moment (tests.quick)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # the first process; the workers are told by it
+        os.environ[remembered.KEPT_IN] = tempfile.mkdtemp(prefix="douane-remembered-")
+    remembered.begin()
+    forks.begin()
+    if config.getoption("--quick"):
+        settings.load_profile("quick")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if config.getoption("--quick") and quick.is_left_out(collection_path, config.rootpath):
+        return True
+    return None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        items[:], left = quick.chosen(items)
+        config.hook.pytest_deselected(items=left)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    forks.end()
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ.pop(remembered.KEPT_IN), ignore_errors=True)

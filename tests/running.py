@@ -18,6 +18,8 @@ from typing import Any
 
 from gateway.cli import main
 from gateway.processes import end_now
+from tests import forks
+from tests.forks import Process
 from tests.servers.process import ROOT, free_port
 
 DOUANE = str(Path(sys.executable).parent / "douane")
@@ -34,7 +36,7 @@ class Running:
     config: Path
     url: str
     admin_url: str
-    process: "subprocess.Popen[bytes]"
+    process: Process
 
     @property
     def log(self) -> str:
@@ -48,8 +50,9 @@ class Running:
 
     def douane(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Run the command line against this gateway."""
-        return subprocess.run(
-            [DOUANE, "--config", str(self.config), *arguments],
+        words = ["--config", str(self.config), *arguments]
+        return forks.run("gateway.cli", words, timeout=120) or subprocess.run(
+            [DOUANE, *words],
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -179,12 +182,13 @@ def running_gateway(
 
 
 @contextmanager
-def _process(
-    folder: Path, config: Path, environment: Mapping[str, str]
-) -> Iterator["subprocess.Popen[bytes]"]:
+def _process(folder: Path, config: Path, environment: Mapping[str, str]) -> Iterator[Process]:
     with (folder / "gateway.log").open("ab") as log, (folder / "gateway.out").open("ab") as output:
-        process = subprocess.Popen(
-            [DOUANE, "--config", str(config), "serve"],
+        words = ["--config", str(config), "serve"]
+        process: Process = forks.start(
+            "gateway.cli", words, output=output, errors=log, environment=environment
+        ) or subprocess.Popen(
+            [DOUANE, *words],
             cwd=ROOT,
             env={**os.environ, **environment},
             stdout=output,

@@ -7,10 +7,9 @@ import signal
 import sqlite3
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,11 @@ TOOL = "allowed"
 UNRECORDED = "audit_unavailable"
 SPOOLING = {"deadline": "100ms", "on_failure": "spool", "spool": {"bytes": 16 << 20}}
 LOCKED_S, FREE_S = (0.1, 0.5), (0.05, 0.3)
-LOAD_S = (0.2, 0.9)
-"""A life is ended at a random moment between these."""
+ANSWERS = (10, 200)
+"""A life is ended when so many calls of it have been answered: a random number between these."""
+SPOOLED = 10
+"""With a spool, not before so many records were in it at one moment."""
+PATIENCE_S = 120.0
 
 
 @dataclass
@@ -51,7 +53,10 @@ class Survival:
     records: defaultdict[str, list[tuple[str, str]]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    """Kind and decision of every record of a call."""
+    """Kind and decision of every record of a call; `refused` is an outcome that says that the one
+    before was not known to be durable in time, in the spool neither, as on a busy machine."""
+    met: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set whenever an answer is counted."""
     last: int = -1
     """Leaf index of the newest record that was read."""
     verify_failures: list[str] = field(default_factory=list)
@@ -135,18 +140,44 @@ async def _until_killed(running: Running, survival: Survival, *, failing: bool) 
     with ExitStack() as stack:
         if failing:
             stack.enter_context(_failing_at_random(database))
-        await _loaded(running, survival, token)
+        await _loaded(running, survival, token, spool=failing)
     running.process.wait()
     survival.kills += 1
 
 
-async def _loaded(running: Running, survival: Survival, token: str) -> None:
+async def _loaded(running: Running, survival: Survival, token: str, *, spool: bool) -> None:
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as http:
         url = f"{running.url}/mcp/raw"
+        survival.met = asyncio.Event()  # each life is served in an event loop of its own
         clients = [asyncio.create_task(_client(url, http, survival)) for _ in range(CLIENTS)]
-        await asyncio.sleep(secrets.SystemRandom().uniform(*LOAD_S))
+        async with asyncio.timeout(PATIENCE_S):
+            if spool:
+                await _until_it_spools(running)
+            await _until_answered(survival, secrets.SystemRandom().randint(*ANSWERS))
         os.kill(running.process.pid, signal.SIGKILL)
         await asyncio.gather(*clients)
+
+
+async def _until_answered(survival: Survival, calls: int) -> None:
+    wanted = len(survival.answered) + calls
+    while len(survival.answered) < wanted:
+        survival.met.clear()
+        await survival.met.wait()
+
+
+async def _until_it_spools(running: Running) -> None:
+    """Return once enough records wait in the spool; asking is what the time goes by with."""
+    async with aiohttp.ClientSession() as http:
+        found = 0.0
+        while found < SPOOLED:
+            async with http.get(f"{running.admin_url}/metrics") as answer:
+                found = _spooled(await answer.text())
+
+
+def _spooled(metrics: str) -> float:
+    name = "douane_audit_spooled_records "
+    values = [line.removeprefix(name) for line in metrics.splitlines() if line.startswith(name)]
+    return float(values[0]) if values else 0.0
 
 
 @contextmanager
@@ -188,7 +219,8 @@ async def _client(url: str, http: aiohttp.ClientSession, survival: Survival) -> 
             return
         if _is_result(answer, call):
             survival.answered.add(call)
-        elif response.status == HTTPStatus.SERVICE_UNAVAILABLE and UNRECORDED in str(answer):
+            survival.met.set()
+        elif UNRECORDED in str(answer):
             survival.refused += 1
         else:
             survival.odd.append(str(answer)[:200])
@@ -210,7 +242,7 @@ def _read_log(running: Running, survival: Survival) -> None:
                 if record["kind"] == "gap":
                     survival.spooled += record["evidence"]["records"]
                 if "trace_id" in record:
-                    found = (record["kind"], record["decision_id"])
+                    found = (_kind(record), record["decision_id"])
                     survival.records[record["trace_id"]].append(found)
             survival.last = page[-1]["leaf_index"]
     (stats,) = running.rows("audit", "stats")
@@ -218,6 +250,12 @@ def _read_log(running: Running, survival: Survival) -> None:
         survival.miscounted.append(
             f"{stats['outcome_unknown']} after kill {survival.kills}, not {survival.open_intents}"
         )
+
+
+def _kind(record: Mapping[str, Any]) -> str:
+    """Tell an outcome from the one that says of it that it may have come too late."""
+    late = record["kind"] == "outcome" and record.get("code") == UNRECORDED
+    return "refused" if late else str(record["kind"])
 
 
 def _forwarded(raw: Raw) -> Iterable[str]:

@@ -31,6 +31,14 @@ def test_all_that_was_answered_is_there() -> None:
     assert failures_of(survival(*BOTH), [FULL, NORMAL]) == []
 
 
+def test_an_outcome_that_came_too_late_and_the_one_that_says_so_are_no_failure() -> None:
+    late = survival(*BOTH, ("refused", "d_1"), answered=False)
+    late.answered.add("another")
+    late.records["another"] = BOTH
+    assert failures_of(late, [FULL, NORMAL]) == []
+    assert late.open_intents == 0
+
+
 @pytest.mark.parametrize(
     ("found", "failure"),
     [

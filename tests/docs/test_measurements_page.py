@@ -61,8 +61,8 @@ def test_the_plan_and_the_promises_are_the_programs() -> None:
 
 def test_the_crashes_are_as_many_as_the_program_makes() -> None:
     assert f"{kills.CLIENTS} clients that call without a pause" in WORDS
-    first, last = kills.LOAD_S
-    assert f"a random moment between {first} and {last} seconds" in WORDS
+    fewest, most = kills.ANSWERS
+    assert f"a random number of them, between {fewest} and {most}, is answered" in WORDS
     assert f"on the same data directory: {report.KILLS} times" in WORDS
     assert f"at {report.CUTS:,} moments" in WORDS
 

@@ -10,8 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from gateway.processes import end_now
+from tests import forks
+from tests.forks import Process
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -130,7 +133,7 @@ def running(
     """
     origin = f"http://127.0.0.1:{port}"
     with log.open("wb") as output:
-        process = subprocess.Popen(
+        process = _forked(command, environment, output) or subprocess.Popen(
             command,
             cwd=ROOT,
             env={**os.environ, **environment},
@@ -145,8 +148,17 @@ def running(
             _end(process)
 
 
+def _forked(
+    command: Sequence[str], environment: Mapping[str, str], output: IO[bytes]
+) -> Process | None:
+    if tuple(command[:2]) != (sys.executable, "-m"):
+        return None
+    _, _, module, *words = command
+    return forks.start(module, words, output=output, errors=output, environment=environment)
+
+
 def _wait_until_it_listens(
-    process: subprocess.Popen[bytes], port: int, log: Path, patience_s: float = 60.0
+    process: Process, port: int, log: Path, patience_s: float = 60.0
 ) -> None:
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and process.poll() is None:
@@ -159,5 +171,5 @@ def _wait_until_it_listens(
     raise StartFailed(f"{log.name}:\n{log.read_text(errors='replace')[-4000:]}")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: Process) -> None:
     end_now(process, grace_s=5)

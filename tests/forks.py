@@ -1,0 +1,172 @@
+"""Processes forked from one that has loaded everything (`tests.forkserver`), for a run of the tests.
+
+Outside of a run, in reports and in the demo, each process is started as everywhere else, and so it is
+where an environment changes how an interpreter starts.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+ROOT = Path(__file__).parent.parent
+_ANSWER_BYTES = 64
+
+
+class Process(Protocol):
+    """What is used of a `subprocess.Popen`."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int, /) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+
+
+class Forked:
+    """A process that was forked for us: its parent is the server, which tells how it ended."""
+
+    def __init__(self, told: socket.socket) -> None:
+        self._told = told
+        self._status: int | None = None
+        self.pid = self._heard()
+
+    def poll(self) -> int | None:
+        """Return how it ended, or `None` while it runs."""
+        if self._status is None and select.select([self._told], [], [], 0)[0]:
+            self._end()
+        return self._status
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return how it ended, once it has."""
+        if self._status is None:
+            if not select.select([self._told], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
+            self._end()
+        assert self._status is not None
+        return self._status
+
+    def send_signal(self, sig: int, /) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, sig)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _end(self) -> None:
+        self._status = self._heard()
+        self._told.close()
+
+    def _heard(self) -> int:
+        said = self._told.recv(_ANSWER_BYTES)
+        if not said:
+            raise RuntimeError("the process that forks is gone")
+        number: int = json.loads(said)
+        return number
+
+
+class _Server:
+    """The server of this process, from when something is asked of it first."""
+
+    def __init__(self) -> None:
+        self._asking: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def ask(self, what: Mapping[str, Any], output: int, errors: int) -> Forked:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs, self._lock:
+            asking = self._asking or self._begun()
+            message = json.dumps(what).encode()
+            socket.send_fds(asking, [message], [output, errors, theirs.fileno()])
+        return Forked(ours)
+
+    def _begun(self) -> socket.socket:
+        self._asking, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.forkserver", str(theirs.fileno())],
+                cwd=ROOT,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        return self._asking
+
+    def end(self) -> None:
+        if self._asking is not None and self._process is not None:
+            self._asking.close()
+            self._process.wait()
+            self._asking = self._process = None
+
+
+_server: _Server | None = None
+
+
+def begin() -> None:
+    """From now on processes are forked from a server, which starts when it is first asked."""
+    global _server  # noqa: PLW0603 - it is one for the process
+    _server = _server or _Server()
+
+
+def end() -> None:
+    """End the server, and what it has forked."""
+    global _server  # noqa: PLW0603 - it is one for the process
+    if _server is not None:
+        _server.end()
+    _server = None
+
+
+def start(
+    module: str,
+    arguments: Sequence[str],
+    *,
+    output: IO[bytes],
+    errors: IO[bytes],
+    environment: Mapping[str, str],
+) -> Process | None:
+    """Start what `python -m MODULE` runs, or return `None` if it is to be started in earnest."""
+    if _server is None or any(name.startswith(("PYTHON", "LD_")) for name in environment):
+        return None
+    asked = {
+        "module": module,
+        "arguments": list(arguments),
+        "cwd": str(ROOT),
+        "environment": {**os.environ, **environment},
+    }
+    return _server.ask(asked, output.fileno(), errors.fileno())
+
+
+def run(
+    module: str, arguments: Sequence[str], *, timeout: float
+) -> "subprocess.CompletedProcess[str] | None":
+    """Run it to its end, and return what it said; `None` likewise."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        process = start(module, arguments, output=output, errors=errors, environment={})
+        if process is None:
+            return None
+        try:
+            status = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        told = []
+        for each in (output, errors):
+            each.seek(0)
+            told.append(each.read().decode())
+        return subprocess.CompletedProcess([module, *arguments], status, *told)
