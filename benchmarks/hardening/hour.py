@@ -117,7 +117,7 @@ async def large_bodies(hour: Hour, http: aiohttp.ClientSession) -> None:
     await _all(jobs, at_once=len(jobs))
 
 
-async def unfinished_bodies(hour: Hour, _: aiohttp.ClientSession) -> None:
+async def unfinished_bodies(hour: Hour, _http: aiohttp.ClientSession) -> None:
     """Send almost the whole of large bodies, all at once, and never the rest."""
     async with _connections(hour, hour.size.bodies) as writers:
         pieces = b"x" * MIB

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from gateway.builtin.offers import Offer
+from gateway.domain.bounded import digest_of, remembered
 from gateway.domain.descriptions import NO_GUIDANCE, Guidance
 from gateway.errors import BadCommand
 from gateway.wire import jsontext
@@ -21,6 +21,7 @@ MOST_NAMED: Final = 200
 TITLE: Final = "Tool Descriptions - Required for tool use"
 
 _MOST_TEXTS: Final = 20_000
+_OCTETS: Final = 16 * 1024**2
 _SENTENCE: Final = re.compile(
     r".*?(?:[.!?](?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?=\s|$)|[\u3002\uff01\uff1f])|.*",
     re.DOTALL,
@@ -102,7 +103,16 @@ def brief_definition(
     return brief
 
 
-@lru_cache(maxsize=_MOST_TEXTS)
+def _by_digests(offer: Offer, brief: str = "") -> bytes:
+    definition = str(offer.definition.digest)
+    return digest_of(offer.id, offer.profile, offer.name, definition, offer.text, brief)
+
+
+def _weight(offer: Offer) -> int:
+    return len(offer.text)
+
+
+@remembered(most=_MOST_TEXTS, octets=_OCTETS, key=_by_digests, weigh=_weight)
 def briefly(offer: Offer, brief: str = "") -> Offer:
     """Return `offer` as it is listed briefly; `brief` is the operator's text, if there is one."""
     content = offer.definition.content

@@ -6,7 +6,6 @@ nobody leave to do anything: that is policy's, afterwards.
 
 import hashlib
 import json
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -17,6 +16,7 @@ from gateway.builtin.names import public_name
 from gateway.builtin.offers import Offer, Offers
 from gateway.builtin.shelf import of_client
 from gateway.domain._value import value
+from gateway.domain.bounded import Bounded, digest_of
 from gateway.domain.calls import AGGREGATE, Call, OriginKind, Permit
 from gateway.domain.descriptions import NO_GUIDANCE, Guidance, Reader, description_id
 from gateway.domain.document import Document
@@ -29,6 +29,9 @@ from gateway.wire import jsontext
 from gateway.wire.eras import is_stateless
 
 _MOST_WEIGHED: Final = 256
+_OCTETS: Final = 16 * 1024**2
+_PLACE: Final = 16
+"""Bytes of a place in a list, which may be kept by nobody else any more."""
 """Principals of whom it is kept whether their list is a long one."""
 
 _Weighed: TypeAlias = tuple[Sequence[Offer], bool]
@@ -83,7 +86,7 @@ class Descriptions:
         self._store = store
         self._clock = clock
         self._cleaned = clock()
-        self._weighed: OrderedDict[tuple[object, ...], _Weighed] = OrderedDict()
+        self._weighed: Bounded[bytes, _Weighed] = Bounded(most=_MOST_WEIGHED, octets=_OCTETS)
 
     # For whom.
 
@@ -110,13 +113,11 @@ class Descriptions:
 
     async def _is_long(self, call: Call, principal: Principal) -> bool:
         offers = await self._offers.of(call, principal, Kind.TOOL)
-        key = (principal.key, call.profile, call.session)
+        key = digest_of(principal.key, call.profile, call.session)
         known = self._weighed.get(key)
         if known is None or known[0] is not offers:
-            known = self._weighed[key] = offers, not self._scale.fits(principal, offers)
-            self._weighed.move_to_end(key)
-            if len(self._weighed) > _MOST_WEIGHED:
-                self._weighed.popitem(last=False)
+            known = offers, not self._scale.fits(principal, offers)
+            self._weighed.put(key, known, _PLACE * len(offers))
         return known[1]
 
     def _is_core(self, name: str) -> bool:

@@ -13,6 +13,8 @@ from gateway.wire.sse import data_event
 
 _MOST_KEPT: Final = 256
 """Events that a client that comes back can still get."""
+_OCTETS: Final = 64 * 1024
+"""Bytes of them: there are many mailboxes."""
 _QUIET_S: Final = 15.0
 """After how long without an event a comment keeps proxies from closing the connection."""
 _COMMENT: Final = ServerEvent(raw=b": still here\n\n", data=None)
@@ -42,7 +44,8 @@ class Mailbox:
         self.closed = False
         self._nonce = nonce
         self._resumable = resumable
-        self._kept: deque[tuple[int, bytes]] = deque(maxlen=_MOST_KEPT)
+        self._kept: deque[tuple[int, bytes]] = deque()
+        self._octets = 0
         self._last = 0
         self._sent = 0
         self._news = asyncio.Event()
@@ -51,6 +54,9 @@ class Mailbox:
         """Add a message."""
         self._last += 1
         self._kept.append((self._last, data))
+        self._octets += len(data)
+        while len(self._kept) > 1 and (len(self._kept) > _MOST_KEPT or self._octets > _OCTETS):
+            self._octets -= len(self._kept.popleft()[1])
         self._news.set()
 
     def close(self) -> None:

@@ -23,13 +23,22 @@ _SCHEME: Final = "douane://"
 _HEAD_CHARS: Final = LONGEST - len("--") - _DIGEST_CHARS
 
 
-@lru_cache(maxsize=65_536)
 def public_name(target: Target) -> str:
     """Return what a tool or prompt is called; at most `LONGEST` of `[A-Za-z0-9_.-]`.
 
     `server__name`, where the first `__` can only be the one between the two. Whatever else ends in
     two dashes and a digest, as no plain name does, so of two targets no two names are the same.
     """
+    # Names are callers' own: none that is long is remembered.
+    return _short_name(target) if len(target.name) <= LONGEST else _made_name(target)
+
+
+@lru_cache(maxsize=16_384)
+def _short_name(target: Target) -> str:
+    return _made_name(target)
+
+
+def _made_name(target: Target) -> str:
     plain = _plain(target)
     if (
         len(plain) <= LONGEST

@@ -1,13 +1,12 @@
 """What a principal is offered in front of all servers: approved definitions that policy lets them see."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias
 
 from gateway.builtin.inventory import Inventory, is_served, offer_id
 from gateway.builtin.names import public_name, public_uri, resource_of, target_of
 from gateway.domain._value import value
+from gateway.domain.bounded import Bounded, remembered
 from gateway.domain.calls import Call
 from gateway.domain.document import Document
 from gateway.domain.identity import Principal
@@ -24,6 +23,9 @@ _MOST_TOLD: Final = 1_000
 """Lookalikes that the operator is told of."""
 _MOST_TEXTS: Final = 20_000
 """Definitions that are kept as they are listed."""
+_OCTETS: Final = 32 * 1024**2
+_PLACE: Final = 16
+"""Bytes of a place in a list; what stands there is kept once for all lists."""
 _MOST_LISTS: Final = 64
 """Lists of principals that are kept; what a list needs that is not, takes milliseconds."""
 
@@ -92,7 +94,7 @@ class Offers:
         self._alarm = alarm
         self._told: set[str] = set()
         self._sorted: Inventory | None = None
-        self._lists: OrderedDict[Hashable, Sequence[Offer]] = OrderedDict()
+        self._lists: Bounded[Hashable, Sequence[Offer]] = Bounded(most=_MOST_LISTS, octets=_OCTETS)
         """What callers of some standing are offered, while the pins stay as they are."""
 
     @property
@@ -187,7 +189,6 @@ class Offers:
         key = (standing, kind, call.profile, tuple(eras.values()))
         kept = self._lists.get(key)
         if kept is not None:
-            self._lists.move_to_end(key)
             return kept
         served = [
             (pin.target, pin)
@@ -199,13 +200,8 @@ class Offers:
         found = self._named_alone(seen, call.profile)
         # While policy was asked, it or the pins may have become others.
         if self._inventory() is inventory and self._sight.standing(call, principal) == standing:
-            self._keep(key, found)
+            self._lists.put(key, found, _PLACE * len(found))
         return found
-
-    def _keep(self, key: Hashable, found: Sequence[Offer]) -> None:
-        self._lists[key] = found
-        while len(self._lists) > _MOST_LISTS:
-            self._lists.popitem(last=False)
 
     def _inventory(self) -> Inventory:
         """Return the pins as they are now, sorted out."""
@@ -241,7 +237,17 @@ class Offers:
                 self._alarm(names)
 
 
-@lru_cache(maxsize=_MOST_TEXTS)
+def _by_digests(
+    target: Target, definition: Document, client: Profile, upstream: Profile
+) -> Hashable:
+    return target, definition.digest, client, upstream
+
+
+def _weight(offer: Offer) -> int:
+    return len(offer.text) + len(offer.definition.text)
+
+
+@remembered(most=_MOST_TEXTS, octets=_OCTETS, key=_by_digests, weigh=_weight)
 def _offer(target: Target, definition: Document, client: Profile, upstream: Profile) -> Offer:
     content: Mapping[str, Any] = definition.content
     if target.kind is Kind.TEMPLATE:

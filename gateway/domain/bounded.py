@@ -5,9 +5,10 @@ callers or servers is a plain dictionary: what was used longest ago is forgotten
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from functools import wraps
 from hashlib import blake2b
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, ParamSpec, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Kept = TypeVar("Kept")
@@ -76,6 +77,11 @@ class Bounded(Generic[Key, Kept]):
         self._held = 0
 
 
+def octets_of(kept: object) -> int:
+    """Return about how many bytes a value of texts takes: twice those of what it is printed as."""
+    return 2 * len(repr(kept))
+
+
 def digest_of(*parts: str | bytes | int | None) -> bytes:
     """Return 32 bytes that stand for `parts`: no two sequences of parts have the same ones."""
     spelled = []
@@ -84,3 +90,32 @@ def digest_of(*parts: str | bytes | int | None) -> bytes:
         octets = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass")
         spelled.append(b"%b%d:%b" % (kind, len(octets), octets))
     return blake2b(b"".join(spelled), digest_size=32).digest()
+
+
+Parts = ParamSpec("Parts")
+Made = TypeVar("Made")
+
+
+def remembered(
+    *, most: int, octets: int, key: Callable[Parts, Hashable], weigh: Callable[[Made], int]
+) -> Callable[[Callable[Parts, Made]], Callable[Parts, Made]]:
+    """Remember what a function makes of its arguments, by `key` of them, within a bound.
+
+    `weigh` says how many bytes a result holds. A function that returns nothing is not remembered.
+    """
+
+    def of(make: Callable[Parts, Made]) -> Callable[Parts, Made]:
+        kept: Bounded[Hashable, Made] = Bounded(most=most, octets=octets)
+
+        @wraps(make)
+        def made(*args: Parts.args, **kwargs: Parts.kwargs) -> Made:
+            name = key(*args, **kwargs)
+            found = kept.get(name)
+            if found is None:
+                found = make(*args, **kwargs)
+                kept.put(name, found, weigh(found))
+            return found
+
+        return made
+
+    return of

@@ -8,12 +8,16 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from gateway.domain.bounded import digest_of, remembered
 from gateway.domain.labels import Effect
 from gateway.flow.words import words_of
 
 _WORD = re.compile(r"[a-z]+")
 _LONGEST_PROMPT = 32 * 1024
 _MOST_PROMPTS = 64
+_OCTETS = 4 * 1024**2
+_WORD_OCTETS = 100
+"""Bytes that a word of a set takes beside its letters."""
 _SHORTEST_STEM = 3
 
 _FAMILIES = tuple(
@@ -65,12 +69,20 @@ def orders(prompt: str, tool: str) -> bool:
 _NONE: frozenset[str] = frozenset()
 
 
-@lru_cache(maxsize=_MOST_PROMPTS)
+def _name(prompt: str) -> bytes:
+    return digest_of(prompt)
+
+
+def _weight(words: frozenset[str]) -> int:
+    return sum(_WORD_OCTETS + len(word) for word in words)
+
+
+@remembered(most=_MOST_PROMPTS, octets=_OCTETS, key=_name, weigh=_weight)
 def _words(prompt: str) -> frozenset[str]:
     return frozenset(_WORD.findall(prompt.lower()))
 
 
-@lru_cache(maxsize=_MOST_PROMPTS)
+@remembered(most=_MOST_PROMPTS, octets=_OCTETS, key=_name, weigh=_weight)
 def _stems(prompt: str) -> frozenset[str]:
     return _stemmed(_words(prompt))
 

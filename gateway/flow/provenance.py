@@ -28,9 +28,17 @@ from gateway.flow.results import (
 
 _MOST_SAID = 4096
 """Texts of arguments that are kept."""
+_MOST_SAID_OCTETS = 1024 * 1024
+"""Bytes of them, from which on no more are."""
 
 _MOST_ASKED = 64 * 1024
 """Bytes of letters of one call's arguments; what more was asked with proves nothing."""
+
+_READ = 20
+"""How many times its bytes a result takes that was looked at and is searched."""
+_UNREAD = 4
+_ENTRY = 200
+"""Bytes of a text that is kept, beside its letters."""
 
 _MOST_WRITTEN = 256 * 1024
 """Bytes of letters that are kept of what was written."""
@@ -120,6 +128,7 @@ class Provenance:
         """Value -> the results that have it, oldest first."""
         self._said: dict[str, Source] = {}
         """What calls carried while only the user can have chosen it."""
+        self._said_octets = 0
         self._written = Carried(most=_MOST_WRITTEN)
         """What calls that may have been led write somewhere, and may read again."""
         if not complete:
@@ -128,6 +137,14 @@ class Provenance:
         self._payloads = Payloads()
         self._in_payloads = 0
         """The last serial whose texts a payload is searched for."""
+
+    @property
+    def octets(self) -> int:
+        """How many bytes this takes at most."""
+        waiting = sum(answered.octets for answered, _ in self._waiting)
+        said = len(self._said) * _ENTRY + self._said_octets
+        written = _UNREAD * self._written.length
+        return _UNREAD * waiting + _READ * (self._octets - waiting) + said + written
 
     def sends(self, arguments: Mapping[str, Any], effect: Effect | None, *, clean: bool) -> None:
         """Note what a call carries before it is sent, whatever becomes of it.
@@ -156,10 +173,11 @@ class Provenance:
 
     def _note_said(self, answered: Answered) -> None:
         for text in texts_of(answered.arguments):
-            if len(self._said) >= _MOST_SAID:
+            if len(self._said) >= _MOST_SAID or self._said_octets >= _MOST_SAID_OCTETS:
                 return
-            if len(text) >= SHORTEST_VALUE:
-                self._said.setdefault(text, answered.source)
+            if len(text) >= SHORTEST_VALUE and text not in self._said:
+                self._said[text] = answered.source
+                self._said_octets += 4 * len(text)
 
     def _forget_oldest(self) -> None:
         if not self._read:

@@ -1,9 +1,10 @@
 """The bearer gate: who holds the access token that a request carries (RFC 6750, RFC 8707)."""
 
-from collections import OrderedDict
 from hashlib import sha256
+from typing import Final
 
 from gateway.domain._value import value
+from gateway.domain.bounded import Bounded, octets_of
 from gateway.domain.grants import ASSERTED
 from gateway.domain.identity import Client, ClientKind, Credential, Principal, User
 from gateway.domain.scripts import ScriptId
@@ -15,6 +16,9 @@ from gateway.oauth.tokens import LEEWAY_S, AccessToken, verify
 from gateway.ports import Clock
 from gateway.ports.identity import ClientStore, GrantStore, UserStore
 from gateway.ports.scripts import ScriptStore
+
+_OCTETS: Final = 32 * 1024**2
+"""What is remembered of tokens: others issue them, and say in them what they like."""
 
 
 @value
@@ -54,10 +58,9 @@ class TokenGate:
         self._is_revoked = grants.is_revoked
         self._find_script = scripts.find
         self._clock = clock
-        self._most_tokens = most_tokens
         # By hash, so that a memory dump yields no usable tokens; by endpoint as well, so that a
         # token that is good for one is verified anew at another.
-        self._seen: OrderedDict[tuple[str, bytes], _Seen] = OrderedDict()
+        self._seen: Bounded[tuple[str, bytes], _Seen] = Bounded(most=most_tokens, octets=_OCTETS)
 
     async def authenticate(self, credential: Credential, endpoint: str) -> Principal:
         """Return who holds `credential`, with what registration and people give it now.
@@ -77,7 +80,7 @@ class TokenGate:
             return self._admit(key, self._verified(credential.text, endpoint, now))
         token = seen.token
         if now >= token.expires_at:
-            del self._seen[key]
+            self._seen.pop(key)
             raise Unauthenticated("the access token has expired", detail=token.token_id)
         user = self._find_user(token.subject) if token.grant_id else None
         if (
@@ -87,7 +90,6 @@ class TokenGate:
             or (token.script is not None and self._is_over(token, token.script))
         ):
             return self._admit(key, token)
-        self._seen.move_to_end(key)
         return seen.principal
 
     def _verified(self, text: str, endpoint: str, now: float) -> AccessToken:
@@ -102,12 +104,9 @@ class TokenGate:
         try:
             seen = self._looked_up(token, key[0])
         except Unauthenticated:
-            self._seen.pop(key, None)
+            self._seen.pop(key)
             raise
-        self._seen[key] = seen
-        self._seen.move_to_end(key)
-        if len(self._seen) > self._most_tokens:
-            self._seen.popitem(last=False)
+        self._seen.put(key, seen, octets_of(seen.principal))
         return seen.principal
 
     def _looked_up(self, token: AccessToken, endpoint: str) -> _Seen:

@@ -4,10 +4,10 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from gateway.domain._value import value
+from gateway.domain.bounded import digest_of, remembered
 from gateway.domain.document import Document
 from gateway.domain.tools import Kind, Manifest, Profile, Target, UpstreamId
 from gateway.pins.names import folded
@@ -168,7 +168,11 @@ def _document(kind: Kind, item: Any, exclude_meta: Collection[str]) -> Document:
     return document
 
 
-@lru_cache(maxsize=4096)
+def _name(canonical: bytes) -> bytes:
+    return digest_of(canonical)
+
+
+@remembered(most=4096, octets=4 * 1024**2, key=_name, weigh=len)
 def _unusable_schema(canonical: bytes) -> str:
     """Return which schema of a tool nothing can be checked by, and why; empty if there is none.
 

@@ -1,11 +1,13 @@
 """How many calls a principal may make: token buckets, in this process's memory."""
 
-from collections import OrderedDict
+from typing import Final
 
+from gateway.domain.bounded import Bounded, digest_of
 from gateway.errors import RateLimited
 from gateway.ports import Clock
 
-_MOST_BUCKETS = 50_000
+_MOST_BUCKETS: Final = 50_000
+_OCTETS: Final = 16 * 1024**2
 
 
 class CallLimits:
@@ -18,7 +20,9 @@ class CallLimits:
     def __init__(self, *, calls_per_minute: int, clock: Clock) -> None:
         self._calls_per_minute = calls_per_minute
         self._clock = clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._buckets: Bounded[bytes, tuple[float, float]] = Bounded(
+            most=_MOST_BUCKETS, octets=_OCTETS
+        )
 
     def take(self, key: str, calls_per_minute: int | None = None) -> None:
         """Take one call from the bucket of `key`.
@@ -29,12 +33,11 @@ class CallLimits:
         """
         size = calls_per_minute or self._calls_per_minute
         now = self._clock()
-        level, then = self._buckets.pop(key, (float(size), now))
+        bucket = digest_of(key)
+        level, then = self._buckets.get(bucket) or (float(size), now)
         # A clock that jumps back fills nothing.
         level = min(float(size), level + max(0.0, now - then) * size / 60)
         if level < 1:
-            self._buckets[key] = (level, now)
+            self._buckets.put(bucket, (level, now))
             raise RateLimited(f"more than {size} calls a minute; wait a little and try again")
-        self._buckets[key] = (level - 1, now)
-        if len(self._buckets) > _MOST_BUCKETS:
-            self._buckets.popitem(last=False)
+        self._buckets.put(bucket, (level - 1, now))

@@ -4,31 +4,39 @@ Forgetting is safe: a proof that is forgotten is no proof, labels are kept elsew
 a run that may have been led before, it is known that not all is known.
 """
 
-from collections import OrderedDict
+from typing import Final
 
+from gateway.domain.bounded import Bounded
 from gateway.domain.flow import Run, RunId
 from gateway.domain.labels import Integrity
 from gateway.flow.provenance import Provenance
 
-_MOST_RUNS = 256
-"""A run whose payloads are searched takes some 12 MiB at most, so all of them stay around 3 GiB."""
+_MOST_RUNS: Final = 256
+_OCTETS: Final = 96 * 1024**2
+"""Of all runs together; one whose payloads are searched takes some 12 MiB at most."""
 
 
 class ProvenanceMemory:
     """The provenance of the runs used last."""
 
     def __init__(self) -> None:
-        self._runs: OrderedDict[RunId, Provenance] = OrderedDict()
+        self._runs: Bounded[RunId, Provenance] = Bounded(most=_MOST_RUNS, octets=_OCTETS)
+        self._last: tuple[RunId, Provenance] | None = None
+        """Which was asked for last: it may have grown since."""
 
     def of(self, run: Run) -> Provenance:
         """Return what is remembered of `run`, which may be nothing yet."""
+        self._weigh_last()
         found = self._runs.get(run.id)
         if found is None:
             # What it has written since it read something untrusted is forgotten, if there is any.
             complete = run.label.integrity is Integrity.TRUSTED or not run.sources
-            found = self._runs[run.id] = Provenance(complete=complete)
-            if len(self._runs) > _MOST_RUNS:
-                self._runs.popitem(last=False)
-        else:
-            self._runs.move_to_end(run.id)
+            found = Provenance(complete=complete)
+            self._runs.put(run.id, found)
+        self._last = run.id, found
         return found
+
+    def _weigh_last(self) -> None:
+        if self._last is not None and self._last[0] in self._runs:
+            id_, grown = self._last
+            self._runs.put(id_, grown, grown.octets)

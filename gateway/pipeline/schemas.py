@@ -1,17 +1,20 @@
 """Calls and results against the schemas that were approved with their tools."""
 
 import json
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
+from gateway.domain.bounded import Bounded
 from gateway.domain.calls import Message
 from gateway.domain.tools import Pinned
 from gateway.errors import Denied, InvalidArguments
 from gateway.flow.schemas import identifier_fields
 from gateway.pins.schemas import Problem, SchemaCheck, UnusableSchema
 
-_MOST_KEPT = 4096
+_MOST_KEPT: Final = 4096
+_OCTETS: Final = 32 * 1024**2
+_READY: Final = 8
+"""How many times its text's bytes a definition takes that was made ready."""
 
 
 class Schemas:
@@ -21,8 +24,10 @@ class Schemas:
         """`refuse_results`: whether a result that is not as approved is withheld; if not, it is
         given out as one that nobody vouches for.
         """
-        self._ready: OrderedDict[tuple[str, str], SchemaCheck] = OrderedDict()
-        self._typed: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._ready: Bounded[tuple[str, str], SchemaCheck] = Bounded(
+            most=_MOST_KEPT, octets=_OCTETS
+        )
+        self._typed: Bounded[str, tuple[str, ...]] = Bounded(most=_MOST_KEPT, octets=_OCTETS)
         self._refuse_results = refuse_results
 
     def require_arguments(self, pinned: Pinned, message: Message) -> None:
@@ -78,9 +83,8 @@ class Schemas:
         found = self._typed.get(digest)
         if found is None:
             schema = pinned.manifest.definition.content.get("outputSchema")
-            found = self._typed[digest] = identifier_fields(schema)
-            if len(self._typed) > _MOST_KEPT:
-                self._typed.popitem(last=False)
+            found = identifier_fields(schema)
+            self._typed.put(digest, found, len(pinned.manifest.definition.text))
         return found
 
     def _problems(
@@ -90,7 +94,7 @@ class Schemas:
         if schema is None:
             return ()
         try:
-            check = self._check(str(pinned.manifest.digest), member, schema)
+            check = self._check(pinned, member, schema)
         except UnusableSchema as error:
             raise Denied(
                 "the tool's approved definition has a schema by which nothing can be checked",
@@ -98,15 +102,12 @@ class Schemas:
             ) from error
         return check.problems(content, size)
 
-    def _check(self, digest: str, member: str, schema: object) -> SchemaCheck:
-        key = digest, member
+    def _check(self, pinned: Pinned, member: str, schema: object) -> SchemaCheck:
+        key = str(pinned.manifest.digest), member
         found = self._ready.get(key)
         if found is None:
-            found = self._ready[key] = SchemaCheck(schema)
-            if len(self._ready) > _MOST_KEPT:
-                self._ready.popitem(last=False)
-        else:
-            self._ready.move_to_end(key)
+            found = SchemaCheck(schema)
+            self._ready.put(key, found, _READY * len(pinned.manifest.definition.text))
         return found
 
 

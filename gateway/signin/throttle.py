@@ -1,11 +1,17 @@
 """A bound on guessing: how many attempts one address, or one account, has left."""
 
 import math
-from collections import OrderedDict, deque
+from collections import deque
+from typing import Final
 
+from gateway.domain.bounded import Bounded, digest_of
 from gateway.domain.networks import network_of
 from gateway.ports import Clock
 from gateway.signin.errors import Throttled
+
+_OCTETS: Final = 8 * 1024**2
+_TIME: Final = 40
+"""Bytes that one attempt takes."""
 
 
 class Throttle:
@@ -14,22 +20,21 @@ class Throttle:
     def __init__(self, *, allowed: int, window_s: float, most_keys: int = 10_000) -> None:
         self._allowed = allowed
         self._window_s = window_s
-        self._most_keys = most_keys
-        self._times: OrderedDict[str, deque[float]] = OrderedDict()
+        self._times: Bounded[bytes, deque[float]] = Bounded(most=most_keys, octets=_OCTETS)
 
     def wait_s(self, key: str, now: float) -> int:
         """Return for how many whole seconds `key` must wait; 0 if it may try."""
-        times = self._times.get(key)
+        times = self._times.get(digest_of(key))
         if times is None or len(times) < self._allowed:
             return 0
         return max(0, math.ceil(times[0] + self._window_s - now))
 
     def count(self, key: str, now: float) -> None:
         """Count one attempt; the key that has been quiet for longest is forgotten first."""
-        self._times.setdefault(key, deque(maxlen=self._allowed)).append(now)
-        self._times.move_to_end(key)
-        if len(self._times) > self._most_keys:
-            self._times.popitem(last=False)
+        name = digest_of(key)
+        times = self._times.get(name) or deque(maxlen=self._allowed)
+        times.append(now)
+        self._times.put(name, times, _TIME * len(times))
 
     def take(self, key: str, now: float) -> None:
         """Count one attempt, if there is one left.
@@ -45,7 +50,7 @@ class Throttle:
 
     def forgive(self, key: str) -> None:
         """Take the latest attempt back: it was no guess."""
-        times = self._times.get(key)
+        times = self._times.get(digest_of(key))
         if times:
             times.pop()
 

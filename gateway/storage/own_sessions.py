@@ -3,7 +3,7 @@
 import hmac
 import sqlite3
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from gateway.errors import LimitExceeded
@@ -17,6 +17,8 @@ MOST_OF_PRINCIPAL: Final = 2_000
 """Subscriptions of all sessions of one principal."""
 MOST: Final = 100_000
 """Subscriptions of all sessions, and sessions that are remembered as ended; of these the oldest go."""
+MOST_OCTETS: Final = 32 * 1024**2
+"""Bytes of all subscriptions' URIs; one principal's are an eighth of them at most."""
 
 _OF_PRINCIPAL: Final = 16
 """Octets of a hash that are the principal's, before as many that are the session's."""
@@ -33,6 +35,8 @@ class MemorySessionStore:
         self._uris: dict[bytes, OrderedDict[str, None]] = {}
         self._held: Counter[bytes] = Counter()
         """Subscriptions by their principal, hashed."""
+        self._octets: Counter[bytes] = Counter()
+        """Bytes of their URIs by their principal, hashed."""
 
     def has_ended(self, principal: str, session: str) -> bool:
         return self._hashed(principal, session) in self._ended
@@ -67,30 +71,36 @@ class MemorySessionStore:
     def _require_room(self, hashed: bytes, uri: str) -> None:
         mine, held = self._uris.get(hashed, ()), self._held[hashed[:_OF_PRINCIPAL]]
         full = len(mine) >= MOST_OF_ONE or held >= MOST_OF_PRINCIPAL or self._held.total() >= MOST
+        octets = _octets(uri)
+        full = full or self._octets[hashed[:_OF_PRINCIPAL]] + octets > MOST_OCTETS // 8
+        full = full or self._octets.total() + octets > MOST_OCTETS
         if full and uri not in mine:
             raise LimitExceeded("too many subscriptions", detail=f"{len(mine)}, {held}")
 
     def _put(self, hashed: bytes, uri: str) -> None:
         mine = self._uris.setdefault(hashed, OrderedDict())
-        self._held[hashed[:_OF_PRINCIPAL]] += uri not in mine
+        if uri not in mine:
+            self._held[hashed[:_OF_PRINCIPAL]] += 1
+            self._octets[hashed[:_OF_PRINCIPAL]] += _octets(uri)
         mine[uri] = None
 
     def _drop(self, hashed: bytes, uri: str) -> None:
         mine = self._uris.get(hashed, OrderedDict())
         if uri in mine:
             del mine[uri]
-            self._release(hashed, 1)
+            self._release(hashed, [uri])
         if not mine:
             self._uris.pop(hashed, None)
 
-    def _release(self, hashed: bytes, count: int) -> None:
+    def _release(self, hashed: bytes, uris: Collection[str]) -> None:
         principal = hashed[:_OF_PRINCIPAL]
-        self._held[principal] -= count
+        self._held[principal] -= len(uris)
+        self._octets[principal] -= sum(map(_octets, uris))
         if not self._held[principal]:
-            del self._held[principal]
+            del self._held[principal], self._octets[principal]
 
     def _end(self, hashed: bytes) -> None:
-        self._release(hashed, len(self._uris.pop(hashed, ())))
+        self._release(hashed, self._uris.pop(hashed, ()))
         self._ended[hashed] = None
         while len(self._ended) > MOST:
             self._ended.popitem(last=False)
@@ -172,3 +182,7 @@ class SqliteSessionStore(MemorySessionStore):
                 self._ended.pop(old, None)
 
         await self._writer.run(job, committed=committed)
+
+
+def _octets(uri: str) -> int:
+    return len(uri.encode("utf-8", "surrogatepass"))

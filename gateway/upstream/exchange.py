@@ -12,6 +12,7 @@ from yarl import URL
 from gateway.domain.calls import RawAnswer
 from gateway.upstream.faults import Challenged, broken_answer, no_answer, too_large, unusable
 from gateway.upstream.headers import CONDITION, SESSION, Headers, returned, strong
+from gateway.upstream.roomy import answering
 from gateway.upstream.settings import UpstreamSettings
 from gateway.upstream.stream import EventStream
 
@@ -149,12 +150,17 @@ class Exchange:
     async def _read(self, response: aiohttp.ClientResponse, abandoned: Callable[[], None]) -> bytes:
         pieces = []
         size = 0
+        most = self._limits.result_bytes
+        declared = response.content_length
         try:
-            async for piece in response.content.iter_any():
-                size += len(piece)
-                if size > self._limits.result_bytes:
-                    raise too_large(f"more than {self._limits.result_bytes} bytes")
-                pieces.append(piece)
+            async with answering(most if declared is None else min(most, declared)) as room:
+                async for piece in response.content.iter_any():
+                    size += len(piece)
+                    if size > most:
+                        raise too_large(f"more than {most} bytes")
+                    await room.grown(size)
+                    pieces.append(piece)
+                room.settle(size)
         except (aiohttp.ClientError, TimeoutError) as error:
             if isinstance(error, TimeoutError):
                 abandoned()

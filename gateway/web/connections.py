@@ -34,6 +34,8 @@ class Bounds:
     gets to read the answer. Then the connection is closed."""
     stall_s: float = 60.0
     """How long a client may leave what was sent to it unread."""
+    unread_bytes: int = 32 * 1024**2
+    """Of all clients together; beyond it the one that has not read for longest is let go."""
 
 
 class _Part(Enum):
@@ -52,6 +54,8 @@ class BoundedConnection(HttpToolsProtocol):
     bounds: ClassVar[Bounds]
     count: ClassVar[Callable[[str], None]]
     """Counts what is refused, by code."""
+    unread: "ClassVar[dict[BoundedConnection, None]]"
+    """Those whose clients do not read, the longest first."""
 
     _part = _Part.HEAD
     _head_bytes = 0
@@ -112,13 +116,16 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def pause_writing(self) -> None:
-        self._reader = self.loop.call_later(self.bounds.stall_s, self._unread)
+        self._reader = self.loop.call_later(self.bounds.stall_s, self.let_go)
         super().pause_writing()
+        self.unread[self] = None
+        self._make_room()
 
     def resume_writing(self) -> None:
         if self._reader is not None:
             self._reader.cancel()
             self._reader = None
+        self.unread.pop(self, None)
         super().resume_writing()
 
     def _arrived(self) -> None:
@@ -136,7 +143,19 @@ class BoundedConnection(HttpToolsProtocol):
             # Nothing came at all, or an endpoint still waits for the body: it learns from the close.
             self.transport.close()
 
-    def _unread(self) -> None:
+    def _make_room(self) -> None:
+        """Let go of whoever has not read for longest, while too much is kept for all of them."""
+        kept = {each: each.transport.get_write_buffer_size() for each in self.unread}
+        octets = sum(kept.values())
+        for each, size in kept.items():
+            if octets <= self.bounds.unread_bytes:
+                return
+            octets -= size
+            del self.unread[each]
+            each.let_go()
+
+    def let_go(self) -> None:
+        """End the connection: its client does not read."""
         type(self).count(_SLOW_READER)
         self.transport.abort()
 
@@ -161,4 +180,5 @@ def bounded_by(
         pass
 
     Configured.bounds, Configured.count = bounds, staticmethod(count)
+    Configured.unread = {}
     return Configured

@@ -17,7 +17,7 @@ _MOST_DIGITS = 18
 _PATH = re.compile(rb"(?:/(?!\.{0,2}(?:/|$))[A-Za-z0-9._~-]+)+|/", re.ASCII)
 """How every path of ours is spelled: nothing to decode, no empty segment, `.` or `..`, no last `/`."""
 _ABSOLUTE = re.compile(rb"https?://([^/?#]*)[/?#]", re.ASCII | re.IGNORECASE)
-_CLOSING = frozenset({408, 413})
+_CLOSING = frozenset({408, 413, 503})
 """After these the rest of the body may still be on its way, so the connection cannot be kept."""
 
 TARGET = "http.request.target"

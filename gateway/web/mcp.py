@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.domain.calls import AGGREGATE, Call, CallId, Form, Message, Reply
 from gateway.domain.identity import BearerToken, Credential
+from gateway.domain.room import SHARE, Room, Share
 from gateway.domain.tools import OWN, Profile, UpstreamId
 from gateway.errors import ProtocolError, Unauthenticated
 from gateway.oauth.limits import Throttle
@@ -29,6 +30,9 @@ _QUICK_S = 0.05
 _BODY_S = 30.0
 """How long a request's body may take to arrive."""
 _TOO_LARGE = Refused(status=413, code="too_large", text="the body is too large")
+_BUSY = Refused(
+    status=503, code="busy", text="too many large bodies are under way", retry_after_s=1
+)
 _FAILURES = frozenset({Unauthenticated.code, ProtocolError.code})
 """Refusals of requests that nobody answers for."""
 _LAST = {"type": "http.response.body", "body": b""}
@@ -73,6 +77,7 @@ class McpEndpoint:
         self._client_address = client_address
         self._new_id = new_id
         self._failures = Throttle(allowed=most_failures, window_s=60.0)
+        self._room = Room()
         self._listening: set[_Watch] = set()
         self._ending = False
 
@@ -95,15 +100,19 @@ class McpEndpoint:
         headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in scope["headers"]]
         if await self._turned_away(scope, headers, send):
             return
+        share = Share(self._room)
+        SHARE.set(share)
         try:
-            body = await self._body(scope, receive)
+            body = await self._body(scope, receive, share)
+            if isinstance(body, Refused):
+                self._metrics.refused_unread(body.code, self._client_address(scope))
+                await plain(send, body)
+                return
+            await self._carry(scope, headers, receive, send, body)
         except Disconnected:
             return
-        if isinstance(body, Refused):
-            self._metrics.refused_unread(body.code, self._client_address(scope))
-            await plain(send, body)
-            return
-        await self._carry(scope, headers, receive, send, body)
+        finally:
+            share.end()
 
     async def _turned_away(self, scope: Scope, headers: _Pairs, send: Send) -> bool:
         """Refuse whoever is not known here, by the head alone; say whether that was done.
@@ -129,7 +138,7 @@ class McpEndpoint:
     def _throttled(self, address: str) -> Refused | None:
         return throttled(self._failures, address)
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes | Refused:
+    async def _body(self, scope: Scope, receive: Receive, share: Share) -> bytes | Refused:
         if scope["method"] != "POST":
             return b""
         message = await receive()
@@ -137,10 +146,13 @@ class McpEndpoint:
         if message["type"] == "http.disconnect":
             raise Disconnected
         if message.get("more_body"):
-            return await self._rest(body, receive)
-        return body if len(body) <= self._most_bytes else _TOO_LARGE
+            return await self._rest(body, receive, share)
+        if len(body) > self._most_bytes:
+            return _TOO_LARGE
+        return body if share.covers(len(body)) else _BUSY
 
-    async def _rest(self, first: bytes, receive: Receive) -> bytes | Refused:
+    async def _rest(self, first: bytes, receive: Receive, share: Share) -> bytes | Refused:
+        # What has come takes room, not what is said to come: who sends nothing keeps nobody waiting.
         parts, size = [first], len(first)
         try:
             async with asyncio.timeout(_BODY_S):
@@ -152,6 +164,8 @@ class McpEndpoint:
                     size += len(parts[-1])
                     if size > self._most_bytes:
                         return _TOO_LARGE
+                    if not share.covers(size):
+                        return _BUSY
                     if not message.get("more_body"):
                         return b"".join(parts)
         except TimeoutError:

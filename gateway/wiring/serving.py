@@ -1,14 +1,15 @@
 """The running process: its listeners, its signals, and how it ends."""
 
 import asyncio
+import ctypes
 import gc
 import logging
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import uvicorn
 
@@ -22,6 +23,9 @@ from gateway.wiring.identity import Identity
 logger = logging.getLogger(__name__)
 
 _BACKLOG = 2048
+_M_MMAP_THRESHOLD: Final = -3
+"""Of mallopt(3)."""
+_MAPPED_BYTES: Final = 256 * 1024
 _YOUNG_OBJECTS = 25_000
 _MOST_ADMIN_CONNECTIONS = 100
 
@@ -97,11 +101,14 @@ def _settle_memory() -> None:
     """Leave what start-up made out of every later collection, and collect less often.
 
     Modules and compiled policy are some hundred thousand objects that never become garbage: looking
-    through them held up every call under way for tens of milliseconds.
+    through them held up every call under way for tens of milliseconds. Large messages go back to the
+    system as soon as they are done with: by itself glibc begins to keep them, in pieces.
     """
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, 20, 100)
+    with suppress(AttributeError, OSError):  # not every C library has it
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
 
 
 async def _obey(gateway: Gateway, front: _Server) -> None:

@@ -189,7 +189,9 @@ async def test_policy_judges_a_result_by_what_it_says(house: House) -> None:
 
 
 def proof(house: House, value: str) -> Source | None:
-    (memory,) = house.memory._runs.values()
+    (run,) = house.memory._runs
+    memory = house.memory._runs.get(run)
+    assert memory is not None
     known = memory.proof_of(value, "mail")
     return None if known is None else known.source
 
@@ -222,7 +224,9 @@ async def test_an_error_is_found_again_in_a_payload(house: House) -> None:
         json.dumps({"jsonrpc": "2.0", "id": p.call.message.id, "error": body}).encode()
     )
     await house.handle(house.call())
-    (memory,) = house.memory._runs.values()
+    (run,) = house.memory._runs
+    memory = house.memory._runs.get(run)
+    assert memory is not None
     assert [match.kind for match in memory.matches(f"fyi: {sentence}!")] == ["fragment"]
 
 

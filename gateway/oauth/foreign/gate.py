@@ -1,11 +1,11 @@
 """The bearer gate for tokens of another authorization server, which names our endpoints in them."""
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from gateway.domain._value import value
+from gateway.domain.bounded import Bounded, octets_of
 from gateway.domain.groups import mapped
 from gateway.domain.identity import Credential, Principal
 from gateway.errors import Unauthenticated
@@ -25,6 +25,9 @@ from gateway.ports import Clock
 
 LONGEST_LIFETIME_S = 24 * 60 * 60
 """Beyond it a token is refused: nobody here can revoke it."""
+
+_OCTETS: Final = 32 * 1024**2
+"""What is remembered of tokens: others issue them, and say in them what they like."""
 
 
 @value
@@ -73,10 +76,9 @@ class ExternalGate:
         self._resources = resources
         self._tokens = tokens
         self._clock = clock
-        self._most_tokens = most_tokens
         # By hash, so that a memory dump yields no usable tokens; by endpoint as well, so that a
         # token that is good for one is verified anew at another.
-        self._seen: OrderedDict[tuple[str, bytes], _Seen] = OrderedDict()
+        self._seen: Bounded[tuple[str, bytes], _Seen] = Bounded(most=most_tokens, octets=_OCTETS)
 
     async def authenticate(self, credential: Credential, endpoint: str) -> Principal:
         """Return who holds `credential`, valid now and made for `endpoint`.
@@ -92,15 +94,12 @@ class ExternalGate:
         now = self._clock()
         seen = self._seen.get(key)
         if seen is None or not _holds(seen, now):
-            self._seen.pop(key, None)
+            self._seen.pop(key)
             seen = await self._verified(credential.text, endpoint)
-            self._seen[key] = seen
-            if len(self._seen) > self._most_tokens:
-                self._seen.popitem(last=False)
+            self._seen.put(key, seen, octets_of(seen.principal))
         elif now >= seen.principal.expires_at:
-            del self._seen[key]
+            self._seen.pop(key)
             raise Unauthenticated("the access token has expired", detail=seen.principal.token_id)
-        self._seen.move_to_end(key)
         return seen.principal
 
     async def _verified(self, text: str, endpoint: str) -> _Seen:

@@ -1,0 +1,62 @@
+"""Room for what a server answers: large answers wait until there is some."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from gateway.domain.room import FREE, SHARE, Share
+from gateway.errors import LimitExceeded
+
+_PATIENCE_S: Final = 60.0
+
+
+class Answering:
+    """What one answer takes. Nothing while it is small; then all that it may come to, before it is read.
+
+    Taking more and more of the room would have large answers wait for each other for ever.
+    """
+
+    def __init__(self, share: Share | None, most: int) -> None:
+        self._share = share
+        self._most = most
+        self._taken = 0
+
+    async def grown(self, size: int) -> None:
+        """Return once there is room for an answer of which `size` bytes are here.
+
+        Raises:
+            LimitExceeded: There was none in time.
+
+        """
+        if self._share is None or self._taken or size <= FREE:
+            return
+        room, taken = self._share.room, asyncio.get_running_loop().create_future()
+        end_waiting = room.wait(self._most, lambda: taken.set_result(None))
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await asyncio.shield(taken)
+        except TimeoutError as error:
+            raise LimitExceeded("too many large answers are under way") from error
+        finally:
+            end_waiting()
+            if taken.done():
+                self._taken = self._most
+
+    def settle(self, size: int) -> None:
+        """Keep `size` bytes for as long as the request lasts, and give the rest back."""
+        if self._share is not None and self._taken:
+            kept = min(size, self._taken)
+            self._share.room.give(self._taken - kept)
+            self._share.hold(kept)
+            self._taken = 0
+
+
+@asynccontextmanager
+async def answering(most: int) -> AsyncIterator[Answering]:
+    """Give what there is room for; what was not settled is given back."""
+    found = Answering(SHARE.get(), most)
+    try:
+        yield found
+    finally:
+        found.settle(0)
