@@ -43,6 +43,7 @@ _CLASSES: tuple[tuple[str, tuple[Sign, ...]], ...] = (
     ("personal_data_in_result", PERSONAL),
     ("instructions_in_result", INSTRUCTIONS),
 )
+_UNNAMED = frozenset({"", "text"})
 _BINARY = frozenset({"image", "audio"})
 """Blocks whose `data` is no text."""
 
@@ -109,13 +110,7 @@ def _text_of(content: Any) -> tuple[str, bool]:
     waiting: list[tuple[str, Any]] = [("", content)]
     while waiting:
         name, node = waiting.pop()
-        if isinstance(node, str):
-            line = f"{name}: {node}" if name and name != "text" else node
-            lines.append(line[:left])
-            left -= len(line)
-            if left < 0:
-                return "\n".join(lines), False
-        elif isinstance(node, dict):
+        if isinstance(node, dict):
             binary = node.get("type") in _BINARY if isinstance(node.get("type"), str) else False
             waiting += [
                 (key, member) for key, member in node.items() if not (binary and key == "data")
@@ -123,9 +118,13 @@ def _text_of(content: Any) -> tuple[str, bool]:
         elif isinstance(node, list):
             waiting += [(name, item) for item in reversed(node)]
         elif node is not None and not isinstance(node, bool):
-            lines.append(f"{name}: {node}")
-            left -= len(lines[-1])
-    return "\n".join(lines), left >= 0
+            plain = isinstance(node, str) and name in _UNNAMED
+            line = node if plain else f"{name}: {node}"
+            lines.append(line[:left])
+            left -= len(line)
+            if left < 0:  # a long name stands before each item of its list
+                return "\n".join(lines), False
+    return "\n".join(lines), True
 
 
 def _codes_in(text: str, *, depth: int = 0) -> Iterator[str]:

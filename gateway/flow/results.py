@@ -8,7 +8,8 @@ from typing import Any
 import orjson
 
 from gateway.domain._value import value
-from gateway.domain.document import leaves
+from gateway.domain.document import DEEPEST, leaves
+from gateway.domain.nodes import require_small
 from gateway.domain.paths import Path, parse_path, selected
 
 
@@ -71,9 +72,10 @@ def _parsed(text: str) -> Any:
     if text.lstrip()[:1] not in ("{", "["):
         return text
     try:
+        require_small(text.encode("utf-8", "surrogatepass"), DEEPEST)
         return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text
+    except ValueError:
+        return text  # to be read as what it is, also where it would be too much to be read as JSON
 
 
 def identifiers(document: Any, patterns: tuple[str, ...]) -> Iterator[str]:

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from gateway.domain.bounded import Bounded
 from gateway.domain.calls import Message
+from gateway.domain.document import DEEPEST
+from gateway.domain.nodes import require_small
 from gateway.domain.tools import Pinned
 from gateway.errors import Denied, InvalidArguments
 from gateway.flow.schemas import identifier_fields
@@ -124,12 +126,23 @@ def _contradictions(result: Mapping[str, Any]) -> Iterator[str]:
         text = block.get("text") if isinstance(block, dict) else None
         if not isinstance(text, str) or text.lstrip()[:1] not in ("{", "["):
             continue
+        if not _is_small(text):
+            yield f"$.content[{index}].text: is too much to be compared with the structured content"
+            continue
         try:
             repeated = json.loads(text)
         except (ValueError, RecursionError):
             continue
         if repeated not in (structured, _only_member(structured)):
             yield f"$.content[{index}].text: is not what the structured content says"
+
+
+def _is_small(text: str) -> bool:
+    try:
+        require_small(text.encode("utf-8", "surrogatepass"), DEEPEST)
+    except ValueError:
+        return False
+    return True
 
 
 def _only_member(structured: Any) -> Any:

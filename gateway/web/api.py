@@ -20,6 +20,8 @@ from starlette.types import Receive, Scope, Send
 from gateway.admin.commands import Answer, Commands
 from gateway.admin.people import ENDPOINT, SCOPE, People
 from gateway.admin.person import Person
+from gateway.domain.document import DEEPEST
+from gateway.domain.nodes import require_small
 from gateway.errors import (
     BadCommand,
     ConfigError,
@@ -156,9 +158,10 @@ class ApiEndpoint:
             raise _UnsupportedType("send application/json")
         body = await self._body(request)
         try:
+            require_small(body, DEEPEST)
             arguments = orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            raise BadCommand("the body is not JSON") from error
+        except ValueError as error:
+            raise BadCommand("the body is not JSON, or too much of it") from error
         if not isinstance(arguments, dict):
             raise BadCommand("the body must be a JSON object")
         return self._commands.run(person, command, orjson.dumps(arguments))

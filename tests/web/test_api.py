@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from gateway.domain import nodes
 from gateway.web import api
 from tests.admin.world import principal, sighting
 from tests.web.api_site import HOST, JSON, METADATA, TOKEN, ApiSite
@@ -181,6 +182,14 @@ async def test_a_body_that_is_no_set_of_arguments_is_told(body):
     answer = await site.ask("POST", "users/add", TOKEN, JSON, chunks=(body,))
     assert refused(answer) == (400, "bad_command")
     assert len(site.world.users.all()) == 1
+
+
+async def test_arguments_of_too_many_nodes_are_refused(monkeypatch):
+    monkeypatch.setattr(nodes, "MOST_NODES", 10)
+    body = b'{"name":[' + b",".join([b"{}"] * 10) + b"]}"
+    answer = await ApiSite().ask("POST", "users/add", TOKEN, JSON, chunks=(body,))
+    assert refused(answer) == (400, "bad_command")
+    assert b"too much of it" in answer.body
 
 
 @pytest.mark.parametrize("query", [b"user=a&user=b", b"shell=ls", b"%FF", b"user=%FF", b"a&" * 200])

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.calls import Form
+from gateway.domain.nodes import MOST_NODES
 from gateway.errors import UpstreamFailed
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.server_message import (
@@ -34,6 +35,21 @@ def test_a_result_is_read_with_what_nobody_knows():
     found = read(json.dumps(content))
     assert found == ServerMessage(form=Form.RESPONSE, method="", id=1, content=content)
     assert (found.result, found.error) == (content["result"], None)
+
+
+@pytest.mark.parametrize("literal", ["9" * 1025, "1." + "0" * 1024, "1e" + "0" * 1024])
+def test_a_number_without_end_is_not_converted(literal):
+    with pytest.raises(UpstreamFailed) as refused:
+        read(f'{{"jsonrpc":"2.0","id":1,"result":{{"n":{literal}}}}}')
+    assert "characters" in str(refused.value.detail)
+
+
+@pytest.mark.parametrize("item", ["{}", "1e22", '""', '{"a":1}'])
+def test_a_message_has_a_bounded_number_of_nodes(item):
+    items = ",".join([item] * MOST_NODES)
+    with pytest.raises(UpstreamFailed) as refused:
+        read(f'{{"jsonrpc":"2.0","id":1,"result":{{"n":[{items}]}}}}')
+    assert "values and names" in str(refused.value.detail)
 
 
 def test_an_error_may_answer_nothing_in_particular():
