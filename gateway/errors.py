@@ -57,6 +57,8 @@ class GatewayError(Exception):
         self.detail = detail
         self.reasons = tuple(reasons)
         """Pairs of a reason's code and its message, for the caller."""
+        self.recorded = False
+        """Whether it stands in the audit log: whoever answers with it sees to that, once."""
 
 
 class Refusal(GatewayError):

@@ -49,6 +49,7 @@ class Journal:
             return await act()
         except GatewayError as error:
             await self._write(person, change, verdict="deny", code=error.code)
+            error.recorded = True
             raise
 
     async def read(self, person: Person, method: str, what: str) -> int:
@@ -85,9 +86,10 @@ class Journal:
             "reasons": [{"code": error.code, "message": error.detail or error.public}],
         }
         await self._append(RecordKind.AUTH, fields)
+        error.recorded = True
 
     async def forbidden(self, person: Person, command: str, error: GatewayError) -> None:
-        """Record that a person's roles do not let them give `command`.
+        """Record that a person was refused `command`: by their roles, or by what it says.
 
         Raises:
             AuditUnavailable: It could not be recorded.
@@ -101,6 +103,7 @@ class Journal:
             "reasons": [{"code": error.code, "message": error.detail or error.public}],
         }
         await self._append(RecordKind.ADMIN, fields)
+        error.recorded = True
 
     async def _write(self, person: Person, change: Change, *, verdict: str, code: str) -> None:
         reasons = [{"code": code, "message": change.subject}]

@@ -6,13 +6,20 @@ from dataclasses import replace
 from gateway.admin.journal import Journal
 from gateway.admin.person import EVERY_ROLE, How, Person, Role
 from gateway.domain.identity import BearerToken, Principal, User
-from gateway.errors import Forbidden, InsufficientScope, Unauthenticated
+from gateway.errors import (
+    AuditUnavailable,
+    Forbidden,
+    GatewayError,
+    InsufficientScope,
+    Unauthenticated,
+)
 from gateway.ports import Authenticator
 from gateway.ports.identity import UserStore
 
 ENDPOINT = "/api/v1"
 """The admin API as a resource (RFC 8707); also where it is served."""
 SCOPE = "admin"
+_LONGEST_COMMAND = 64
 
 RolesOf = Callable[[frozenset[str]], frozenset[str]]
 """The names of the roles that a member of these groups has now."""
@@ -66,6 +73,16 @@ class People:
         except (Unauthenticated, InsufficientScope) as error:
             await self._journal.refused(error, endpoint=ENDPOINT, source_ip=source_ip)
             raise
+
+    async def refused(self, person: Person, command: str, error: GatewayError) -> None:
+        """Record that somebody was refused what they asked for, unless that is on record.
+
+        Raises:
+            AuditUnavailable: It could not be recorded.
+
+        """
+        if not error.recorded and not isinstance(error, AuditUnavailable):
+            await self._journal.forbidden(person, command[:_LONGEST_COMMAND], error)
 
     async def forbidden(self, person: Person, command: str, error: Forbidden) -> None:
         """Record that somebody wanted to do what their roles do not let them.

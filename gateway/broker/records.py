@@ -38,6 +38,7 @@ class Records:
         """Record why a person could not connect."""
         message = error.detail or error.public
         await self._append(server, user_id, Verdict.DENY, error.code, message, source_ip)
+        error.recorded = True
 
     async def ended(self, server: str, user_id: str, why: str) -> None:
         """Record that a connection is worth nothing any more."""

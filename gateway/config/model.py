@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeVar
 
@@ -293,15 +294,22 @@ class Config(Section):
     """Origins of browser pages that may call; all others are refused."""
     servers: dict[Annotated[str, AfterValidator(_server_id)], Server] = written({})
     _file: Path = PrivateAttr(default=Path("douane.yaml"))
+    _registered: frozenset[str] = PrivateAttr(default=frozenset())
 
     @property
     def file(self) -> Path:
         """The file that all of this was read from."""
         return self._file
 
-    def read_from(self, file: Path) -> Self:
-        """Return this, and know from now on which `file` it is."""
+    @property
+    def registered(self) -> frozenset[str]:
+        """The servers that no operator wrote down: somebody registered them at run time."""
+        return self._registered
+
+    def read_from(self, file: Path, registered: Iterable[str] = ()) -> Self:
+        """Return this, and know from now on which `file` it is, and who is not written there."""
         self._file = file
+        self._registered = frozenset(registered)
         return self
 
     @field_validator("admin_listen")

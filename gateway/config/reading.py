@@ -108,7 +108,7 @@ def _config(
     if problems or config is None:
         lines = [f"{where}:{line}: {what}" for where, line, what in sorted(set(problems))]
         raise ConfigError("the configuration is wrong", problems=lines)
-    return config.read_from(file)
+    return config.read_from(file, others)
 
 
 def _is_of(details: ErrorDetails, servers: Mapping[str, Any]) -> bool:

@@ -224,6 +224,7 @@ class AuthorizationEndpoint:
         told = {"client": refusal.client_id} if refusal.client_id else {}
         detail = refusal.detail or refusal.public
         await self._record(source_ip, Verdict.DENY, refusal.error.value, detail, told)
+        refusal.recorded = True
         raise refusal
 
     async def _record(

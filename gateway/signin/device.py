@@ -53,6 +53,7 @@ class Devices:
             return await self._found(user_code(typed), user, browser)
         except (NoSuchCode, Throttled) as refusal:
             await self._record(refusal.code, Verdict.DENY, user, browser)
+            refusal.recorded = True
             raise
 
     async def answer(

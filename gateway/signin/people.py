@@ -84,6 +84,7 @@ class PasswordCheck:
                     message=refusal.detail or refusal.code,
                 )
             )
+            refusal.recorded = True
             raise
 
     async def holds(self, proven: Proven) -> bool:

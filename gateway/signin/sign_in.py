@@ -257,6 +257,7 @@ class SignIn:
                 message=error.detail or error.public,
             )
         )
+        error.recorded = True
 
 
 def _row(transaction: Transaction) -> str:

@@ -106,6 +106,26 @@ class WholeAnswer:
         return content
 
 
+@value
+class Bounds:
+    """What a server that somebody registered is held to, at each connection that is made to it."""
+
+    policy: EgressPolicy
+    resolve: Resolver = field(default_factory=SystemResolver, repr=False, compare=False)
+
+    def admit(self, text: str) -> WebUrl:
+        """Return the URL of such a server, if nothing that it says itself stands against it.
+
+        Raises:
+            EgressRefused: It is no plain URL, or names an address that may not be reached.
+
+        """
+        url = read_url(text)
+        if url.address is not None:
+            self.policy.admit(url, (url.address,))
+        return url
+
+
 class GuardedFetcher:
     """`ports.egress.Fetcher`: a name is looked up once, and what was judged is what is dialled.
 
@@ -300,6 +320,31 @@ class _Answered(AbstractResolver):
             )
             for address in self._addresses
         ]
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+class Judged(AbstractResolver):
+    """For the library, a resolver; what it gives for `url` was judged at that moment, all of it."""
+
+    def __init__(self, bounds: Bounds, url: WebUrl) -> None:
+        self._bounds = bounds
+        self._url = url
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Return the addresses of `host`.
+
+        Raises:
+            EgressRefused: One of them may not be reached.
+            OSError: It has none.
+
+        """
+        addresses = tuple(map(ip_address, await self._bounds.resolve(host, port)))
+        self._bounds.policy.admit(self._url, addresses)
+        return await _Answered(addresses).resolve(host, port, family)
 
     async def close(self) -> None:
         """There is nothing to close."""

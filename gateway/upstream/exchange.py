@@ -10,6 +10,8 @@ import aiohttp
 from yarl import URL
 
 from gateway.domain.calls import RawAnswer
+from gateway.errors import EgressRefused, UpstreamFailed
+from gateway.upstream.egress import Judged
 from gateway.upstream.faults import Challenged, broken_answer, no_answer, too_large, unusable
 from gateway.upstream.headers import CONDITION, SESSION, Headers, returned, strong
 from gateway.upstream.roomy import answering
@@ -42,6 +44,7 @@ class Exchange:
 
     def __init__(self, settings: UpstreamSettings) -> None:
         self._url = URL(settings.url)
+        self._bounds = settings.bounds
         self._timeouts = settings.timeouts
         self._limits = settings.limits
         self._fixed = {"accept-encoding": "identity", "user-agent": "douane"}
@@ -106,8 +109,8 @@ class Exchange:
         abandoned: Callable[[], None],
     ) -> aiohttp.ClientResponse:
         timeouts = self._timeouts
-        session = self._listening() if listens else self._calling()
         try:
+            session = self._listening() if listens else self._calling()
             # The library's own clock for the answer starts when the request is written; this
             # one also ends an upstream that does not read it.
             async with asyncio.timeout(timeouts.connect_s + timeouts.idle_s):
@@ -118,6 +121,10 @@ class Exchange:
                     data=io.BytesIO(body) if len(body) > _AT_ONCE_BYTES else body or None,
                     allow_redirects=False,
                 )
+        except EgressRefused as error:
+            raise UpstreamFailed(
+                "This server is where the gateway does not go.", detail=error.detail
+            ) from error
         except (aiohttp.ClientError, TimeoutError) as error:
             if isinstance(error, TimeoutError) and not isinstance(error, _NOTHING_SENT):
                 abandoned()
@@ -179,7 +186,7 @@ class Exchange:
 
     def _open(self, connections: int, idle_s: float | None) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=_KEEP_ALIVE_S),
+            connector=self._connector(connections),
             timeout=aiohttp.ClientTimeout(
                 total=self._timeouts.hard_s,
                 connect=self._timeouts.connect_s,
@@ -190,6 +197,18 @@ class Exchange:
             skip_auto_headers=("accept", "content-type"),
             auto_decompress=False,
             trust_env=False,
+        )
+
+    def _connector(self, connections: int) -> aiohttp.TCPConnector:
+        """Return what makes the connections, each to an address that is judged as it is made."""
+        if self._bounds is None:
+            return aiohttp.TCPConnector(limit=connections, keepalive_timeout=_KEEP_ALIVE_S)
+        url = self._bounds.admit(str(self._url))
+        return aiohttp.TCPConnector(
+            limit=connections,
+            keepalive_timeout=_KEEP_ALIVE_S,
+            resolver=Judged(self._bounds, url),
+            use_dns_cache=False,
         )
 
 

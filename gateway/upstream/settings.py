@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from gateway.domain._value import value
 from gateway.domain.tools import UpstreamId
+from gateway.upstream.egress import Bounds
 from gateway.upstream.headers import is_ours
 from gateway.upstream.jail import ProcessLimits
 from gateway.upstream.launch import Launch
@@ -96,6 +97,8 @@ class UpstreamSettings:
     """The protocol extensions that are approved for it (MCP 2026-07-28, extensions)."""
     timeouts: Timeouts = Timeouts()
     limits: Limits = Limits()
+    bounds: Bounds | None = None
+    """Where it may be, if it is there on somebody's word; none if the operator wrote its URL."""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)

@@ -70,6 +70,7 @@ class AccountPages:
         try:
             await self._links.redeem(link, chosen, visit.browser)
         except Unacceptable as refusal:
+            await self._visits.record(refusal, visit.request, visit.browser)
             invitation = await self._links.invitation(link, visit.browser)
             return self._setup_form(visit, link, invitation, refusal)
         return self._pages.message(
@@ -171,7 +172,9 @@ class AccountPages:
             return self._code_form(visit, code, refusal)
         client = self._find_client(request.client_id)
         if client is None:
-            return self._code_form(visit, code, NoSuchCode())
+            gone = NoSuchCode()
+            await self._visits.record(gone, visit.request, visit.browser)
+            return self._code_form(visit, code, gone)
         return self._pages.page(
             "device_question.html",
             csrf=visit.token("device", code),

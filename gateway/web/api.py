@@ -44,6 +44,8 @@ _MOST_ARGUMENTS = 100
 _LOOK_AGAIN_S = 10.0
 """How long a stream goes on without another look at who reads it: it may have no end."""
 _LONGEST_TOKEN = 16 * 1024
+_MOST_RECORDED = 300
+"""Refused commands of one address that are a record each, in a minute; the others are counted."""
 
 _STATUS: tuple[tuple[type[GatewayError], int], ...] = (
     (Unauthenticated, 401),
@@ -86,6 +88,7 @@ class ApiEndpoint:
         self._people = people
         self._most_bytes = most_bytes
         self._failures = Throttle(allowed=most_failures, window_s=60.0)
+        self._refusals = Throttle(allowed=_MOST_RECORDED, window_s=60.0)
         self._client_address = client_address
         self._clock = clock
         self._resource_metadata = resource_metadata
@@ -118,14 +121,23 @@ class ApiEndpoint:
     async def _answer(self, request: Request, source_ip: str) -> Response:
         person = await self._people.by_token(_token(request), source_ip=source_ip)
         command = _command(request)
+        try:
+            return await self._obeyed(request, person, command)
+        except GatewayError as error:
+            if self._refusals.wait_s(source_ip, self._clock()):
+                self._refused_unread(error.code, source_ip)
+            else:
+                self._refusals.note(source_ip, self._clock())
+                await self._people.refused(person, command, error)
+            raise
+
+    async def _obeyed(self, request: Request, person: Person, command: str) -> Response:
         reads = self._commands.reads(command)
         if reads is None:
             raise NotFound("there is no such command")
         allowed = "GET" if reads else "POST"
         if request.method != allowed:
-            refusal = _refusal(405, "method_not_allowed", f"use {allowed}")
-            refusal.headers["allow"] = allowed
-            return refusal
+            raise _OtherMethod(allowed)
         still = self._still(person, _token(request), command)
         return await _answered(await self._begun(request, person, command, reads=reads), still)
 
@@ -184,7 +196,11 @@ class ApiEndpoint:
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
         if isinstance(error, _UnsupportedType):
             status = 415
+        if isinstance(error, _OtherMethod):
+            status = 405
         refusal = _refusal(status, error.code, error.public, error.reasons)
+        if isinstance(error, _OtherMethod):
+            refusal.headers["allow"] = error.allowed
         if isinstance(error, Unauthenticated | InsufficientScope):
             refusal.headers["www-authenticate"] = self._challenge(error)
         return refusal
@@ -199,6 +215,16 @@ def _command(request: Request) -> str:
     """Return the command that the path names; its one spelling has no dot."""
     path: str = request.path_params["command"]
     return "" if "." in path else path.replace("/", ".")
+
+
+class _OtherMethod(BadCommand):
+    """The command has another method; 405."""
+
+    code = "method_not_allowed"
+
+    def __init__(self, allowed: str) -> None:
+        super().__init__(f"use {allowed}")
+        self.allowed = allowed
 
 
 class _UnsupportedType(BadCommand):

@@ -9,7 +9,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from gateway.domain.calls import AGGREGATE
 from gateway.oauth.limits import Throttle
-from gateway.web.guard import Guard, plain, throttled
+from gateway.web.guard import UNREAD, Guard, plain, throttled
 from gateway.web.guarded import Guarded
 from gateway.web.mcp import PREFIX, McpEndpoint
 from gateway.web.metrics import Metrics
@@ -89,11 +89,16 @@ class PublicApp:
             return
 
         async def counted(message: Message) -> None:
-            if message["type"] == "http.response.start" and _is_refusal(message["status"]):
-                self._failures.note(address, asyncio.get_running_loop().time())
+            if message["type"] == "http.response.start":
+                if _is_refusal(message["status"]):
+                    self._failures.note(address, asyncio.get_running_loop().time())
+                if message["status"] == HTTPStatus.METHOD_NOT_ALLOWED:
+                    scope[UNREAD] = "method"
             await send(message)
 
         await self._routed(scope, receive, counted)
+        if UNREAD in scope:
+            self._metrics.refused_unread(scope[UNREAD], address)
 
 
 def _is_refusal(status: int) -> bool:

@@ -100,6 +100,14 @@ def _listening(path: Path) -> socket.socket:
     return listener
 
 
+@value
+class _Request:
+    command: str
+    arguments: bytes
+    """A JSON object."""
+    token: str | None = field(repr=False)
+
+
 class _Door:
     def __init__(self, data_dir: Path, commands: Commands, people: People) -> None:
         self._data_dir = data_dir
@@ -154,6 +162,19 @@ class _Door:
             person = person_of(uid, self._data_dir, self._people)
         else:
             person = await self._people.by_token(request.token)
+        try:
+            await self._obey(person, request, reader, writer)
+        except GatewayError as error:
+            await self._people.refused(person, request.command, error)
+            raise
+
+    async def _obey(
+        self,
+        person: Person,
+        request: _Request,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
         answer = self._commands.run(person, request.command, request.arguments)
         if not isinstance(answer, AsyncGenerator):
             await _send(writer, {"ok": True, "result": await answer})
@@ -196,14 +217,6 @@ async def _settle(task: "asyncio.Future[Any]") -> None:
 
 
 _END = object()
-
-
-@value
-class _Request:
-    command: str
-    arguments: bytes
-    """A JSON object."""
-    token: str | None = field(repr=False)
 
 
 def _request(line: bytes) -> _Request:

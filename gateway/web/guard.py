@@ -20,6 +20,8 @@ _ABSOLUTE = re.compile(rb"https?://([^/?#]*)[/?#]", re.ASCII | re.IGNORECASE)
 _CLOSING = frozenset({408, 413, 503})
 """After these the rest of the body may still be on its way, so the connection cannot be kept."""
 
+UNREAD = "douane.refused_unread"
+"""Where in a scope it stands by which code an answer is to be counted, if no record says it."""
 TARGET = "http.request.target"
 """The extension of a scope in which a connection tells the request's target as it was sent."""
 

@@ -27,6 +27,7 @@ from gateway.oauth.registration import LARGEST_METADATA_BYTES, RegistrationEndpo
 from gateway.oauth.resources import ADMIN_API
 from gateway.oauth.revocation import RevocationEndpoint
 from gateway.oauth.token_endpoint import TokenEndpoint
+from gateway.web.guard import UNREAD
 
 LARGEST_FORM_BYTES = 64 * 1024
 
@@ -136,18 +137,18 @@ def _public(path: str, handler: Handler, *, method: str = "GET") -> Route:
 async def _post(
     request: Request, answer: Answering, kind: str, most_bytes: int, source_ip: str
 ) -> Response:
-    # Refused before it is read, and therefore not recorded: nobody has claimed anything yet.
+    # Refused before it is read, and therefore counted only: nobody has claimed anything yet.
     kinds = request.headers.getlist("content-type")
     if len(kinds) != 1 or kinds[0].partition(";")[0].strip().lower() != kind:
-        return _refusal(415, f"send {kind}")
+        return _unread(request, "encoding", _refusal(415, f"send {kind}"))
     if "content-encoding" in request.headers:
-        return _refusal(415, "send it without a content encoding")
+        return _unread(request, "encoding", _refusal(415, "send it unencoded"))
     try:
         body = await _read(request, most_bytes)
     except ClientDisconnect:
         return _refusal(400, "the request is cut short")
     if body is None:
-        return _refusal(413, "the request is too large")
+        return _unread(request, "too_large", _refusal(413, "the request is too large"))
     given = await answer(
         TokenRequest(
             body=body,
@@ -157,6 +158,11 @@ async def _post(
         )
     )
     return _json(given.body, status=given.status, headers=dict(given.headers))
+
+
+def _unread(request: Request, code: str, answer: Response) -> Response:
+    request.scope[UNREAD] = code
+    return answer
 
 
 async def _read(request: Request, most_bytes: int) -> bytes | None:

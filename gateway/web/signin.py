@@ -93,6 +93,7 @@ class SignInPages:
         try:
             entered = await self._sign_in.with_password(transaction, name, password, visit.browser)
         except (WrongCredentials, Throttled) as refusal:
+            await self._visits.record(refusal, visit.request, visit.browser)
             return self._form(transaction, visit, refusal)
         if transaction.purpose in _OWN_PAGES:
             return self._entered(entered)

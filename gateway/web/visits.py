@@ -1,5 +1,6 @@
 """One request of a person's browser: who it is, what it sends, and a page whatever happens."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
@@ -10,15 +11,24 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from gateway.domain._value import value
-from gateway.errors import Fault, Refusal
+from gateway.domain.decisions import Verdict
+from gateway.domain.identity import User
+from gateway.errors import AuditUnavailable, Fault, NotFound, Refusal
 from gateway.oauth.errors import OAuthError
+from gateway.oauth.limits import Throttle
 from gateway.signin.browser import Browser
 from gateway.signin.errors import NotSignedIn, SignInRefused, Throttled
+from gateway.signin.journal import Event, Journal
 from gateway.web.cookies import BrowserCookies
 from gateway.web.forms import BadForm, form_of, query_of
+from gateway.web.guard import UNREAD
 from gateway.web.pages import STYLE_PATH, Pages
 
 logger = logging.getLogger(__name__)
+
+_MOST_RECORDED = 300
+"""Refusals of one address that are a record each, in a minute; the others are counted."""
+_LONGEST_TOLD = 300
 
 
 @value
@@ -60,11 +70,25 @@ Handler = Callable[[Visit], Awaitable[Response]]
 class Visits:
     """Makes routes whose every answer is a page of ours."""
 
-    def __init__(self, pages: Pages, cookies: BrowserCookies, *, origin: str) -> None:
-        """Take forms from pages of `origin` alone: scheme and authority of the public URL."""
+    def __init__(
+        self,
+        pages: Pages,
+        cookies: BrowserCookies,
+        *,
+        origin: str,
+        journal: Journal,
+        user_of: Callable[[Browser], Awaitable[User | None]],
+    ) -> None:
+        """Take forms from pages of `origin` alone: scheme and authority of the public URL.
+
+        What is refused stands in `journal`, with whom `user_of` finds signed in.
+        """
         self.pages = pages
         self.cookies = cookies
         self._origin = origin
+        self._journal = journal
+        self._user_of = user_of
+        self._refusals = Throttle(allowed=_MOST_RECORDED, window_s=60.0)
 
     def route(self, path: str, *, get: Handler | None = None, post: Handler | None = None) -> Route:
         """Return the route of one page."""
@@ -98,7 +122,46 @@ class Visits:
             response = await handler(Visit(request=request, browser=known, form={}))
             return response if known == browser else self.cookies.bind(response, known)
         except (Refusal, Fault) as error:
+            try:
+                await self.record(error, request, browser)
+            except AuditUnavailable as fault:
+                return self.refused(fault)
             return self.refused(error)
+
+    async def record(self, error: Refusal | Fault, request: Request, browser: Browser) -> None:
+        """Put a refusal on record that is not yet; of one address so many a minute, then counted.
+
+        Raises:
+            AuditUnavailable: It could not be recorded.
+
+        """
+        if error.recorded or isinstance(error, AuditUnavailable):
+            return
+        now = asyncio.get_running_loop().time()
+        if self._refusals.wait_s(browser.source_ip, now):
+            request.scope[UNREAD] = error.code
+            return
+        self._refusals.note(browser.source_ip, now)
+        # A server that is not there is whatever somebody wrote.
+        server = "" if isinstance(error, NotFound) else request.path_params.get("server", "")
+        await self._journal.write(
+            Event(
+                code=error.code,
+                method=request.scope["route"].path.partition("/{")[0].strip("/"),
+                source_ip=browser.source_ip,
+                verdict=Verdict.DENY,
+                user=await self._known(browser),
+                server=str(server),
+                message=(error.detail or error.public)[:_LONGEST_TOLD],
+            )
+        )
+        error.recorded = True
+
+    async def _known(self, browser: Browser) -> User | None:
+        try:
+            return await self._user_of(browser)
+        except (Refusal, Fault):
+            return None
 
     def refused(self, error: Refusal | Fault) -> Response:
         """Return the page that says why not; it shows nothing of what was sent."""

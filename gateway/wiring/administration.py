@@ -58,7 +58,7 @@ from gateway.wiring.retaining import keeping_desk
 from gateway.wiring.settings import policy_data, policy_settings
 from gateway.wiring.shadow import candidate_settings
 from gateway.wiring.standing import standing
-from gateway.wiring.upstreams import upstreams_of
+from gateway.wiring.upstreams import bounds_of, upstreams_of
 from gateway.wiring.witnessing import witness_keys_of
 
 ServerRows = Callable[[], Sequence[Mapping[str, Any]]]
@@ -306,7 +306,7 @@ async def probe(config: Config) -> tuple[str, ...]:
         if server.url is None:
             continue  # nobody but the gateway reaches it
         try:
-            if await probe_unauthenticated(str(server.url)):
+            if await probe_unauthenticated(str(server.url), bounds_of(name, config)):
                 found.append(name)
         except UpstreamFailed:
             continue

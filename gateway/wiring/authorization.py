@@ -131,6 +131,8 @@ class _Building:
                 self.names, client_address, random=os.urandom, session_s=auth.session_lifetime
             ),
             origin=url,
+            journal=self.journal,
+            user_of=self.sessions.user_of,
         )
 
     def person_of(self, user: User) -> Person:

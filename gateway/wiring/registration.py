@@ -15,8 +15,9 @@ from gateway.config.registered import (
     with_server,
     without_server,
 )
-from gateway.errors import BadCommand, ConfigError, NotFound
+from gateway.errors import BadCommand, ConfigError, EgressRefused, NotFound
 from gateway.storage.files import write_atomically
+from gateway.wiring.upstreams import bounds_of
 
 TakeUp = Callable[[], Awaitable[None]]
 """Puts what the files say in force.
@@ -65,7 +66,7 @@ class Registration:
             if name in self._current().servers:
                 raise BadCommand(f"there is a server {name} already")
             before = await asyncio.to_thread(read_registered, self._path)
-            await self._replace(before, with_server(before, self._path, name, settings))
+            await self._replace(before, with_server(before, self._path, name, settings), new=name)
 
     async def remove(self, name: str) -> None:
         """Let a registered server go. Its pins stay, for a server at the same address.
@@ -85,11 +86,13 @@ class Registration:
             before = await asyncio.to_thread(read_registered, self._path)
             await self._replace(before, without_server(before, self._path, name))
 
-    async def _replace(self, before: str | None, after: str) -> None:
+    async def _replace(self, before: str | None, after: str, *, new: str = "") -> None:
         try:
-            load(self._file, self._environ, registered=after)
+            config = load(self._file, self._environ, registered=after)
         except ConfigError as error:
             raise BadCommand("; ".join(error.problems) or error.public) from error
+        if new:
+            _admit(config, new)
         in_force = self._current()
         await self._write(after)
         try:
@@ -125,3 +128,21 @@ class Registration:
 
 async def nothing_to_take_up() -> None:
     """Leave it to the gateway that is started next."""
+
+
+def _admit(config: Config, name: str) -> None:
+    """Refuse a server at an address that none may be at; a name is judged at each connection.
+
+    Raises:
+        BadCommand: It is at one.
+
+    """
+    bounds, url = bounds_of(name, config), config.servers[name].url
+    try:
+        if bounds is not None and url is not None:
+            bounds.admit(str(url))
+    except EgressRefused as error:
+        raise BadCommand(
+            f"servers.{name}.url: {error.detail}; an operator allows it in `egress.allow`, or writes "
+            "the server into douane.yaml"
+        ) from error

@@ -10,6 +10,7 @@ from gateway.config import Config, Server
 from gateway.domain.tools import UpstreamId
 from gateway.ports import Upstream
 from gateway.upstream.breaker import Breaker, Patience
+from gateway.upstream.egress import Bounds, EgressPolicy
 from gateway.upstream.guarded import GuardedUpstream
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.jail import ProcessLimits, hides, problem
@@ -90,7 +91,15 @@ def _remote_settings(name: str, server: Server, config: Config) -> UpstreamSetti
         extensions=frozenset(server.extensions),
         timeouts=_timeouts(config),
         limits=Limits(result_bytes=limits.result_bytes, json_depth=limits.json_depth),
+        bounds=bounds_of(name, config),
     )
+
+
+def bounds_of(name: str, config: Config) -> Bounds | None:
+    """Return where a server may be: the operator's word needs none, a registration's does."""
+    if name not in config.registered:
+        return None
+    return Bounds(policy=EgressPolicy.of(config.egress.allow))
 
 
 def _local_settings(

@@ -36,6 +36,7 @@ def front(
         policies=policies_in(folder),
         limits={"calls_per_minute": 100_000},
         pins={"recheck": "1h", "fresh": "1h"},
+        egress={"allow": ["127.0.0.0/8", "::1"]},
     ) as running:
         for name in urls:
             running.approve_all(name)

@@ -192,6 +192,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dict[str,
             policies=policies,
             limits={"calls_per_minute": 100_000},
             pins={"recheck": "1h", "fresh": "1h"},
+            egress={"allow": ["127.0.0.0/8"]},
         ) as running:
             running.approve_all("raw")
             raw.forget()

@@ -207,6 +207,8 @@ class House:
                 session_s=self.sessions.lifetime_s,
             ),
             origin=url,
+            journal=self.journal,
+            user_of=self.sessions.user_of,
         )
         self.app = Router(
             [

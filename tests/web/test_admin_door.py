@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from gateway.admin.commands import Commands
@@ -82,6 +83,16 @@ async def test_the_owner_of_the_data_has_every_role_by_the_kernels_word(tmp_path
         answer = await peer.ask(b'{"command": "whoami"}')
         me = person_of(os.getuid(), tmp_path, World().people)
         assert answer == {"ok": True, "result": {"name": me.name, "roles": sorted(EVERY_ROLE)}}
+
+
+async def test_a_refused_command_is_on_record(tmp_path: Path) -> None:
+    world = World()
+    async with visited(tmp_path, world=world) as peer:
+        for line in (b'{"command": "nothing"}', b'{"command": "count", "arguments": {"x": 1}}'):
+            answer = await peer.ask(line)
+            assert (answer["ok"], answer["code"]) == (False, "bad_command")
+    codes = [orjson.loads(entry.body)["code"] for entry in world.log.entries]
+    assert codes == ["bad_command", "bad_command"]
 
 
 async def test_another_user_of_the_machine_has_no_role(

@@ -312,3 +312,38 @@ async def test_who_shows_nothing_is_not_recorded():
     site = ApiSite()
     await site.ask("GET", "whoami")
     assert site.world.written == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "body", "code"),
+    [
+        ("GET", "nothing/here", (), b"", "not_found"),
+        ("GET", "users.list", (), b"", "not_found"),
+        ("DELETE", "whoami", (), b"", "method_not_allowed"),
+        ("GET", "grants/list", (), b"", "bad_command"),
+        ("POST", "users/add", (), ADD, "bad_command"),
+        ("POST", "users/add", (JSON,), b"nonsense", "bad_command"),
+        ("POST", "users/add", (JSON,), b'{"name": 1}', "bad_command"),
+        ("POST", "users/add", (JSON,), b"x" * 2000, "limit_exceeded"),
+        ("GET", "streams/refuse", (), b"", "denied"),
+    ],
+)
+async def test_every_refused_command_is_on_record(
+    method: str, path: str, headers: tuple[tuple[bytes, bytes], ...], body: bytes, code: str
+):
+    site = ApiSite()
+    query = b"shell=ls" if path == "grants/list" else b""
+    answer = await site.ask(method, path, TOKEN, *headers, chunks=(body,), query=query)
+    assert answer.status >= 400
+    (record,) = [orjson.loads(entry.body) for entry in site.world.log.entries]
+    assert (record["verdict"], record["code"]) == ("deny", code)
+    assert record["principal"].endswith("emma")
+
+
+async def test_refused_commands_beyond_so_many_a_minute_are_counted(monkeypatch):
+    monkeypatch.setattr(api, "_MOST_RECORDED", 2)
+    site = ApiSite()
+    for _ in range(3):
+        await site.get("nothing/here")
+    assert len(site.world.log.entries) == 2
+    assert [code for code, _ in site.world.unread] == ["not_found"]

@@ -49,7 +49,7 @@ async def house(tmp_path):
             roles_of=lambda groups: frozenset(ROLES[g] for g in groups),
         )
 
-    pages = ApprovalPages(Visits(Pages(), cookies, origin=HTTPS), house.sign_in, desk,
+    pages = ApprovalPages(Visits(Pages(), cookies, origin=HTTPS, journal=house.journal, user_of=house.sessions.user_of), house.sign_in, desk,
                           person_of=person)  # fmt: skip
     house.app = Router([*house.app.routes, *pages.routes], redirect_slashes=False)
     await house.person()

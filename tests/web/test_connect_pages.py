@@ -44,7 +44,9 @@ async def house(tmp_path, other):
     cookies = BrowserCookies(
         house.names, lambda scope: scope["client"][0], random=house.random, session_s=3600
     )
-    visits = Visits(Pages(), cookies, origin=HTTPS)
+    visits = Visits(
+        Pages(), cookies, origin=HTTPS, journal=house.journal, user_of=house.sessions.user_of
+    )
     pages = ConnectPages(visits, house.sign_in, broker.connecting)
     house.app = Router([*house.app.routes, *pages.routes], redirect_slashes=False)
     await house.person()

@@ -6,7 +6,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from gateway.web.app import PublicApp
-from gateway.web.guard import guard_for
+from gateway.web.guard import UNREAD, guard_for
 from gateway.web.mcp import McpEndpoint
 from gateway.web.metrics import Metrics
 from gateway.web.peers import client_address
@@ -37,6 +37,11 @@ async def refused(request: Request) -> PlainTextResponse:
     return PlainTextResponse("no", request.path_params["status"])
 
 
+async def unread(request: Request) -> PlainTextResponse:
+    request.scope[UNREAD] = "encoding"
+    return PlainTextResponse("no", 415)
+
+
 @pytest.fixture
 def app() -> PublicApp:
     house = House()
@@ -56,7 +61,11 @@ def app() -> PublicApp:
     routes = [Route(path, page, methods=["GET", "POST"]) for path in served]
     return PublicApp(
         mcp=endpoint,
-        sign_in=[*routes, Route("/refused/{status:int}", refused, methods=["GET", "POST"])],
+        sign_in=[
+            *routes,
+            Route("/unread", unread, methods=["POST"]),
+            Route("/refused/{status:int}", refused, methods=["GET", "POST"]),
+        ],
         guard=guard,
         metrics=metrics,
         client_address=address,
@@ -114,6 +123,12 @@ async def test_an_address_that_only_gets_refusals_is_refused_unread(app, status)
     answer = await ask(app, "POST", "/oauth/token", body=b"x")
     assert (answer.status, answer.headers["retry-after"], answer.received) == (429, "60", 0)
     assert b'douane_refusals_total{code="throttled"} 1.0' in app._metrics.page()
+
+
+async def test_what_is_refused_unread_is_counted(app):
+    for path, code in (("/unread", "encoding"), ("/refused/405", "method")):
+        await ask(app, "POST", path)
+        assert f'douane_refusals_total{{code="{code}"}} 1.0'.encode() in app._metrics.page()
 
 
 @pytest.mark.parametrize("status", [200, 404, 405, 503])

@@ -8,9 +8,11 @@ import pytest
 from gateway.config import load
 from gateway.config.registered import FILE
 from gateway.errors import BadCommand, ConfigError, NotFound
+from gateway.upstream.egress import Bounds, EgressPolicy
 from gateway.wiring.registration import Registration
+from gateway.wiring.upstreams import upstreams_of
 
-WEB = {"url": "http://127.0.0.1:9002/mcp"}
+WEB = {"url": "https://web.example/mcp"}
 
 
 class Place:
@@ -83,6 +85,34 @@ async def test_what_the_configuration_could_not_have_is_not_written(
         await place.registration.add(name, settings)
     assert "s3cret" not in str(caught.value)
     assert not place.file.exists()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:9/mcp",
+        "https://[::1]/mcp",
+        "http://169.254.169.254/latest",
+        "https://10.0.0.1/mcp",
+        "https://93.184.216.34:25/mcp",
+        "http://93.184.216.34/mcp",
+    ],
+)
+async def test_an_address_where_the_gateway_does_not_go_is_refused_at_once(
+    place: Place, url: str
+) -> None:
+    with pytest.raises(BadCommand, match=r"egress\.allow"):
+        await place.registration.add("web", {"url": url})
+    assert not place.file.exists()
+
+
+async def test_only_what_was_registered_has_bounds(place: Place) -> None:
+    await place.registration.add("web", WEB)
+    config = place.config
+    assert config.registered == {"web"}
+    by_name = {one.server: one for one in await upstreams_of(config)}
+    assert by_name["mail"].bounds is None  # type: ignore[union-attr]
+    assert by_name["web"].bounds == Bounds(policy=EgressPolicy.of(()))  # type: ignore[union-attr]
 
 
 async def test_what_cannot_be_put_in_force_is_undone(place: Place) -> None:
