@@ -123,7 +123,6 @@ def _become(asked: dict[str, Any]) -> None:
     os.environ.update(asked["environment"])
     time.tzset()
     _forget()
-    gc.unfreeze()
     module, arguments = asked["module"], asked["arguments"]
     if module == "gateway.cli":
         sys.argv = ["douane", *arguments]

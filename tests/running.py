@@ -133,7 +133,7 @@ def fetch_token(url: str, server: str, client: Mapping[str, Any]) -> str:
         "resource": url + endpoint_of(server),
     }
     data = urllib.parse.urlencode(form).encode()
-    with urllib.request.urlopen(f"{url}/oauth/token", data, timeout=10) as answer:
+    with urllib.request.urlopen(f"{url}/oauth/token", data, timeout=60) as answer:
         token: str = json.load(answer)["access_token"]
     return token
 
@@ -206,7 +206,7 @@ def _wait_until_ready(gateway: Running, patience_s: float = 90.0) -> None:
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and gateway.process.poll() is None:
         try:
-            urllib.request.urlopen(f"{gateway.admin_url}/readyz", timeout=5).close()
+            urllib.request.urlopen(f"{gateway.admin_url}/readyz", timeout=10).close()
         except OSError:
             time.sleep(0.1)
         else:

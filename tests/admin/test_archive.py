@@ -49,7 +49,7 @@ async def test_it_is_kept_up_while_the_gateway_runs(tmp_path: Path) -> None:
     store = await Store.open(tmp_path, clock=lambda: NOW)
     try:
         with archive_of(store) as archive:
-            async with kept_up(archive), asyncio.timeout(20):
+            async with kept_up(archive), asyncio.timeout(60):
                 while (await archive._read(lambda: archive._answers.marked(f"d_{1:0>30}"))) != [
                     1,
                     0,
@@ -66,7 +66,7 @@ async def test_an_index_that_fails_is_tried_again_and_told_once(
     index = Index(fails=3)
     following = asyncio.create_task(Archive(TooLarge(), index).follow())  # type: ignore[arg-type]
     with caplog.at_level(logging.WARNING):
-        await asyncio.wait_for(index.reached.wait(), 20)
+        await asyncio.wait_for(index.reached.wait(), 60)
     following.cancel()
     await asyncio.wait([following])
     assert [record.getMessage() for record in caplog.records] == ["the index is full: disk"]

@@ -131,7 +131,7 @@ def fetch(url: str, **headers: str) -> tuple[int, str, dict[str, str]]:
     request = urllib.request.Request(url, headers=headers)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(request, timeout=10) as answer:
+        with opener.open(request, timeout=60) as answer:
             return answer.status, answer.read().decode(), dict(answer.headers)
     except urllib.error.HTTPError as error:
         with error:

@@ -28,7 +28,7 @@ def in_front_of(upstream: RawUpstream) -> Iterator[Shim]:
 
 
 def post(proxy: Shim, path: str, headers: dict[str, str], body: bytes = b"{}") -> bytes:
-    connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=60)
     connection.request("POST", path, body, headers)
     with connection.getresponse() as answer:
         body = answer.read()

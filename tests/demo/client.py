@@ -27,7 +27,7 @@ async def connected(
     """Connect to an MCP endpoint, as any program on the SDK would; `options` are the SDK's."""
     headers = {"Authorization": f"Bearer {token}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
         Client(streamable_http_client(url, http_client=http), mode=mode, **options) as client,
     ):
         yield client

@@ -80,6 +80,6 @@ def leak(built: Stage) -> None:
 
 def sent(built: Stage) -> list[dict[str, str]]:
     """Return the mails that the notes server has sent."""
-    with urllib.request.urlopen(f"{built.notes.origin}/admin", timeout=10) as answer:
+    with urllib.request.urlopen(f"{built.notes.origin}/admin", timeout=60) as answer:
         mails: list[dict[str, str]] = json.load(answer)["sent"]
     return mails

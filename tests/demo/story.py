@@ -146,7 +146,7 @@ def rug_pull(built: Stage) -> None:
         json.dumps(wanted).encode(),
         {"Content-Type": "application/json"},
     )
-    urllib.request.urlopen(request, timeout=10).close()
+    urllib.request.urlopen(request, timeout=60).close()
     gateway = built.gateway
     asyncio.run(_list_tools(f"{gateway.url}/mcp/notes", gateway.token("notes")))
 

@@ -75,7 +75,7 @@ def served(*files: str) -> Iterator[str]:
         yield url
     finally:
         process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
 
 
 def _until_it_answers(url: str, process: "subprocess.Popen[bytes]") -> None:
@@ -83,7 +83,7 @@ def _until_it_answers(url: str, process: "subprocess.Popen[bytes]") -> None:
     while time.monotonic() < deadline:
         assert process.poll() is None, process.communicate()[0]
         try:
-            urllib.request.urlopen(f"{url}/-/versions.json", timeout=5).close()
+            urllib.request.urlopen(f"{url}/-/versions.json", timeout=60).close()
         except urllib.error.URLError:
             time.sleep(0.1)
         else:
@@ -94,7 +94,7 @@ def _until_it_answers(url: str, process: "subprocess.Popen[bytes]") -> None:
 def answer(url: str, database: str, name: str) -> Any:
     given = urllib.parse.urlencode(GIVEN)
     place = f"{url}/{urllib.parse.quote(database)}/{name}.json?_shape=array&{given}"
-    with urllib.request.urlopen(place, timeout=20) as response:
+    with urllib.request.urlopen(place, timeout=60) as response:
         return json.load(response)
 
 
@@ -126,7 +126,7 @@ def test_archived_copies_are_served_as_what_nobody_writes(folder: Path, tmp_path
 
 
 def test_every_table_but_the_log_is_out_of_the_way(beside: str) -> None:
-    with urllib.request.urlopen(f"{beside}/douane.json", timeout=20) as response:
+    with urllib.request.urlopen(f"{beside}/douane.json", timeout=60) as response:
         tables = json.load(response)["tables"]
     shown = {table["name"] for table in tables if not table["hidden"]}
     log = {"audit", "checkpoints", "cosignatures", "tiles", "archives", "log_front"}
@@ -136,7 +136,7 @@ def test_every_table_but_the_log_is_out_of_the_way(beside: str) -> None:
 def test_nothing_can_be_written(beside: str) -> None:
     sql = urllib.parse.quote("DELETE FROM audit")
     with pytest.raises(urllib.error.HTTPError) as refusal:
-        urllib.request.urlopen(f"{beside}/douane.json?sql={sql}", timeout=20)
+        urllib.request.urlopen(f"{beside}/douane.json?sql={sql}", timeout=60)
     refusal.value.close()
     assert refusal.value.code == 400
     assert answer(beside, "douane", "record")

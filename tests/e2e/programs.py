@@ -58,7 +58,7 @@ async def ran(client: Client, code: str, **arguments: Any) -> Any:
 
 def slow(server: RunningServer) -> dict[str, int]:
     """Return how many slow calls the notes server has begun, finished and given up."""
-    with urllib.request.urlopen(f"{server.origin}/admin", timeout=10) as answer:
+    with urllib.request.urlopen(f"{server.origin}/admin", timeout=60) as answer:
         found: dict[str, int] = json.load(answer)["slow"]
     return found
 

@@ -141,7 +141,7 @@ class Raw:
 
     async def until(self, method: str, count: int = 1) -> list[Seen]:
         """Return the first `count` messages of `method` once they have come."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while self.methods.count(method) < count:
                 await asyncio.sleep(0.01)
         of_method = zip(self.methods, self.seen, strict=True)
@@ -163,7 +163,7 @@ def raw_in_a_thread() -> Iterator[Raw]:
             await ended.wait()
 
     async def started() -> RawUpstream:
-        return await asyncio.wait_for(ready, 10)
+        return await asyncio.wait_for(ready, 60)
 
     serving = asyncio.run_coroutine_threadsafe(serve(), loop)
     try:

@@ -173,12 +173,12 @@ def test_arguments_cannot_speak_to_the_terminal(corridor: Corridor) -> None:
 def test_the_page_wants_to_know_who_comes(corridor: Corridor) -> None:
     id_ = asked(Poster(corridor, "raw", name="page"), "on a page")
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-    with opener.open(f"{corridor.url}/approve/{id_}", timeout=10) as answer:
+    with opener.open(f"{corridor.url}/approve/{id_}", timeout=60) as answer:
         assert "/sign-in?transaction=" in answer.url
 
 
 def test_the_gauge_counts_what_waits(corridor: Corridor) -> None:
     asked(Poster(corridor, "raw", name="gauge"), f"counted {time.time_ns()}")
     waiting = len(corridor.running.rows("approvals", "list"))
-    with urllib.request.urlopen(f"{corridor.running.admin_url}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"{corridor.running.admin_url}/metrics", timeout=60) as answer:
         assert f'douane_approvals{{state="waiting"}} {waiting}.0' in answer.read().decode()

@@ -31,7 +31,7 @@ def module_raw() -> Iterator[Raw]:
 def readiness(gateway: Corridor) -> tuple[int, dict[str, Any]]:
     """Return the status and the body of /readyz; 0 if nobody answers."""
     try:
-        with urllib.request.urlopen(f"{gateway.running.admin_url}/readyz", timeout=5) as answered:
+        with urllib.request.urlopen(f"{gateway.running.admin_url}/readyz", timeout=60) as answered:
             return answered.status, json.load(answered)
     except urllib.error.HTTPError as refused:
         with refused:

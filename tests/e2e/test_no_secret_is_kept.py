@@ -266,6 +266,6 @@ def _post(url: str, form: Mapping[str, str]) -> None:
 
 def _get(url: str, data: bytes | None = None) -> None:
     try:
-        urllib.request.urlopen(url, data, timeout=10).close()
+        urllib.request.urlopen(url, data, timeout=60).close()
     except urllib.error.HTTPError as refused:
         refused.close()

@@ -32,7 +32,7 @@ TOOLS = {
     "everything": ("echo", "toggle-subscriber-updates"),
     "watched": ("open_door", "relist"),
 }
-PATIENCE_S = 20
+PATIENCE_S = 90
 
 pytestmark = pytest.mark.filterwarnings(
     # It is what the older revisions have.
@@ -83,7 +83,7 @@ async def hearing(front: Corridor, name: str) -> AsyncIterator[tuple[Client, "as
 
     headers = {"Authorization": f"Bearer {front.running.token(ALL, name=name)}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
         Client(
             streamable_http_client(front.endpoint(ALL), http_client=http),
             mode="legacy",
@@ -126,7 +126,7 @@ async def test_the_python_sdk_of_the_stateless_revision_follows_servers_of_both_
 ) -> None:
     headers = {"Authorization": f"Bearer {front.running.token(ALL, name='new')}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
         Client(
             streamable_http_client(front.endpoint(ALL), http_client=http), mode="2026-07-28"
         ) as client,

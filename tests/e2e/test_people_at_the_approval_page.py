@@ -74,7 +74,7 @@ async def poster_of(corridor: Corridor, browser: Browser) -> Poster:
     (code,) = parse_qs(urlsplit(left.leaves_for).query)["code"]
     form = {**grant, "grant_type": "authorization_code", "code": code, "code_verifier": verifier}
     data = urlencode(form).encode()
-    with urllib.request.urlopen(f"{corridor.url}/oauth/token", data, timeout=10) as answer:
+    with urllib.request.urlopen(f"{corridor.url}/oauth/token", data, timeout=60) as answer:
         token = json.load(answer)["access_token"]
     poster = Poster(corridor, "raw")
     poster.token = token

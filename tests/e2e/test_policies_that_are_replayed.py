@@ -165,7 +165,7 @@ def test_a_candidate_is_recorded_and_changes_nothing(shadowed: Corridor) -> None
         }
     found = shadowed.running.rows("audit", "query", "--where", "candidate ~ closed_today")
     assert {row["target"] for row in found} == {"allowed"}
-    with urllib.request.urlopen(f"{shadowed.running.admin_url}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"{shadowed.running.admin_url}/metrics", timeout=60) as answer:
         metrics = answer.read().decode()
     assert 'douane_policy_candidate_total{live="allow",verdict="deny"} 2.0' in metrics
 

@@ -110,7 +110,7 @@ async def test_a_program_that_waits_goes_on_after_a_restart_with_a_yes_and_with_
 
 
 def ready(running: Running) -> Any:
-    with urllib.request.urlopen(f"{running.admin_url}/readyz", timeout=10) as answer:
+    with urllib.request.urlopen(f"{running.admin_url}/readyz", timeout=60) as answer:
         return json.load(answer)
 
 

@@ -114,7 +114,7 @@ def cause(gateway: Running, count: int) -> None:
             {"content-type": "application/json", "accept": "application/json, text/event-stream"},
         )
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(request, timeout=10)
+            urllib.request.urlopen(request, timeout=60)
         refused.value.close()
         assert refused.value.code in {401, 429}
 
@@ -143,13 +143,13 @@ def behind(gateway: Running) -> float:
 
 
 def readyz(gateway: Running) -> dict[str, Any]:
-    with urllib.request.urlopen(f"{gateway.admin_url}/readyz", timeout=10) as answer:
+    with urllib.request.urlopen(f"{gateway.admin_url}/readyz", timeout=60) as answer:
         told: dict[str, Any] = json.load(answer)
         return told
 
 
 def metric(gateway: Running, name: str, follower: str) -> float:
-    with urllib.request.urlopen(f"{gateway.admin_url}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"{gateway.admin_url}/metrics", timeout=60) as answer:
         page = answer.read().decode()
     start = f'{name}{{follower="{follower}"}} '
     (line,) = [line for line in page.splitlines() if line.startswith(start)]

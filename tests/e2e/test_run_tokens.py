@@ -82,7 +82,7 @@ class Stage:
         proof = {"client_id": known["client_id"], "client_secret": known["client_secret"]}
         data = urllib.parse.urlencode({**proof, **form}).encode()
         try:
-            with urllib.request.urlopen(f"{self.at.url}{path}", data, timeout=20) as answer:
+            with urllib.request.urlopen(f"{self.at.url}{path}", data, timeout=60) as answer:
                 return answer.status, json.loads(answer.read() or b"{}")
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)
@@ -264,7 +264,7 @@ def test_a_forged_token_lets_nobody_in(stage: Stage, forgery: str) -> None:
         for part in (told, says)
     )
     if forgery == "HS256":
-        with urllib.request.urlopen(f"{stage.at.url}/oauth/jwks.json", timeout=10) as answer:
+        with urllib.request.urlopen(f"{stage.at.url}/oauth/jwks.json", timeout=60) as answer:
             public = json.load(answer)["keys"][0]
         pem = ECKey.import_key(public).as_pem(private=False)
         digest = hmac.new(pem, message.encode(), hashlib.sha256).digest()

@@ -54,7 +54,7 @@ def front(tmp_path: Path, well: Raw, failing: Raw) -> Iterator[Corridor]:
 
 
 def failures(front: Corridor, server: str) -> float:
-    with urllib.request.urlopen(f"{front.running.admin_url}/metrics", timeout=10) as page:
+    with urllib.request.urlopen(f"{front.running.admin_url}/metrics", timeout=60) as page:
         text = page.read().decode()
     found = re.search(rf'douane_upstream_failures{{server="{server}"}} (\S+)', text)
     assert found is not None

@@ -36,7 +36,7 @@ async def calling(
         headers |= {"MCP-Protocol-Version": LEGACY, "Mcp-Session-Id": session}
     message = {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": params}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
         http.stream("POST", poster.url, json=message) as response,
     ):
         yield response
@@ -80,7 +80,7 @@ async def test_progress_arrives_before_the_tool_goes_on(poster: Poster, raw: Raw
     ):  # fmt: skip
         coming = events(response)
         for number, gate in enumerate(gates):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 assert await anext(coming) == step(number)
             gate.set()  # only now can the tool go on
         last = await anext(coming)
@@ -88,7 +88,7 @@ async def test_progress_arrives_before_the_tool_goes_on(poster: Poster, raw: Raw
 
 
 def counted(notes: RunningServer) -> dict[str, int]:
-    with urllib.request.urlopen(f"{notes.origin}/admin", timeout=10) as answered:
+    with urllib.request.urlopen(f"{notes.origin}/admin", timeout=60) as answered:
         found: dict[str, int] = json.load(answered)["slow"]
     return found
 

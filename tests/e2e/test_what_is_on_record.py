@@ -243,7 +243,7 @@ def _proof(client: Mapping[str, Any]) -> dict[str, str]:
 
 def _form(url: str, form: Mapping[str, str]) -> None:
     try:
-        urllib.request.urlopen(url, urlencode(form).encode(), timeout=10).close()
+        urllib.request.urlopen(url, urlencode(form).encode(), timeout=60).close()
     except urllib.error.HTTPError as refused:
         refused.close()
 

@@ -19,7 +19,7 @@ FAILS = {"content": [], "isError": True, "resultType": "complete"}
 
 def series(gateway: Corridor) -> dict[str, float]:
     """Every sample of the metrics page, by its name and labels as they are written there."""
-    with urllib.request.urlopen(f"{gateway.running.admin_url}/metrics", timeout=10) as answered:
+    with urllib.request.urlopen(f"{gateway.running.admin_url}/metrics", timeout=60) as answered:
         page = answered.read().decode()
     samples = (line.rpartition(" ") for line in page.splitlines() if not line.startswith("#"))
     return {name: float(number) for name, _, number in samples}
@@ -125,7 +125,7 @@ def test_the_admin_listener_answers_to_its_own_name_only(gateway: Corridor, host
     for path in ("/metrics", "/readyz", "/healthz"):
         asked = urllib.request.Request(f"{gateway.running.admin_url}{path}", headers={"Host": host})
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(asked, timeout=10)
+            urllib.request.urlopen(asked, timeout=60)
         with refused.value:
             assert refused.value.code == 421
 

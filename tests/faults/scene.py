@@ -110,7 +110,7 @@ class Scene:
 def readiness(running: Running) -> tuple[int, dict[str, str]]:
     """Status and checks of a gateway's `/readyz`."""
     try:
-        with urllib.request.urlopen(f"{running.admin_url}/readyz", timeout=10) as answer:
+        with urllib.request.urlopen(f"{running.admin_url}/readyz", timeout=60) as answer:
             return answer.status, json.load(answer)["checks"]
     except urllib.error.HTTPError as error:
         with error:

@@ -30,7 +30,7 @@ async def speak(at: Scene, *octets: bytes, pause_s: float = 0.0) -> str:
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     sending = asyncio.create_task(_send(writer, octets, pause_s))
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             line = await reader.readline()
             while await reader.read(65536):
                 pass
@@ -54,7 +54,7 @@ async def _send(writer: asyncio.StreamWriter, octets: tuple[bytes, ...], pause_s
 
 def counted(at: Scene, code: str) -> float:
     """How often the gateway refused something before it was a call, by its metrics."""
-    with urllib.request.urlopen(f"{at.running.admin_url}/metrics", timeout=10) as page:
+    with urllib.request.urlopen(f"{at.running.admin_url}/metrics", timeout=60) as page:
         lines = page.read().decode().splitlines()
     series = f'douane_refusals_total{{code="{code}"}} '
     return sum(float(line.removeprefix(series)) for line in lines if line.startswith(series))

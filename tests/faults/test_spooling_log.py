@@ -24,13 +24,13 @@ CUTS, ROUNDS, KILLS = 40, 150, 2
 
 def told(at: Scene) -> dict[str, Any]:
     """What /readyz says, which is that the gateway is ready."""
-    with urllib.request.urlopen(f"{at.running.admin_url}/readyz", timeout=10) as answer:
+    with urllib.request.urlopen(f"{at.running.admin_url}/readyz", timeout=60) as answer:
         found: dict[str, Any] = json.load(answer)
         return found
 
 
 def spooled(at: Scene) -> float:
-    with urllib.request.urlopen(f"{at.running.admin_url}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"{at.running.admin_url}/metrics", timeout=60) as answer:
         lines = answer.read().decode().splitlines()
     (value,) = [line for line in lines if line.startswith("douane_audit_spooled_records ")]
     return float(value.split()[1])

@@ -172,4 +172,4 @@ def _wait_until_it_listens(
 
 
 def _end(process: Process) -> None:
-    end_now(process, grace_s=5)
+    end_now(process, grace_s=60)

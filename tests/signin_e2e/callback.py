@@ -21,7 +21,7 @@ class Callback:
 
     async def answer(self) -> Mapping[str, str]:
         """Return the parameters of the next answer."""
-        return await asyncio.wait_for(self.answers.get(), 30)
+        return await asyncio.wait_for(self.answers.get(), 60)
 
 
 @asynccontextmanager

@@ -111,7 +111,7 @@ def register(issuer: str, redirect_uri: str) -> str:
     }
     request = urllib.request.Request(f"{issuer}/oauth/register", json.dumps(body).encode())
     request.add_header("Content-Type", "application/json")
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         client_id: str = json.load(answer)["client_id"]
     return client_id
 

@@ -46,7 +46,7 @@ async def relay_to(server: RunningServer) -> AsyncIterator[HttpUpstream]:
 
 def admin(server: RunningServer, change: dict[str, str] | None = None) -> Any:
     body = None if change is None else json.dumps(change).encode()
-    with urllib.request.urlopen(f"{server.origin}/admin", data=body, timeout=10) as answer:
+    with urllib.request.urlopen(f"{server.origin}/admin", data=body, timeout=60) as answer:
         return json.loads(answer.read())
 
 

@@ -215,13 +215,13 @@ async def test_an_application_that_waits_for_a_body_learns_that_none_will_come()
     async with listening() as at, at.client() as client:
         client.writer.write(POST + b"01234")
         await client.ends()
-        await asyncio.wait_for(at.ended.wait(), 5)
+        await asyncio.wait_for(at.ended.wait(), 60)
 
 
 async def test_a_client_that_does_not_read_is_cut_off():
     async with listening() as at, at.client() as client:
         client.writer.write(GET.replace(b"/", b"/huge", 1))
-        await asyncio.wait_for(at.ended.wait(), 10)
+        await asyncio.wait_for(at.ended.wait(), 60)
         assert at.refused == ["slow_reader"]
 
 

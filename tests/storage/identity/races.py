@@ -60,7 +60,7 @@ class Racer:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        self._process.communicate(timeout=10)
+        self._process.communicate(timeout=60)
 
     def tell(self, command: str) -> None:
         assert self._process.stdin is not None
