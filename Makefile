@@ -57,6 +57,10 @@ test: setup model ## Run every test.
 quick: setup ## Run the fast tests of every room: a minute, and no servers, browsers or weights.
 	$(PYTEST) --quick
 
+.PHONY: cases-report
+cases-report: setup ## Run every generated case of which `make test` runs a sample.
+	$(PYTEST) --full -m full
+
 .PHONY: check
 check: setup ## Format, lint, types, floors and policies, as CI does.
 	$(BIN)/ruff format --check .

@@ -23,6 +23,7 @@ settings.register_profile("quick", settings.get_profile("ci"), max_examples=10)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="only what needs a moment (tests.quick)")
+    parser.addoption("--full", action="store_true", help="also the cases that are marked `full`")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,8 +42,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left: list[pytest.Item] = []
+    if not config.getoption("--full"):
+        items[:], left = quick.without_full(items)
     if config.getoption("--quick"):
-        items[:], left = quick.chosen(items)
+        items[:], more = quick.chosen(items)
+        left += more
+    if left:
         config.hook.pytest_deselected(items=left)
 
 

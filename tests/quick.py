@@ -48,6 +48,12 @@ def chosen(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest
     return run, left
 
 
+def without_full(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Return what is run and what only a full run has, in their order."""
+    left = [item for item in items if item.get_closest_marker("full") is not None]
+    return [item for item in items if item.get_closest_marker("full") is None], left
+
+
 def _spread(cases: list[pytest.Item]) -> list[pytest.Item]:
     """Return the first, the last and some between."""
     if len(cases) <= CASES:

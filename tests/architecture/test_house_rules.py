@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -14,10 +15,13 @@ PACKAGE = Path(gateway.__file__).parent
 _SECRET_WORDS = ("secret", "token", "password", "credential", "private", "hmac", "seal", "signing")
 
 
-def parsed() -> Iterator[tuple[str, ast.Module]]:
-    """Yield every module, by its path below the package."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text())
+@functools.cache
+def parsed() -> tuple[tuple[str, ast.Module], ...]:
+    """Return every module, by its path below the package."""
+    return tuple(
+        (path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text()))
+        for path in sorted(PACKAGE.rglob("*.py"))
+    )
 
 
 def caught(handler: ast.ExceptHandler) -> list[str]:

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -17,6 +17,14 @@ from tests.pipeline.house import Seen
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> WasmEngine:
     return engine_of(tmp_path_factory.mktemp("parity"))
+
+
+def combinations() -> Iterator[Any]:
+    """Yield who calls in which revision and how; every two of them together also in a short run."""
+    numbered = itertools.product(enumerate(PEOPLE), enumerate(Profile), enumerate(SPOKEN))
+    for (person, who), (revision, profile), (way, spoken) in numbered:
+        short = (person + revision + way) % len(SPOKEN) == 0
+        yield pytest.param(who, profile, spoken, marks=() if short else pytest.mark.full)
 
 
 class Caller:
@@ -64,9 +72,7 @@ class Caller:
         return (seen.reply.status, seen.reply.code, plain(seen.json))
 
 
-@pytest.mark.parametrize(
-    ("who", "profile", "spoken"), list(itertools.product(PEOPLE, Profile, SPOKEN)), ids=str
-)
+@pytest.mark.parametrize(("who", "profile", "spoken"), list(combinations()), ids=str)
 async def test_list_search_details_and_both_ways_to_call_agree(
     engine: WasmEngine, who: str, profile: Profile, spoken: str
 ) -> None:
