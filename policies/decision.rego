@@ -11,6 +11,7 @@ default decision := {
 
 decision := {"verdict": "deny", "reasons": reasons, "obligations": step_up} if {
 	count(deny) > 0
+	not asked_first
 	reasons := sort(deny)
 } else := {"verdict": "ask", "reasons": reasons, "obligations": duties} if {
 	permitted
@@ -38,10 +39,22 @@ permitted if {
 	input.target.name in data.douane.server_requests
 }
 
-# More scopes help only where nothing else stands in the way.
+# More scopes help only where nothing else stands in the way: to get them, a person answers for the
+# client, and an answer to that is none to what a person was to look at.
 default step_up := []
 
-step_up := [{"duty": "require_step_up", "scopes": needed_scopes}] if {
+step_up := [{"duty": "require_step_up", "scopes": needed_scopes}] if lacks_scope_only
+
+default asked_first := false
+
+asked_first if {
+	lacks_scope_only
+	permitted
+	count(ask) > 0
+	not approved
+}
+
+lacks_scope_only if {
 	input.phase == "call"
 	{reason.code | some reason in deny} == {"insufficient_scope"}
 }

@@ -35,6 +35,37 @@ test_more_scopes_are_asked_for_only_where_they_help if {
 	answer.obligations == []
 }
 
+unproven := [["/target/effect", "egress"], ["/flow/destinations", fix.to("none")]]
+
+test_what_a_person_should_look_at_is_asked_before_more_scopes_are if {
+	every scopes in [[], ["tools:list"], ["tools:call"]] {
+		answer := decision(having(scopes, unproven))
+		fix.outcome(answer) == ["ask", ["unproven_destination"]]
+		answer.obligations == []
+	}
+}
+
+test_more_scopes_are_asked_for_once_a_person_has_said_yes if {
+	yes := {"id": "a_1", "by": "sam", "span": "once", "note": ""}
+	asked := having(["tools:call"], unproven)
+	answer := decision(json.patch(asked, [{"op": "add", "path": "/approval", "value": yes}]))
+	fix.outcome(answer) == lacking
+	answer.obligations == [{"duty": "require_step_up", "scopes": ["tools:call", "tools:write"]}]
+}
+
+test_what_is_denied_besides_is_neither_asked_nor_helped_by_scopes if {
+	answer := decision(having(["tools:call"], array.concat(unproven, [["/target/pin/status", "drifted"]])))
+	fix.outcome(answer) == ["deny", ["insufficient_scope", "pin_not_approved"]]
+	answer.obligations == []
+}
+
+test_what_needs_a_scope_to_be_seen_is_not_shown_for_a_question if {
+	lists := fix.listed([["/principal/scopes", ["prompts"]]])
+	answer := douane.decision with input as lists with data.douane.config as fix.config
+		with douane.ask as {{"code": "look", "message": "look"}}
+	fix.outcome(answer) == lacking
+}
+
 test_a_list_shows_what_a_call_would_need_more_scopes_for if {
 	every scopes in [["tools:list"], ["tools:call"]] {
 		decided(fix.listed([["/target/effect", "pay"], ["/principal/scopes", scopes]])) == ["allow", []]

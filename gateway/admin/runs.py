@@ -1,18 +1,20 @@
 """What people do with runs: look at them, read their story, end them, and vouch for what they saw."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from itertools import islice
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from gateway.admin.journal import Change, Journal
-from gateway.admin.person import EVERY_ROLE, Person, Role
-from gateway.admin.rows import Row, Rows
+from gateway.admin.person import EVERY_ROLE, How, Person, Role
+from gateway.admin.rows import Row, Rows, rfc3339
 from gateway.domain.audit import RecordKind
-from gateway.domain.flow import Run, RunId, RunState
-from gateway.domain.labels import Confidentiality, Integrity, Label
-from gateway.errors import BadCommand, Denied, NotFound
+from gateway.domain.flow import FlowReview, Run, RunId, RunState
+from gateway.domain.labels import Confidentiality, Effect, Integrity, Label
+from gateway.errors import BadCommand, Denied, Forbidden, NotFound, PolicyUnavailable
 from gateway.flow.picture import picture
+from gateway.flow.question import flow_input
 from gateway.flow.story import Story, rows, tell
+from gateway.ports import Clock
 
 MOST_STEPS = 1000
 _MOST_RECORDS = 3 * MOST_STEPS
@@ -32,6 +34,13 @@ class RunKeeper(Protocol):
         ...
 
     def find(self, run: RunId) -> RunState | None: ...
+    def acts_for(self, run: RunId, people: Collection[str]) -> bool:
+        """Whether the run is one of calls for any of `people`, given as `ISSUER|SUBJECT`.
+
+        True also where nobody knows.
+        """
+        ...
+
     async def end(self, run: RunId) -> Run | None: ...
     async def lower_label(self, run: RunId, seen: Label, label: Label) -> Run | None: ...
 
@@ -40,11 +49,32 @@ RunRecords = Callable[[str, int], Awaitable[Rows]]
 """Returns the newest so many audit records of a run, oldest first."""
 
 
+class SelfApproval(Protocol):
+    """What policy says of people who answer for themselves."""
+
+    async def self_approval(self, question: Mapping[str, Any]) -> bool:
+        """Return only with True if policy says so."""
+        ...
+
+
 class RunDesk:
-    def __init__(self, runs: RunKeeper, records: RunRecords, journal: Journal) -> None:
+    def __init__(
+        self,
+        runs: RunKeeper,
+        records: RunRecords,
+        journal: Journal,
+        *,
+        policy: SelfApproval,
+        issuer: str,
+        clock: Clock,
+    ) -> None:
+        """Take our own `issuer`: the one of people who sign in here."""
         self._runs = runs
         self._records = records
         self._journal = journal
+        self._policy = policy
+        self._issuer = issuer
+        self._clock = clock
 
     async def list(self, person: Person, *, live: bool = False, limit: int = 100) -> Rows:
         """Return one row a run, newest first; with `live` those that calls can still be in."""
@@ -95,12 +125,14 @@ class RunDesk:
         """End a run: its next call begins another one, which has seen nothing.
 
         Raises:
-            Forbidden: The person is neither approver nor admin; so for `relabel`.
+            Forbidden: The person is neither approver nor admin, or the run is one of their own
+                calls and policy wants somebody else's word; so for `relabel`.
             Denied: It has ended already.
 
         """
         person.need(*_VOUCHERS)
         state = self._found(run)
+        await self._require_not_their_own(person, state.run, "runs.end")
 
         async def end() -> None:
             if await self._runs.end(state.run.id) is None:
@@ -130,6 +162,7 @@ class RunDesk:
         """
         person.need(*_VOUCHERS)
         state = self._found(run)
+        await self._require_not_their_own(person, state.run, "runs.relabel")
         seen = _label(seen_integrity, seen_confidentiality)
         label = _label(integrity, confidentiality)
         if label == seen or label.join(seen) != seen:
@@ -146,6 +179,33 @@ class RunDesk:
         await self._journal.make(person, change, lower)
         return {"run": run, **label.words}
 
+    async def _require_not_their_own(self, person: Person, run: Run, method: str) -> None:
+        """Return if the person may speak for `run`: what led their agent may have led them.
+
+        An operating system's user for whom no person stands makes no calls, and has no runs.
+
+        Raises:
+            Forbidden: It is of their own calls, or of nobody knows whose, and policy does not say
+                that people answer for themselves.
+
+        """
+        if person.how is How.TOKEN and not person.user_id:
+            raise Forbidden("only a person can vouch; sign in as one", detail=person.name)
+        kind, _, name = person.name.partition(":")
+        if kind != "user" or not self._runs.acts_for(run.id, {name, f"{self._issuer}|{name}"}):
+            return
+        try:
+            asked = self_approval_question(run, name, method, now=self._clock())
+            allowed = await self._policy.self_approval(asked)
+        except PolicyUnavailable:
+            allowed = False
+        if not allowed:
+            raise Forbidden(
+                "this is a run of your own calls, or nobody knows whose yet: policy wants somebody"
+                " else's word",
+                detail=person.name,
+            )
+
     async def _told(self, run: str) -> tuple[RunState | None, Story]:
         state = self._runs.find(RunId(run))
         records = await self._records(run, _MOST_RECORDS)
@@ -159,6 +219,39 @@ class RunDesk:
         if state is None:
             raise _missing()
         return state
+
+
+def self_approval_question(run: Run, name: str, method: str, *, now: float) -> Mapping[str, Any]:
+    """Return what policy is asked about a person's word for a run of their own.
+
+    In the words of a call, whose effect is the worst: whatever such a call is refused for, ends here.
+    """
+    return {
+        "version": 1,
+        "phase": "call",
+        "method": method,
+        "principal": {
+            "sub": name,
+            "iss": "",
+            "groups": [],
+            "scopes": [],
+            "client": {"id": "", "name": ""},
+        },
+        "target": {
+            "server": "",
+            "kind": "tool",
+            "name": method,
+            "effect": Effect.DESTROY.value,
+            "annotations": {},
+            "pin": {"digest": "", "status": "", "approved_by": ""},
+        },
+        "arguments": {},
+        "flow": flow_input(FlowReview(label=run.label, sources=run.sources)),
+        "task": {"prompt": None, "tools": None},
+        "approval": None,
+        "context": {"time": rfc3339(now), "ip": "", "revision": "", "endpoint": ""},
+        "result": None,
+    }
 
 
 def _row(state: RunState) -> Row:

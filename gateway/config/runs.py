@@ -13,6 +13,8 @@ class RunsSection(Section):
     """After so long without a call of its client's a run ends; the next call begins another one."""
     most: int = Field(default=100, ge=1, le=10_000)
     """How many runs a trusted host may have begun for one person at a time."""
+    new_task_choice: bool = True
+    """Whether people may say on the consent page that a new task begins, which ends the run."""
 
     @field_validator("idle")
     @classmethod

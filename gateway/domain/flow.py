@@ -1,10 +1,11 @@
 """Where data of a call comes from and where it would go. Reports; decides nothing.
 
 A `Run` is the span over which labels accumulate. It is never chosen by the caller: a hint that
-is not known joins the run of the whole grant, and is read as untrusted and private besides. A
-session is one with one server, and a conversation goes on over many: it is in the run of the grant
-too. So neither leaving the hint out nor opening another session sheds a label. A run of its own is
-begun by a host that an administrator trusts to keep its conversations apart.
+is not known joins the run of all that the client does for its person, and is read as untrusted and
+private besides. A session is one with one server, and a conversation goes on over many; a grant is
+what a client asks for by itself: both are in that run too. So neither leaving the hint out, nor
+opening another session, nor asking for more scope sheds a label. A run of its own is begun by a
+host that an administrator trusts to keep its conversations apart.
 """
 
 from collections.abc import Mapping
@@ -56,9 +57,6 @@ class RunHint:
     """Whether it came in a session that we opened for this principal."""
     handle: str | None = None
     """`_meta["douane/run"]`, as the client sent it."""
-    endpoint: str = ""
-    """Where it came in: `/mcp/mail`. A second grant for one endpoint is the person letting the
-    client in again; one for another endpoint is not."""
 
 
 @value
@@ -67,7 +65,7 @@ class Run:
     label: Label
     sources: tuple[Source, ...] = ()
     part_of: RunId | None = None
-    """The run of the whole grant, which sees all that this one sees; `None` for that one itself."""
+    """The client's whole run, which sees all that this one sees; `None` for that one itself."""
     task: "Task | None" = None
     """What a trusted host declared when it began the run."""
 

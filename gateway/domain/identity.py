@@ -20,6 +20,21 @@ Credential = BearerToken | None
 
 
 @value
+class Actor:
+    """A client that acts for somebody, or for itself: whose runs are one, whatever its grants."""
+
+    issuer: str
+    subject: str
+    client_id: str
+    program: str = ""
+    """See `Principal.program`."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.issuer}|{self.subject}|{self.client_id}"
+
+
+@value
 class Principal:
     """A verified subject, and the client acting for it (RFC 8693 section 4.1).
 
@@ -42,11 +57,6 @@ class Principal:
     """The person's `User.id`; empty where no person stands behind the client."""
     trusted_host: bool = False
     """Whether an administrator lets this client declare its user's task."""
-    grant_id: str = ""
-    """The `Grant.id` that the token was issued from: a new one each time the person lets the client
-    in again, at one endpoint. Empty where no person is asked each time: for a client that acts for
-    itself, one that an identity provider vouches for, and tokens of another server."""
-
     script: ScriptId | None = None
     """The one program that the token is for, where it is for one."""
     program: str = ""
@@ -60,6 +70,16 @@ class Principal:
     def key(self) -> str:
         """Names the grant: everything that belongs to this principal is filed under it."""
         return f"{self.issuer}|{self.subject}|{self.client_id}"
+
+    @property
+    def actor(self) -> Actor:
+        """Whose runs its calls are in: nothing of the grant says so, which a client gets by itself."""
+        return Actor(
+            issuer=self.issuer,
+            subject=self.subject,
+            client_id=self.client_id,
+            program=self.program,
+        )
 
 
 class ClientKind(StrEnum):
@@ -149,3 +169,13 @@ class User:
     created_at: float
     created_by: str
     disabled: bool = False
+
+
+def acting(client: Client, user: User) -> Actor:
+    """Return what `client` is where it acts for `user`."""
+    return Actor(
+        issuer=user.issuer,
+        subject=user.subject,
+        client_id=client.id,
+        program=client.name if client.kind is ClientKind.DYNAMIC else "",
+    )

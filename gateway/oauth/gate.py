@@ -5,8 +5,7 @@ from typing import Final
 
 from gateway.domain._value import value
 from gateway.domain.bounded import Bounded, octets_of
-from gateway.domain.grants import ASSERTED
-from gateway.domain.identity import Client, ClientKind, Credential, Principal, User
+from gateway.domain.identity import Client, Credential, Principal, User, acting
 from gateway.domain.scripts import ScriptId
 from gateway.errors import Unauthenticated
 from gateway.oauth.clients import with_builtin
@@ -155,8 +154,6 @@ def _principal(token: AccessToken, client: Client, user: User | None) -> Princip
         expires_at=float(token.expires_at),
         # What runs for a host's user is not the host: it declares no task and begins no runs.
         trusted_host=client.trusted_host and token.script is None,
-        # A client gets assertions by itself: none of them says that the person was there.
-        grant_id="" if token.grant_id.startswith(ASSERTED) else token.grant_id,
         script=token.script,
-        program=client.name if client.kind is ClientKind.DYNAMIC and user is not None else "",
+        program="" if user is None else acting(client, user).program,
     )

@@ -145,7 +145,7 @@ class Admission:
         run = trail.run(await self._runs.of(principal, _hint(call, session)))
         principal = self._selections.applied(call, principal, session, run.id)
         if call.message.form is Form.RESPONSE:
-            self._conversations.require_asked(call, session)
+            self._conversations.require_asked(call, principal, session)
         if operation is None or operation.handling is Handling.PROTOCOL:
             if operation is not None:
                 trail.own_target(call)
@@ -373,7 +373,7 @@ def _require_read(call: Call, pinned: Pinned) -> None:
 
 
 def _hint(call: Call, session: str | None) -> RunHint:
-    return RunHint(session=session is not None, handle=call.run_hint, endpoint=call.endpoint)
+    return RunHint(session=session is not None, handle=call.run_hint)
 
 
 def pin_target(target: Target, params: Mapping[str, Any]) -> Target:

@@ -25,7 +25,7 @@ from gateway.errors import (
 )
 from gateway.flow.evidence import sentences
 from gateway.pipeline.asking import Bound, bound_by, fits_a_form, question_of
-from gateway.pipeline.decide import require_step_up, told
+from gateway.pipeline.decide import told
 from gateway.pipeline.trail import Trail
 from gateway.ports import ApprovalStore, AuditLog, Clock, PolicyEngine
 from gateway.wire.elicitation import approval_state, is_approval_state
@@ -78,17 +78,16 @@ class Approvals:
         """Return the call and its decision after whoever had to be asked was asked.
 
         A decision that does not ask comes back as it is. With a yes on file policy was asked once
-        more, knowing of it; what it says then counts, and `use` must follow.
+        more, knowing of it; what it says then counts, a scope that the token lacks included, and
+        `use` must follow if it allows.
 
         Raises:
             Denied: A person said no.
             ApprovalRequired: Nobody has said yes; a question waits, if there was room for one.
-            InsufficientScope: The token lacks a scope; nobody is asked before it has it.
 
         """
         if decision.verdict is not Verdict.ASK:
             return access, decision, None
-        require_step_up(decision, access.principal)
         bound = bound_by(access, decision, self._seal_key)
         found = await self._found(access, bound, trail)
         if found is None or found.state is ApprovalState.WAITING:

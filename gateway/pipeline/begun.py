@@ -41,13 +41,13 @@ class BegunRuns:
 
     async def _begin(self, call: Call, principal: Principal, trail: Trail) -> Reply:
         task = declared_task(call.message)
-        handle, run = await self._runs.begin(principal, task, call.endpoint)
+        handle, run = await self._runs.begin(principal, task)
         trail.own(run, "begun", call.message.params.get("task"))
         await self._audit.append(trail.outcome(RecordKind.RUN))
         return reply(call, {"run": handle, "idle_s": round(self._idle_s)})
 
     async def _end(self, call: Call, principal: Principal, trail: Trail) -> Reply:
-        hint = RunHint(handle=named_handle(call.message), endpoint=call.endpoint)
+        hint = RunHint(handle=named_handle(call.message))
         run = await self._runs.of(principal, hint)
         ended = None if run.part_of is None else await self._runs.end(run.id)
         trail.own(run, "no_such_run" if ended is None else "ended", None)

@@ -1,6 +1,7 @@
 """What is still open in a session: requests of the server's, and calls whose stream was cut.
 
-Held in this process's memory, for legacy sessions only (the stateless revision has neither). What
+It is filed under whose it is: a server without sessions knows no other mark, and ids of its requests
+are easily guessed. What a host asked for is no question to the programs that have tokens of it. Held in this process's memory, for legacy sessions only (the stateless revision has neither). What
 is forgotten is refused: an answer to a question nobody saw, a late result that no call waits for.
 """
 
@@ -8,6 +9,7 @@ from typing import Final, TypeAlias
 
 from gateway.domain.bounded import Bounded, digest_of
 from gateway.domain.calls import Call, Permit
+from gateway.domain.identity import Principal
 from gateway.errors import ProtocolError
 from gateway.pipeline.trail import Trail
 
@@ -27,17 +29,17 @@ class Conversations:
 
     def ask(self, permit: Permit, id_: RpcId) -> None:
         """Note that the server's request `id_` was let through to the client."""
-        self._asked.put(_key(permit.call.server, permit.session, id_), True)
+        self._asked.put(_key(permit.call, permit.principal, permit.session, id_), True)
 
-    def require_asked(self, call: Call, session: str | None) -> None:
-        """Return, once, if `call` answers a request that was let through to this session.
+    def require_asked(self, call: Call, principal: Principal, session: str | None) -> None:
+        """Return, once, if `call` answers a request that was let through to `principal`, here.
 
         Raises:
             ProtocolError: It answers nothing.
 
         """
         id_ = call.message.id
-        key = None if id_ is None else _key(call.server, session, id_)
+        key = None if id_ is None else _key(call, principal, session, id_)
         if key is None or key not in self._asked:
             raise ProtocolError("this response answers no request of the server's", rpc_id=id_)
         self._asked.pop(key)
@@ -46,14 +48,14 @@ class Conversations:
         """Note that a call's stream ended before its response, which a later stream may bring."""
         id_ = permit.call.message.id
         if permit.session is not None and id_ is not None:
-            key = _key(permit.call.server, permit.session, id_)
+            key = _key(permit.call, permit.principal, permit.session, id_)
             self._cut.put(key, (permit, trail), _PARSED * len(permit.call.message.body))
 
     def resume(self, permit: Permit, id_: RpcId) -> tuple[Permit, Trail] | None:
         """Return, once, the call of this session that response `id_` belongs to."""
-        return self._cut.pop(_key(permit.call.server, permit.session, id_))
+        return self._cut.pop(_key(permit.call, permit.principal, permit.session, id_))
 
 
-def _key(server: str, session: str | None, id_: RpcId) -> bytes:
+def _key(call: Call, principal: Principal, session: str | None, id_: RpcId) -> bytes:
     # 1 and "1" are different ids (JSON-RPC 2.0 section 4), and a digest is of them as they are.
-    return digest_of(server, session, id_)
+    return digest_of(call.server, principal.key, principal.script, session, id_)

@@ -153,14 +153,19 @@ def permit_for(access: AccessRequest, decision: Decision, session: str | None) -
 
 
 def require_allow(decision: Decision, principal: Principal) -> None:
-    """Return if `decision` allows, and what it asks of the token is met; raise why not otherwise."""
-    require_step_up(decision, principal)
+    """Return if `decision` allows, and what it asks of the token is met; raise why not otherwise.
+
+    A scope comes last: whoever grants it has not answered what else stands against the call, so it
+    is asked for only where nothing else does.
+    """
     match decision.verdict:
         case Verdict.ALLOW:
-            return
+            _require_step_up(decision, principal)
         case Verdict.ASK:
             raise ApprovalRequired("a person must approve this call first", reasons=told(decision))
         case Verdict.DENY:
+            if {reason.code for reason in decision.reasons} == {InsufficientScope.code}:
+                _require_step_up(decision, principal)
             raise Denied("policy does not allow this call", reasons=told(decision))
 
 
@@ -169,13 +174,7 @@ def told(decision: Decision) -> list[tuple[str, str]]:
     return [(reason.code, reason.message) for reason in decision.reasons]
 
 
-def require_step_up(decision: Decision, principal: Principal) -> None:
-    """Return if the token holds the scopes that `decision` asks for.
-
-    Raises:
-        InsufficientScope: It lacks one.
-
-    """
+def _require_step_up(decision: Decision, principal: Principal) -> None:
     for obligation in decision.obligations:
         if obligation.duty is Duty.REQUIRE_STEP_UP:
             needed = obligation.detail["scopes"]

@@ -36,20 +36,18 @@ class RunStore(Protocol):
         """Return the run that a call of the principal's belongs to.
 
         A handle that `begin` gave to this principal, which still is a trusted host, and that has
-        not ended names its run. Whatever else is hinted, it is the run of the whole grant, which
-        ends by idle time, by the person letting the client in again, or by `end`. Of a call that
-        gives no hint that is known, nobody knows what else its author has read: its label is joined
-        with untrusted and private.
+        not ended names its run. Whatever else is hinted, and by whichever grant it comes, it is the
+        one run of all that the client does for its person, which ends by idle time or by `end`. Of
+        a call that gives no hint that is known, nobody knows what else its author has read: its
+        label is joined with untrusted and private.
         """
         ...
 
-    async def begin(
-        self, principal: Principal, task: Task | None, endpoint: str = ""
-    ) -> tuple[RunHandle, Run]:
+    async def begin(self, principal: Principal, task: Task | None) -> tuple[RunHandle, Run]:
         """Begin a run of its own for `task`, which has seen nothing; durable on return.
 
         For trusted hosts only, which vouch that its calls have nothing in their context besides.
-        Whatever the run sees, the grant's run has seen too. `endpoint` is where it was asked for.
+        Whatever the run sees, the client's whole run has seen too.
         """
         ...
 
@@ -65,7 +63,7 @@ class RunStore(Protocol):
         ...
 
     async def raise_label(self, run: RunId, label: Label, source: Source | None) -> Run:
-        """Join `label` into the run's and into its principal's whole runs, atomically and durably.
+        """Join `label` into the run's and into its principal's whole run, atomically and durably.
 
         Returns the run after, with the label that it has by itself. One that has ended meanwhile
         is raised as well, and so is what came in its place.
@@ -80,7 +78,7 @@ class RunStore(Protocol):
         """Give the run `label` in place of `seen`, durably, on a person's word.
 
         `None`, and nothing changes, if its label is no longer `seen`: what was read meanwhile is
-        not what the person spoke for. The grant's run keeps its own.
+        not what the person spoke for. The client's whole run keeps its own.
         """
         ...
 

@@ -5,12 +5,14 @@ from typing import Protocol
 
 from gateway.domain._value import value
 from gateway.domain.decisions import Verdict
+from gateway.domain.flow import Run
 from gateway.domain.grants import AuthorizationRequest, Transaction
 from gateway.domain.identity import Client, User
 from gateway.signin.browser import Browser
 from gateway.signin.consent import Consents
 from gateway.signin.errors import Ended, NotSignedIn, WrongBrowser
 from gateway.signin.journal import Event, Journal
+from gateway.signin.new_task import NewTasks
 from gateway.signin.sessions import Sessions
 from gateway.signin.transactions import Purpose, Transactions
 
@@ -67,6 +69,8 @@ class Question:
     request: AuthorizationRequest
     client: Client
     user: User
+    read: Run | None = None
+    """What the client has read for them before, where they may say that this counts no more."""
 
 
 class Granting:
@@ -81,6 +85,7 @@ class Granting:
         transactions: Transactions,
         consents: Consents,
         journal: Journal,
+        new_tasks: NewTasks,
     ) -> None:
         self._endpoint = endpoint
         self._find_client = find_client
@@ -88,6 +93,7 @@ class Granting:
         self._transactions = transactions
         self._consents = consents
         self._journal = journal
+        self._new_tasks = new_tasks
 
     async def begin(self, query: bytes, browser: Browser) -> Transaction | str:
         """Begin with the request in `query`.
@@ -134,7 +140,13 @@ class Granting:
         client = self._find_client(request.client_id)
         if client is None:
             raise Ended
-        return Question(transaction=transaction, request=request, client=client, user=user)
+        return Question(
+            transaction=transaction,
+            request=request,
+            client=client,
+            user=user,
+            read=self._new_tasks.read(user, client),
+        )
 
     async def settled(self, question: Question, browser: Browser) -> str | None:
         """Return the client's redirect if this person has allowed all of it before."""
@@ -145,8 +157,13 @@ class Granting:
         await self._transactions.finish(question.transaction)
         return await self._endpoint.approve(request, user, browser.source_ip)
 
-    async def answer(self, question: Question, browser: Browser, *, yes: bool) -> str:
+    async def answer(
+        self, question: Question, browser: Browser, *, yes: bool, new_task: bool = False
+    ) -> str:
         """Return the client's redirect for the person's answer, which counts once.
+
+        With a yes and `new_task` what the client has read for them until now counts no more. It is
+        part of this answer alone, and not of what is remembered.
 
         Raises:
             Ended: It was answered before.
@@ -168,5 +185,7 @@ class Granting:
         )
         if not yes:
             return await self._endpoint.deny(request, user, browser.source_ip)
+        if new_task:
+            await self._new_tasks.begin(user, question.client, request.endpoint, browser)
         await self._consents.remember(user, request)
         return await self._endpoint.approve(request, user, browser.source_ip)

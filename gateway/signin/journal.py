@@ -1,6 +1,6 @@
 """What of sign-in is written down, before anybody is told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, RecordKind
@@ -26,6 +26,10 @@ class Event:
     endpoint: str = ""
     server: str = ""
     message: str = ""
+    run: str = ""
+    """The run that it is about."""
+    label_before: Mapping[str, str] | None = None
+    """What that had seen."""
 
 
 class Journal:
@@ -48,6 +52,7 @@ class Journal:
             "client": event.client,
             "endpoint": event.endpoint,
             "server": event.server,
+            "run": event.run,
         }
         fields = {
             **{name: text for name, text in named.items() if text},
@@ -56,6 +61,7 @@ class Journal:
             "verdict": event.verdict.value,
             "code": event.code,
             "reasons": [{"code": event.code, "message": event.message or event.code}],
+            **({} if event.label_before is None else {"label_before": event.label_before}),
         }
         await self._log.append(
             AuditRecord(kind=event.kind, time=self._clock(), id=self._new_id(), fields=fields)

@@ -1,8 +1,8 @@
 """What becomes of runs, as changes to a table of them; every store makes the same ones.
 
-A principal's runs are filed under one name, its owner. Of its whole runs one begins for each time
-that the person lets the client in again, and after each end; what is read raises all that are live,
-because nobody knows where the client will send it from.
+A principal's runs are filed under one name, its owner. One whole run of an owner is live at a time,
+and every grant's calls are in it: a client asks for grants by itself, so none of them is a beginning.
+The next whole run begins when that one has ended.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,11 +20,10 @@ MOST_OF_NEW_SERVERS = 64
 """How many it lists beyond them, each of a server of which it lists nothing yet: whose data a run
 has seen is asked of the log later, and the calls of one server are not to hide another."""
 
-MOST_WHOLE = 16
-"""How many whole runs of a principal are live at once; another grant joins the newest of them."""
-
 OwnerName = str
 """A keyed name of a principal: it tells nothing about whose it is."""
+PersonName = str
+"""A keyed name of whoever an owner's calls are made for."""
 NameOf = Callable[[OwnerName, int], RunId]
 """Names an owner's whole run of that generation."""
 
@@ -39,14 +38,11 @@ class Kept:
 
 
 @value
-class Binding:
-    """Which whole run the calls of a grant are in."""
+class Belonging:
+    """For whom the calls of an owner are made: known once it has called, and never another."""
 
     owner: OwnerName
-    grant_id: str
-    endpoint: str
-    """Where the grant was first used; a grant is for one endpoint."""
-    run: RunId
+    person: PersonName
 
 
 @value
@@ -54,7 +50,7 @@ class Change:
     """What was written, and the run that was asked for."""
 
     kept: tuple[Kept, ...] = ()
-    bindings: tuple[Binding, ...] = ()
+    belonging: tuple[Belonging, ...] = ()
     result: Run | None = None
 
 
@@ -71,12 +67,7 @@ class RunTable(Protocol):
         ...
 
     def keep(self, kept: Kept) -> None: ...
-    def bound(self, owner: OwnerName, grant_id: str) -> Binding | None: ...
-    def endpoints(self, run: RunId) -> frozenset[str]:
-        """Return the endpoints of the grants that are bound to `run`."""
-        ...
-
-    def bind(self, binding: Binding) -> None: ...
+    def belong(self, belonging: Belonging) -> None: ...
     def forget(self) -> None:
         """Forget the oldest of the runs that have ended, where there are very many."""
         ...
@@ -112,33 +103,13 @@ def _joined(sources: tuple[Source, ...], new: Source) -> tuple[Source, ...]:
     return sources if len(sources) >= most else (*sources, new)
 
 
-def bind(
-    table: RunTable, name_of: NameOf, *, owner: OwnerName, grant_id: str, endpoint: str
-) -> Change:
-    """Find the whole run that a grant's calls are in, or begin the next one.
-
-    A grant that was not used before joins the newest live run, unless another grant for the same
-    endpoint is in that: then the person has let the client in again, and a run begins. A grant
-    whose run has ended says no such thing, and neither does a client that no person lets in.
-    """
-    known = table.bound(owner, grant_id)
-    if known is not None:
-        kept = table.find(known.run)
-        if kept is not None and not kept.ended:
-            return Change(kept=(kept,), bindings=(known,), result=kept.run)
+def current(table: RunTable, name_of: NameOf, *, owner: OwnerName, person: PersonName) -> Change:
+    """Find the whole run that an owner's calls are in, or begin the next one."""
     live = table.wholes(owner)
-    if live and (
-        known is not None
-        or not grant_id
-        or len(live) >= MOST_WHOLE
-        or endpoint not in table.endpoints(live[-1].run.id)
-    ):
-        kept = live[-1]
-    else:
-        kept = _next(table, name_of, owner)
-    binding = Binding(owner=owner, grant_id=grant_id, endpoint=endpoint, run=kept.run.id)
-    table.bind(binding)
-    return Change(kept=(kept,), bindings=(binding,), result=kept.run)
+    kept = live[-1] if live else _next(table, name_of, owner)
+    belonging = Belonging(owner=owner, person=person)
+    table.belong(belonging)
+    return Change(kept=(kept,), belonging=(belonging,), result=kept.run)
 
 
 def begin(table: RunTable, *, run: RunId, whole: RunId, owner: OwnerName) -> Change:
@@ -159,7 +130,7 @@ def begin(table: RunTable, *, run: RunId, whole: RunId, owner: OwnerName) -> Cha
 def join(
     table: RunTable, name_of: NameOf, *, run: RunId, label: Label, source: Source | None
 ) -> Change:
-    """Join `label` into `run`, and into every live whole run of its owner.
+    """Join `label` into `run`, and into the live whole run of its owner.
 
     A run that has ended while a call of it was under way is no exception: what that call brings is
     read by whoever calls next.

@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.domain.flow import Run, RunId, Source
 from gateway.domain.labels import Confidentiality, Integrity, Label
-from gateway.storage.run_changes import Binding, Change, Kept, OwnerName, RunTable
+from gateway.storage.run_changes import Belonging, Change, Kept, OwnerName, RunTable
 from gateway.storage.writer import Writer
 
 MOST_ENDED = 10_000
@@ -24,7 +24,6 @@ class MemoryRunTable:
 
     def __init__(self) -> None:
         self._runs: dict[RunId, Kept] = {}
-        self._bindings: dict[tuple[OwnerName, str], Binding] = {}
         self._generations: dict[OwnerName, int] = defaultdict(int)
 
     def find(self, run: RunId) -> Kept | None:
@@ -40,14 +39,8 @@ class MemoryRunTable:
     def keep(self, kept: Kept) -> None:
         self._runs[kept.run.id] = kept
 
-    def bound(self, owner: OwnerName, grant_id: str) -> Binding | None:
-        return self._bindings.get((owner, grant_id))
-
-    def endpoints(self, run: RunId) -> frozenset[str]:
-        return frozenset(one.endpoint for one in self._bindings.values() if one.run == run)
-
-    def bind(self, binding: Binding) -> None:
-        self._bindings[binding.owner, binding.grant_id] = binding
+    def belong(self, belonging: Belonging) -> None:
+        """Keep nothing: whoever commits it remembers it."""
 
     def forget(self) -> None:
         """Keep all: it is not for long."""
@@ -106,10 +99,10 @@ class SqliteRunTable:
         )
         return [_kept(row, sources.get(row[0], ())) for row in rows]
 
-    def bindings(self) -> Sequence[Binding]:
-        """Return which run every grant's calls are in."""
-        rows = self._connection.execute("SELECT owner, grant_id, endpoint, run FROM run_grants")
-        return [_binding(*row) for row in rows]
+    def belonging(self) -> Sequence[Belonging]:
+        """Return for whom each owner calls, where that is known."""
+        rows = self._connection.execute("SELECT owner, person FROM run_owners WHERE person != ''")
+        return [Belonging(owner=owner, person=person) for owner, person in rows]
 
     def find(self, run: RunId) -> Kept | None:
         return next(iter(self._where("id = ?", run)), None)
@@ -153,23 +146,11 @@ class SqliteRunTable:
             ],
         )
 
-    def bound(self, owner: OwnerName, grant_id: str) -> Binding | None:
-        row = self._connection.execute(
-            "SELECT owner, grant_id, endpoint, run FROM run_grants"
-            " WHERE owner = ? AND grant_id = ?",
-            (owner, grant_id),
-        ).fetchone()
-        return None if row is None else _binding(*row)
-
-    def endpoints(self, run: RunId) -> frozenset[str]:
-        rows = self._connection.execute("SELECT endpoint FROM run_grants WHERE run = ?", (run,))
-        return frozenset(endpoint for (endpoint,) in rows)
-
-    def bind(self, binding: Binding) -> None:
+    def belong(self, belonging: Belonging) -> None:
         self._connection.execute(
-            "INSERT INTO run_grants (owner, grant_id, endpoint, run) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT (owner, grant_id) DO UPDATE SET run = excluded.run",
-            (binding.owner, binding.grant_id, binding.endpoint, binding.run),
+            "INSERT INTO run_owners (owner, generation, person) VALUES (?, 0, ?)"
+            " ON CONFLICT (owner) DO UPDATE SET person = excluded.person",
+            (belonging.owner, belonging.person),
         )
 
     def forget(self) -> None:
@@ -211,10 +192,6 @@ def _kept(row: Sequence[Any], sources: Iterable[Source]) -> Kept:
         part_of=None if part_of is None else RunId(part_of),
     )
     return Kept(run=run, owner=owner, ended=bool(ended))
-
-
-def _binding(owner: str, grant_id: str, endpoint: str, run: str) -> Binding:
-    return Binding(owner=owner, grant_id=grant_id, endpoint=endpoint, run=RunId(run))
 
 
 def _source(server: str, tool: str, record: int, integrity: int, confidentiality: int) -> Source:

@@ -4,19 +4,19 @@ import base64
 import hmac
 import os
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
 from gateway.domain._value import value
 from gateway.domain.flow import Run, RunHandle, RunHint, RunId, RunState, Source, Task
-from gateway.domain.identity import Principal
+from gateway.domain.identity import Actor, Principal
 from gateway.domain.labels import STRICTEST_DEFAULT, Label
 from gateway.errors import Fault
 from gateway.ports import Clock
 from gateway.storage import run_changes
-from gateway.storage.run_changes import Binding, Change, Kept, OwnerName, raised
+from gateway.storage.run_changes import Belonging, Change, Kept, OwnerName, PersonName, raised
 from gateway.storage.run_tables import MOST_ENDED, Job
 
 HANDLE_OCTETS = 16
@@ -40,15 +40,19 @@ class RunNames:
     def __init__(self, key: bytes) -> None:
         self._keyed = hmac.new(key, digestmod="sha256")
 
-    def of_owner(self, principal: Principal) -> OwnerName:
-        """Name what all runs of this principal are filed under.
+    def of_owner(self, actor: Actor) -> OwnerName:
+        """Name what all runs of this actor are filed under.
 
         Clients of one person that registered themselves under one name are one: data goes from one
         endpoint to another within a host. That a stranger may take the name only joins more.
         """
-        if principal.program:
-            return self._name("named", principal.issuer, principal.subject, principal.program)
-        return self._name("owner", principal.key)
+        if actor.program:
+            return self._name("named", actor.issuer, actor.subject, actor.program)
+        return self._name("owner", actor.key)
+
+    def of_person(self, issuer_and_subject: str) -> PersonName:
+        """Name somebody, given as `ISSUER|SUBJECT`."""
+        return self._name("person", issuer_and_subject)
 
     def of_whole(self, owner: OwnerName, generation: int) -> RunId:
         """Name the owner's whole run of that generation."""
@@ -94,7 +98,7 @@ class Runs:
         elapsed: Clock,
         random: Callable[[int], bytes] = os.urandom,
         kept: Iterable[Kept] = (),
-        bindings: Iterable[Binding] = (),
+        belonging: Iterable[Belonging] = (),
     ) -> None:
         """Begin with what is kept; `elapsed` is a clock that nobody can set (seconds)."""
         self._ledger = ledger
@@ -108,32 +112,30 @@ class Runs:
         self._parts: defaultdict[OwnerName, OrderedDict[RunId, float]] = defaultdict(OrderedDict)
         """The live runs that an owner began, by their last use, oldest first."""
         self._used: OrderedDict[OwnerName, float] = OrderedDict()
-        self._bound: dict[tuple[OwnerName, str], RunId] = {}
+        self._persons: dict[OwnerName, PersonName] = {}
         self._tasks: dict[RunId, Task] = {}
         self._ended: deque[RunId] = deque()
-        self._remember(Change(kept=tuple(kept), bindings=tuple(bindings)))
+        self._remember(Change(kept=tuple(kept), belonging=tuple(belonging)))
         self._used.update((one.owner, self._since) for one in self._kept.values() if not one.ended)
 
     async def of(self, principal: Principal, hint: RunHint) -> Run:
         """Return the run that a call of the principal's belongs to; see `RunStore`."""
-        owner, now = self._names.of_owner(principal), self._elapsed()
+        owner, now = self._names.of_owner(principal.actor), self._elapsed()
         await self._end_idle(owner, now)
         if hint.handle is not None:
             begun = await self._begun(principal, owner, hint.handle, now)
             if begun is not None:
                 return begun
-        run = await self._whole(principal, owner, hint.endpoint)
+        run = await self._whole(principal.actor, owner)
         if hint.session and hint.handle is None:
             return run
         return replace(run, label=run.label.join(STRICTEST_DEFAULT))
 
-    async def begin(
-        self, principal: Principal, task: Task | None, endpoint: str = ""
-    ) -> tuple[RunHandle, Run]:
+    async def begin(self, principal: Principal, task: Task | None) -> tuple[RunHandle, Run]:
         """Begin a run of its own for `task`; see `RunStore`."""
-        owner, now = self._names.of_owner(principal), self._elapsed()
+        owner, now = self._names.of_owner(principal.actor), self._elapsed()
         await self._end_idle(owner, now)
-        whole = await self._whole(principal, owner, endpoint)
+        whole = await self._whole(principal.actor, owner)
         octets = self._random(HANDLE_OCTETS)
         handle = RunHandle(base64.urlsafe_b64encode(octets).decode().rstrip("="))
         run = self._names.of_handle(owner, handle)
@@ -152,8 +154,22 @@ class Runs:
 
     def live(self, principal: Principal) -> frozenset[RunId]:
         """Return the principal's live runs; see `RunStore`."""
-        owner = self._names.of_owner(principal)
+        owner = self._names.of_owner(principal.actor)
         return frozenset((*self._wholes.get(owner, ()), *self._parts.get(owner, ())))
+
+    def whole(self, actor: Actor) -> Run | None:
+        """Return the live run that calls of `actor` are in, if there is one; from memory."""
+        live = list(self._wholes.get(self._names.of_owner(actor), ()))
+        return self._kept[live[-1]].run if live else None
+
+    def acts_for(self, run: RunId, people: Collection[str]) -> bool:
+        """Whether `run` is one of calls for any of `people`, given as `ISSUER|SUBJECT`.
+
+        True also where nobody knows whose it is: it has not called since an earlier version.
+        """
+        kept = self._kept.get(run)
+        person = None if kept is None else self._persons.get(kept.owner)
+        return person is None or person in map(self._names.of_person, people)
 
     async def end(self, run: RunId) -> Run | None:
         """End a run with all that was begun in it; see `RunStore`."""
@@ -220,18 +236,16 @@ class Runs:
         await self.end(run)
         return None
 
-    async def _whole(self, principal: Principal, owner: OwnerName, endpoint: str) -> Run:
-        bound = self._bound.get((owner, principal.grant_id))
-        kept = None if bound is None else self._kept.get(bound)
-        if kept is not None and not kept.ended:
-            return kept.run
+    async def _whole(self, actor: Actor, owner: OwnerName) -> Run:
+        live = self._wholes.get(owner)
+        if live and owner in self._persons:
+            return self._kept[next(reversed(live))].run
         await self._end_all_idle()
         job = partial(
-            run_changes.bind,
+            run_changes.current,
             name_of=self._names.of_whole,
             owner=owner,
-            grant_id=principal.grant_id,
-            endpoint=endpoint,
+            person=self._names.of_person(f"{actor.issuer}|{actor.subject}"),
         )
         return self._found(await self._make(job))
 
@@ -265,8 +279,8 @@ class Runs:
         return await self._ledger.make(job, self._remember)
 
     def _remember(self, change: Change) -> None:
-        for binding in change.bindings:
-            self._bound[binding.owner, binding.grant_id] = binding.run
+        for one in change.belonging:
+            self._persons[one.owner] = one.person
         for kept in change.kept:
             self._keep(kept)
 

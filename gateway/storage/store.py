@@ -88,7 +88,7 @@ class Store:
                 limits=runs,
                 elapsed=elapsed,
                 kept=table.all(),
-                bindings=table.bindings(),
+                belonging=table.belonging(),
             )
         finally:
             connection.close()

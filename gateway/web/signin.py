@@ -134,7 +134,9 @@ class SignInPages:
         visit.require_token("consent", question.transaction.id)
         yes = answer_of(visit.form)
         try:
-            location = await self._granting.answer(question, visit.browser, yes=yes)
+            location = await self._granting.answer(
+                question, visit.browser, yes=yes, new_task=_is_new_task(visit.form)
+            )
         except RedirectedError as refusal:
             location = refusal.location
         return self._leave(location)
@@ -187,6 +189,7 @@ class SignInPages:
             "host": shown_host(request.redirect_uri),
             "on_the_device": is_on_the_device(request.redirect_uri),
             "user": question.user,
+            "read": question.read,
             "transaction": question.transaction.id,
             "csrf": visit.token("consent", question.transaction.id),
             **described(question.client),
@@ -196,6 +199,17 @@ class SignInPages:
 def described(client: Client) -> Mapping[str, Any]:
     """Return how a page speaks of `client`: who vouches for its name, and the host of its id."""
     return {"kind": client.kind.value, "document_host": shown_host(client.id)}
+
+
+def _is_new_task(form: Mapping[str, str]) -> bool:
+    """Return whether the person ticked that a new task begins; a browser leaves out what is not."""
+    match form.get("new_task"):
+        case None:
+            return False
+        case "yes":
+            return True
+        case _:
+            raise BadForm("This form says neither that a new task begins nor that none does.")
 
 
 def answer_of(form: Mapping[str, str]) -> bool:

@@ -200,7 +200,9 @@ def admin_of(
                 servers=lambda: current().servers,
                 name_of=public_name,
             ),
-            runs=RunDesk(store.runs, audit.of_run, journal),
+            runs=RunDesk(
+                store.runs, audit.of_run, journal, policy=policy, issuer=issuer, clock=now
+            ),
             scripts=ScriptDesk(scripts, journal, clock=now),
             policy=PolicyDesk(policy, PolicyFilesOf(current)),
             replay=replay_desk(current, past, journal, audit.explain, store.hashes_of),

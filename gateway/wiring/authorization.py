@@ -41,6 +41,7 @@ from gateway.signin.consent import Consents
 from gateway.signin.federation import OpenIdFederation
 from gateway.signin.granting import Granting
 from gateway.signin.journal import Journal
+from gateway.signin.new_task import NewTasks
 from gateway.signin.people import PasswordCheck
 from gateway.signin.sessions import Sessions
 from gateway.signin.sign_in import SignIn
@@ -332,6 +333,11 @@ def _pages(
         transactions=building.lasting.transactions,
         consents=Consents(stores.browsers, clock=now, must_ask=must_ask),
         journal=building.journal,
+        new_tasks=NewTasks(
+            building.identity.store.runs,
+            building.journal,
+            offered=building.config.runs.new_task_choice,
+        ),
     )
     account = Account(
         stores.browsers,

@@ -1,13 +1,23 @@
 """What people see of runs, and what their word about one does."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gateway.admin.person import How, Person, Role
 from gateway.admin.runs import RunDesk
 from gateway.domain.audit import RecordKind
-from gateway.errors import AuditUnavailable, BadCommand, Denied, Forbidden, NotFound
-from tests.admin.world import ADMIN, APPROVER, AUDITOR, STRANGER, USER, Runs, World
+from gateway.errors import (
+    AuditUnavailable,
+    BadCommand,
+    Denied,
+    Forbidden,
+    NotFound,
+    PolicyUnavailable,
+)
+from tests.admin.world import ADMIN, APPROVER, AUDITOR, NOW, STRANGER, USER, Runs, World
 
 CALL = {
     "id": "1",
@@ -47,7 +57,22 @@ class Desk(RunDesk):
         self.runs = Runs()
         self.asked: list[tuple[str, int]] = []
         self.records = [CALL] if records is None else records
-        super().__init__(self.runs, self._of_run, self.world.journal)
+        self.questions: list[Mapping[str, Any]] = []
+        self.themselves: bool | None = False
+        super().__init__(
+            self.runs,
+            self._of_run,
+            self.world.journal,
+            policy=self,
+            issuer="https://gate",
+            clock=lambda: NOW,
+        )
+
+    async def self_approval(self, question: Mapping[str, Any]) -> bool:
+        self.questions.append(question)
+        if self.themselves is None:
+            raise PolicyUnavailable("no usable answer")
+        return self.themselves
 
     async def _of_run(self, run: str, most: int) -> list[dict[str, Any]]:
         self.asked.append((run, most))
@@ -193,5 +218,75 @@ async def test_who_may_do_what_with_runs() -> None:
         desk.relabel(AUDITOR, **LOWER),
     ):
         with pytest.raises(Forbidden):
+            await refused
+    assert desk.runs.states == Runs().states
+
+
+NOAH = Person(
+    name="user:noah", roles=frozenset({Role.APPROVER, Role.ADMIN}), user_id="u_noah", how=How.TOKEN
+)
+FAR = "https://provider.example|noah"
+
+
+@pytest.mark.parametrize(
+    ("person", "whose"),
+    [
+        (NOAH, "https://gate|noah"),
+        (replace(NOAH, how=How.SOCKET), "https://gate|noah"),
+        (replace(NOAH, how=How.PAGE), "https://gate|noah"),
+        (replace(NOAH, name=f"user:{FAR}"), FAR),
+        (NOAH, None),
+    ],
+    ids=["token", "socket", "page", "of a provider", "nobody knows whose"],
+)
+@pytest.mark.parametrize("policy", [False, None], ids=["no", "no answer"])
+async def test_nobody_speaks_for_a_run_of_their_own_calls(
+    person: Person, whose: str | None, *, policy: bool | None
+) -> None:
+    desk = Desk()
+    desk.themselves = policy
+    desk.runs.whose["r_new"] = whose
+    for refused in (desk.end(person, run="r_new"), desk.relabel(person, **LOWER)):
+        with pytest.raises(Forbidden, match="somebody else's word"):
+            await refused
+    assert (desk.runs.states, desk.written) == (Runs().states, [])
+
+
+@pytest.mark.parametrize(
+    ("person", "whose"),
+    [
+        (ADMIN, "https://gate|noah"),
+        (ADMIN, None),
+        (NOAH, "https://gate|emma"),
+        (NOAH, FAR),
+        (replace(NOAH, name=f"user:{FAR}"), "https://gate|noah"),
+    ],
+    ids=["the operator", "the operator, of nobody knows whose", "a colleague", "far", "near"],
+)
+async def test_somebody_else_speaks_for_it(person: Person, whose: str | None) -> None:
+    desk = Desk()
+    desk.runs.whose["r_new"] = whose
+    await desk.relabel(person, **LOWER)
+    await desk.end(person, run="r_new")
+    assert desk.questions == []
+
+
+async def test_where_policy_lets_people_answer_for_themselves_they_speak_for_their_runs() -> None:
+    desk = Desk()
+    desk.themselves = True
+    await desk.relabel(NOAH, **LOWER)
+    await desk.end(NOAH, run="r_new")
+    assert [asked["method"] for asked in desk.questions] == ["runs.relabel", "runs.end"]
+    asked = desk.questions[0]
+    assert (asked["principal"]["sub"], asked["target"]["effect"]) == ("noah", "destroy")
+    assert asked["flow"]["label"] == {"integrity": "untrusted", "confidentiality": "private"}
+
+
+async def test_no_program_speaks_for_a_run() -> None:
+    desk = Desk()
+    desk.themselves = True
+    program = Person(name="client:c_1", roles=NOAH.roles, how=How.TOKEN)
+    for refused in (desk.end(program, run="r_new"), desk.relabel(program, **LOWER)):
+        with pytest.raises(Forbidden, match="only a person"):
             await refused
     assert desk.runs.states == Runs().states

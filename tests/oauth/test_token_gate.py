@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.grants import ASSERTED, Grant
+from gateway.domain.grants import Grant
 from gateway.domain.identity import BearerToken, Client, ClientKind, Principal
 from gateway.errors import Unauthenticated
 from gateway.oauth.clients import COMMAND_LINE
@@ -133,7 +133,6 @@ async def test_a_persons_token_gives_the_person_and_the_client_that_acts_for_the
         expires_at=NOW + 900,
         user_id="a11ce",
         trusted_host=False,
-        grant_id="grant-1",
         program="App",
     )
 
@@ -141,10 +140,6 @@ async def test_a_persons_token_gives_the_person_and_the_client_that_acts_for_the
 async def test_only_what_registered_itself_for_a_person_is_known_by_its_name(door):
     assert (await door.admit(bearer())).program == ""
     assert (await door.admit(of_alice())).program == "App"
-
-
-async def test_a_grant_that_no_person_made_says_nothing_of_one_who_was_there(door):
-    assert (await door.admit(of_alice(grant_id=f"{ASSERTED}1"))).grant_id == ""
 
 
 async def test_a_person_of_a_provider_is_told_by_the_providers_name_for_them(door):

@@ -64,8 +64,8 @@ KEY = b"k" * 32
 TRUSTED = Label(integrity=Integrity.TRUSTED, confidentiality=Confidentiality.INTERNAL)
 PRIVATE = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.PRIVATE)
 
-IN_SESSION = RunHint(session=True, endpoint="/mcp/mail")
-UNHINTED = RunHint(endpoint="/mcp/mail")
+IN_SESSION = RunHint(session=True)
+UNHINTED = RunHint()
 
 ALICE = Principal(
     issuer="https://gateway.example",

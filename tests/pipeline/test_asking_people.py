@@ -412,15 +412,34 @@ async def test_a_call_that_a_limit_refuses_has_not_used_its_yes(house: House) ->
     assert kept(house)[0].state is ApprovalState.ALLOWED
 
 
-async def test_nobody_is_asked_before_the_token_has_the_scopes(house: House) -> None:
-    step_up = Obligation(duty=Duty.REQUIRE_STEP_UP, detail={"scopes": ["money"]})
-    house.rule.says = lambda question: (
-        decision(Verdict.ASK, "outside", obligations=[step_up])
-        if question["phase"] == "call"
-        else Verdict.ALLOW
-    )
-    seen = await house.handle(send(house))
-    assert (seen.reply.status, kept(house)) == (403, [])
+STEP_UP = Obligation(duty=Duty.REQUIRE_STEP_UP, detail={"scopes": ["money"]})
+
+
+@pytest.mark.parametrize("after", ["allow", "deny"])
+async def test_a_scope_is_asked_for_once_a_person_has_said_yes_which_then_counts_once(
+    house: House, after: str
+) -> None:
+    def says(question: Any) -> Any:
+        if question["phase"] != "call":
+            return Verdict.ALLOW
+        if question["approval"] is None:
+            return decision(Verdict.ASK, "outside", obligations=[STEP_UP])
+        if "money" in question["principal"]["scopes"]:
+            return Verdict.ALLOW
+        if after == "allow":
+            return decision(Verdict.ALLOW, obligations=[STEP_UP])
+        return decision(Verdict.DENY, "insufficient_scope", obligations=[STEP_UP])
+
+    house.rule.says = says
+    await answer(house, await asked(house))
+    for _ in range(2):
+        seen = await house.handle(send(house))
+        assert (seen.reply.status, seen.code) == (403, "insufficient_scope")
+    assert house.server.saw == []
+    house.gate.people["emma"] = replace(EMMA, scopes=EMMA.scopes | {"money"}, token_id="t9")
+    assert (await house.handle(send(house))).code is None
+    assert (await house.handle(send(house))).code == "approval_required"
+    assert len(house.server.saw) == 1
 
 
 async def test_beyond_so_many_questions_none_is_filed(house: House) -> None:

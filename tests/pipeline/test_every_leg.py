@@ -271,6 +271,25 @@ async def test_an_allowed_request_of_the_server_is_recorded_labels_and_is_answer
     assert await answered(house) == 400
 
 
+@pytest.mark.parametrize(
+    "other",
+    [{"subject": "bob"}, {"client_id": "another"}, {"issuer": "https://elsewhere.example"}],
+    ids=["person", "client", "provider"],
+)
+async def test_nobody_else_answers_what_a_server_without_sessions_asked(house, other):
+    house.gate.people["bob"] = replace(ALICE, **other)
+    house.server.answer = lambda permit: Events([SAMPLE, FINAL]).answer()
+    params = {"name": "search", "arguments": {}}
+    await house.handle(house.request("tools/call", params, profile=Profile.LEGACY))
+    house.server.answer = lambda permit: result(permit, {})
+    reached = len(house.server.saw)
+    for who, status in (("bob", 400), ("alice", 200), ("alice", 400)):
+        said = {"form": Form.RESPONSE, "profile": Profile.LEGACY, "id_": "q1", "who": who}
+        seen = await house.handle(house.request("", {"role": "user"}, **said))
+        assert (who, seen.reply.status) == (who, status)
+    assert len(house.server.saw) == reached + 1
+
+
 async def test_a_request_of_the_server_that_cannot_be_recorded_is_not_passed_on(house):
     class Full:
         async def append(self, record: Any) -> Any:

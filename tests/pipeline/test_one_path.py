@@ -295,6 +295,28 @@ async def test_a_step_up_that_the_token_cannot_meet_is_a_challenge(house: House)
     assert house.server.saw == []
 
 
+@pytest.mark.parametrize(
+    ("verdict", "codes", "status", "code"),
+    [
+        (Verdict.DENY, ["insufficient_scope"], 403, "insufficient_scope"),
+        (Verdict.DENY, ["insufficient_scope", "access_denied"], 200, "denied"),
+        (Verdict.DENY, ["access_denied"], 200, "denied"),
+        (Verdict.DENY, [], 200, "denied"),
+        (Verdict.ASK, ["insufficient_scope"], 200, "approval_required"),
+        (Verdict.ASK, [], 200, "approval_required"),
+    ],
+)
+async def test_a_scope_is_asked_for_only_where_nothing_else_stands_against_the_call(
+    house: House, verdict: Verdict, codes: list[str], status: int, code: str
+) -> None:
+    duty = Obligation(duty=Duty.REQUIRE_STEP_UP, detail={"scopes": ["servers:manage"]})
+    house.rule.says = lambda q: (
+        decision(verdict, *codes, obligations=[duty]) if q["phase"] == "call" else Verdict.ALLOW
+    )
+    seen = await house.handle(house.call())
+    assert (seen.reply.status, seen.code, house.server.saw) == (status, code, [])
+
+
 async def test_a_rate_limit_of_policy_holds_for_its_target(house: House) -> None:
     duty = Obligation(duty=Duty.RATE_LIMIT, detail={"calls_per_minute": 1})
     house.rule.says = lambda q: decision(Verdict.ALLOW, obligations=[duty])

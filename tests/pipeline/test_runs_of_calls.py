@@ -285,7 +285,7 @@ async def test_what_a_call_brings_whose_run_was_ended_meanwhile_is_seen_by_the_n
     raced.runs.raise_label = ended_first
     await raced.handle(use(raced, "search"))
     raced.runs.raise_label = raise_label
-    after = await raced.runs.of(HOST, RunHint(session=True, endpoint="/mcp/mail"))
+    after = await raced.runs.of(HOST, RunHint(session=True))
     assert (after.id not in brought, after.label) == (True, PRIVATE)
     assert (await raced.handle(use(raced, "send"))).code == "denied"
 

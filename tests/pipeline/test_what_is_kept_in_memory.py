@@ -1,11 +1,14 @@
 """Buckets, provenance and conversations: what is counted, and that all of it is bounded."""
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.domain.bounded import ENTRY
 from gateway.domain.calls import Call
 from gateway.domain.flow import LONGEST_SOURCE, Run, RunId, Source, source_name
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT
+from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Profile
 from gateway.errors import ProtocolError, RateLimited
 from gateway.pipeline import conversations, limits, memory, visibility
@@ -101,12 +104,26 @@ async def test_ids_of_another_type_or_session_answer_nothing():
     open_.ask(permit, 1)
     for id_ in ("1", 2, None):
         with pytest.raises(ProtocolError):
-            open_.require_asked(house.request("", id_=id_), None)
+            open_.require_asked(house.request("", id_=id_), permit.principal, None)
     with pytest.raises(ProtocolError):
-        open_.require_asked(house.request("", id_=1), "other")
-    open_.require_asked(house.request("", id_=1), None)
+        open_.require_asked(house.request("", id_=1), permit.principal, "other")
+    open_.require_asked(house.request("", id_=1), permit.principal, None)
     with pytest.raises(ProtocolError):
-        open_.require_asked(house.request("", id_=1), None)
+        open_.require_asked(house.request("", id_=1), permit.principal, None)
+
+
+async def test_what_a_host_was_asked_its_programs_do_not_answer_nor_the_other_way_round():
+    house = House()
+    await house.approve_all()
+    await house.handle(house.call())
+    permit = house.server.saw[0]
+    host, program = permit.principal, replace(permit.principal, script=ScriptId("s_1"))
+    for asked, other in ((host, program), (program, host)):
+        open_ = Conversations()
+        open_.ask(replace(permit, principal=asked), 1)
+        with pytest.raises(ProtocolError):
+            open_.require_asked(house.request("", id_=1), other, None)
+        open_.require_asked(house.request("", id_=1), asked, None)
 
 
 async def test_open_questions_are_bounded_and_the_oldest_is_refused(monkeypatch):
@@ -115,11 +132,12 @@ async def test_open_questions_are_bounded_and_the_oldest_is_refused(monkeypatch)
     await house.approve_all()
     await house.handle(house.call())
     open_ = Conversations()
+    permit = house.server.saw[0]
     for id_ in (1, 2, 3):
-        open_.ask(house.server.saw[0], id_)
+        open_.ask(permit, id_)
     with pytest.raises(ProtocolError):
-        open_.require_asked(house.request("", id_=1), None)
-    open_.require_asked(house.request("", id_=3), None)
+        open_.require_asked(house.request("", id_=1), permit.principal, None)
+    open_.require_asked(house.request("", id_=3), permit.principal, None)
 
 
 def reading(house: House, uri: str) -> Call:

@@ -100,7 +100,7 @@ class _Reader(HTMLParser):
             self._form = Form(given["action"], given["method"], given.get("id", ""))
             page.forms.append(self._form)
         if self._form is not None and given.get("name"):
-            if tag == "input":
+            if tag == "input" and (given.get("type") != "checkbox" or "checked" in given):
                 self._form.fields[given["name"]] = given.get("value", "")
             if tag == "button":
                 self._form.buttons.append((given["name"], given.get("value", "")))

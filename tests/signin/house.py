@@ -25,6 +25,7 @@ from gateway.signin.errors import SignInRefused
 from gateway.signin.granting import Granting
 from gateway.signin.journal import Journal
 from gateway.signin.links import SetupLinks
+from gateway.signin.new_task import NewTasks
 from gateway.signin.passwords import Passwords
 from gateway.signin.people import PasswordCheck
 from gateway.signin.providers import Departure, Federation
@@ -33,7 +34,7 @@ from gateway.signin.sign_in import SignIn
 from gateway.signin.throttle import Attempts
 from gateway.signin.transactions import Transactions
 from gateway.storage.identity.store import IdentityStores
-from gateway.storage.memory import MemoryAuditLog
+from gateway.storage.memory import MemoryAuditLog, MemoryRunStore
 from gateway.web.account import AccountPages
 from gateway.web.cookies import BrowserCookies
 from gateway.web.pages import Pages
@@ -108,6 +109,7 @@ class House:
         url: str = HTTP,
         federation: Federation | None = None,
         providers: Mapping[str, str] | None = None,
+        offers_new_tasks: bool = True,
     ) -> None:
         self.url = url
         self.clock = Hand()
@@ -140,6 +142,7 @@ class House:
             clock=self.clock,
             new_id=self.new_id,
         )
+        self.runs = MemoryRunStore()
         self.consents = Consents(stores.browsers, clock=self.clock, must_ask=must_ask)
         self.granting = Granting(
             AuthorizationEndpoint(
@@ -172,6 +175,7 @@ class House:
             transactions=self.transactions,
             consents=self.consents,
             journal=self.journal,
+            new_tasks=NewTasks(self.runs, self.journal, offered=offers_new_tasks),
         )
         self.links = SetupLinks(
             stores.users,

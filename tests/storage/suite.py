@@ -29,7 +29,7 @@ from gateway.domain.tools import (
     UpstreamId,
 )
 from gateway.errors import AuditUnavailable, Fault, Forbidden, PinMismatch
-from gateway.storage.run_changes import MOST_OF_NEW_SERVERS, MOST_SOURCES, MOST_WHOLE
+from gateway.storage.run_changes import MOST_OF_NEW_SERVERS, MOST_SOURCES
 from gateway.storage.runs import RunLimits
 
 NOW = 1_763_744_000.5
@@ -339,9 +339,8 @@ PRIVATE = Label(integrity=Integrity.TRUSTED, confidentiality=Confidentiality.PRI
 SECRET = Label(integrity=Integrity.TRUSTED, confidentiality=Confidentiality.SECRET)
 UNTRUSTED = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.PUBLIC)
 
-SESSION = RunHint(session=True, endpoint="/mcp/mail")
-NOTHING = RunHint(endpoint="/mcp/mail")
-ELSEWHERE = RunHint(session=True, endpoint="/mcp/web")
+SESSION = RunHint(session=True)
+NOTHING = RunHint()
 TASK = Task(prompt="Answer Emma", tools=("send",))
 RUN_LIMITS = RunLimits(idle_s=3600.0, most=3)
 
@@ -356,12 +355,12 @@ class Elapsed:
         return self.now
 
 
-def host(subject="emma", grant_id="g_1", *, trusted=True):
-    return replace(principal(subject), trusted_host=trusted, grant_id=grant_id)
+def host(subject="emma", *, trusted=True):
+    return replace(principal(subject), trusted_host=trusted)
 
 
 def named(handle):
-    return RunHint(session=True, handle=handle, endpoint="/mcp/mail")
+    return RunHint(session=True, handle=handle)
 
 
 class RunStoreSuite:
@@ -375,15 +374,15 @@ class RunStoreSuite:
         run = await stores.runs.of(principal(), SESSION)
         assert (run.label, run.sources, run.part_of, run.task) == (BOTTOM, (), None, None)
         assert (await stores.runs.of(principal(), NOTHING)).id == run.id
-        assert (await stores.runs.of(principal(), ELSEWHERE)) == run
+        assert (await stores.runs.of(principal(), SESSION)) == run
 
     async def test_what_one_session_has_read_every_other_one_has(self, stores):
         first = await stores.runs.of(principal(), SESSION)
-        other = await stores.runs.of(principal(), ELSEWHERE)
+        other = await stores.runs.of(principal(), SESSION)
         await stores.runs.raise_label(first.id, PRIVATE, source(of=PRIVATE))
-        again = await stores.runs.of(principal(), ELSEWHERE)
+        again = await stores.runs.of(principal(), SESSION)
         assert (again.id, again.label, again.sources) == (other.id, PRIVATE, (source(of=PRIVATE),))
-        assert (await stores.runs.of(principal("noah"), ELSEWHERE)).label == BOTTOM
+        assert (await stores.runs.of(principal("noah"), SESSION)).label == BOTTOM
 
     @pytest.mark.parametrize("session", [True, False], ids=["session", "no session"])
     async def test_a_handle_that_nobody_gave_is_the_run_of_the_grant_read_strictly(
@@ -391,7 +390,7 @@ class RunStoreSuite:
     ):
         grant = await stores.runs.of(host(), SESSION)
         await stores.runs.raise_label(grant.id, SECRET, None)
-        made_up = RunHint(session=session, handle="invented", endpoint="/mcp/mail")
+        made_up = RunHint(session=session, handle="invented")
         run = await stores.runs.of(host(), made_up)
         assert (run.id, run.label) == (grant.id, SECRET.join(STRICTEST_DEFAULT))
 
@@ -485,8 +484,7 @@ class RunStoreSuite:
         for other in (host("noah"), replace(host(), client_id="c_2"), host("emma ")):
             found = await stores.runs.of(other, named(handle))
             assert (found.label, found.id != run.id) == (STRICTEST_DEFAULT, True)
-        elsewhere = RunHint(handle=handle, endpoint="/mcp/web")
-        assert await stores.runs.of(host(grant_id="g_2"), elsewhere) == run
+        assert await stores.runs.of(host(), RunHint(handle=handle)) == run
 
     async def test_a_host_that_is_trusted_no_more_has_no_runs_of_its_own_for_good(self, stores):
         handle, run = await stores.runs.begin(host(), None)
@@ -567,13 +565,6 @@ class RunStoreSuite:
         stores.elapsed.now -= 1
         assert (await stores.runs.of(host(), named(handle))).label == STRICTEST_DEFAULT
 
-    async def test_a_grant_that_is_idle_is_kept_by_the_clients_others(self, stores):
-        run = await stores.runs.of(host(), SESSION)
-        for _ in range(3):
-            stores.elapsed.now += RUN_LIMITS.idle_s - 1
-            await stores.runs.of(host(grant_id="g_2"), ELSEWHERE)
-        assert (await stores.runs.of(host(), SESSION)).id == run.id
-
     async def test_calls_that_end_an_idle_run_at_once_are_in_one_run(self, stores):
         run = await stores.runs.of(principal(), SESSION)
         stores.elapsed.now += RUN_LIMITS.idle_s
@@ -592,16 +583,31 @@ class RunStoreSuite:
 
     # Letting a client in again.
 
-    async def test_a_grant_for_another_endpoint_is_in_the_same_run(self, stores):
-        run = await stores.runs.of(host(), SESSION)
-        assert (await stores.runs.of(host(grant_id="g_2"), ELSEWHERE)).id == run.id
+    @pytest.mark.parametrize(
+        "again",
+        [
+            {"token_id": "another"},
+            {"scopes": frozenset({"tools:call", "tools:write"})},
+            {"expires_at": 2e9, "groups": frozenset({"security"})},
+            {"trusted_host": True},
+            {"script": ScriptId("s_1")},
+        ],
+        ids=["token", "scope", "sign-in", "marked as trusted", "program"],
+    )
+    async def test_a_new_grant_joins_the_live_run(self, stores, again):
+        run = await stores.runs.of(principal(), SESSION)
+        await stores.runs.raise_label(run.id, SECRET, source())
+        for hint in (SESSION, NOTHING, named("made up")):
+            found = await stores.runs.of(replace(principal(), **again), hint)
+            assert (found.id, found.label.confidentiality) == (run.id, Confidentiality.SECRET)
+        assert [each.run.id for each in stores.runs.all()] == [run.id]
 
     async def test_what_registers_itself_for_each_endpoint_is_one_program(self, stores):
         one = replace(host(), client_id="c_8", program="Desktop")
-        other = replace(host(grant_id="g_2"), client_id="c_9", program="Desktop")
+        other = replace(host(), client_id="c_9", program="Desktop")
         run = await stores.runs.of(one, SESSION)
         await stores.runs.raise_label(run.id, SECRET, None)
-        assert await stores.runs.of(other, ELSEWHERE) == replace(run, label=SECRET)
+        assert await stores.runs.of(other, SESSION) == replace(run, label=SECRET)
 
     async def test_a_program_of_another_name_or_person_has_runs_of_its_own(self, stores):
         mine = replace(host(), program="Desktop")
@@ -615,42 +621,23 @@ class RunStoreSuite:
         ):
             assert (await stores.runs.of(other, SESSION)).id != run.id
 
-    async def test_letting_a_client_in_again_begins_a_run(self, stores):
-        run = await stores.runs.of(host(), SESSION)
-        await stores.runs.raise_label(run.id, SECRET, None)
-        again = await stores.runs.of(host(grant_id="g_2"), SESSION)
-        assert (again.id != run.id, again.label) == (True, BOTTOM)
-        assert (await stores.runs.of(host(grant_id="g_3"), ELSEWHERE)).id == again.id
-        assert await stores.runs.of(host(), SESSION) == replace(run, label=SECRET)
-        assert (await stores.runs.of(host(grant_id="g_2"), SESSION)).id == again.id
-
-    @pytest.mark.parametrize("reader", ["g_1", "g_2"])
-    async def test_what_is_read_by_either_grant_is_seen_by_both_from_then_on(self, stores, reader):
-        await stores.runs.of(host(grant_id="g_1"), SESSION)
-        await stores.runs.of(host(grant_id="g_2"), SESSION)
-        run = await stores.runs.of(host(grant_id=reader), SESSION)
-        await stores.runs.raise_label(run.id, SECRET, source())
-        for each in ("g_1", "g_2"):
-            assert (await stores.runs.of(host(grant_id=each), SESSION)).label == SECRET
-
-    async def test_a_client_that_nobody_lets_in_never_begins_a_run_so(self, stores):
-        run = await stores.runs.of(host(), SESSION)
-        assert (await stores.runs.of(host(grant_id=""), SESSION)).id == run.id
-
-    async def test_a_grant_of_before_whose_run_has_ended_is_no_new_beginning(self, stores):
-        ended = [await stores.runs.of(host(grant_id=g), SESSION) for g in ("g_1", "g_2")]
-        for run in ended:
+    async def test_a_client_is_told_from_others_as_its_principal_is(self, stores):
+        for who in (host(), replace(host(), client_id="c_8", program="Desktop")):
+            assert stores.runs.whole(who.actor) is None
+            run = await stores.runs.of(who, SESSION)
+            assert stores.runs.whole(who.actor) == run
+            after = await stores.runs.raise_label(run.id, SECRET, None)
+            assert stores.runs.whole(who.actor) == after
             await stores.runs.end(run.id)
-        run = await stores.runs.of(host(grant_id="g_2"), SESSION)
-        await stores.runs.raise_label(run.id, SECRET, None)
-        again = await stores.runs.of(host(grant_id="g_1"), SESSION)
-        assert (again.id, again.label) == (run.id, SECRET)
-        assert (await stores.runs.of(host(grant_id="g_3"), SESSION)).label == BOTTOM
+            assert stores.runs.whole(who.actor) is None
 
-    async def test_grants_without_end_join_the_newest_run(self, stores):
-        ids = [(await stores.runs.of(host(grant_id=f"g_{n}"), SESSION)).id for n in range(20)]
-        assert len(set(ids)) == MOST_WHOLE
-        assert len(set(ids[MOST_WHOLE - 1 :])) == 1
+    async def test_whose_a_run_is_is_known_and_nobody_knows_it_of_a_run_that_is_not(self, stores):
+        _, begun = await stores.runs.begin(host(), None)
+        for run in (begun.id, begun.part_of):
+            assert stores.runs.acts_for(run, ["https://gate|noah", "https://gate|emma"])
+            assert not stores.runs.acts_for(run, ["https://gate|noah", "emma"])
+            assert not stores.runs.acts_for(run, [])
+        assert stores.runs.acts_for("r_none", [])
 
     # What a person does.
 
@@ -702,16 +689,12 @@ class RunStoreSuite:
     # Names.
 
     @pytest.mark.parametrize(("one", "other"), UNLIKE)
-    async def test_people_grants_and_handles_that_look_alike_have_their_own_runs(
-        self, stores, one, other
-    ):
+    async def test_people_that_look_alike_have_their_own_runs(self, stores, one, other):
         runs = [
             await stores.runs.of(host(one), SESSION),
             await stores.runs.of(host(other), SESSION),
-            await stores.runs.of(host(one, grant_id=one), SESSION),
-            await stores.runs.of(host(one, grant_id=other), SESSION),
         ]
-        assert len({run.id for run in runs}) == 4
+        assert len({run.id for run in runs}) == 2
 
     async def test_a_runs_name_tells_nothing(self, stores):
         run = await stores.runs.of(principal(), SESSION)

@@ -8,6 +8,7 @@ from gateway.storage.migrations import (
     m017_by_server,
     m018_cosignatures,
     m019_holds,
+    m020_one_run_at_a_time,
 )
 from gateway.storage.migrations.registry import migrations
 
@@ -19,5 +20,6 @@ __all__ = [
     "m017_by_server",
     "m018_cosignatures",
     "m019_holds",
+    "m020_one_run_at_a_time",
     "migrations",
 ]
