@@ -39,6 +39,13 @@ permitted if {
 	input.target.name in data.douane.server_requests
 }
 
+# What a server says while nobody has called it: news, progress, its log.
+permitted if {
+	input.phase == "result"
+	input.target.kind == "server_request"
+	startswith(input.target.name, "notifications/")
+}
+
 # More scopes help only where nothing else stands in the way: to get them, a person answers for the
 # client, and an answer to that is none to what a person was to look at.
 default step_up := []

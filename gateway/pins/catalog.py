@@ -10,6 +10,7 @@ from gateway.domain._value import value
 from gateway.domain.bounded import digest_of, remembered
 from gateway.domain.document import Document
 from gateway.domain.tools import Kind, Manifest, Profile, Target, UpstreamId
+from gateway.domain.vocabulary import SCHEMA, confusing
 from gateway.pins.names import folded
 from gateway.pins.schemas import SchemaCheck, UnusableSchema
 from gateway.pins.visible import visible
@@ -25,6 +26,7 @@ DEEPEST_DEFINITION = 64
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}", re.ASCII)
 _URI_NAME = re.compile(r"[!-~]{1,2048}", re.ASCII)
+_SCHEMAS = ("inputSchema", "outputSchema")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _VOLATILE_OF_SERVER = ("_meta", "ttlMs", "cacheScope", "protocolVersion")
 """Members of the answer that describes a server which are about that answer."""
@@ -155,6 +157,8 @@ def _document(kind: Kind, item: Any, exclude_meta: Collection[str]) -> Document:
         raise _Unfit(f"nested deeper than {DEEPEST_DEFINITION} levels")
     if not all(_icons_are_safe(place) for place in (item, item.get("serverInfo"))):
         raise _Unfit("an icon's src is neither an https nor a data URL")
+    if any(confusing(item.get(member), SCHEMA) is not None for member in _SCHEMAS):
+        raise _Unfit("two names in a schema are easily confused with each other")
     if any(_remote_references(item)):
         raise _Unfit("a $ref leads out of the definition: what is there cannot be pinned")
     try:
@@ -179,7 +183,7 @@ def _unusable_schema(canonical: bytes) -> str:
     Remembered, because the same definitions come with every list.
     """
     tool = json.loads(canonical)
-    for member in ("inputSchema", "outputSchema"):
+    for member in _SCHEMAS:
         if tool.get(member) is not None:
             try:
                 SchemaCheck(tool[member])

@@ -303,6 +303,10 @@ class Admission:
         except PinMismatch:
             await self._require_otherwise_allowed(call, principal, run, target, pin, trail=trail)
             raise
+        rule = self._rules.servers[target.server].tool(target.name)
+        self._schemas.require_plain_arguments(
+            pinned, call.message, (*rule.destination, *rule.payload)
+        )
         if target.kind is Kind.TOOL:
             if call.origin is not OriginKind.SANDBOX and call.server != OWN:
                 # A program was written from stubs; what we list of ourselves is always whole.

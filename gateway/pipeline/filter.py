@@ -1,111 +1,146 @@
-"""Meeting a decision's obligations on a result (pure)."""
+"""Meeting a decision's obligations on what an upstream said (pure)."""
 
-import json
 from collections.abc import Iterable, Mapping
-from typing import Any
-
-import re2
+from enum import StrEnum
+from typing import Any, Final
 
 from gateway.domain.decisions import Duty, Obligation
-from gateway.domain.paths import Path, parse_path, selected
+from gateway.domain.document import leaves
+from gateway.errors import Denied
+from gateway.pipeline.redacting import REDACTED, redacted
 
-REDACTED = "[redacted]"
-_SHORTEST_LITERAL = 4
-"""A shorter value stands in too many places by chance."""
+_STRUCTURED: Final = "structuredContent"
+_ABOUT: Final = frozenset(
+    {
+        "cacheScope", "code", "isError", "level", "progress", "progressToken", "requestId",
+        "resultType", "total", "ttlMs", "uri",
+    }
+)  # fmt: skip
+"""Members that say something about an answer and nothing in it: they pass, however little may."""
+_LISTS: Final = frozenset({"content", "contents", "messages"})
+_TEXTS: Final = frozenset({"data", "description", "logger", "message"})
 
 
-def meet(obligations: Iterable[Obligation], result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return `result` as the obligations want it; the very same object if they want no change.
+class Carrier(StrEnum):
+    """What carries an upstream's content."""
 
-    Works on the `result` member of an answer, on its `error` member and on the `params` of a
-    notification alike: whatever carries an upstream's content.
+    RESULT = "result"
+    ERROR = "error"
+    NOTIFICATION = "notification"
+    REQUEST = "request"
+    """Of the server's to its client, on a stream or within a result."""
+
+
+def meet(
+    obligations: Iterable[Obligation],
+    content: Mapping[str, Any],
+    carrier: Carrier = Carrier.RESULT,
+) -> Mapping[str, Any]:
+    """Return `content` as the obligations want it; the very same object if they want no change.
+
+    `content` is the `result` member of an answer, its `error` member, or the `params` of a
+    notification or of a request.
+
+    Raises:
+        Denied: It is nothing on which one of them can be met.
+
     """
     for obligation in obligations:
         match obligation.duty:
             case Duty.REDACT:
-                result = _redacted(obligation.detail, result)
+                content = redacted(obligation.detail, content)
             case Duty.TRUNCATE:
-                result = _truncated(obligation.detail["bytes"], result)
+                content = _truncated(obligation.detail["bytes"], content, carrier)
             case Duty.DROP_STRUCTURED:
-                result = {k: v for k, v in result.items() if k != "structuredContent"}
+                content = _without_structure(content, carrier)
             case Duty.RATE_LIMIT | Duty.REQUIRE_STEP_UP | Duty.LABEL:
-                pass  # met before forwarding, and when the result was labelled
-    return result
+                pass  # met before forwarding, and when what was said was judged
+    return content
 
 
-def _redacted(detail: Mapping[str, Any], result: Mapping[str, Any]) -> Mapping[str, Any]:
-    changed: dict[str, Any] = json.loads(json.dumps(result))
-    hidden: set[str] = set()
-    for text in detail.get("paths", ()):
-        hidden |= _blank(changed, parse_path(text))
-    # The same value usually stands once more in the text content; a path names one place, the
-    # obligation means the value.
-    literals = sorted(
-        (word for word in hidden if len(word) >= _SHORTEST_LITERAL), key=len, reverse=True
-    )
-    patterns = [re2.compile(text) for text in detail.get("patterns", ())]
-    cleaned: dict[str, Any] = _map_strings(changed, lambda text: _blot(text, literals, patterns))
-    return cleaned
+def _without_structure(content: Mapping[str, Any], carrier: Carrier) -> Mapping[str, Any]:
+    """Leave structured content out, wherever it stands; of a text nobody knows what it holds."""
+    kept: Mapping[str, Any] = _unstructured(content)
+    if carrier in (Carrier.ERROR, Carrier.NOTIFICATION) and not isinstance(
+        kept.get("data", ""), str
+    ):
+        return {**kept, "data": REDACTED}
+    return kept
 
 
-def _blank(document: Any, path: Path) -> set[str]:
-    """Replace what `path` selects, and return the strings and numbers that stood there."""
-    hidden: set[str] = set()
-    for parent, key in selected(document, path):
-        hidden |= set(_leaves(parent[key]))
-        parent[key] = REDACTED
-    return hidden
-
-
-def _leaves(node: Any) -> Iterable[str]:
-    if isinstance(node, dict):
-        for inner in node.values():
-            yield from _leaves(inner)
-    elif isinstance(node, list):
-        for inner in node:
-            yield from _leaves(inner)
-    elif isinstance(node, str):
-        yield node
-    elif isinstance(node, int | float) and not isinstance(node, bool):
-        yield json.dumps(node)
-
-
-def _blot(text: str, literals: list[str], patterns: list[Any]) -> str:
-    for literal in literals:
-        text = text.replace(literal, REDACTED)
-    for pattern in patterns:
-        text = pattern.sub(REDACTED, text)
-    return text
-
-
-def _map_strings(node: Any, change: Any) -> Any:
-    if isinstance(node, dict):
-        return {key: _map_strings(inner, change) for key, inner in node.items()}
+def _unstructured(node: Any) -> Any:
     if isinstance(node, list):
-        return [_map_strings(inner, change) for inner in node]
-    return change(node) if isinstance(node, str) else node
+        return [_unstructured(inner) for inner in node]
+    if isinstance(node, Mapping):
+        return {name: _unstructured(inner) for name, inner in node.items() if name != _STRUCTURED}
+    return node
 
 
-def _truncated(limit_bytes: int, result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Keep the first `limit_bytes` bytes of text content; what has no text is left out.
+def _truncated(limit_bytes: int, content: Mapping[str, Any], carrier: Carrier) -> Mapping[str, Any]:
+    """Keep the first `limit_bytes` bytes of text; what has no text is left out.
 
-    Structured content and binary content cannot be cut without changing what they are.
+    Structured content and binary content cannot be cut without changing what they are, and a
+    question not without asking another one.
     """
-    if isinstance(result.get("message"), str):
-        # An error, whose other text stands wherever it likes.
-        message = result["message"].encode(errors="replace")[:limit_bytes]
-        slim = {k: v for k, v in result.items() if k != "data"}
-        return {**slim, "message": message.decode(errors="ignore")}
-    left = limit_bytes
-    kept: list[Any] = []
-    for block in result.get("content", ()):
-        if not isinstance(block, dict) or not isinstance(block.get("text"), str) or left <= 0:
-            continue
-        octets = block["text"].encode(errors="replace")
-        text = octets[:left].decode(errors="ignore")
-        left -= len(octets)
-        kept.append({**block, "text": text})
-    slim = {
-        k: v for k, v in result.items() if k not in ("structuredContent", "contents", "messages")
-    }
-    return {**slim, "content": kept}
+    if carrier is Carrier.REQUEST or "inputRequests" in content:
+        if _size(content) > limit_bytes:
+            raise Denied("policy lets less text pass than the server asks with")
+        return content
+    if carrier is Carrier.NOTIFICATION and _size(content) <= limit_bytes:
+        return content
+    budget = _Budget(limit_bytes)
+    kept: dict[str, Any] = {}
+    for name, inner in content.items():
+        if name in _ABOUT:
+            kept[name] = inner
+        elif name in _TEXTS and isinstance(inner, str):
+            kept[name] = budget.cut(inner)
+        elif name in _LISTS and isinstance(inner, list):
+            found = budget.kept(inner)
+            if found or name == "content":
+                kept[name] = found
+        elif name == "completion" and isinstance(inner, dict):
+            kept[name] = {**_plain(inner), "values": budget.texts(inner.get("values"))}
+    return kept
+
+
+class _Budget:
+    """How many bytes of text may still pass."""
+
+    def __init__(self, octets: int) -> None:
+        self._left = octets
+
+    def cut(self, text: str) -> str:
+        """Return as much of `text` as may pass."""
+        octets = text.encode(errors="replace")
+        kept = octets[: max(self._left, 0)].decode(errors="ignore")
+        self._left -= len(octets)
+        return kept
+
+    def texts(self, texts: Any) -> list[str]:
+        """Return those of `texts` that pass, cut."""
+        found = texts if isinstance(texts, list) else []
+        return [self.cut(text) for text in found if isinstance(text, str) and self._left > 0]
+
+    def kept(self, items: list[Any]) -> list[Any]:
+        """Return those of `items`, blocks or messages, that are texts and pass, cut."""
+        kept = []
+        for item in items:
+            if not isinstance(item, dict) or self._left <= 0:
+                continue
+            if isinstance(item.get("text"), str):
+                kept.append({**_plain(item), "text": self.cut(item["text"])})
+            elif isinstance(inner := item.get("content"), dict) and "text" in inner:
+                kept += [{**_plain(item), "content": one} for one in self.kept([inner])]
+        return kept
+
+
+def _plain(holder: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what names an item, without anything that it could carry besides."""
+    named = ("type", "role", "uri", "mimeType", "hasMore", "total")
+    return {name: holder[name] for name in named if name in holder}
+
+
+def _size(content: Mapping[str, Any]) -> int:
+    texts = (leaf for _, leaf in leaves(content) if isinstance(leaf, str))
+    return sum(len(text.encode(errors="replace")) for text in texts)

@@ -6,11 +6,13 @@ from typing import Any
 from gateway.domain._value import value
 from gateway.domain.calls import Call, Permit
 from gateway.domain.tools import Kind, Pin, PinStatus, Target, UpstreamId
+from gateway.domain.vocabulary import confusing
 from gateway.errors import PinPending, UnknownTool
 from gateway.pins.ui import interface_item, named_interfaces
 from gateway.pins.verify import verify
+from gateway.pipeline.filter import meet
 from gateway.pipeline.keeper import PinKeeper
-from gateway.pipeline.visibility import Visibility
+from gateway.pipeline.visibility import Visibility, redactions
 from gateway.ports import PinStore
 from gateway.wire.greeting import server_item
 
@@ -112,12 +114,19 @@ class ListFilter:
         if pin is None or not self.is_served(pin):
             return Shown(items=(), offered=len(items))
         named = [i for i in items if isinstance(i, dict) and isinstance(i.get("uri"), str)]
+        named = [item for item in named if confusing(item, "resource") is None]
         asked = [
             (Target(server=call.server, kind=Kind.RESOURCE, name=item["uri"]), pin)
             for item in named
         ]
         visible = await self._visibility.of(call, permit.principal, asked)
-        shown = [item for item, seen in zip(named, visible, strict=True) if seen]
+        # Nobody has approved what is said of them: duties are met on it, as on a result.
+        told = await self._visibility.asked(call, permit.principal, asked)
+        shown = [
+            meet(redactions(decision), item)
+            for item, seen, (decision, _) in zip(named, visible, told, strict=True)
+            if seen
+        ]
         return Shown(items=tuple(shown), offered=len(items))
 
     def is_served(self, pin: Pin) -> bool:

@@ -19,6 +19,7 @@ from gateway.errors import (
 )
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.begun import BegunRuns
+from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.release import Release
 from gateway.pipeline.streams import StreamRelay
@@ -28,7 +29,7 @@ from gateway.wire.elicitation import declares_url, ways_to_ask
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.own import is_ours
 from gateway.wire.replies import Challenge, refuse
-from gateway.wire.server_message import read_server_message
+from gateway.wire.returning import returned_fields, returned_status
 from gateway.wire.session import seal
 
 _NEVER_SENT = (CredentialRequired, EgressRefused, UpstreamResting)
@@ -119,11 +120,12 @@ class Pipeline:
             run = await self._labels.raise_for_result(permit, trail.intent_index)
             trail.label(run.label)
             events = self._streams.relay(permit, answer.body, trail)
-            return Reply(status=answer.status, headers=headers, body=events)
+            return Reply(status=HTTPStatus.OK, headers=headers, body=events)
         body = await self._whole(permit, answer.status, answer.body, trail)
         trail.answer(answer.status, answer.body)
         await self._audit.append(trail.outcome(outcome_kind(permit)))
-        return Reply(status=answer.status, headers=headers, body=body)
+        status = returned_status(answer.status, empty=not body)
+        return Reply(status=status, headers=headers, body=body)
 
     async def _whole(self, permit: Permit, status: int, body: bytes, trail: Trail) -> bytes:
         """Return what the caller may see of a body that came whole."""
@@ -132,17 +134,19 @@ class Pipeline:
             if permit.call.message.form is Form.REQUEST and status < HTTPStatus.BAD_REQUEST:
                 raise UpstreamFailed("the upstream server gave no answer", detail=f"HTTP {status}")
             return body
-        message = read_server_message(body, self._limits)
+        message = heard(permit, body, self._limits)
         if message.error is not None and message.id is None:
             # The upstream could not read which request this is; its code tells the client what
             # era it speaks (MCP 2026-07-28, versioning).
-            return await self._release.error(permit, message, body, trail)
-        return await self._release.response(permit, message, body, trail)
+            return await self._release.error(permit, message, trail)
+        return await self._release.response(permit, message, trail)
 
     async def _headers(self, permit: Permit, answer: RawAnswer) -> tuple[tuple[str, str], ...]:
         """Return the reply's header fields; a session id is sealed."""
+        streams = not isinstance(answer.body, bytes)
+        fields = returned_fields(answer.headers, streams=streams, empty=not answer.body)
         if answer.session is None:
-            return answer.headers
+            return fields
         principal = permit.principal
         sealed = seal(
             self._seal_key,
@@ -151,7 +155,7 @@ class Pipeline:
             answer.session,
             takes_urls=declares_url(permit.call),
         )
-        return (*answer.headers, ("mcp-session-id", sealed))
+        return (*fields, ("mcp-session-id", sealed))
 
     async def _refuse(self, call: Call, trail: Trail, error: GatewayError) -> Reply:
         """Give out a refusal once its one record is durable; unrecorded, it says only that."""

@@ -3,16 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.domain.calls import AccessRequest, Call, Form, Permit
+from gateway.domain.calls import AccessRequest, Form, Permit
 from gateway.domain.decisions import Decision, Duty, Obligation
-from gateway.domain.flow import FlowReview, Run
+from gateway.domain.flow import Run
 from gateway.domain.labels import BOTTOM, Integrity, Label
-from gateway.domain.tools import OWN, Kind, Target
-from gateway.errors import UpstreamFailed
+from gateway.domain.tools import OWN, Kind
+from gateway.errors import AuditUnavailable, GatewayError, UpstreamFailed
 from gateway.flow.provenance import Answered
 from gateway.pins.ui import is_ui
-from gateway.pipeline.decide import require_allow, result_question
-from gateway.pipeline.filter import meet
+from gateway.pipeline.duties import Duties
+from gateway.pipeline.filter import Carrier, meet
+from gateway.pipeline.greetings import Greetings
 from gateway.pipeline.labels import Labeller, decided_label, read_content, source_of
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
@@ -21,9 +22,8 @@ from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.trail import Trail
-from gateway.ports import PinStore, PolicyEngine
-from gateway.wire.extensions import approved_only
-from gateway.wire.operations import Operation, Sender, find
+from gateway.wire.in_our_name import asks_in_our_name
+from gateway.wire.operations import ELICIT, Operation, Sender, find
 from gateway.wire.server_message import ServerMessage, with_items, with_member
 
 _GREETINGS = frozenset({"initialize", "server/discover"})
@@ -31,6 +31,7 @@ _GREETINGS = frozenset({"initialize", "server/discover"})
 _MOST_ITEMS = 10_000
 """Of one page of a list: as many as one server can have pins of a kind."""
 _UNVOUCHED = Label(integrity=Integrity.UNTRUSTED, confidentiality=BOTTOM.confidentiality)
+_MEMBER = {Carrier.RESULT: "result", Carrier.ERROR: "error", Carrier.NOTIFICATION: "params"}
 _REWRITES = frozenset({Duty.REDACT, Duty.TRUNCATE, Duty.DROP_STRUCTURED})
 
 
@@ -57,32 +58,30 @@ class Release:
     def __init__(
         self,
         *,
-        policy: PolicyEngine,
-        pins: PinStore,
         rules: Rules,
         lists: ListFilter,
+        greetings: Greetings,
         labels: Labeller,
         memory: ProvenanceMemory,
         requests: ServerRequests,
+        duties: Duties,
         schemas: Schemas,
         prompts: Prompts,
     ) -> None:
-        self._policy = policy
-        self._pins = pins
         self._rules = rules
         self._lists = lists
+        self._greetings = greetings
         self._labels = labels
         self._memory = memory
         self._requests = requests
+        self._duties = duties
         self._schemas = schemas
         self._prompts = prompts
 
-    async def response(
-        self, permit: Permit, message: ServerMessage, data: bytes, trail: Trail
-    ) -> bytes:
-        """Return the response that the caller may see: `data` itself, where nothing changes it.
+    async def response(self, permit: Permit, message: ServerMessage, trail: Trail) -> bytes:
+        """Return the response that the caller may see: the bytes that came, where nothing changes it.
 
-        `data` is what `message` was read from. What it says has raised the run by then.
+        What it says has raised the run by then.
 
         Raises:
             UpstreamFailed: It answers another request than the permit's.
@@ -91,29 +90,23 @@ class Release:
         """
         require_answer(permit, message)
         if permit.call.server == OWN and permit.access is None:
-            return data  # made of what policy lets the principal see, and of nothing else
+            return message.data  # made of what policy lets the principal see, and of nothing else
         if message.error is not None:
-            return await self.error(permit, message, data, trail)
+            return await self.error(permit, message, trail)
         result = message.result or {}
         if permit.access is not None:
-            return await self._content(
-                permit, permit.access, message=message, data=data, trail=trail
-            )
+            return await self._content(permit, permit.access, message, trail)
         operation = find(Sender.CLIENT, permit.call.message.method)
         if operation is not None and operation.lists is not None:
             return await self._list(permit, operation, message, trail)
         if permit.call.message.method in _GREETINGS:
-            if permit.call.server in self._rules.per_person:
-                await self._lists.meet(permit, result)
-            return self._greeting(permit, message, data)
+            return await self._greetings.served(permit, message)
         await self._raise_for(permit, result, trail)
-        return data
+        return message.data
 
-    async def error(
-        self, permit: Permit, message: ServerMessage, data: bytes, trail: Trail
-    ) -> bytes:
+    async def error(self, permit: Permit, message: ServerMessage, trail: Trail) -> bytes:
         """Return an error with the call's obligations met: its text is as much the upstream's."""
-        error = message.error or {}
+        error = await self._with_judged_links(permit, message.error or {})
         label = self._labels.of_result(permit).join(read_content(error, trail))
         run = await self._raised(permit, label, trail)
         if permit.access is not None:
@@ -121,30 +114,48 @@ class Release:
             label = label.join(decided_label(decision))
             # What it repeats of a record is found again, but nothing in it was promised an id.
             said = {"structuredContent": error}
-            self._remember(permit, run, said, label=label, failed=True, size=len(data), trail=trail)
-            return _rewritten(
-                (*permit.decision.obligations, *decision.obligations), message, "error", data
-            )
-        return data
+            size = len(message.data)
+            self._remember(permit, run, said, label=label, failed=True, size=size, trail=trail)
+            duties = (*permit.decision.obligations, *decision.obligations)
+            return _rewritten(duties, message, Carrier.ERROR, error)
+        return _rewritten((), message, Carrier.ERROR, error)
 
-    async def notification(
-        self, permit: Permit, message: ServerMessage, data: bytes, trail: Trail
-    ) -> bytes:
-        """Return a notification with the call's obligations met on what it carries.
+    async def notification(self, permit: Permit, message: ServerMessage, trail: Trail) -> bytes:
+        """Return a notification with every duty met on what it carries; nothing, if it is refused.
 
         What it says by itself has raised the run by then.
         """
-        await self._raise_for(permit, message.params, trail)
-        return _rewritten(permit.decision.obligations, message, "params", data)
+        params = message.params
+        await self._raise_for(permit, params, trail)
+        if not params or (permit.call.server == OWN and permit.access is None):
+            return message.data
+        try:
+            decision = await self._judged_beside(permit, message.method, params)
+            duties = (*permit.decision.obligations, *decision.obligations)
+            return _rewritten(duties, message, Carrier.NOTIFICATION, params)
+        except AuditUnavailable:
+            raise
+        except GatewayError as error:
+            # The call goes on without it; that it was withheld is said once in its record.
+            trail.withheld(message.method, error)
+            return b""
+
+    async def _judged_beside(
+        self, permit: Permit, method: str, params: Mapping[str, Any]
+    ) -> Decision:
+        """Judge what a server says beside its answer, as a result of the call, or of none."""
+        question = (
+            self._requests.question(permit, method, params)
+            if permit.access is None
+            else permit.access.asked
+        )
+        said = {"notification": {"method": method, "params": params}}
+        decision = await self._duties.asked(question, said, permit.run)
+        await self._duties.require(permit, decision, f"{method}|result")
+        return decision
 
     async def _content(
-        self,
-        permit: Permit,
-        access: AccessRequest,
-        *,
-        message: ServerMessage,
-        data: bytes,
-        trail: Trail,
+        self, permit: Permit, access: AccessRequest, message: ServerMessage, trail: Trail
     ) -> bytes:
         """Judge a result (policy's phase `result`), remember it, and meet what was asked of it."""
         result = message.result or {}
@@ -154,22 +165,22 @@ class Release:
             case "complete":
                 pass
             case "input_required":
-                await self._judge_inputs(permit, result)
+                result = await self._with_judged_inputs(permit, result)
             case other:
                 # A task's result would come later and elsewhere, past what was decided here; of
                 # any other type nobody knows what it means (MCP 2026-07-28, result types).
                 raise UpstreamFailed(
                     "the upstream server's answer is of an unknown type", detail=str(other)[:100]
                 )
-        label = await self._label(permit, access, result=result, size=len(data), trail=trail)
+        size = len(message.data)
+        label = await self._label(permit, access, result=result, size=size, trail=trail)
         run = await self._raised(permit, label, trail)
         decision = await self._judged(permit, access, run, result, trail)
         label = label.join(decided_label(decision))
         failed = result.get("isError") is True
-        self._remember(permit, run, result, label=label, failed=failed, size=len(data), trail=trail)
-        return _rewritten(
-            (*permit.decision.obligations, *decision.obligations), message, "result", data
-        )
+        self._remember(permit, run, result, label=label, failed=failed, size=size, trail=trail)
+        duties = (*permit.decision.obligations, *decision.obligations)
+        return _rewritten(duties, message, Carrier.RESULT, result)
 
     async def _judged(
         self,
@@ -185,11 +196,11 @@ class Release:
             GatewayError: Policy refuses the result, or cannot say.
 
         """
-        flow = FlowReview(label=run.label, sources=run.sources)
-        decision = await self._policy.evaluate(result_question(access.asked, flow, result))
+        decision = await self._duties.asked(access.asked, result, run)
         trail.result_decision(decision)
-        require_allow(decision, permit.principal)
-        await self._raise(permit, decision, trail)
+        raised = await self._duties.require(permit, decision, f"{access.target}|result")
+        if raised is not None:
+            trail.label(raised.label)
         return decision
 
     async def _label(
@@ -209,6 +220,7 @@ class Release:
         label = self._labels.of_result(permit).join(read_content(result, trail))
         problems: tuple[str, ...] = ()
         if access.target.kind is Kind.TOOL:
+            self._schemas.require_plain_result(access.pinned, result, self._typed(access))
             problems = self._schemas.result_problems(access.pinned, result, size)
         elif access.target.kind is Kind.PROMPT:
             problems = await self._prompts.problems(access, result)
@@ -271,21 +283,46 @@ class Release:
         rule = self._rules.servers[access.target.server].tool(access.target.name)
         return (*rule.typed, *self._schemas.typed(access.pinned))
 
-    async def _raise(self, permit: Permit, decision: Decision, trail: Trail) -> None:
-        raised = await self._labels.raise_for_decision(permit, decision)
-        if raised is not None:
-            trail.label(raised.label)
-
-    async def _judge_inputs(self, permit: Permit, result: Mapping[str, Any]) -> None:
+    async def _with_judged_inputs(
+        self, permit: Permit, result: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         """Judge each question of a multi-round-trip result (MCP 2026-07-28, input required)."""
+        if asks_in_our_name(result):
+            raise UpstreamFailed("the upstream server asks for input in the gateway's name")
         asked = result.get("inputRequests")
-        for request in asked.values() if isinstance(asked, dict) else ():
+        if not isinstance(asked, dict):
+            return result
+        judged = {}
+        for name, request in asked.items():
             if not isinstance(request, dict) or not isinstance(request.get("method"), str):
                 raise UpstreamFailed("the upstream server asks for input in no known form")
-            params = request.get("params")
-            await self._requests.judge(
-                permit, request["method"], params if isinstance(params, dict) else {}
-            )
+            judged[name] = await self._with_judged_params(permit, request["method"], request)
+        return result if judged == asked else {**result, "inputRequests": judged}
+
+    async def _with_judged_params(
+        self, permit: Permit, method: str, request: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        params = request.get("params")
+        known = params if isinstance(params, dict) else {}
+        met = await self._requests.judge(permit, method, known)
+        return request if met is known else {**request, "params": met}
+
+    async def _with_judged_links(
+        self, permit: Permit, error: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Judge each link of an error that sends the user to one (MCP 2025-11-25, elicitation).
+
+        It is a question of the server's, in other words.
+        """
+        data = error.get("data")
+        if not isinstance(data, dict) or not isinstance(asked := data.get("elicitations"), list):
+            return error
+        judged = []
+        for params in asked:
+            if not isinstance(params, dict):
+                raise UpstreamFailed("the upstream server asks for input in no known form")
+            judged.append(await self._requests.judge(permit, ELICIT, params))
+        return error if judged == asked else {**error, "data": {**data, "elicitations": judged}}
 
     async def _list(
         self, permit: Permit, operation: Operation, message: ServerMessage, trail: Trail
@@ -303,28 +340,6 @@ class Release:
             # Definitions are shown as a person approved them; of resources nobody has seen any.
             await self._raise_for(permit, message.result or {}, trail)
         return with_items(message, member, shown.items)
-
-    def _greeting(self, permit: Permit, message: ServerMessage, data: bytes) -> bytes:
-        """Serve a handshake or a discovery with what is approved of instructions and extensions."""
-        call = permit.call
-        served = dict(message.result or {})
-        if "capabilities" in served:
-            extensions = self._rules.extensions.get(call.server, frozenset())
-            served["capabilities"] = approved_only(served["capabilities"], extensions)
-        if "instructions" in served:
-            approved = self._instructions(call)
-            if approved is None:
-                del served["instructions"]
-            else:
-                served["instructions"] = approved
-        return data if served == message.result else with_member(message, "result", served)
-
-    def _instructions(self, call: Call) -> Any:
-        target = Target(server=call.server, kind=Kind.SERVER, name=call.server)
-        pin = self._pins.find(target, call.profile)
-        if pin is None or pin.approved is None or not self._lists.is_served(pin):
-            return None
-        return pin.approved.definition.content.get("instructions")
 
 
 def _asked(permit: Permit) -> Mapping[str, Any]:
@@ -352,9 +367,14 @@ def _require_progress(params: Mapping[str, Any], result: Mapping[str, Any]) -> N
 
 
 def _rewritten(
-    obligations: tuple[Obligation, ...], message: ServerMessage, member: str, data: bytes
+    obligations: tuple[Obligation, ...],
+    message: ServerMessage,
+    carrier: Carrier,
+    content: Mapping[str, Any],
 ) -> bytes:
-    content = message.content.get(member)
-    if content is None or not any(obligation.duty in _REWRITES for obligation in obligations):
-        return data
-    return with_member(message, member, meet(obligations, content))
+    """Return `message` saying `content` with the obligations met: its own bytes, if they ask nothing."""
+    member = _MEMBER[carrier]
+    if not any(obligation.duty in _REWRITES for obligation in obligations):
+        same = content is message.content.get(member)
+        return message.data if same else with_member(message, member, content)
+    return with_member(message, member, meet(obligations, content, carrier))

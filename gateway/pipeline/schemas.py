@@ -1,16 +1,18 @@
 """Calls and results against the schemas that were approved with their tools."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from gateway.domain.bounded import Bounded
 from gateway.domain.calls import Message
 from gateway.domain.document import DEEPEST
 from gateway.domain.nodes import require_small
+from gateway.domain.paths import parse_path
 from gateway.domain.tools import Pinned
-from gateway.errors import Denied, InvalidArguments
+from gateway.errors import Denied, InvalidArguments, UpstreamFailed
 from gateway.flow.schemas import identifier_fields
+from gateway.pins.members import Members, astray
 from gateway.pins.schemas import Problem, SchemaCheck, UnusableSchema
 
 _MOST_KEPT: Final = 4096
@@ -30,6 +32,7 @@ class Schemas:
             most=_MOST_KEPT, octets=_OCTETS
         )
         self._typed: Bounded[str, tuple[str, ...]] = Bounded(most=_MOST_KEPT, octets=_OCTETS)
+        self._named: Bounded[tuple[str, str], Members] = Bounded(most=_MOST_KEPT, octets=_OCTETS)
         self._refuse_results = refuse_results
 
     def require_arguments(self, pinned: Pinned, message: Message) -> None:
@@ -46,6 +49,42 @@ class Schemas:
             raise InvalidArguments(
                 "the arguments are not what the tool's approved definition says",
                 reasons=[("invalid_arguments", str(problem)) for problem in problems],
+            )
+
+    def require_plain_arguments(
+        self, pinned: Pinned, message: Message, labelled: Iterable[str]
+    ) -> None:
+        """Return if no argument could be taken for another one that is approved or `labelled`.
+
+        Raises:
+            InvalidArguments: One could; its name is not repeated.
+
+        """
+        known = self._members(pinned, "inputSchema")
+        arguments = given_arguments(message.params)
+        if known.confused(arguments, (*labelled, *_of_prompt(pinned))) is not None:
+            raise InvalidArguments(
+                "an argument is easily confused with another one",
+                reasons=[("invalid_arguments", "$: has a name that looks like another one's")],
+            )
+
+    def require_plain_result(
+        self, pinned: Pinned, result: Mapping[str, Any], typed: Iterable[str]
+    ) -> None:
+        """Return if no member of the structured content could be taken for another one.
+
+        Raises:
+            UpstreamFailed: One could: policy and client would read two results.
+
+        """
+        content = result.get("structuredContent")
+        confused = self._members(pinned, "outputSchema").confused(content)
+        for path in typed:
+            confused = confused or astray(content, parse_path(path))
+        if confused is not None:
+            raise UpstreamFailed(
+                "The server sent a malformed message",
+                detail="a member of the structured content is easily confused with another one",
             )
 
     def result_problems(
@@ -104,6 +143,14 @@ class Schemas:
             ) from error
         return check.problems(content, size)
 
+    def _members(self, pinned: Pinned, member: str) -> Members:
+        key = str(pinned.manifest.digest), member
+        found = self._named.get(key)
+        if found is None:
+            found = Members(pinned.manifest.definition.content.get(member))
+            self._named.put(key, found, _READY * len(pinned.manifest.definition.text))
+        return found
+
     def _check(self, pinned: Pinned, member: str, schema: object) -> SchemaCheck:
         key = str(pinned.manifest.digest), member
         found = self._ready.get(key)
@@ -111,6 +158,21 @@ class Schemas:
             found = SchemaCheck(schema)
             self._ready.put(key, found, _READY * len(pinned.manifest.definition.text))
         return found
+
+
+def given_arguments(params: Mapping[str, Any]) -> Any:
+    """Return the arguments that a call gives; of a completion those that it has got so far."""
+    context = params.get("context")
+    given = context.get("arguments") if isinstance(context, dict) else None
+    return params.get("arguments") or given or {}
+
+
+def _of_prompt(pinned: Pinned) -> Iterator[str]:
+    """Yield the names of a prompt's arguments; a tool has them in its schema."""
+    listed = pinned.manifest.definition.content.get("arguments")
+    for one in listed if isinstance(listed, list) else ():
+        if isinstance(one, dict) and isinstance(one.get("name"), str):
+            yield one["name"]
 
 
 def _contradictions(result: Mapping[str, Any]) -> Iterator[str]:

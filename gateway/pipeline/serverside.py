@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gateway.domain.calls import Permit
-from gateway.domain.decisions import Decision
 from gateway.domain.flow import FlowReview
 from gateway.domain.tools import Kind, Target
 from gateway.errors import GatewayError, PinPending
 from gateway.pins.verify import verify
 from gateway.pipeline.decide import Subject, call_question, require_allow
-from gateway.pipeline.labels import Labeller, read_content
+from gateway.pipeline.duties import Duties
+from gateway.pipeline.filter import Carrier, meet
+from gateway.pipeline.labels import Labeller, decided_label, read_content
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.trail import Trail
 from gateway.ports import AuditLog, Clock, PinStore, PolicyEngine
@@ -26,6 +27,7 @@ class ServerRequests:
         pins: PinStore,
         rules: Rules,
         labels: Labeller,
+        duties: Duties,
         audit: AuditLog,
         clock: Clock,
         new_id: Callable[[], str],
@@ -34,12 +36,18 @@ class ServerRequests:
         self._pins = pins
         self._rules = rules
         self._labels = labels
+        self._duties = duties
         self._audit = audit
         self._clock = clock
         self._new_id = new_id
 
-    async def judge(self, permit: Permit, method: str, params: Mapping[str, Any]) -> None:
-        """Return if the client may be asked `method`; the record is durable by then.
+    async def judge(
+        self, permit: Permit, method: str, params: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Return what the client may be asked by `method`, if it may; the record is durable by then.
+
+        It is `params` with every duty met: of the call that it is asked in, of the decision about
+        the question, and of the one about what it says.
 
         Raises:
             GatewayError: It may not, and that is recorded too.
@@ -50,37 +58,56 @@ class ServerRequests:
         trail.run(permit.run)
         trail.asked_by_server(method, permit.decision.id)
         try:
-            decision = await self._decide(permit, method, params, trail)
+            question = trail.asked(self.question(permit, method, params, trail))
+            decision = trail.decision(await self._policy.evaluate(question))
             require_allow(decision, permit.principal)
-            content = read_content(params, trail)
+            self._duties.count(permit, decision, method)
+            base = question if permit.access is None else permit.access.asked
+            said = {"request": {"method": method, "params": params}}
+            second = await self._duties.asked(base, said, permit.run)
+            trail.result_decision(second)
+            await self._duties.require(permit, second, f"{method}|result")
+            obligations = (
+                *permit.decision.obligations,
+                *decision.obligations,
+                *second.obligations,
+            )
+            met = meet(obligations, params, Carrier.REQUEST)
+            content = read_content(params, trail).join(decided_label(decision))
         except GatewayError as error:
             trail.error(error)
             await self._audit.append(trail.outcome())
             raise
         entry = await self._audit.append(trail.outcome())
         await self._labels.raise_for_server(permit, method, entry.leaf_index, content)
+        return met
 
-    async def _decide(
-        self, permit: Permit, method: str, params: Mapping[str, Any], trail: Trail
-    ) -> Decision:
+    def question(
+        self, permit: Permit, method: str, params: Mapping[str, Any], trail: Trail | None = None
+    ) -> Mapping[str, Any]:
+        """Return the question about what the server says by itself, under its own approval.
+
+        Raises:
+            PinMismatch: Nobody has approved the server, or it is not what was approved.
+
+        """
         call = permit.call
         target = Target(server=call.server, kind=Kind.SERVER_REQUEST, name=method)
         pin_of = Target(server=call.server, kind=Kind.SERVER, name=call.server)
         pin = self._rules.own.get((pin_of, call.profile)) or self._pins.find(pin_of, call.profile)
-        trail.target(target, pin, params)
+        if trail is not None:
+            trail.target(target, pin, params)
         if pin is None:
             raise PinPending("nobody has approved this server itself yet")
         verify(pin_of, pin, identity=self._rules.identities[call.server])
-        rule = self._rules.servers[call.server].tool("")
         asked = call_question(
             call,
             permit.principal,
-            Subject.of(target, rule, pin),
+            Subject.of(target, self._rules.servers[call.server].tool(""), pin),
             run=permit.run.id,
             arguments=params,
             review=FlowReview(label=permit.run.label, sources=permit.run.sources),
             task=None,
             now=self._clock(),
         )
-        question = trail.asked({**asked, "method": method})
-        return trail.decision(await self._policy.evaluate(question))
+        return {**asked, "method": method}

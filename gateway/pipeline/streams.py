@@ -7,6 +7,7 @@ from typing import TypeAlias
 from gateway.domain.calls import Form, Permit, ServerEvent
 from gateway.errors import AuditUnavailable, Denied, GatewayError
 from gateway.pipeline.conversations import Conversations
+from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.release import Release
 from gateway.pipeline.serverside import ServerRequests
@@ -15,8 +16,8 @@ from gateway.ports import AuditLog, UpstreamDirectory
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.operations import Handling, Operation, Sender, find
 from gateway.wire.replies import refusal_event, reject
-from gateway.wire.server_message import ServerMessage, read_server_message
-from gateway.wire.sse import with_data
+from gateway.wire.server_message import ServerMessage, with_member
+from gateway.wire.sse import framed
 
 Events: TypeAlias = AsyncIterator[ServerEvent]
 
@@ -66,15 +67,15 @@ class StreamRelay:
             yield b""
             async for event in events:
                 if event.data is None:
-                    yield event.raw
+                    yield framed(event)
                     continue
-                message = read_server_message(event.data, self._limits)
+                message = heard(permit, event.data, self._limits)
                 if self._is_final(permit, message):
-                    last = await self._release.response(permit, message, event.data, trail)
+                    last = await self._release.response(permit, message, trail)
                     trail.answer(_OK, event.data)
                     await self._audit.append(trail.outcome(outcome_kind(permit)))
                     recorded = True
-                    yield _framed(event, last)
+                    yield framed(event, last)
                     await _drain(events)
                     break
                 if part := await self._interim(permit, event, message, trail):
@@ -94,7 +95,6 @@ class StreamRelay:
         self, permit: Permit, event: ServerEvent, message: ServerMessage, trail: Trail
     ) -> bytes:
         """Return what is passed on of an event that is not the call's response; maybe nothing."""
-        data = event.data or b""
         if message.form is Form.RESPONSE:
             return await self._late_response(permit, event, message)
         row = find(Sender.SERVER, message.method)
@@ -106,23 +106,27 @@ class StreamRelay:
             self._upstreams.announce(permit.call.server, kind)
         if message.method in _SPEAKS and permit.access is None:
             await self._labels.raise_for_server(permit, message.method, trail.intent_index)
-        return _framed(event, await self._release.notification(permit, message, data, trail))
+        told = await self._release.notification(permit, message, trail)
+        return framed(event, told) if told else b""
 
     async def _request(
         self, permit: Permit, event: ServerEvent, message: ServerMessage, row: Operation | None
     ) -> bytes:
         """Pass a request of the server's on, or answer it with a no in the client's place."""
+        asking = message.data
         try:
             if row is None or row.handling is Handling.REFUSED:
                 raise Denied("this request is not offered")
             if row.handling is Handling.CARRIED:
-                await self._requests.judge(permit, row.method, message.params)
+                met = await self._requests.judge(permit, row.method, message.params)
+                if met is not message.params:
+                    asking = with_member(message, "params", met)
         except GatewayError as error:
             await self._upstreams.of(permit.call.server).reject(permit, reject(message, error))
             return b""
         if message.id is not None:
             self._conversations.ask(permit, message.id)
-        return event.raw
+        return framed(event, asking)
 
     async def _late_response(
         self, permit: Permit, event: ServerEvent, message: ServerMessage
@@ -131,18 +135,17 @@ class StreamRelay:
 
         A response that no call of this session waits for is dropped.
         """
-        data = event.data or b""
         waiting = None if message.id is None else self._conversations.resume(permit, message.id)
         if waiting is None:
             return b""
         earlier, trail = waiting
         try:
-            last = await self._release.response(earlier, message, data, trail)
-            trail.answer(_OK, data)
+            last = await self._release.response(earlier, message, trail)
+            trail.answer(_OK, event.data)
             await self._audit.append(trail.outcome(outcome_kind(earlier)))
         except GatewayError as error:
             return await self._refused(earlier, trail, error)
-        return _framed(event, last)
+        return framed(event, last)
 
     async def _refused(self, permit: Permit, trail: Trail, error: GatewayError) -> bytes:
         trail.error(error)
@@ -167,11 +170,6 @@ class StreamRelay:
             # Nothing was given out that this record had to precede, and the intent stands in the
             # log without an outcome, which says the same.
             return
-
-
-def _framed(event: ServerEvent, data: bytes) -> bytes:
-    """Return `event` with `data` in it: the very bytes that came, where nothing changed."""
-    return event.raw if data is event.data else with_data(event, data).raw
 
 
 async def _drain(events: Events) -> None:

@@ -225,6 +225,13 @@ class Trail:
         """Add a reason beside the decision's."""
         self._fields.setdefault("reasons", []).append({"code": code, "message": message})
 
+    def withheld(self, method: str, error: GatewayError) -> None:
+        """Note that something that the server said beside its answer was kept back; once for each why."""
+        why = {"code": error.code, "message": f"{method} was withheld: {error.public}"}
+        noted = self._fields.setdefault("reasons", [])
+        if why not in noted:
+            noted.append(why)
+
     @property
     def joined(self) -> Mapping[str, Any]:
         """What a further record about the call has in common with the call's own."""

@@ -5,12 +5,13 @@ from typing import Final
 
 from gateway.domain.bounded import Bounded, digest_of
 from gateway.domain.calls import Call
-from gateway.domain.decisions import Phase, Verdict
+from gateway.domain.decisions import Decision, Duty, Obligation, Phase, Verdict
 from gateway.domain.identity import Principal
 from gateway.domain.labels import ServerRule
 from gateway.domain.selection import EVERY_SERVER
-from gateway.domain.tools import Pin, PinStatus, Target, UpstreamId
+from gateway.domain.tools import Kind, Pin, PinStatus, Target, UpstreamId
 from gateway.pipeline.decide import Subject, question
+from gateway.pipeline.filter import meet
 from gateway.ports import Clock, PolicyEngine
 
 _MOST_ANSWERS: Final = 100_000
@@ -62,7 +63,8 @@ class Visibility:
         found = [self._answers.get(key) for key in keys]
         unknown = [i for i, known in enumerate(found) if known is None]
         if unknown:
-            told = await self._ask(call, principal, [pins[i] for i in unknown])
+            asked = await self.asked(call, principal, [pins[i] for i in unknown])
+            told = [_shows(decision, *pair) for decision, pair in asked]
             for i, allowed in zip(unknown, told, strict=True):
                 found[i] = allowed
             # A policy that was swapped meanwhile may have answered: whose answers these are, nobody
@@ -72,9 +74,15 @@ class Visibility:
                     self._answers.put(keys[i], allowed)
         return [allowed is True for allowed in found]
 
-    async def _ask(
+    async def asked(
         self, call: Call, principal: Principal, pins: Sequence[tuple[Target, Pin]]
-    ) -> list[bool]:
+    ) -> list[tuple[Decision, tuple[Target, Pin]]]:
+        """Return what policy says of each target, in order; nothing of it is remembered.
+
+        Raises:
+            PolicyUnavailable: There was no usable answer.
+
+        """
         now = self._clock()
         questions = [
             question(
@@ -93,7 +101,23 @@ class Visibility:
             for target, pin in pins
         ]
         decisions = await self._policy.evaluate_many(questions)
-        return [decision.verdict is not Verdict.DENY for decision in decisions]
+        return list(zip(decisions, pins, strict=True))
+
+
+def _shows(decision: Decision, target: Target, pin: Pin) -> bool:
+    """Whether `decision` lets its principal know of what `pin` stands for.
+
+    What was approved is shown as it was approved, or not at all: if a `redact` would change it, not.
+    Rates and scopes are asked for when it is used, and the other duties are about results.
+    """
+    definition = (pin.approved or pin.observed).definition.content
+    shown = {"name": target.name} if target.kind is Kind.RESOURCE else definition
+    return decision.verdict is not Verdict.DENY and meet(redactions(decision), shown) == shown
+
+
+def redactions(decision: Decision) -> list[Obligation]:
+    """Return what `decision` wants to be blotted out of what is listed."""
+    return [duty for duty in decision.obligations if duty.duty is Duty.REDACT]
 
 
 def _who(digest: str, call: Call, principal: Principal) -> Hashable:

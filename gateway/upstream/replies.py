@@ -10,8 +10,9 @@ from gateway.domain._value import value
 from gateway.domain.calls import Form, RawAnswer
 from gateway.errors import UpstreamFailed
 from gateway.upstream.faults import PUBLIC, unusable
+from gateway.wire.in_our_name import hear
 from gateway.wire.jsontext import WireLimits
-from gateway.wire.server_message import ServerMessage, read_server_message
+from gateway.wire.server_message import ServerMessage
 
 _EDGE: Final = 200
 """Bytes at either end in which the id is looked for."""
@@ -84,7 +85,7 @@ async def reply_in(
             raw, print_ = event.data, _print(event.data, rpc_id)
             if known and print_ == known:
                 return Replied(result=None, print=print_, raw=raw, size=len(event.raw))
-            message = read_server_message(raw, limits)
+            message = hear(raw, limits)
             if _is_response(message, rpc_id):
                 result = _result(message, method, answer.status)
                 return Replied(result=result, print=print_, raw=raw, size=len(event.raw))
@@ -100,7 +101,7 @@ def read_reply(replied: Replied, method: str, limits: WireLimits) -> Mapping[str
         UpstreamFailed: It cannot be read, which it could be when it became known.
 
     """
-    return _result(read_server_message(replied.raw, limits), method, HTTPStatus.OK)
+    return _result(hear(replied.raw, limits), method, HTTPStatus.OK)
 
 
 def _print(raw: bytes, rpc_id: str) -> str:
@@ -132,7 +133,7 @@ def _whole(
     status: int, body: bytes, method: str, rpc_id: str, limits: WireLimits
 ) -> Mapping[str, Any]:
     try:
-        message = read_server_message(body, limits)
+        message = hear(body, limits)
     except UpstreamFailed as error:
         if status >= HTTPStatus.BAD_REQUEST:
             raise ErrorAnswer(method, status=status) from error

@@ -105,6 +105,7 @@ async def plain(send: Send, refused: Refused) -> None:
     headers = [
         (b"content-type", b"text/plain; charset=utf-8"),
         (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
     ]
     if refused.retry_after_s:
         headers.append((b"retry-after", str(refused.retry_after_s).encode()))

@@ -37,6 +37,7 @@ _FAILURES = frozenset({Unauthenticated.code, ProtocolError.code})
 """Refusals of requests that nobody answers for."""
 _LAST = {"type": "http.response.body", "body": b""}
 """What ends a streamed response."""
+_NO_STORE = (b"cache-control", b"no-store")
 
 
 _Pairs: TypeAlias = list[tuple[str, str]]
@@ -363,4 +364,10 @@ async def _streamed(send: Send, reply: Reply, parts: AsyncGenerator[bytes, None]
 
 
 def _raw(headers: tuple[tuple[str, str], ...]) -> list[tuple[bytes, bytes]]:
-    return [(name.encode("latin-1"), content.encode("latin-1")) for name, content in headers]
+    """Return the header fields of a reply, which is for its principal and for no cache."""
+    kept = [
+        (name.encode("latin-1"), content.encode("latin-1"))
+        for name, content in headers
+        if name != "cache-control"
+    ]
+    return [*kept, _NO_STORE]

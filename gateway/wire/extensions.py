@@ -65,16 +65,13 @@ def _approved(settings: Any, approved: frozenset[str]) -> dict[str, Any]:
 def _kept_in(
     holder: Mapping[str, Any], member: str, approved: frozenset[str]
 ) -> dict[str, Any] | None:
-    """Return `holder` with the capabilities in `member` narrowed; `None` if they are narrow."""
-    folded = member.casefold()
-    alike = [name for name in holder if name.casefold() == folded]
-    if not alike or (
-        alike == [member] and approved_only(holder[member], approved) is holder[member]
-    ):
+    """Return `holder` with the capabilities in `member` narrowed; `None` if they are narrow.
+
+    What could be taken for `member` has been refused when the message was read.
+    """
+    if member not in holder or approved_only(holder[member], approved) is holder[member]:
         return None
-    # A loose reader would take another spelling for the member itself.
-    kept = {name: holder[name] for name in holder if name not in alike}
-    return kept | {name: approved_only(holder[name], approved) for name in alike if name == member}
+    return {**holder, member: approved_only(holder[member], approved)}
 
 
 def with_params(message: Message, params: Mapping[str, Any]) -> Message:

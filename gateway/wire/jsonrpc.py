@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.domain.calls import Form, Message
+from gateway.domain.vocabulary import confusing
 from gateway.errors import ProtocolError
 from gateway.wire import jsontext
 from gateway.wire.bounds import LONGEST_NAME, within
@@ -17,31 +18,15 @@ INTERNAL_ERROR = -32603
 HEADER_MISMATCH = -32020
 UNSUPPORTED_VERSION = -32022
 
-KNOWN_PARAMS = frozenset(
-    {
-        "_meta", "argument", "arguments", "capabilities", "clientInfo", "context", "cursor",
-        "inputResponses", "level", "message", "name", "notifications", "progress",
-        "progressToken", "protocolVersion", "reason", "ref", "requestId", "requestState", "task",
-        "taskId", "total", "uri",
-    }
-)  # fmt: skip
-"""Every member that some MCP method has at the top of its params."""
-_FOLDED_PARAMS = frozenset(map(str.casefold, KNOWN_PARAMS))
-_NESTED = {
-    "ref": frozenset({"name", "title", "type", "uri"}),
-    "notifications": frozenset(
-        {
-            "promptsListChanged", "resourceSubscriptions", "resourcesListChanged",
-            "toolsListChanged",
-        }
-    ),
-}  # fmt: skip
-"""Members of params that are objects and name a target themselves, and their known members."""
-_FOLDED_NESTED = {name: frozenset(map(str.casefold, known)) for name, known in _NESTED.items()}
+_NAMING = ("ref", "notifications")
+"""Members of params that are objects and name a target themselves."""
 
 _REQUEST = frozenset({"jsonrpc", "id", "method", "params"})
 _RESULT = frozenset({"jsonrpc", "id", "result"})
 _ERROR = frozenset({"jsonrpc", "id", "error"})
+
+_ANSWERS = ("response", "said")
+"""What a client's result is, and what it is besides where it is its model's."""
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -90,10 +75,11 @@ def _request(content: dict[str, Any], rpc_id: str | int | None, body: bytes) -> 
     params = content.get("params", _NOTHING)
     if not isinstance(params, dict) and params is not _NOTHING:
         raise ProtocolError("The params must be an object", rpc_id=rpc_id)
-    _require_plain(params, KNOWN_PARAMS, _FOLDED_PARAMS, rpc_id)
-    for name, known in _NESTED.items():
-        if isinstance(inner := params.get(name), dict):
-            _require_plain(inner, known, _FOLDED_NESTED[name], rpc_id)
+    _require_plain(params, "params", rpc_id)
+    for inner in (params, *map(params.get, _NAMING)):
+        if isinstance(inner, dict) and not all(map(str.isascii, inner)):
+            # Non-ASCII names have no use here, so those that look like known ones need no list.
+            raise _confusing(rpc_id)
     return Message(
         form=Form.REQUEST if "id" in content else Form.NOTIFICATION,
         method=method,
@@ -111,17 +97,17 @@ def _response(content: dict[str, Any], rpc_id: str | int | None, body: bytes) ->
     outcome = content[member]
     if not isinstance(outcome, dict):
         raise ProtocolError(f"The {member} must be an object")
+    for shape in ("error",) if member == "error" else _ANSWERS[: 1 + ("role" in outcome)]:
+        _require_plain(outcome, shape, None)
     return Message(form=Form.RESPONSE, method="", id=rpc_id, params=outcome, body=body)
 
 
-def _require_plain(
-    members: Mapping[str, Any],
-    known: frozenset[str],
-    folded: frozenset[str],
-    rpc_id: str | int | None,
-) -> None:
+def _require_plain(content: Mapping[str, Any], shape: str, rpc_id: str | int | None) -> None:
     # A reader that matches names loosely would take `Name`, or a `params` with a long s, for the
-    # real one. Non-ASCII names have no use here, so the confusable ones need no list.
-    for name in members.keys() - known:
-        if not name.isascii() or name.casefold() in folded:
-            raise ProtocolError("A member is easily confused with a known one", rpc_id=rpc_id)
+    # real one.
+    if confusing(content, shape) is not None:
+        raise _confusing(rpc_id)
+
+
+def _confusing(rpc_id: str | int | None) -> ProtocolError:
+    return ProtocolError("A member is easily confused with a known one", rpc_id=rpc_id)

@@ -68,6 +68,7 @@ _MOST_FOLLOWED = 200
 LISTEN = "subscriptions/listen"
 TOOLS_CALL = "tools/call"
 CANCELLED = "notifications/cancelled"
+ELICIT = "elicitation/create"
 SEARCH_TOOLS = "search_tools"
 TOOL_DETAILS = "get_tool_details"
 CALL_TOOL = "call_tool"
@@ -173,7 +174,7 @@ _CLIENT_NOTIFICATIONS = (
 _SERVER_REQUESTS = (
     _asked_of_client("ping", Handling.PROTOCOL),
     _asked_of_client("sampling/createMessage", Handling.CARRIED, Kind.SERVER_REQUEST),
-    _asked_of_client("elicitation/create", Handling.CARRIED, Kind.SERVER_REQUEST),
+    _asked_of_client(ELICIT, Handling.CARRIED, Kind.SERVER_REQUEST),
     _asked_of_client("roots/list", Handling.CARRIED, Kind.SERVER_REQUEST),
     _asked_of_client("tasks/get", Handling.REFUSED),
     _asked_of_client("tasks/result", Handling.REFUSED),

@@ -1,10 +1,12 @@
 """One JSON-RPC message of an upstream: read without ambiguity, rewritten without loss."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 from gateway.domain._value import value
 from gateway.domain.calls import Form
+from gateway.domain.vocabulary import confusing
 from gateway.errors import UpstreamFailed
 from gateway.wire import jsontext
 from gateway.wire.bounds import within
@@ -24,6 +26,8 @@ class ServerMessage:
     """`None` for a notification, and for an error that answers nothing in particular."""
     content: Mapping[str, Any]
     """The whole message, unknown members and all, in the upstream's order. Read only."""
+    data: bytes = field(default=b"", compare=False)
+    """The JSON text of `content`: the very bytes that came, where nothing was taken out."""
 
     @property
     def result(self) -> Mapping[str, Any] | None:
@@ -51,7 +55,8 @@ def read_server_message(data: bytes, limits: WireLimits) -> ServerMessage:
 
     Raises:
         UpstreamFailed: It is no JSON, several messages, both result and error, or holds a member
-            twice, so that a client might read another message than was judged.
+            twice, or one that a careless reader takes for another, so that a client might read
+            another message than was judged.
 
     """
     try:
@@ -63,9 +68,10 @@ def read_server_message(data: bytes, limits: WireLimits) -> ServerMessage:
     rpc_id = content.get("id")
     if rpc_id is not None and not is_id(rpc_id):
         raise _malformed("the id is neither a string that may be one nor an integer")
-    if "method" in content:
-        return _asking(content, rpc_id)
-    return _answering(content, rpc_id)
+    message = (_asking if "method" in content else _answering)(content, rpc_id)
+    if confusing(content, "message") is not None:
+        raise _malformed("a member is easily confused with another one")
+    return message
 
 
 def with_items(
@@ -102,7 +108,7 @@ def with_member(message: ServerMessage, member: str, content: Mapping[str, Any])
     return _with(message, member, jsontext.write(content))
 
 
-def _asking(content: dict[str, Any], rpc_id: str | int | None) -> ServerMessage:
+def _asking(content: dict[str, Any], rpc_id: str | int | None, data: bytes) -> ServerMessage:
     method = content["method"]
     if not isinstance(method, str) or not method:
         raise _malformed("the method is not a string")
@@ -115,10 +121,10 @@ def _asking(content: dict[str, Any], rpc_id: str | int | None) -> ServerMessage:
     if "id" in content and rpc_id is None:
         raise _malformed("a request's id is null")
     form = Form.REQUEST if "id" in content else Form.NOTIFICATION
-    return ServerMessage(form=form, method=method, id=rpc_id, content=content)
+    return ServerMessage(form=form, method=method, id=rpc_id, content=content, data=data)
 
 
-def _answering(content: dict[str, Any], rpc_id: str | int | None) -> ServerMessage:
+def _answering(content: dict[str, Any], rpc_id: str | int | None, data: bytes) -> ServerMessage:
     if ("result" in content) is ("error" in content):
         raise _malformed("not exactly one of result and error")
     member = "result" if "result" in content else "error"
@@ -126,7 +132,7 @@ def _answering(content: dict[str, Any], rpc_id: str | int | None) -> ServerMessa
         raise _malformed(f"the {member} is not an object")
     if member == "result" and rpc_id is None:
         raise _malformed("a result has no id")
-    return ServerMessage(form=Form.RESPONSE, method="", id=rpc_id, content=content)
+    return ServerMessage(form=Form.RESPONSE, method="", id=rpc_id, content=content, data=data)
 
 
 def _result(message: ServerMessage) -> Mapping[str, Any]:

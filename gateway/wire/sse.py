@@ -14,7 +14,11 @@ _BOM = b"\xef\xbb\xbf"
 _LINE_END = rb"(?>\r\n|\n|\r)"
 _BLANK_FIRST = re.compile(_LINE_END)
 _BLANK_NEXT = re.compile(_LINE_END + _LINE_END)
-_KEPT_FIELD = re.compile(rb"(?:id|event|retry)(?::[\t\x20-\x7e]*)?")
+_ID = re.compile(rb"[\x20-\x7e]{0,1024}")
+_KEEP_ALIVE = b": keep-alive\n\n"
+_SPLITTING = {"\x85": b"\\u0085", "\u2028": b"\\u2028", "\u2029": b"\\u2029"}
+"""What ends a line for readers that take more for a line's end than the standard does (section 9.2.6).
+In JSON it stands in strings alone, where its escape is the same text."""
 _LONGEST_BLANK = len(b"\r\n\r\n")
 _MOST_DIGITS = 9
 """Of a number of milliseconds that means more than for ever."""
@@ -90,14 +94,21 @@ def data_event(data: bytes) -> ServerEvent:
     return ServerEvent(raw=b"event: message\n" + _data_lines(data) + b"\n", data=data)
 
 
-def with_data(event: ServerEvent, data: bytes) -> ServerEvent:
-    """Return an event that carries `data` instead, and `event`'s id, retry and type.
+def framed(event: ServerEvent, data: bytes | None = None) -> bytes:
+    """Return the bytes of an event that carries JSON `data`, with the id and the retry of `event`.
 
-    Comments and unknown fields are left out: a client that cuts lines elsewhere than the standard
-    does might take what they hold for data.
+    Nothing of the upstream's own framing goes on: a client that cuts lines elsewhere than the
+    standard does would read events of its making. What says nothing keeps the stream alive.
     """
-    kept = (line + b"\n" for line in event.raw.splitlines() if _KEPT_FIELD.fullmatch(line))
-    return ServerEvent(raw=b"".join(kept) + _data_lines(data) + b"\n", data=data)
+    fields = []
+    if (id_ := _field(event, b"id")) is not None and _ID.fullmatch(id_):
+        fields.append(b"id: " + id_)
+    if (after := _field(event, b"retry")) and after.isdigit():
+        fields.append(b"retry: " + after[:_MOST_DIGITS])
+    if data is None and not fields:
+        return _KEEP_ALIVE
+    head = b"".join(field + b"\n" for field in fields)
+    return head + (b"data:\n" if data is None else _data_lines(data)) + b"\n"
 
 
 def event_id(event: ServerEvent) -> str | None:
@@ -124,6 +135,9 @@ def _field(event: ServerEvent, name: bytes) -> bytes | None:
 
 
 def _data_lines(data: bytes) -> bytes:
+    if not data.isascii():
+        for character, escape in _SPLITTING.items():
+            data = data.replace(character.encode(), escape)
     return b"".join(b"data: " + line + b"\n" for line in data.splitlines() or [b""])
 
 

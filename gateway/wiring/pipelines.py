@@ -18,7 +18,9 @@ from gateway.pipeline import Pipeline
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.approvals import Approvals
 from gateway.pipeline.begun import BegunRuns
+from gateway.pipeline.duties import Duties
 from gateway.pipeline.grants import Grants
+from gateway.pipeline.greetings import Greetings
 from gateway.pipeline.keeper import PinKeeper
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.lists import ListFilter
@@ -89,25 +91,28 @@ def pipelines(
     )
     visibility = Visibility(policy=policy, servers=rules.servers, clock=now)
     labels = Labeller(runs=store.runs, rules=rules)
+    duties = Duties(policy=policy, labels=labels, limits=carried.limits)
     requests = ServerRequests(
         policy=policy,
         pins=store.pins,
         rules=rules,
         labels=labels,
+        duties=duties,
         audit=store.audit,
         clock=now,
         new_id=new_id,
     )
+    lists = ListFilter(
+        keeper=keeper, pins=store.pins, visibility=visibility, identities=rules.identities
+    )
     release = Release(
-        policy=policy,
-        pins=store.pins,
         rules=rules,
-        lists=ListFilter(
-            keeper=keeper, pins=store.pins, visibility=visibility, identities=rules.identities
-        ),
+        lists=lists,
+        greetings=Greetings(pins=store.pins, rules=rules, lists=lists),
         labels=labels,
         memory=carried.memory,
         requests=requests,
+        duties=duties,
         schemas=schemas,
         prompts=Prompts(pins=store.pins, refuse_results=config.pins.results == "refuse"),
     )

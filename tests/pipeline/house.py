@@ -32,7 +32,9 @@ from gateway.pipeline.admission import Admission
 from gateway.pipeline.approvals import Approvals
 from gateway.pipeline.begun import BegunRuns
 from gateway.pipeline.conversations import Conversations
+from gateway.pipeline.duties import Duties
 from gateway.pipeline.grants import Grants
+from gateway.pipeline.greetings import Greetings
 from gateway.pipeline.keeper import PinKeeper
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.limits import CallLimits
@@ -305,27 +307,30 @@ class House:
         )
         visibility = Visibility(policy=self.rule, servers=self.rules.servers, clock=self.clock)
         labels = Labeller(runs=self.runs, rules=self.rules)
+        duties = Duties(policy=self.rule, labels=labels, limits=self.limits)
         requests = ServerRequests(
             policy=self.rule,
             pins=self.pins,
             rules=self.rules,
             labels=labels,
+            duties=duties,
             audit=self.audit,
             **shared,
         )
-        release = Release(
-            policy=self.rule,
+        lists = ListFilter(
+            keeper=self.keeper,
             pins=self.pins,
+            visibility=visibility,
+            identities=self.identities,
+        )
+        release = Release(
             rules=self.rules,
-            lists=ListFilter(
-                keeper=self.keeper,
-                pins=self.pins,
-                visibility=visibility,
-                identities=self.identities,
-            ),
+            lists=lists,
+            greetings=Greetings(pins=self.pins, rules=self.rules, lists=lists),
             labels=labels,
             memory=self.memory,
             requests=requests,
+            duties=duties,
             schemas=self.schemas,
             prompts=Prompts(pins=self.pins, refuse_results=self.refuse_results),
         )

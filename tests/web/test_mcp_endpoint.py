@@ -90,6 +90,7 @@ async def test_a_call_is_carried_and_answered_whole(site):
     assert answer.headers == {
         "content-type": "application/json",
         "content-length": str(len(answer.body)),
+        "cache-control": "no-store",
     }
     assert json.loads(answer.body)["result"] == text("hello")
     (permit,) = site.house.server.saw
@@ -251,7 +252,7 @@ async def test_events_are_sent_on_as_they_come(site):
     site.house.server.answer = lambda _: Events([PROGRESS, FINAL]).answer()
     answer = await site.post()
     assert answer.status == 200
-    assert answer.headers == {"content-type": "text/event-stream"}
+    assert answer.headers == {"content-type": "text/event-stream", "cache-control": "no-store"}
     assert answer.parts == [(PROGRESS.raw, True), (FINAL.raw, True), (b"", False)]
 
 

@@ -15,8 +15,8 @@ from pydantic import BaseModel, RootModel
 
 from gateway.domain.calls import Form, Message
 from gateway.domain.tools import Kind, Profile
+from gateway.domain.vocabulary import names_in
 from gateway.errors import ProtocolError
-from gateway.wire.jsonrpc import KNOWN_PARAMS
 from gateway.wire.operations import (
     OPERATIONS,
     Handling,
@@ -144,7 +144,7 @@ def test_every_member_of_client_params_is_known():
         if method(model) != "notifications/tasks/status"
         for member in members_of_params(model)
     }
-    assert {"name", "uri", "_meta", "requestState"} <= names <= KNOWN_PARAMS
+    assert {"name", "uri", "_meta", "requestState"} <= names <= names_in("params")
 
 
 def test_the_names_that_headers_mirror_are_the_targets():

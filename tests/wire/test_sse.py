@@ -1,6 +1,7 @@
 """A stream is cut into events whose bytes are still exactly the stream's."""
 
 import itertools
+import json
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from gateway.domain.calls import ServerEvent
 from gateway.errors import LimitExceeded
 from gateway.wire.jsontext import WireLimits
-from gateway.wire.sse import EventReader, data_event, event_id, retry_s, with_data
+from gateway.wire.sse import EventReader, data_event, event_id, framed, retry_s
 
 LIMITS = WireLimits()
 
@@ -142,15 +143,36 @@ def test_written_data_comes_back(content: bytes):
     assert data(data_event(content).raw) == [content or None]
 
 
-def test_a_rewritten_event_keeps_its_id_and_loses_what_might_hide_data():
-    raw = (
-        b"\xef\xbb\xbf: note\xe2\x80\xa8data: evil\nid: 7\nid: 8\xe2\x80\xa8data: evil\n"
-        b"event: message\nretry: 5\nx: y\ndata: 1\ndata: 2\n\n"
-    )
-    rewritten = with_data(ServerEvent(raw=raw, data=b"1\n2"), b'{"b":\n2}')
-    assert rewritten == ServerEvent(
-        raw=b'id: 7\nevent: message\nretry: 5\ndata: {"b":\ndata: 2}\n\n', data=b'{"b":\n2}'
-    )
+@pytest.mark.parametrize(
+    ("raw", "data", "sent"),
+    [
+        (b"event: message\nid: 7\nretry: 5\nx: y\ndata: 1\ndata: 2\n\n", b'{"b":\n2}',
+         b'id: 7\nretry: 5\ndata: {"b":\ndata: 2}\n\n'),
+        (b"id: 7\r\ndata: {}\r\n\r\n", b"{}", b"id: 7\ndata: {}\n\n"),
+        (b"id: 7\ndata:\n\n", None, b"id: 7\ndata:\n\n"),
+        (b"id\nretry: 1500\n\n", None, b"id: \nretry: 1500\ndata:\n\n"),
+        (b"id: a\0b\nretry: 1e9\ndata: {}\n\n", b"{}", b"data: {}\n\n"),
+        (b"retry: 99999999999999999999\ndata: {}\n\n", b"{}", b"retry: 999999999\ndata: {}\n\n"),
+        (b"event: endpoint\ndata: {}\n\n", b"{}", b"data: {}\n\n"),
+        (b": note\xe2\x80\xa8data: evil\xe2\x80\xa8\xe2\x80\xa8\n\n", None, b": keep-alive\n\n"),
+        (b"id: 7\nid: 8\xe2\x80\xa8data: evil\ndata: {}\n\n", b"{}", b"data: {}\n\n"),
+        (b"\xef\xbb\xbf: x\x0bdata: evil\ndata: {}\n\n", b"{}", b"data: {}\n\n"),
+        (b"x\xc2\x85data: evil\n\n", None, b": keep-alive\n\n"),
+        (b"\n", None, b": keep-alive\n\n"),
+    ],
+)  # fmt: skip
+def test_an_event_is_framed_anew(raw: bytes, data: bytes | None, sent: bytes):
+    assert framed(ServerEvent(raw=raw, data=data), data) == sent
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85"])
+def test_no_reader_finds_an_event_within_an_event(end: str):
+    text = f"{end}{end}data: {{}}{end}{end}"
+    data = json.dumps({"text": text}, ensure_ascii=False).encode()
+    for raw in (framed(ServerEvent(raw=b"", data=data), data), data_event(data).raw):
+        lines = [line for line in raw.decode().splitlines() if line.startswith("data:")]
+        assert len(lines) == 1
+        assert json.loads(lines[0].removeprefix("data:")) == {"text": text}
 
 
 @pytest.mark.parametrize(

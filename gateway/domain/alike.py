@@ -1,0 +1,82 @@
+"""Names of members that a careless reader takes for one: `result`, `Result`, `RESULT `."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Self
+
+from gateway.domain._value import value
+
+_PIECE = 128
+"""Composing a run of combining marks takes time quadratic in its length (Unicode 15, section 3.11)."""
+_UNSEEN = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})
+_SELECTORS = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+)
+"""Marks and letters that no screen shows (Unicode, Default_Ignorable_Code_Point)."""
+
+
+def alike(name: str) -> str:
+    """Return `name` as the most careless reader compares it.
+
+    Case, width and compatibility forms are ignored, and so is all that no screen shows, blanks with
+    it. Some readers compare upper case, some lower case, some fold: names that any of them takes for
+    one are alike.
+    """
+    if name.isascii():
+        return name.lower() if name.isalnum() else _shown(name.lower())
+    raised = "".join(character.upper() for character in _compatible(name))
+    # Capital I with a dot is an i to whoever compares lower case, and so is the one without.
+    lowered = _compatible(raised.casefold()).casefold().replace("i\u0307", "i")
+    return _shown(_SELECTORS.sub("", lowered))
+
+
+def _compatible(text: str) -> str:
+    pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
+    return "".join(unicodedata.normalize("NFKC", piece) for piece in pieces)
+
+
+def _shown(text: str) -> str:
+    if text.isascii() and text.isprintable() and " " not in text:
+        return text
+    return "".join(c for c in text if unicodedata.category(c) not in _UNSEEN)
+
+
+@value
+class Known:
+    """The names that somebody reads, so that no other name may be alike to one of them."""
+
+    names: frozenset[str]
+    alike: frozenset[str]
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Self:
+        """Know `names`."""
+        found = frozenset(names)
+        return cls(names=found, alike=frozenset(map(alike, found)))
+
+    def confused(self, members: Iterable[str]) -> str | None:
+        """Return one of an object's `members` that may be taken for a known one, or nothing.
+
+        That is one that is alike to a known name and is none, or the second one that is alike to
+        the same.
+        """
+        seen: set[str] = set()
+        for name in members:
+            plain = alike(name)
+            if plain in self.alike:
+                if name not in self.names or plain in seen:
+                    return name
+                seen.add(plain)
+        return None
+
+
+def twin(members: Iterable[str]) -> str | None:
+    """Return one of an object's `members` that is alike to an earlier one, or nothing."""
+    seen: set[str] = set()
+    for name in members:
+        plain = alike(name)
+        if plain in seen:
+            return name
+        seen.add(plain)
+    return None

@@ -1,0 +1,157 @@
+"""Names of arguments and results that could be taken for those that an approved schema gives.
+
+A schema that allows other members, as most do, says nothing against `IBAN` beside `iban`: whoever
+reviews the call reads the one, and a server that matches names loosely takes the other.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from gateway.domain.alike import Known, alike, twin
+from gateway.domain.paths import Path, selected
+
+_MOST_NODES = 50_000
+"""Parts of a schema that are looked at for one message; of more, names that are alike are refused."""
+_SAME = ("allOf", "anyOf", "oneOf")
+_BRANCHES = ("if", "then", "else", "not")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_ITEMS = ("items", "additionalItems", "contains", "unevaluatedItems")
+_MAPS = ("additionalProperties", "patternProperties", "propertyNames", "unevaluatedProperties")
+
+
+class Members:
+    """The names in one approved schema, by where they stand."""
+
+    def __init__(self, schema: Any) -> None:
+        self._schema = schema
+        self._all = Known.of(_every_property(schema))
+        self._left = 0
+
+    def confused(self, content: Any, labelled: Iterable[str] = ()) -> str | None:
+        """Return a name in `content` that could be taken for another one, or nothing.
+
+        That is one that is alike to a property that the schema has at that place, or to a
+        `labelled` name at the top, and is none; or the second of two. At the top no two names are
+        alike, unless the schema says that it is a map of names that it does not know.
+        """
+        top = Known.of(labelled)
+        if isinstance(content, dict):
+            if (name := top.confused(content)) is not None:
+                return name
+            if (name := twin(content)) is not None and not self._is_map(content):
+                return name
+        if all(self._all.confused(members) is None for members in _objects(content)):
+            return None
+        self._left = _MOST_NODES
+        return self._somewhere(content)
+
+    def _somewhere(self, content: Any) -> str | None:
+        waiting = [(content, [self._schema])]
+        while waiting:
+            node, schemas = waiting.pop()
+            here = self._applied(schemas)
+            if isinstance(node, dict):
+                known = Known.of(name for one in here for name in _properties(one))
+                if (name := (known if self._left else self._all).confused(node)) is not None:
+                    return name
+                waiting += [(node[name], _below(here, name)) for name in node]
+            elif isinstance(node, list):
+                inner = [one[word] for one in here for word in _ITEMS if word in one]
+                inner += [part for one in here for part in _list(one.get("prefixItems"))]
+                inner += [part for part in inner if isinstance(part, list) for part in part]
+                waiting += [(item, inner) for item in node]
+        return None
+
+    def _is_map(self, content: dict[str, Any]) -> bool:
+        self._left = _MOST_NODES
+        here = self._applied([self._schema])
+        known = {alike(name) for one in here for name in _properties(one)}
+        open_ = any(isinstance(one.get(word), dict) for one in here for word in _MAPS)
+        whatever = not known and any(one.get("additionalProperties") is True for one in here)
+        return (open_ or whatever) and twin(
+            name for name in content if alike(name) in known
+        ) is None
+
+    def _applied(self, schemas: Iterable[Any]) -> list[dict[str, Any]]:
+        """Return the schemas that may hold for one value: these, what they refer to, alternatives."""
+        waiting, seen, found = list(schemas), set[int](), []
+        while waiting and self._left:
+            node = waiting.pop()
+            if not isinstance(node, dict) or id(node) in seen:
+                continue
+            self._left -= 1
+            seen.add(id(node))
+            found.append(node)
+            for word in _SAME:
+                waiting += _list(node.get(word))
+            waiting += [node.get(word) for word in _BRANCHES]
+            waiting += _values(node.get("dependentSchemas"))
+            waiting += [self._referred(node.get(word)) for word in _REFERENCES]
+        return found
+
+    def _referred(self, reference: Any) -> Any:
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return None
+        found: Any = self._schema
+        for step in filter(None, reference[1:].split("/")):
+            plain = step.replace("~1", "/").replace("~0", "~")
+            found = found.get(plain) if isinstance(found, dict) else None
+        if found is None:
+            self._left = 0  # an anchor: where it leads is not looked for
+        return found
+
+
+def astray(document: Any, path: Path) -> str | None:
+    """Return a name in `document` that could be taken for a step of `path` and is none, or nothing."""
+    for at, step in enumerate(path):
+        if not isinstance(step, str):
+            continue
+        holders = [document] if at == 0 else [n[k] for n, k in selected(document, path[:at])]
+        known = Known.of((step,))
+        for holder in holders:
+            if isinstance(holder, dict) and (name := known.confused(holder)) is not None:
+                return name
+    return None
+
+
+def _properties(schema: Mapping[str, Any]) -> Iterator[str]:
+    properties = schema.get("properties")
+    yield from properties if isinstance(properties, dict) else ()
+    yield from (name for name in _list(schema.get("required")) if isinstance(name, str))
+
+
+def _below(schemas: list[dict[str, Any]], name: str) -> list[Any]:
+    """Return the schemas of member `name`; of patterns all, for which of them match is not asked."""
+    found: list[Any] = []
+    for one in schemas:
+        properties = one.get("properties")
+        if isinstance(properties, dict) and name in properties:
+            found.append(properties[name])
+        else:
+            found += [one.get("additionalProperties"), one.get("unevaluatedProperties")]
+            found += _values(one.get("patternProperties"))
+    return found
+
+
+def _every_property(schema: Any) -> Iterator[str]:
+    for node in _objects(schema):
+        yield from _properties(node)
+
+
+def _objects(content: Any) -> Iterator[dict[str, Any]]:
+    waiting = [content]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+
+
+def _list(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else []
+
+
+def _values(found: Any) -> list[Any]:
+    return list(found.values()) if isinstance(found, dict) else []

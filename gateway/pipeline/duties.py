@@ -1,0 +1,56 @@
+"""What policy says of what a server says (phase `result`), and the duties that its answer sets."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.domain.calls import Permit
+from gateway.domain.decisions import Decision, Duty
+from gateway.domain.flow import FlowReview, Run
+from gateway.pipeline.decide import require_allow, result_question
+from gateway.pipeline.labels import Labeller
+from gateway.pipeline.limits import CallLimits
+from gateway.ports import PolicyEngine
+
+
+class Duties:
+    """Asks policy about what was said, and meets what is not met by changing it."""
+
+    def __init__(self, *, policy: PolicyEngine, labels: Labeller, limits: CallLimits) -> None:
+        self._policy = policy
+        self._labels = labels
+        self._limits = limits
+
+    async def asked(
+        self, question: Mapping[str, Any], said: Mapping[str, Any], run: Run
+    ) -> Decision:
+        """Return what policy says of what was `said` to the `question` that a call was decided on.
+
+        Nothing of its answer is met yet.
+        """
+        flow = FlowReview(label=run.label, sources=run.sources)
+        return await self._policy.evaluate(result_question(question, flow, said))
+
+    async def require(self, permit: Permit, decision: Decision, what: str) -> Run | None:
+        """Return if `decision` allows `what` was said; the run, if the decision raised it.
+
+        Its label, its rate and its scopes are met by then. What changes content is left.
+
+        Raises:
+            GatewayError: Policy refuses, or the token or the rate does not suffice.
+
+        """
+        require_allow(decision, permit.principal)
+        self.count(permit, decision, what)
+        return await self._labels.raise_for_decision(permit, decision)
+
+    def count(self, permit: Permit, decision: Decision, what: str) -> None:
+        """Count `what` was said against the rate that `decision` asks for.
+
+        Raises:
+            RateLimited: It is used up.
+
+        """
+        for obligation in decision.obligations:
+            if obligation.duty is Duty.RATE_LIMIT:
+                key = f"{permit.principal.key}|{permit.call.server}|{what}"
+                self._limits.take(key, obligation.detail["calls_per_minute"])

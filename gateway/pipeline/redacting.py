@@ -1,0 +1,164 @@
+"""Blotting out what a `redact` duty names: in texts, numbers, names and what base64 holds (pure)."""
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any, Final
+
+import re2
+
+from gateway.domain.paths import Path, parse_path, selected
+from gateway.domain.vocabulary import WORDS
+from gateway.errors import Denied
+from gateway.flow.folding import revealed
+from gateway.pins.members import astray
+
+REDACTED: Final = "[redacted]"
+_SHORTEST_LITERAL: Final = 4
+"""A shorter value stands in too many places by chance."""
+_NO_BASE64: Final = re.compile("[^A-Za-z0-9+/]")
+_URL_SAFE: Final = str.maketrans("-_", "+/")
+_MEDIA: Final = (
+    b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"RIFF", b"OggS", b"ID3", b"\xff\xfb",
+    b"fLaC",
+)  # fmt: skip
+"""How pictures and sounds begin, which hold no text but what stands in them in the clear."""
+
+
+def redacted(detail: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return `content` without what the duty's paths select and its patterns match.
+
+    A path names one place, the duty means the value: it is blotted out wherever else it stands.
+
+    Raises:
+        Denied: A path's place stands there under a second name that looks like its own.
+
+    """
+    changed: dict[str, Any] = json.loads(json.dumps(content))
+    hidden: set[str] = set()
+    for text in detail.get("paths", ()):
+        path = parse_path(text)
+        if astray(changed, path) is not None:
+            raise Denied("what policy wants hidden stands there under two names")
+        hidden |= _blank(changed, path)
+    literals = sorted(
+        (word for word in hidden if len(word) >= _SHORTEST_LITERAL), key=len, reverse=True
+    )
+    blot = _Blot(literals, [re2.compile(text) for text in detail.get("patterns", ())])
+    cleaned: dict[str, Any] = blot.of(changed)
+    return cleaned
+
+
+def spellings(number: float) -> tuple[str, ...]:
+    """Return how readers may write a number: as it is, in full, and without a useless fraction."""
+    written = json.dumps(number)
+    full = format(Decimal(written), "f")
+    short = full.rstrip("0").rstrip(".") if "." in full else full
+    return tuple(dict.fromkeys((written, full, short)))
+
+
+class _Blot:
+    """What is to be blotted out, applied to a whole document."""
+
+    def __init__(self, literals: list[str], patterns: list[Any]) -> None:
+        self._literals = literals
+        self._patterns = patterns
+
+    def of(self, node: Any) -> Any:
+        """Return `node` without it."""
+        match node:
+            case dict():
+                return self._members(node)
+            case list():
+                return [self.of(inner) for inner in node]
+            case str():
+                return self._text(node)
+            case bool() | None:
+                return node
+            case _:
+                return REDACTED if any(map(self._changes, spellings(node))) else node
+
+    def _members(self, node: dict[str, Any]) -> dict[str, Any]:
+        kept: dict[str, Any] = {}
+        for name, inner in node.items():
+            plain = name if name in WORDS else self._text(name)
+            while plain in kept:
+                plain += " "  # two names may become one
+            if isinstance(inner, str) and _is_encoded(node, name):
+                kept[plain] = self._encoded(inner)
+            else:
+                kept[plain] = self.of(inner)
+        return kept
+
+    def _text(self, text: str) -> str:
+        for literal in self._literals:
+            text = text.replace(literal, REDACTED)
+        for pattern in self._patterns:
+            text = pattern.sub(REDACTED, text)
+        # Full-width digits, or such with nothing visible between them, are read as what they show.
+        shown = revealed(text)
+        return REDACTED if shown != text and self._changes(shown) else text
+
+    def _changes(self, text: str) -> bool:
+        return any(literal in text for literal in self._literals) or any(
+            pattern.search(text) for pattern in self._patterns
+        )
+
+    def _encoded(self, text: str) -> str:
+        """Return base64 text without it: a text is changed, a picture passes, all else is withheld.
+
+        What is in no proper base64 is a text; some readers decode it nevertheless.
+        """
+        try:
+            octets = base64.b64decode(text, validate=True)
+        except ValueError:
+            return _encode(REDACTED) if self._shows(_decoded(text)) else self._text(text)
+        with suppress(UnicodeDecodeError):
+            if b"\0" not in octets:
+                return _encode(self._text(octets.decode())) if octets else text
+        clear = octets.startswith(_MEDIA) and not self._shows(octets)
+        return text if clear else _encode(REDACTED)
+
+    def _shows(self, octets: bytes) -> bool:
+        return self._changes(octets.decode("latin-1"))
+
+
+def _decoded(text: str) -> bytes:
+    """Decode as the most careless reader does, who skips what is no base64."""
+    plain = _NO_BASE64.sub("", text.translate(_URL_SAFE))
+    return base64.b64decode(plain[: len(plain) // 4 * 4])
+
+
+def _is_encoded(holder: Mapping[str, Any], name: str) -> bool:
+    if name == "blob":
+        return True
+    return name == "data" and ("mimeType" in holder or holder.get("type") in ("image", "audio"))
+
+
+def _encode(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _blank(document: Any, path: Path) -> set[str]:
+    """Replace what `path` selects, and return the texts and numbers that stood there."""
+    hidden: set[str] = set()
+    for parent, key in selected(document, path):
+        hidden |= set(_leaves(parent[key]))
+        parent[key] = REDACTED
+    return hidden
+
+
+def _leaves(node: Any) -> Iterable[str]:
+    if isinstance(node, dict):
+        for inner in node.values():
+            yield from _leaves(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from _leaves(inner)
+    elif isinstance(node, str):
+        yield node
+    elif isinstance(node, int | float) and not isinstance(node, bool):
+        yield from spellings(node)

@@ -1,0 +1,109 @@
+"""What a server says in the gateway's name is taken out: only the gateway refuses for the gateway."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from gateway.domain.alike import alike
+from gateway.domain.vocabulary import is_ours
+from gateway.wire import jsontext
+from gateway.wire.jsonrpc import INTERNAL_ERROR
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.replies import CODES
+from gateway.wire.server_message import ServerMessage, read_server_message
+
+_META: Final = "_meta"
+_HINTS: Final = (b"douane", b"decision_id", b"approval_id", b"reasons", b"error", b"\\u")
+"""One of these stands in every ASCII text that could hold a name of ours."""
+_OF_A_REFUSAL: Final = ({"decision_id"}, {"approval_id"}, {"code", "reasons"})
+"""Members of our refusals that nobody else has a reason to send, or not together."""
+_OUR_CODES: Final = frozenset(told.rpc_code for told in CODES.values())
+_OURS: Final = "douane-"
+"""What our questions in an `input_required` result are called, and what their state begins with."""
+
+
+def hear(data: bytes, limits: WireLimits) -> ServerMessage:
+    """Return the one message in `data`, which a server sent, without what is ours alone to say.
+
+    That is every member of a `_meta` that begins with our prefix, however it is spelt and wherever
+    the `_meta` stands; of an error the `data` that has the shape of a refusal, and a code of ours.
+
+    Raises:
+        UpstreamFailed: As `read_server_message`.
+
+    """
+    message = read_server_message(data, limits)
+    if not _may_speak_for_us(data):
+        return message
+    kept = message.content
+    if _speaks_for_us(kept):
+        kept = _without_meta(kept)
+    if message.error is not None and (error := _own_error(kept["error"])) != message.error:
+        kept = {**kept, "error": error}
+    if kept is message.content:
+        return message
+    return replace(message, content=kept, data=jsontext.write(kept).encode())
+
+
+def asks_in_our_name(result: Mapping[str, Any]) -> bool:
+    """Whether an `input_required` result has a question whose answer would be taken for ours."""
+    asked, state = result.get("inputRequests"), result.get("requestState")
+    names = asked if isinstance(asked, dict) else {}
+    return any(alike(name).startswith(_OURS) for name in names) or (
+        isinstance(state, str) and state.startswith(_OURS)
+    )
+
+
+def _may_speak_for_us(data: bytes) -> bool:
+    """Whether it is worth looking: in plain ASCII without these words nothing is in our name."""
+    if not data.isascii():
+        return True
+    lowered = data.lower()
+    return any(hint in lowered for hint in _HINTS)
+
+
+def _speaks_for_us(content: Any) -> bool:
+    waiting = [content]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += node
+        elif isinstance(node, dict):
+            waiting += node.values()
+            if any(_foreign(node[name]) != node[name] for name in node if alike(name) == _META):
+                return True
+    return False
+
+
+def _without_meta(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_without_meta(inner) for inner in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        name: _without_meta(_foreign(inner) if alike(name) == _META else inner)
+        for name, inner in node.items()
+    }
+
+
+def _foreign(meta: Any) -> Any:
+    """Return `meta` without our names; other than an object it has none."""
+    if not isinstance(meta, dict):
+        return meta
+    return {name: inner for name, inner in meta.items() if not is_ours(name)}
+
+
+def _own_error(told: dict[str, Any]) -> dict[str, Any]:
+    """Return a server's error as one that nobody takes for a refusal."""
+    if _refuses(told.get("data")):
+        told = {name: inner for name, inner in told.items() if name != "data"}
+    if told.get("code") in _OUR_CODES:
+        told = {**told, "code": INTERNAL_ERROR}
+    return told
+
+
+def _refuses(data: Any) -> bool:
+    if not isinstance(data, dict):
+        return False
+    names = set(map(alike, data))
+    return any(names >= marks for marks in _OF_A_REFUSAL) or any(map(is_ours, data))

@@ -1,0 +1,56 @@
+"""Names that some reader takes for one."""
+
+import pytest
+
+from gateway.domain.alike import Known, alike, twin
+from gateway.domain.vocabulary import WORDS, confusing, is_ours
+
+SPELLINGS = [
+    "Result", "RESULT", "re\u017fult", "\uff32\uff25\uff33\uff35\uff2c\uff34", " result", "result\t",
+    "re\u200bsult", "\ufeffresult", "res\u00adult", "result\ufe0f", "result\u0000", "re\u2060sult",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_every_spelling_of_a_name_is_alike(name: str) -> None:
+    assert alike(name) == "result"
+    assert Known.of(["result"]).confused([name]) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [("\u212aey", "key"), ("\u0130ban", "iban"), ("\u0131ban", "iban"), ("\ufb01le", "file"), ("Stra\u00dfe", "STRASSE")],
+)  # fmt: skip
+def test_letters_that_fold_to_others_are_alike(name: str, plain: str) -> None:
+    assert alike(name) == alike(plain)
+
+
+@pytest.mark.parametrize("name", ["results", "result_", "re-sult", "r\u00e9sult", "resul"])
+def test_another_name_is_another_name(name: str) -> None:
+    assert alike(name) != "result"
+    assert Known.of(["result"]).confused(["result", name]) is None
+
+
+def test_of_two_names_that_are_alike_the_second_is_a_twin() -> None:
+    assert twin(["a", "b", "A"]) == "A"
+    assert twin(["a", "b", "a_"]) is None
+    assert Known.of(["a", "A"]).confused(["a", "A"]) == "A"
+
+
+@pytest.mark.parametrize("word", sorted(WORDS))
+def test_no_word_of_the_protocol_is_alike_to_another(word: str) -> None:
+    assert [other for other in WORDS if alike(other) == alike(word)] == [word]
+
+
+def test_the_protocol_itself_confuses_nobody() -> None:
+    assert confusing({word: {} for word in WORDS}, "message") is None
+
+
+@pytest.mark.parametrize("name", ["douane/refusal", "Douane/x", "\uff44ouane/run", " douane/run", "douane\u200b/x"])  # fmt: skip
+def test_whatever_reads_as_our_prefix_is_ours(name: str) -> None:
+    assert is_ours(name)
+
+
+@pytest.mark.parametrize("name", ["douane", "douanes/x", "x.douane/run", "example/douane/run"])
+def test_other_prefixes_are_not_ours(name: str) -> None:
+    assert not is_ours(name)

@@ -1,0 +1,94 @@
+"""Names of arguments and results that could be taken for those of an approved schema."""
+
+from typing import Any
+
+import pytest
+
+from gateway.domain.tools import Kind, Profile, UpstreamId
+from gateway.pins.catalog import read_list
+from gateway.pins.members import Members
+
+OBJECT: dict[str, Any] = {"type": "object"}
+TEXT = {"type": "string"}
+MAIL: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "iban": TEXT,
+        "to": {"type": "array", "items": {"properties": {"email": TEXT}}},
+        "headers": {"type": "object", "additionalProperties": TEXT},
+        "either": {"anyOf": [{"properties": {"a": TEXT}}, {"$ref": "#/$defs/node"}]},
+    },
+    "$defs": {"node": {"properties": {"next": {"$ref": "#/$defs/node"}, "path": TEXT}}},
+}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"iban": "ours", "IBAN": "theirs"},
+        {"IBAN": "theirs"},
+        {"iban ": "theirs"},
+        {"\uff49ban": "theirs"},
+        {"x": 1, "X": 2},
+        {"to": [{"email": "a", "Email": "b"}]},
+        {"to": [{"EMAIL": "b"}]},
+        {"either": {"A": "b"}},
+        {"either": {"next": {"next": {"Path": "b"}}}},
+    ],
+)
+def test_what_could_be_taken_for_a_property_is_found(content: Any) -> None:
+    assert Members(MAIL).confused(content) is not None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"iban": "ours", "note": "theirs"},
+        {"headers": {"Accept": "a", "accept": "b", "IBAN": "x", "Path": "y"}},
+        {"either": {"path": "a"}, "free": {"PATH": "/bin", "path": "/bin", "Email": "x"}},
+        {"to": [{"email": "a"}, {"email": "b"}]},
+        [],
+        None,
+        "IBAN",
+    ],
+)
+def test_names_that_nobody_gave_are_their_senders_own(content: Any) -> None:
+    assert Members(MAIL).confused(content) is None
+
+
+@pytest.mark.parametrize("schema", [None, {}, OBJECT, {"properties": {"x": TEXT}}])
+def test_at_the_top_no_two_names_are_alike(schema: Any) -> None:
+    assert Members(schema).confused({"iban": 1, "IBAN": 2}) == "IBAN"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+        {"type": "object", "additionalProperties": True},
+        {"patternProperties": {"^[a-z]+$": TEXT}},
+    ],
+)
+def test_in_a_map_they_may_be(schema: Any) -> None:
+    assert Members(schema).confused({"The": 1, "the": 2}) is None
+    assert Members(schema).confused({"The": 1, "the": 2}, ["the"]) == "The"
+
+
+def test_an_anchor_is_not_followed_and_nothing_that_is_alike_passes() -> None:
+    schema = {
+        "properties": {"a": {"$ref": "#there"}},
+        "$defs": {"b": {"properties": {"iban": TEXT}}},
+    }
+    assert Members(schema).confused({"a": {"IBAN": 1}}) == "IBAN"
+
+
+@pytest.mark.parametrize("member", ["inputSchema", "outputSchema"])
+@pytest.mark.parametrize("twin", ["IBAN", "iban ", "\u0131ban"])
+def test_a_schema_with_two_names_that_are_alike_is_not_pinned(member: str, twin: str) -> None:
+    schema = {"type": "object", "properties": {"iban": TEXT, twin: TEXT}}
+    nested = {"type": "object", "properties": {"payee": schema}}
+    for bad in (schema, nested):
+        tool = {"name": "pay", "inputSchema": OBJECT, member: bad}
+        reading = read_list(UpstreamId("bank"), Profile.MODERN, Kind.TOOL, [tool], "1")
+        assert reading.manifests == ()
+        assert "easily confused" in reading.rejected[0].reason
