@@ -287,7 +287,7 @@ class Release:
         self, permit: Permit, result: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Judge each question of a multi-round-trip result (MCP 2026-07-28, input required)."""
-        if asks_in_our_name(result):
+        if permit.call.server != OWN and asks_in_our_name(result):
             raise UpstreamFailed("the upstream server asks for input in the gateway's name")
         asked = result.get("inputRequests")
         if not isinstance(asked, dict):

@@ -10,7 +10,7 @@ from gateway.wire import jsontext
 from gateway.wire.jsonrpc import INTERNAL_ERROR
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.replies import CODES
-from gateway.wire.server_message import ServerMessage, read_server_message
+from gateway.wire.server_message import ServerMessage, parsed_message, require_plain
 
 _META: Final = "_meta"
 _HINTS: Final = (b"douane", b"decision_id", b"approval_id", b"reasons", b"error", b"\\u")
@@ -32,9 +32,14 @@ def hear(data: bytes, limits: WireLimits) -> ServerMessage:
         UpstreamFailed: As `read_server_message`.
 
     """
-    message = read_server_message(data, limits)
-    if not _may_speak_for_us(data):
-        return message
+    message = parsed_message(data, limits)
+    if _may_speak_for_us(data):
+        message = _without_ours(message)
+    require_plain(message)
+    return message
+
+
+def _without_ours(message: ServerMessage) -> ServerMessage:
     kept = message.content
     if _speaks_for_us(kept):
         kept = _without_meta(kept)
@@ -80,10 +85,12 @@ def _without_meta(node: Any) -> Any:
         return [_without_meta(inner) for inner in node]
     if not isinstance(node, dict):
         return node
-    return {
-        name: _without_meta(_foreign(inner) if alike(name) == _META else inner)
-        for name, inner in node.items()
-    }
+    kept = {}
+    for name, inner in node.items():
+        foreign = _foreign(inner) if alike(name) == _META else inner
+        if foreign or foreign == inner:  # of one that was ours alone nothing is left
+            kept[name] = _without_meta(foreign)
+    return kept
 
 
 def _foreign(meta: Any) -> Any:

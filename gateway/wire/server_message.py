@@ -51,12 +51,34 @@ class ServerMessage:
 def read_server_message(data: bytes, limits: WireLimits) -> ServerMessage:
     """Return the one message in `data`: a whole body, or the data of one event.
 
+    Raises:
+        UpstreamFailed: As `parsed_message` and `require_plain`.
+
+    """
+    message = parsed_message(data, limits)
+    require_plain(message)
+    return message
+
+
+def require_plain(message: ServerMessage) -> None:
+    """Return if no careless reader reads another message than was judged.
+
+    Raises:
+        UpstreamFailed: It holds a member that could be taken for another one.
+
+    """
+    if confusing(message.content, "message") is not None:
+        raise _malformed("a member is easily confused with another one")
+
+
+def parsed_message(data: bytes, limits: WireLimits) -> ServerMessage:
+    """Return the one message in `data`, whatever its members are called.
+
     Unknown members and integers of any size pass, for they are the upstream's to send.
 
     Raises:
         UpstreamFailed: It is no JSON, several messages, both result and error, or holds a member
-            twice, or one that a careless reader takes for another, so that a client might read
-            another message than was judged.
+            twice, so that a client might read another message than was judged.
 
     """
     try:
@@ -68,10 +90,8 @@ def read_server_message(data: bytes, limits: WireLimits) -> ServerMessage:
     rpc_id = content.get("id")
     if rpc_id is not None and not is_id(rpc_id):
         raise _malformed("the id is neither a string that may be one nor an integer")
-    message = (_asking if "method" in content else _answering)(content, rpc_id)
-    if confusing(content, "message") is not None:
-        raise _malformed("a member is easily confused with another one")
-    return message
+    read = _asking if "method" in content else _answering
+    return read(content, rpc_id, data)
 
 
 def with_items(
