@@ -42,6 +42,12 @@ test_a_server_may_ask_what_is_listed if {
 	])) == ["deny", ["no_rule"]]
 }
 
+test_what_a_server_says_by_itself_is_a_result_and_no_call if {
+	news := [["/target/kind", "server_request"], ["/target/name", "notifications/message"]]
+	decided(fix.with_changes(array.concat(news, [["/phase", "result"]]))) == ["allow", []]
+	decided(fix.with_changes(news)) == ["deny", ["no_rule"]]
+}
+
 test_every_reason_is_told if {
 	decided(fix.with_changes([
 		["/principal/groups", []],

@@ -15,7 +15,7 @@ _LINE_END = rb"(?>\r\n|\n|\r)"
 _BLANK_FIRST = re.compile(_LINE_END)
 _BLANK_NEXT = re.compile(_LINE_END + _LINE_END)
 _ID = re.compile(rb"[\x20-\x7e]{0,1024}")
-_KEEP_ALIVE = b": keep-alive\n\n"
+_KEEP_ALIVE = b": still here\n\n"
 _SPLITTING = {"\x85": b"\\u0085", "\u2028": b"\\u2028", "\u2029": b"\\u2029"}
 """What ends a line for readers that take more for a line's end than the standard does (section 9.2.6).
 In JSON it stands in strings alone, where its escape is the same text."""

@@ -54,7 +54,7 @@ def test_r06_a_byte_order_mark_is_no_part_of_the_first_line():
 
 @pytest.mark.parametrize(
     "stream",
-    [b": keep-alive\n\n", b"id: 1\ndata:\n\n", b"id: 1\ndata\n\n", b"retry: 5\n\n", b"\n", b"Data: 1\n\n", b" data: 1\n\n"],
+    [b": still here\n\n", b"id: 1\ndata:\n\n", b"id: 1\ndata\n\n", b"retry: 5\n\n", b"\n", b"Data: 1\n\n", b" data: 1\n\n"],
 )  # fmt: skip
 def test_comments_and_priming_events_carry_no_data(stream: bytes):
     assert cut(stream) == ([ServerEvent(raw=stream, data=None)], 0)
@@ -154,11 +154,11 @@ def test_written_data_comes_back(content: bytes):
         (b"id: a\0b\nretry: 1e9\ndata: {}\n\n", b"{}", b"data: {}\n\n"),
         (b"retry: 99999999999999999999\ndata: {}\n\n", b"{}", b"retry: 999999999\ndata: {}\n\n"),
         (b"event: endpoint\ndata: {}\n\n", b"{}", b"data: {}\n\n"),
-        (b": note\xe2\x80\xa8data: evil\xe2\x80\xa8\xe2\x80\xa8\n\n", None, b": keep-alive\n\n"),
+        (b": note\xe2\x80\xa8data: evil\xe2\x80\xa8\xe2\x80\xa8\n\n", None, b": still here\n\n"),
         (b"id: 7\nid: 8\xe2\x80\xa8data: evil\ndata: {}\n\n", b"{}", b"data: {}\n\n"),
         (b"\xef\xbb\xbf: x\x0bdata: evil\ndata: {}\n\n", b"{}", b"data: {}\n\n"),
-        (b"x\xc2\x85data: evil\n\n", None, b": keep-alive\n\n"),
-        (b"\n", None, b": keep-alive\n\n"),
+        (b"x\xc2\x85data: evil\n\n", None, b": still here\n\n"),
+        (b"\n", None, b": still here\n\n"),
     ],
 )  # fmt: skip
 def test_an_event_is_framed_anew(raw: bytes, data: bytes | None, sent: bytes):
