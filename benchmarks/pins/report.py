@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pins import golden, lists
+from benchmarks.pins import freshness, golden, lists
 from benchmarks.pins.data import recorded_releases, recorded_tools, rows_of, tools_of
 from benchmarks.pins.drift import Drift, drift_of
 from benchmarks.pins.hints import Hints, hints_in, percent
@@ -32,6 +32,7 @@ LIMITS = (
     "the baselines are published figures of a larger set, except for the word list measured here",
     "a first icon over HTTPS is T0: policy approves it by itself, and what it shows is not pinned",
     "releases are started with dependencies of today where nothing fixes them",
+    "what it costs to look at lists is this process's time alone, with servers on the same machine",
     "not every release is recorded: a pair may skip some, and so changes more than one update does",
 )
 
@@ -156,6 +157,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder: Path = parser.parse_args(arguments).dir
     found = measured(folder)
     _print(found)
+    fresh = asyncio.run(freshness.measured())
+    freshness.show(fresh)
     summary = (
         f"{found.vectors - len(found.wrong_vectors)} of {found.vectors} vectors, "
         f"{found.lists - len(found.wrong_lists)} of {found.lists} lists, "
@@ -163,7 +166,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{found.benign.hard} hard on {found.benign.tools} ordinary tools, "
         f"any on {found.malicious.any} of {found.malicious.tools} hostile ones"
     )
-    return write_report("pins", figures_of(found), failures_of(found), LIMITS, summary=summary)
+    return write_report(
+        "pins",
+        figures_of(found) | freshness.figures_of(fresh),
+        [*failures_of(found), *freshness.failures_of(fresh)],
+        LIMITS,
+        summary=summary,
+    )
 
 
 def _folder(text: str) -> Path:

@@ -52,7 +52,7 @@ def test_two_keys_are_enough_and_everything_else_is_safe() -> None:
     }
     assert found.pins.model_dump() == {
         "recheck": 900.0,
-        "fresh": 300.0,
+        "fresh": 60.0,
         "expire": None,
         "exclude_meta": (),
         "results": "label",
