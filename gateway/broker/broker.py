@@ -52,7 +52,7 @@ class Broker:
         personal = {
             name: one for name, one in self._servers.items() if isinstance(one, PersonalConnection)
         }
-        records = Records(audit, users, clock=clock, new_id=new_id)
+        records = Records(audit, users, clock=clock, new_id=new_id, issuer=public_url)
         registrations = Registrations(
             connections=connections,
             sealer=sealer,

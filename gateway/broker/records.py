@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.decisions import Verdict
+from gateway.domain.identity import named_in_records
 from gateway.errors import GatewayError
 from gateway.ports import AuditLog, Clock
 from gateway.ports.identity import UserStore
@@ -13,8 +14,16 @@ class Records:
     """Writes names only: no token, code, secret or state ever comes here."""
 
     def __init__(
-        self, audit: AuditLog, users: UserStore, *, clock: Clock, new_id: Callable[[], str]
+        self,
+        audit: AuditLog,
+        users: UserStore,
+        *,
+        clock: Clock,
+        new_id: Callable[[], str],
+        issuer: str,
     ) -> None:
+        """Name people of our own `issuer` by their user name, all others with theirs."""
+        self._issuer = issuer
         self._audit = audit
         self._users = users
         self._clock = clock
@@ -52,7 +61,9 @@ class Records:
             "method": "connect",
             "server": server,
             # As their calls are recorded; somebody who is gone has no name but this.
-            "principal": user_id if user is None else user.subject,
+            "principal": user_id
+            if user is None
+            else named_in_records(user.issuer, user.subject, own=self._issuer),
             "verdict": verdict.value,
             "code": code,
             "reasons": [{"code": code, "message": message}],

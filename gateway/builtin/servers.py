@@ -197,7 +197,7 @@ class ServerTools:
     async def _record(self, permit: Permit, step: str, *, verdict: str, code: str) -> None:
         call, principal = permit.call, permit.principal
         fields = {
-            "principal": principal.subject,
+            "principal": principal.recorded,
             "client": principal.client_id,
             "endpoint": call.endpoint,
             "method": call.message.method,

@@ -66,6 +66,14 @@ class Principal:
     """Those of the servers that policy shows it which it wants to see in this conversation, in front
     of all servers."""
 
+    named: str = field(default="", compare=False)
+    """How records name it: by its bare subject if we vouch for it ourselves, else with its issuer."""
+
+    @property
+    def recorded(self) -> str:
+        """The name in records, which no principal of another issuer has."""
+        return self.named or self.subject
+
     @property
     def key(self) -> str:
         """Names the grant: everything that belongs to this principal is filed under it."""
@@ -179,3 +187,11 @@ def acting(client: Client, user: User) -> Actor:
         client_id=client.id,
         program=client.name if client.kind is ClientKind.DYNAMIC else "",
     )
+
+
+def named_in_records(issuer: str, subject: str, *, own: str) -> str:
+    """Return how records name whoever `issuer` calls `subject`; `own` is our own issuer.
+
+    A name of ours holds no `|` and an issuer is a URL, so no two people have one name.
+    """
+    return subject if issuer == own else f"{issuer}|{subject}"

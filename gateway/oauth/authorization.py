@@ -15,7 +15,7 @@ from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.decisions import Verdict
 from gateway.domain.grants import AuthorizationCode, AuthorizationRequest, Grant
-from gateway.domain.identity import Client, User
+from gateway.domain.identity import Client, User, named_in_records
 from gateway.errors import AuditUnavailable, IdentityUnavailable
 from gateway.oauth.clients import AUTHORIZATION_CODE
 from gateway.oauth.documents import ClientDirectory
@@ -142,7 +142,7 @@ class AuthorizationEndpoint:
             expires_at=now + self._server.lifetimes.code_s,
         )
         message = f"scope {' '.join(sorted(request.scopes))}, grant {grant.id}"
-        told = {"principal": user.subject, "client": client.id, "endpoint": request.endpoint}
+        told = {"principal": self._named(user), "client": client.id, "endpoint": request.endpoint}
         await self._record(source_ip, Verdict.ALLOW, "code_issued", message, told)
         try:
             await asyncio.to_thread(self._server.stores.grants.issue_code, grant, issued)
@@ -155,9 +155,12 @@ class AuthorizationEndpoint:
         refusal = OAuthError(ErrorCode.ACCESS_DENIED, "the person said no")
         told = {"client": request.client_id, "endpoint": request.endpoint}
         if user is not None:
-            told["principal"] = user.subject
+            told["principal"] = self._named(user)
         await self._record(source_ip, Verdict.DENY, refusal.error.value, refusal.public, told)
         return self._redirected(refusal, request.redirect_uri, request.state).location
+
+    def _named(self, user: User) -> str:
+        return named_in_records(user.issuer, user.subject, own=self._resources.public_url)
 
     async def _client(self, client_id: str | None, source_ip: str) -> Client:
         client = None if client_id is None else await self._directory.resolve(client_id, source_ip)

@@ -5,7 +5,14 @@ from typing import Final
 
 from gateway.domain._value import value
 from gateway.domain.bounded import Bounded, octets_of
-from gateway.domain.identity import Client, Credential, Principal, User, acting
+from gateway.domain.identity import (
+    Client,
+    Credential,
+    Principal,
+    User,
+    acting,
+    named_in_records,
+)
 from gateway.domain.scripts import ScriptId
 from gateway.errors import Unauthenticated
 from gateway.oauth.clients import with_builtin
@@ -144,6 +151,7 @@ def _principal(token: AccessToken, client: Client, user: User | None) -> Princip
     return Principal(
         issuer=token.issuer if user is None else user.issuer,
         subject=token.subject if user is None else user.subject,
+        named="" if user is None else named_in_records(user.issuer, user.subject, own=token.issuer),
         user_id="" if user is None else user.id,
         client_id=client.id,
         client_name=client.name,

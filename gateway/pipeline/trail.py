@@ -71,7 +71,7 @@ class Trail:
     def principal(self, principal: Principal, roles: tuple[str, ...]) -> Principal:
         """Note who calls, and return it, so that a stage reads as one assignment."""
         self._fields |= {
-            "principal": principal.subject,
+            "principal": principal.recorded,
             "client": principal.client_id,
             "token_id": principal.token_id,
             "roles": roles,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.decisions import Verdict
-from gateway.domain.identity import User
+from gateway.domain.identity import User, named_in_records
 from gateway.ports import AuditLog, Clock
 
 
@@ -35,7 +35,11 @@ class Event:
 class Journal:
     """Writes events into the audit log."""
 
-    def __init__(self, log: AuditLog, *, clock: Clock, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, log: AuditLog, *, clock: Clock, new_id: Callable[[], str], issuer: str
+    ) -> None:
+        """Name people of our own `issuer` by their user name, all others with theirs."""
+        self._issuer = issuer
         self._log = log
         self._clock = clock
         self._new_id = new_id
@@ -48,7 +52,9 @@ class Journal:
 
         """
         named = {
-            "principal": event.user.subject if event.user else "",
+            "principal": named_in_records(event.user.issuer, event.user.subject, own=self._issuer)
+            if event.user
+            else "",
             "client": event.client,
             "endpoint": event.endpoint,
             "server": event.server,

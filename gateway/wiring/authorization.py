@@ -117,7 +117,7 @@ class _Building:
         stores, auth, url = identity.store.identity, config.auth, config.public_url
         self.config, self.auth, self.identity, self.stores = config, auth, identity, stores
         self.resources, self.client_address, self.broker = resources, client_address, broker
-        self.journal = Journal(identity.store.audit, clock=now, new_id=new_id)
+        self.journal = Journal(identity.store.audit, clock=now, new_id=new_id, issuer=url)
         self.names = CookieNames.of(url)
         self.sessions = Sessions(
             stores.browsers,

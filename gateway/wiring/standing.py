@@ -57,7 +57,7 @@ def standing(config: Callable[[], Config], identity: Identity) -> Standing:
         return frozenset(group for name in _EVERY_ROLE for group in getattr(roles, name).groups)
 
     stores = identity.store.identity
-    journal = Journal(identity.store.audit, clock=now, new_id=new_id)
+    journal = Journal(identity.store.audit, clock=now, new_id=new_id, issuer=config().public_url)
     passwords = Passwords(os.urandom)
     approvals = _approvals(config, identity)
     return Standing(

@@ -358,3 +358,8 @@ async def test_keys_come_over_the_guarded_way_out():
         b"/.well-known/oauth-authorization-server",
         b"/jwks",
     ]
+
+
+async def test_records_name_the_issuer_beside_its_subject():
+    principal = await Door().admit(sign(claims(sub="agent")))
+    assert principal.recorded == f"{principal.issuer}|agent"

@@ -145,6 +145,7 @@ async def test_only_what_registered_itself_for_a_person_is_known_by_its_name(doo
 async def test_a_person_of_a_provider_is_told_by_the_providers_name_for_them(door):
     door.stores.users.add(replace(ALICE, id="b0b", issuer="https://idp.example", subject="00u1"))
     principal = await door.admit(of_alice(subject="b0b"))
+    assert principal.recorded == "https://idp.example|00u1"
     assert (principal.issuer, principal.subject, principal.user_id) == (
         "https://idp.example",
         "00u1",
@@ -365,3 +366,12 @@ def _grant(grant_id: str) -> Grant:
         created_at=NOW,
         expires_at=NOW + 900,
     )
+
+
+async def test_people_of_two_providers_and_of_ours_are_three_in_records(door):
+    names = []
+    for id_, issuer in (("1", "https://a.example"), ("2", "https://b.example"), ("3", PUBLIC_URL)):
+        user = replace(ALICE, id=id_, issuer=issuer, subject="same")
+        door.stores.users.add(user)
+        names.append((await door.admit(of_alice(subject=id_))).recorded)
+    assert names == ["https://a.example|same", "https://b.example|same", "same"]

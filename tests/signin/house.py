@@ -119,7 +119,7 @@ class House:
         self.names = CookieNames.of(url)
         resources = Resources.of(public_url=url, servers=["mail", "web"])
         find = with_builtin(stores.clients)
-        self.journal = Journal(self.log, clock=self.clock, new_id=self.new_id)
+        self.journal = Journal(self.log, clock=self.clock, new_id=self.new_id, issuer=url)
         self.passwords = Passwords(self.random)
         self.sessions = Sessions(
             stores.browsers, stores.users, clock=self.clock, random=self.random, lifetime_s=3600

@@ -1,10 +1,12 @@
 """Every refusal of a page is one record, whoever asked, and none of them can fill the log."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from gateway.web import visits
+from gateway.oauth.limits import Throttle
+from gateway.signin.journal import Event
 from gateway.web.guard import UNREAD
 from tests.signin.browser import Page
 from tests.signin.house import House
@@ -34,12 +36,16 @@ def refusals(house: House) -> list[tuple[str, str]]:
     ]
 
 
+def routes(house: House) -> list[Any]:
+    return list(house.app.routes)
+
+
 def pages(house: House) -> list[tuple[str, str]]:
     """Every page with a form, found in the routes: its path as it is asked for, and its name."""
     found = []
-    for route in house.app.routes:
+    for route in routes(house):
         path: str = route.path
-        if "POST" in route.app._handlers:  # type: ignore[attr-defined]
+        if "POST" in route.app._handlers:
             found.append((path.replace("{id}", "x"), path.partition("/{")[0].strip("/")))
     return found
 
@@ -107,12 +113,12 @@ async def test_a_password_that_cannot_be_taken_is_on_record(house: House) -> Non
 async def test_refusals_of_one_address_beyond_so_many_a_minute_are_counted(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    throttle = visits.Throttle(allowed=2, window_s=60.0)
-    (route,) = [one for one in house.app.routes if one.path == "/setup"]
-    monkeypatch.setattr(route.app._visits, "_refusals", throttle)  # type: ignore[attr-defined]
+    throttle = Throttle(allowed=2, window_s=60.0)
+    (route,) = [one for one in routes(house) if one.path == "/setup"]
+    monkeypatch.setattr(route.app._visits, "_refusals", throttle)
     marked = []
 
-    async def app(scope, receive, send):  # type: ignore[no-untyped-def]
+    async def app(scope: Any, receive: Any, send: Any) -> None:
         await house.app(scope, receive, send)
         marked.append(scope.get(UNREAD))
 
@@ -120,3 +126,11 @@ async def test_refusals_of_one_address_beyond_so_many_a_minute_are_counted(
         await Exchange(chunks=[b"a=b"]).ask(app, "POST", "/setup", [FORM])
     assert marked == [None, None, "forged_form"]
     assert len(refusals(house)) == 2
+
+
+async def test_somebody_of_a_provider_is_named_with_it(house: House) -> None:
+    user = await house.person("same", issuer="https://idp.example", password="")
+    await house.journal.write(
+        Event(code="signed_in", method="sign-in", source_ip="192.0.2.7", user=user)
+    )
+    assert house.told[-1][3] == "https://idp.example|same"

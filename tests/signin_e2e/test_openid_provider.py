@@ -41,7 +41,8 @@ async def test_a_client_calls_for_somebody_who_signed_in_at_their_company(
         {"users", "security"},
     )
     calls = at.running.rows("audit", "query", "--where", "kind = outcome")
-    assert {row["principal"] for row in calls if row["method"] == "tools/call"} == {"sec-carol"}
+    named = {row["principal"] for row in calls if row["method"] == "tools/call"}
+    assert named == {f"{federation.provider.issuer}|sec-carol"}
 
 
 async def test_nobody_has_a_password_here(federation: Abroad, browser: Chromium) -> None:

@@ -23,8 +23,9 @@ class Names:
         self.answers = list(answers)
         self.asked: list[str] = []
 
-    async def __call__(self, name: str, _: int) -> Sequence[str]:
+    async def __call__(self, name: str, port: int) -> Sequence[str]:
         self.asked.append(name)
+        assert port
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
@@ -57,6 +58,7 @@ async def server() -> AsyncIterator[Server]:
 async def sent(url: str, names: Names, *allow: str, times: int = 1) -> int:
     bounds = Bounds(policy=EgressPolicy.of(allow), resolve=names)
     timeouts = Timeouts(connect_s=5.0, idle_s=5.0, hard_s=10.0)
+    status = 0
     exchange = Exchange(
         UpstreamSettings(server=UpstreamId("one"), url=url, bounds=bounds, timeouts=timeouts)
     )

@@ -7,7 +7,7 @@ from typing import Any, Final
 from gateway.domain._value import value
 from gateway.domain.bounded import Bounded, octets_of
 from gateway.domain.groups import mapped
-from gateway.domain.identity import Credential, Principal
+from gateway.domain.identity import Credential, Principal, named_in_records
 from gateway.errors import Unauthenticated
 from gateway.oauth.foreign.kept import FRESH_S
 from gateway.oauth.foreign.profiles import (
@@ -127,6 +127,7 @@ class ExternalGate:
         return Principal(
             issuer=trusted.issuer,
             subject=subject,
+            named=named_in_records(trusted.issuer, subject, own=""),
             client_id=client,
             client_name=client,
             groups=trusted.everybody | mapped(claims.get(trusted.groups_claim), trusted.groups),

@@ -8,7 +8,7 @@ from authlib.oauth2.rfc6749.grants import BaseGrant
 
 from gateway.domain._value import value
 from gateway.domain.grants import Grant, RefreshToken
-from gateway.domain.identity import AuthMethod, Client, User
+from gateway.domain.identity import AuthMethod, Client, User, named_in_records
 from gateway.oauth.client_authentication import EVERY_METHOD
 from gateway.oauth.clients import REFRESH_TOKEN
 from gateway.oauth.errors import ErrorCode, OAuthError
@@ -103,7 +103,9 @@ class Issuing(BaseGrant):
             raise OAuthError(ErrorCode.INVALID_SCOPE, "the client may have none of these scopes")
         return self._issued(
             subject=user.id,
-            principal=user.subject,
+            principal=named_in_records(
+                user.issuer, user.subject, own=self.server.resources.public_url
+            ),
             # What somebody belongs to is nothing for a client to read; the gate looks it up.
             groups=frozenset(),
             endpoint=grant.endpoint,

@@ -87,7 +87,7 @@ class RunTokenGrant(Issuing, BaseGrant, TokenEndpointMixin):
         issued = Issued(
             token=token,
             endpoint=AGGREGATE,
-            principal=subject.principal.subject,
+            principal=subject.principal.recorded,
             access_token=mint(token, self.server.keys),
             members={
                 "issued_token_type": ACCESS_TOKEN,
