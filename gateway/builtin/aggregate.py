@@ -48,8 +48,8 @@ Headers: TypeAlias = tuple[tuple[str, str], ...]
 class Carrier(Protocol):
     """The one path."""
 
-    async def turned_away(self, call: Call) -> Reply | None:
-        """Refuse `call` if nobody holds its credential; `None` if somebody does."""
+    async def known(self, call: Call) -> str | Reply:
+        """Return a key of whoever holds the credential of `call`, or the refusal if nobody does."""
         ...
 
     async def handle(self, call: Call) -> Reply:
@@ -132,9 +132,9 @@ class Aggregate:
                 server = None
         return await self._carrier.handle(call if server is None else self._to(call, server))
 
-    async def turned_away(self, call: Call) -> Reply | None:
-        """Refuse `call` if nobody holds its credential; `None` if somebody does."""
-        return await self._carrier.turned_away(call)
+    async def known(self, call: Call) -> str | Reply:
+        """Return a key of whoever holds the credential of `call`, or the refusal if nobody does."""
+        return await self._carrier.known(call)
 
     async def refuse(self, call: Call, error: GatewayError) -> Reply:
         """Refuse what could not be read as a call, and record it like any refusal."""

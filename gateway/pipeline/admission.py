@@ -121,15 +121,15 @@ class Admission:
             origin=origin,
         )
 
-    async def require_known(self, call: Call) -> None:
-        """Return if somebody holds the credential of `call` now.
+    async def known(self, call: Call) -> Principal:
+        """Return who holds the credential of `call` now.
 
         Raises:
             Unauthenticated: Nobody does.
             IdentityUnavailable: That cannot be told now.
 
         """
-        await self._authenticator.authenticate(call.credential, call.endpoint)
+        return await self._authenticator.authenticate(call.credential, call.endpoint)
 
     async def permit(self, call: Call, trail: Trail) -> Permit:
         """Carry `call` from stage 2 to stage 7.

@@ -1,19 +1,22 @@
 """What came back for a permit, as far as whoever sent it may say it."""
 
 from gateway.domain.calls import Permit
+from gateway.domain.nodes import weight
 from gateway.domain.tools import OWN
+from gateway.turns import in_turn
 from gateway.wire.in_our_name import hear
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.server_message import ServerMessage, read_server_message
 
 
-def heard(permit: Permit, data: bytes, limits: WireLimits) -> ServerMessage:
+async def heard(permit: Permit, data: bytes, limits: WireLimits) -> ServerMessage:
     """Return the message in `data`; of a server's, without what it says in our name.
 
     Raises:
         UpstreamFailed: It is no message, or one that two readers would read as two.
 
     """
+    who = permit.principal.key
     if permit.call.server == OWN:
-        return read_server_message(data, limits)
-    return hear(data, limits)
+        return await in_turn(who, weight(data), read_server_message, data, limits)
+    return await in_turn(who, weight(data), hear, data, limits)

@@ -14,6 +14,10 @@ from gateway.flow.effects import result_label
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.trail import Trail
 from gateway.ports import RunStore
+from gateway.turns import in_turn
+
+_BYTES_OF_A_NODE = 4
+"""A value takes two bytes at least; and a byte of text is read some times over."""
 
 
 class Labeller:
@@ -85,9 +89,12 @@ def source_of(permit: Permit, label: Label, record: int) -> Source:
     return Source(server=server, tool=source_name(name), record=record, label=label)
 
 
-def read_content(content: Mapping[str, Any], trail: Trail) -> Label:
-    """Return what the text of `content` raises by itself, and note why; never what it says."""
-    label, codes = content_label(content)
+async def read_content(who: str, content: Mapping[str, Any], size: int, trail: Trail) -> Label:
+    """Return what the text of `content` raises by itself, and note why; never what it says.
+
+    `size` is that of its message in bytes, `who` the principal whose turn is taken for it.
+    """
+    label, codes = await in_turn(who, size // _BYTES_OF_A_NODE, content_label, content)
     for code in codes:
         trail.reasons(code, SAID[code])
     return label

@@ -70,20 +70,19 @@ class Pipeline:
         self._clock = clock
         self._new_id = new_id
 
-    async def turned_away(self, call: Call) -> Reply | None:
-        """Refuse `call`, of which only the head is known, if nobody holds its credential.
+    async def known(self, call: Call) -> str | Reply:
+        """Return the key of whoever holds the credential of `call`, of which only the head is known.
 
         Whoever is nobody here costs a record and an answer, and no work on what they send. The
         credential is looked at again in `handle`: it may end while the body is on its way.
         """
         try:
-            await self._admission.require_known(call)
+            return (await self._admission.known(call)).key
         except GatewayError as error:
             return await self.refuse(call, error)
         except Exception:
             logger.exception("the credential of call %s met a bug", call.id)
             return await self.refuse(call, Fault("the gateway failed"))
-        return None
 
     async def handle(self, call: Call) -> Reply:
         """Carry `call` to its reply. A no is a reply too: this raises nothing of ours."""
@@ -134,7 +133,7 @@ class Pipeline:
             if permit.call.message.form is Form.REQUEST and status < HTTPStatus.BAD_REQUEST:
                 raise UpstreamFailed("the upstream server gave no answer", detail=f"HTTP {status}")
             return body
-        message = heard(permit, body, self._limits)
+        message = await heard(permit, body, self._limits)
         if message.error is not None and message.id is None:
             # The upstream could not read which request this is; its code tells the client what
             # era it speaks (MCP 2026-07-28, versioning).

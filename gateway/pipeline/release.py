@@ -7,6 +7,7 @@ from gateway.domain.calls import AccessRequest, Form, Permit
 from gateway.domain.decisions import Decision, Duty, Obligation
 from gateway.domain.flow import Run
 from gateway.domain.labels import BOTTOM, Integrity, Label
+from gateway.domain.nodes import weight
 from gateway.domain.tools import OWN, Kind
 from gateway.errors import AuditUnavailable, GatewayError, UpstreamFailed
 from gateway.flow.provenance import Answered
@@ -22,6 +23,7 @@ from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.trail import Trail
+from gateway.turns import in_turn
 from gateway.wire.in_our_name import asks_in_our_name
 from gateway.wire.operations import ELICIT, Operation, Sender, find
 from gateway.wire.server_message import ServerMessage, with_items, with_member
@@ -101,13 +103,14 @@ class Release:
             return await self._list(permit, operation, message, trail)
         if permit.call.message.method in _GREETINGS:
             return await self._greetings.served(permit, message)
-        await self._raise_for(permit, result, trail)
+        await self._raise_for(permit, result, len(message.data), trail)
         return message.data
 
     async def error(self, permit: Permit, message: ServerMessage, trail: Trail) -> bytes:
         """Return an error with the call's obligations met: its text is as much the upstream's."""
         error = await self._with_judged_links(permit, message.error or {})
-        label = self._labels.of_result(permit).join(read_content(error, trail))
+        read = await read_content(permit.principal.key, error, len(message.data), trail)
+        label = self._labels.of_result(permit).join(read)
         run = await self._raised(permit, label, trail)
         if permit.access is not None:
             decision = await self._judged(permit, permit.access, run, {"error": error}, trail)
@@ -117,8 +120,8 @@ class Release:
             size = len(message.data)
             self._remember(permit, run, said, label=label, failed=True, size=size, trail=trail)
             duties = (*permit.decision.obligations, *decision.obligations)
-            return _rewritten(duties, message, Carrier.ERROR, error)
-        return _rewritten((), message, Carrier.ERROR, error)
+            return await _apart(permit, duties, message, Carrier.ERROR, error)
+        return await _apart(permit, (), message, Carrier.ERROR, error)
 
     async def notification(self, permit: Permit, message: ServerMessage, trail: Trail) -> bytes:
         """Return a notification with every duty met on what it carries; nothing, if it is refused.
@@ -126,13 +129,13 @@ class Release:
         What it says by itself has raised the run by then.
         """
         params = message.params
-        await self._raise_for(permit, params, trail)
+        await self._raise_for(permit, params, len(message.data), trail)
         if not params or (permit.call.server == OWN and permit.access is None):
             return message.data
         try:
             decision = await self._judged_beside(permit, message.method, params)
             duties = (*permit.decision.obligations, *decision.obligations)
-            return _rewritten(duties, message, Carrier.NOTIFICATION, params)
+            return await _apart(permit, duties, message, Carrier.NOTIFICATION, params)
         except AuditUnavailable:
             raise
         except GatewayError as error:
@@ -180,7 +183,7 @@ class Release:
         failed = result.get("isError") is True
         self._remember(permit, run, result, label=label, failed=failed, size=size, trail=trail)
         duties = (*permit.decision.obligations, *decision.obligations)
-        return _rewritten(duties, message, Carrier.RESULT, result)
+        return await _apart(permit, duties, message, Carrier.RESULT, result)
 
     async def _judged(
         self,
@@ -217,7 +220,8 @@ class Release:
         For one that is not what the approved definition says nobody vouches, whatever the
         configuration says of the tool.
         """
-        label = self._labels.of_result(permit).join(read_content(result, trail))
+        read = await read_content(permit.principal.key, result, size, trail)
+        label = self._labels.of_result(permit).join(read)
         problems: tuple[str, ...] = ()
         if access.target.kind is Kind.TOOL:
             self._schemas.require_plain_result(access.pinned, result, self._typed(access))
@@ -228,9 +232,11 @@ class Release:
             trail.reasons("invalid_result", problem)
         return label.join(_UNVOUCHED) if problems else label
 
-    async def _raise_for(self, permit: Permit, content: Mapping[str, Any], trail: Trail) -> None:
+    async def _raise_for(
+        self, permit: Permit, content: Mapping[str, Any], size: int, trail: Trail
+    ) -> None:
         """Raise the run to what the text of `content` carries by itself."""
-        label = read_content(content, trail)
+        label = await read_content(permit.principal.key, content, size, trail)
         if label != BOTTOM:
             await self._raised(permit, label, trail)
 
@@ -338,7 +344,7 @@ class Release:
         trail.reasons("shown", f"{len(shown.items)} of {shown.offered} are shown")
         if kind is Kind.RESOURCE:
             # Definitions are shown as a person approved them; of resources nobody has seen any.
-            await self._raise_for(permit, message.result or {}, trail)
+            await self._raise_for(permit, message.result or {}, len(message.data), trail)
         return with_items(message, member, shown.items)
 
 
@@ -364,6 +370,19 @@ def _require_progress(params: Mapping[str, Any], result: Mapping[str, Any]) -> N
     cursor = result.get("nextCursor")
     if cursor is not None and (not isinstance(cursor, str) or cursor == params.get("cursor")):
         raise UpstreamFailed("the upstream server's list does not end", detail=str(cursor)[:100])
+
+
+async def _apart(
+    permit: Permit,
+    obligations: tuple[Obligation, ...],
+    message: ServerMessage,
+    carrier: Carrier,
+    content: Mapping[str, Any],
+) -> bytes:
+    """Return what `_rewritten` does, beside the loop where that is much."""
+    nodes = weight(message.data)
+    who = permit.principal.key
+    return await in_turn(who, nodes, _rewritten, obligations, message, carrier, content)
 
 
 def _rewritten(

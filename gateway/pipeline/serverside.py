@@ -7,6 +7,7 @@ from gateway.domain.calls import Permit
 from gateway.domain.flow import FlowReview
 from gateway.domain.tools import Kind, Target
 from gateway.errors import GatewayError, PinPending
+from gateway.flow.content import LONGEST_READ
 from gateway.pins.verify import verify
 from gateway.pipeline.decide import Subject, call_question, require_allow
 from gateway.pipeline.duties import Duties
@@ -63,8 +64,8 @@ class ServerRequests:
             require_allow(decision, permit.principal)
             self._duties.count(permit, decision, method)
             base = question if permit.access is None else permit.access.asked
-            said = {"request": {"method": method, "params": params}}
-            second = await self._duties.asked(base, said, permit.run)
+            told = {"request": {"method": method, "params": params}}
+            second = await self._duties.asked(base, told, permit.run)
             trail.result_decision(second)
             await self._duties.require(permit, second, f"{method}|result")
             obligations = (
@@ -73,7 +74,8 @@ class ServerRequests:
                 *second.obligations,
             )
             met = meet(obligations, params, Carrier.REQUEST)
-            content = read_content(params, trail).join(decided_label(decision))
+            said = await read_content(permit.principal.key, params, LONGEST_READ, trail)
+            content = said.join(decided_label(decision))
         except GatewayError as error:
             trail.error(error)
             await self._audit.append(trail.outcome())

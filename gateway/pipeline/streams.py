@@ -69,7 +69,7 @@ class StreamRelay:
                 if event.data is None:
                     yield framed(event)
                     continue
-                message = heard(permit, event.data, self._limits)
+                message = await heard(permit, event.data, self._limits)
                 if self._is_final(permit, message):
                     last = await self._release.response(permit, message, trail)
                     trail.answer(_OK, event.data)

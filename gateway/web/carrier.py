@@ -7,8 +7,8 @@ from gateway.errors import GatewayError
 
 
 class Carrier(Protocol):
-    async def turned_away(self, call: Call) -> Reply | None:
-        """Refuse `call` if nobody holds its credential; `None` if somebody does.
+    async def known(self, call: Call) -> str | Reply:
+        """Return a key of whoever holds the credential of `call`, or the refusal if nobody does.
 
         It is of the head alone. The credential is looked at again once the call is carried: its
         body may take its time, and the credential end meanwhile.

@@ -12,10 +12,12 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.domain.calls import AGGREGATE, Call, CallId, Form, Message, Reply
 from gateway.domain.identity import BearerToken, Credential
+from gateway.domain.nodes import weight
 from gateway.domain.room import SHARE, Room, Share
 from gateway.domain.tools import OWN, Profile, UpstreamId
-from gateway.errors import ProtocolError, Unauthenticated
+from gateway.errors import ProtocolError, RateLimited, Unauthenticated
 from gateway.oauth.limits import Throttle
+from gateway.turns import in_turn
 from gateway.web.carrier import Carrier
 from gateway.web.guard import Refused, plain, throttled
 from gateway.web.metrics import Metrics
@@ -99,7 +101,8 @@ class McpEndpoint:
             await plain(send, refused)
             return
         headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in scope["headers"]]
-        if await self._turned_away(scope, headers, send):
+        who = await self._known(scope, headers, send)
+        if who is None:
             return
         share = Share(self._room)
         SHARE.set(share)
@@ -109,25 +112,25 @@ class McpEndpoint:
                 self._metrics.refused_unread(body.code, self._client_address(scope))
                 await plain(send, body)
                 return
-            await self._carry(scope, headers, receive, send, body)
+            await self._carry(scope, headers, receive, send, body, who=who)
         except Disconnected:
             return
         finally:
             share.end()
 
-    async def _turned_away(self, scope: Scope, headers: _Pairs, send: Send) -> bool:
-        """Refuse whoever is not known here, by the head alone; say whether that was done.
+    async def _known(self, scope: Scope, headers: _Pairs, send: Send) -> str | None:
+        """Return a key of whoever asks; nobody is refused by the head alone, and is `None`.
 
         What they sent besides is not even asked for: reading is what strangers get for nothing.
         """
         head = self._unread(scope, headers, credential=_credential(headers))
-        reply = await self._carrier_of(scope).turned_away(head)
-        if reply is None:
-            return False
-        self._note(scope, reply)
-        body = reply.body if isinstance(reply.body, bytes) else b""
-        await _whole(send, reply, body, closes=_waits_for_leave(headers))
-        return True
+        known = await self._carrier_of(scope).known(head)
+        if not isinstance(known, Reply):
+            return known
+        self._note(scope, known)
+        body = known.body if isinstance(known.body, bytes) else b""
+        await _whole(send, known, body, closes=_waits_for_leave(headers))
+        return None
 
     def _misdirected(self, scope: Scope) -> Refused | None:
         if scope["path"] != AGGREGATE and _server(scope) not in self._servers:
@@ -179,11 +182,11 @@ class McpEndpoint:
             self._failures.note(self._client_address(scope), now)
 
     async def _carry(
-        self, scope: Scope, headers: _Pairs, receive: Receive, send: Send, body: bytes
+        self, scope: Scope, headers: _Pairs, receive: Receive, send: Send, body: bytes, *, who: str
     ) -> None:
         watch = _Watch(receive)
         try:
-            reply = await self._reply(scope, headers, body, watch)
+            reply = await self._reply(scope, headers, body, who, watch)
             self._note(scope, reply)
             if isinstance(reply.body, bytes):
                 await _whole(send, reply, reply.body)
@@ -210,12 +213,17 @@ class McpEndpoint:
     def _carrier_of(self, scope: Scope) -> Carrier:
         return self._aggregate if scope["path"] == AGGREGATE else self._carrier
 
-    async def _reply(self, scope: Scope, headers: _Pairs, body: bytes, watch: "_Watch") -> Reply:
+    async def _reply(
+        self, scope: Scope, headers: _Pairs, body: bytes, who: str, watch: "_Watch"
+    ) -> Reply:
         carrier = self._carrier_of(scope)
         try:
-            inbound = _read(scope["method"], headers, body, self._limits)
-        except ProtocolError as error:
-            unread = self._unread(scope, headers, rpc_id=error.rpc_id, body=body)
+            inbound = await in_turn(
+                who, weight(body), _read, scope["method"], headers, body, self._limits
+            )
+        except (ProtocolError, RateLimited) as error:
+            rpc_id = error.rpc_id if isinstance(error, ProtocolError) else None
+            unread = self._unread(scope, headers, rpc_id=rpc_id, body=body)
             return await carrier.refuse(unread, error)
         message = inbound.message
         watch.listens = message.form is Form.STREAM or message.method == LISTEN

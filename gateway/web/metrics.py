@@ -284,11 +284,11 @@ class Metered:
         finally:
             self._metrics.tool_called(call, outcome_of(reply, last), perf_counter() - began)
 
-    async def turned_away(self, call: Call) -> Reply | None:
-        reply = await self._carrier.turned_away(call)
-        if reply is not None:
-            self._count(call, reply, 0.0)
-        return reply
+    async def known(self, call: Call) -> str | Reply:
+        known = await self._carrier.known(call)
+        if isinstance(known, Reply):
+            self._count(call, known, 0.0)
+        return known
 
     async def refuse(self, call: Call, error: GatewayError) -> Reply:
         reply = await self._carrier.refuse(call, error)

@@ -26,8 +26,8 @@ class Scripted:
     async def handle(self, call: Call) -> Reply:
         return self.reply
 
-    async def turned_away(self, call: Call) -> Reply | None:
-        return self.reply if self.reply.code else None
+    async def known(self, call: Call) -> str | Reply:
+        return self.reply if self.reply.code else "alice"
 
     async def refuse(self, call: Call, error: GatewayError) -> Reply:
         return replace(self.reply, code=error.code)

@@ -58,7 +58,7 @@ async def test_a_stranger_whose_body_waits_for_our_leave_gets_another_connection
 
 
 async def test_strangers_are_throttled(site):
-    site.app._failures = Throttle(allowed=2, window_s=60)
+    site.endpoint._failures = Throttle(allowed=2, window_s=60)
     for _ in range(2):
         assert (await unread(site, "POST", PATH, (HOST, JSON))).status == 401
     assert (await unread(site, "POST", PATH, (HOST, JSON))).status == 429

@@ -1,0 +1,82 @@
+"""Work that would hold the event loop, done beside it: bounded, and nobody's alone.
+
+Pure Python beside the loop lets it have its turn every few milliseconds. What is quick stays where it
+is, for the way to a thread and back costs more than that.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+from gateway.errors import RateLimited
+
+T = TypeVar("T")
+
+QUICK_NODES = 4_000
+"""What `domain.nodes.weight` finds may be read in a turn of the loop: some milliseconds."""
+
+_PLACES = 2
+"""Threads. They share one interpreter: more would be no quicker, and the loop's turns rarer."""
+_MOST_WAITING = 64
+"""Of one principal, or of one server by itself."""
+
+
+class Turns:
+    """Threads that one principal never has more than one of, whatever they send at once."""
+
+    def __init__(self, *, places: int = _PLACES, most_waiting: int = _MOST_WAITING) -> None:
+        self._threads = ThreadPoolExecutor(places, thread_name_prefix="douane-turns")
+        self._most_waiting = most_waiting
+        self._lines: dict[str, asyncio.Lock] = {}
+        self._waiting: Counter[str] = Counter()
+
+    async def take(self, who: str, work: Callable[..., T], *args: Any) -> T:
+        """Return what `work` returns, done beside the loop once it is the turn of `who`.
+
+        Work that was begun is done to its end, and keeps its place as long, also when nobody waits
+        for it any more.
+
+        Raises:
+            RateLimited: So much of the same principal's waits already.
+
+        """
+        if self._waiting[who] >= self._most_waiting:
+            raise RateLimited("too many large messages at once; wait a little and try again")
+        line = self._lines.setdefault(who, asyncio.Lock())
+        self._waiting[who] += 1
+        try:
+            await line.acquire()
+        except asyncio.CancelledError:
+            self._left(who)
+            raise
+        done = asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args))
+        done.add_done_callback(lambda _: self._ended(who, line))
+        return await asyncio.shield(done)
+
+    def _ended(self, who: str, line: asyncio.Lock) -> None:
+        line.release()
+        self._left(who)
+
+    def _left(self, who: str) -> None:
+        self._waiting[who] -= 1
+        if not self._waiting[who]:
+            del self._waiting[who], self._lines[who]
+
+
+_TURNS = Turns()
+"""Of this process: it has one interpreter."""
+
+
+async def in_turn(who: str, nodes: int, work: Callable[..., T], *args: Any) -> T:
+    """Return `work(*args)`, which is about `nodes`: at once where that is quick, else beside the loop.
+
+    Raises:
+        RateLimited: As `Turns.take`.
+
+    """
+    if nodes <= QUICK_NODES:
+        return work(*args)
+    return await _TURNS.take(who, work, *args)

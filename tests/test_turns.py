@@ -1,0 +1,50 @@
+"""Large work leaves the loop, one place a principal, and is bounded."""
+
+import asyncio
+import threading
+
+import pytest
+
+from gateway.errors import RateLimited
+from gateway.turns import QUICK_NODES, Turns, in_turn
+
+
+async def test_quick_work_stays_and_large_work_leaves_the_loop():
+    here = threading.get_ident()
+    assert await in_turn("alice", QUICK_NODES, threading.get_ident) == here
+    assert await in_turn("alice", QUICK_NODES + 1, threading.get_ident) != here
+
+
+async def test_nobody_has_more_than_one_place():
+    turns, going = Turns(places=2), threading.Event()
+    held = [asyncio.create_task(turns.take("mallory", going.wait, 60)) for _ in range(5)]
+    await asyncio.sleep(0)
+    try:
+        assert await asyncio.wait_for(turns.take("alice", lambda: "done"), 60) == "done"
+    finally:
+        going.set()
+    assert all(await asyncio.gather(*held))
+
+
+async def test_who_does_not_wait_for_their_work_keeps_their_place_until_it_is_done():
+    turns, going = Turns(places=2), threading.Event()
+    for _ in range(3):
+        task = asyncio.create_task(turns.take("mallory", going.wait, 60))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait([task])
+    try:
+        assert await asyncio.wait_for(turns.take("alice", lambda: "done"), 60) == "done"
+    finally:
+        going.set()
+
+
+async def test_what_waits_of_one_principal_is_bounded():
+    turns, going = Turns(places=1, most_waiting=2), threading.Event()
+    held = [asyncio.create_task(turns.take("mallory", going.wait, 60)) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(RateLimited):
+        await turns.take("mallory", going.wait, 60)
+    going.set()
+    await asyncio.gather(*held)
+    assert await turns.take("mallory", lambda: "again") == "again"
