@@ -10,6 +10,7 @@ import jsonschema_rs
 from gateway.domain._value import value
 from gateway.domain.document import member_path
 from gateway.pins.effort import ENDLESS, Effort, names_itself_inside
+from gateway.pins.patterns import heavy_states
 from gateway.pins.visible import visible
 
 MOST_EFFORT = 20_000
@@ -17,6 +18,10 @@ MOST_EFFORT = 20_000
 
 MOST_WORK = 5_000_000
 """Schemas that all of a message's values may meet: some tenths of a second at the very worst."""
+
+_MOST_MATCHED = 2_000_000
+"""States of large patterns times bytes of message: some milliseconds. A pattern of a thousand states
+takes seconds for a megabyte, linear though it is."""
 
 _MOST_TOLD_OF = 5_000_000
 """Bytes of schema times bytes of message: the library finds all mismatches, and quotes the schema
@@ -68,6 +73,7 @@ class SchemaCheck:
             raise UnusableSchema("a part of it is a document of its own")
         self._effort = Effort(schema)
         self._octets = len(json.dumps(schema))
+        self._states = heavy_states(schema)
         if _count(self._effort, _SHALLOW) > MOST_EFFORT:
             raise UnusableSchema("checking a value by it could take too long")
         try:
@@ -106,6 +112,8 @@ class SchemaCheck:
         return Problem(path="$", keyword="the schema", expected="")
 
     def _takes_too_long(self, content: Any, size: int) -> bool:
+        if self._states * size > _MOST_MATCHED:
+            return True
         # Every value is at least two bytes of text, so most messages need no counting.
         if self._most * size < MOST_WORK:
             return False

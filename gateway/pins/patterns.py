@@ -1,0 +1,55 @@
+"""How large the patterns of a schema are, once their repetitions are written out (pure)."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+LIGHT = 256
+"""States that the engine remembers as it goes along: of such a pattern a character is one step."""
+
+_TOKEN = re.compile(
+    r"(?P<class>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<open>\()|(?P<close>\))"
+    r"|\{(?P<least>\d{1,9})(?P<comma>,(?P<most>\d{0,9}))?\}|(?P<one>\\.|.)",
+    re.DOTALL,
+)
+_MOST_STATES = 1_000_000_000
+
+
+def heavy_states(schema: Any) -> int:
+    """Return the states of all patterns in `schema` that are not light."""
+    return sum(size for size in map(states, _patterns(schema)) if size > LIGHT)
+
+
+def states(pattern: str) -> int:
+    """Return about how many states an automaton for `pattern` has, its repetitions written out."""
+    open_groups, last = [0], 0
+    for token in _TOKEN.finditer(pattern):
+        if token["open"]:
+            open_groups.append(0)
+            last = 0
+        elif token["close"] and len(open_groups) > 1:
+            last = open_groups.pop()
+            open_groups[-1] += last
+        elif token["least"]:
+            times = max(1, int(token["most"] or token["least"]))
+            open_groups[-1] += last * (times - 1)
+            last *= times
+        else:
+            last = 1
+            open_groups[-1] += 1
+        open_groups[-1], last = min(open_groups[-1], _MOST_STATES), min(last, _MOST_STATES)
+    return min(sum(open_groups), _MOST_STATES)
+
+
+def _patterns(schema: Any) -> Iterator[str]:
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += node
+        elif isinstance(node, dict):
+            waiting += node.values()
+            if isinstance(found := node.get("pattern"), str):
+                yield found
+            if isinstance(named := node.get("patternProperties"), dict):
+                yield from named
