@@ -41,10 +41,25 @@ is_tool_call if {
 	not runs_code
 }
 
+# What is no tool: a resource that is read or followed, a prompt, a completion, an answer to what a
+# server asked, a message of the protocol's own. Whatever such a call says reaches its server, and a
+# URI whomever it names.
+is_other_call if {
+	input.phase == "call"
+	input.target.kind in {"resource", "template", "prompt", "completion", "server_request", "server"}
+}
+
+is_judged if is_tool_call
+
+is_judged if is_other_call
+
 # An effect that is unknown or missing is the worst one that nobody declared.
 default effect := "destroy"
 
 effect := input.target.effect if is_object(tables.effects[input.target.effect])
+
+# What is no tool asks for something, and writes nothing.
+effect := "read" if is_other_call
 
 default row := {}
 
@@ -60,7 +75,7 @@ default run_private := true
 run_private := false if input.flow.label.confidentiality in {"public", "internal"}
 
 flow_deny contains {"code": "no_flow", "message": "nothing is known of the data of this call"} if {
-	is_tool_call
+	is_judged
 	not input.flow.label
 }
 
@@ -117,7 +132,7 @@ untrusted_message := concat("", ["the run has seen untrusted data, and the tool'
 # Destinations.
 # Example: a mail from outside says where to pay, and that is where the money would go.
 flow_ask contains {"code": "unproven_destination", "message": message} if {
-	is_tool_call
+	is_judged
 	proof_needed
 	some destination in input.flow.destinations
 	not accepted(destination)
@@ -305,6 +320,30 @@ asks_for_text if {
 	input.target.kind == "server_request"
 	input.target.name == "sampling/createMessage"
 }
+
+# Example: a URI that nobody gave out; an answer to a form with a line of a private file in it.
+sends_out if {
+	is_other_call
+	names_destination
+}
+
+sends_out if {
+	is_other_call
+	count(input.flow.payload) > 0
+}
+
+# What a tool's server asked the user for is told to it, whatever else the tool does.
+sends_out if {
+	is_tool_call
+	some part in input.flow.payload
+	is_told(part.path)
+}
+
+is_told(path) if startswith(path, "$.inputResponses")
+
+is_told(path) if startswith(path, "$.requestState")
+
+is_told(path) if startswith(path, "$._meta")
 
 # A write, and a read of an address, reach others only through the destinations they name.
 sends_out if {

@@ -364,3 +364,62 @@ test_an_address_is_no_identifier_whatever_its_field_is_called if {
 		decided([effect("destroy"), address, asked_for(true)]) == asking("unproven_destination")
 	}
 }
+
+# What is no tool.
+
+others := ["resource", "template", "prompt", "completion"]
+
+other(kind) := ["/target", {"server": "mail", "kind": kind, "name": "x", "effect": "", "pin": {"status": "approved"}}]
+
+test_what_is_no_tool_needs_proof_of_where_it_goes if {
+	every kind in others {
+		decided([other(kind), going("none")]) == asking("unproven_destination")
+		decided([other(kind), going("task")]) == allowed
+	}
+}
+
+test_what_is_no_tool_goes_anywhere_while_nothing_is_at_stake if {
+	every kind in others {
+		decided([other(kind), going("none"), clean_private]) == allowed
+		decided([other(kind), going("none"), open]) == allowed
+		decided([other(kind)]) == allowed
+	}
+}
+
+test_private_data_leave_by_no_other_way if {
+	every kind in others {
+		decided([other(kind), carrying("private")]) == asking("private_data_leaves")
+		decided([other(kind), carrying("private"), clean_private]) == asking("private_data_leaves")
+		decided([other(kind), carrying("public")]) == allowed
+		decided([other(kind), carrying("secret")]) == ["deny", ["secret_leaves"]]
+		decided([other(kind), going("none"), secret]) == ["deny", ["secret_leaves"]]
+		decided([other(kind), secret]) == allowed
+	}
+}
+
+test_an_answer_is_judged_by_what_it_says if {
+	answer := other("server_request")
+	every method in ["elicitation/create", "roots/list", "sampling/createMessage"] {
+		named := ["/target/name", method]
+		decided([answer, named]) == allowed
+		decided([answer, named, carrying("private")]) == asking("private_data_leaves")
+		decided([answer, named, carrying("secret")])[0] == "deny"
+	}
+}
+
+test_what_a_tool_is_told_besides_its_arguments_is_sent if {
+	told := [["/flow/payload", [object.union(part, {"path": path}) | some part in fix.carrying("private")]] |
+		some path in ["$.inputResponses.who.content.name", "$.requestState", "$._meta"]
+	]
+	every payload in told {
+		every name in ["read", "write", "destroy"] {
+			"private_data_leaves" in decided([effect(name), going("typed"), payload])[1]
+		}
+	}
+}
+
+test_observing_tells_of_what_is_no_tool if {
+	every kind in others {
+		by_profile("observe", [other(kind), going("none")])[0] == "allow"
+	}
+}

@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 
-from benchmarks.flow.host import Host
+from benchmarks.flow.host import Host, RefusedStepError
 from benchmarks.flow.outcome import Outcome
 from benchmarks.flow.traces import Step, Suite, Trace
 from benchmarks.flow.upstream import STEPS, RecordedServers, listening
@@ -119,7 +119,7 @@ class Stage:
         self._servers.expect(id_, expected)
         try:
             answer = await host.call(step, id_, {**task, STEPS: id_})
-        except (aiohttp.ClientError, TimeoutError) as error:
+        except (aiohttp.ClientError, TimeoutError, RefusedStepError) as error:
             answer = {"error": {"data": {"code": f"{type(error).__name__}: {error}"}}}
         return answer, self._servers.arrived(id_)
 

@@ -1,7 +1,9 @@
 """A host in which an agent works: an ordinary MCP client of as many servers as its task needs."""
 
+import asyncio
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import aiohttp
@@ -13,7 +15,15 @@ HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
 """The revisions that it can speak: with a session for each server, and with none."""
 
 _ACCEPT = "application/json, text/event-stream"
+_WAITS_S = (0.0, 0.5, 2.0, 8.0)
+"""Before each try to open a session: a gateway that is under load refuses some."""
+_SHOWN = 300
+"""Bytes of a refusal that are told."""
 _ABOUT = {"name": "flow-report", "version": "1"}
+
+
+class RefusedStepError(Exception):
+    """A step that every conversation begins with was refused; the text says which, and why."""
 
 
 class Host:
@@ -40,6 +50,7 @@ class Host:
         Raises:
             aiohttp.ClientError: There is none, but an HTTP error.
             TimeoutError: There is none in time.
+            RefusedStepError: The session that it needs was not opened.
 
         """
         headers = self._headers.get(step.server)
@@ -56,12 +67,13 @@ class Host:
         return answer
 
     async def end(self) -> None:
-        """End every session."""
+        """End every session; one that cannot be ended ends by itself."""
         if not self._sessions:
             return
         for server, headers in self._headers.items():
-            async with self._http.delete(self._at(server), headers=headers) as answer:
-                answer.raise_for_status()
+            with suppress(aiohttp.ClientError, TimeoutError):
+                async with self._http.delete(self._at(server), headers=headers) as answer:
+                    answer.raise_for_status()
 
     async def _begin(self, server: str) -> dict[str, str]:
         """Return the headers that every call of this conversation to `server` carries."""
@@ -70,11 +82,29 @@ class Host:
             return headers | {"MCP-Protocol-Version": STATELESS}
         params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": _ABOUT}
         initialize = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
-        answered, _ = await self._post(server, initialize, headers)
+        answered = await self._session(server, initialize, headers)
         headers["MCP-Protocol-Version"] = HANDSHAKE
-        headers["Mcp-Session-Id"] = answered["Mcp-Session-Id"]
+        headers["Mcp-Session-Id"] = answered
         await self._post(server, {"jsonrpc": "2.0", "method": "notifications/initialized"}, headers)
         return headers
+
+    async def _session(
+        self, server: str, initialize: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> str:
+        """Return the id of the session that `initialize` opens, asking again while it is refused.
+
+        Raises:
+            RefusedStepError: It was refused each time.
+
+        """
+        body = b""
+        for wait in _WAITS_S:
+            await asyncio.sleep(wait)
+            answered, body = await self._post(server, initialize, headers)
+            if (session := answered.get("Mcp-Session-Id")) is not None:
+                return session
+        said = body[:_SHOWN].decode(errors="replace")
+        raise RefusedStepError(f"{server}: initialize was refused: {said}")
 
     async def _token(self, server: str) -> str:
         """Ask for a token (RFC 6749 section 4.4, RFC 8707)."""

@@ -8,7 +8,9 @@ from gateway.admin.person import EVERY_ROLE, How, Person, Role
 from gateway.admin.rows import Row, Rows, rfc3339
 from gateway.domain.approvals import Approval, ApprovalId, ApprovalRequest, ApprovalState, Span
 from gateway.domain.audit import RecordKind
+from gateway.domain.document import quoted_name
 from gateway.domain.flow import RunId, Source
+from gateway.domain.tools import Kind
 from gateway.errors import Denied, Forbidden, NotFound
 from gateway.ports import ApprovalStore, Clock
 
@@ -193,15 +195,18 @@ def row_of(approval: Approval) -> Row:
 
 
 def _change(request: ApprovalRequest, *, allow: bool, span: Span, note: str) -> Change:
+    name = request.target.name
+    if request.target.kind is Kind.RESOURCE:
+        name = quoted_name(name)  # as much what the call says as its arguments
     for_run = (("span", "for every such call of the run"),) if span is Span.RUN else ()
     return Change(
         kind=RecordKind.APPROVAL,
         method="approvals.allow" if allow else "approvals.deny",
         code="allowed" if allow else "denied",
-        subject=f"{request.target} for {request.subject}",
+        subject=f"{request.target.server}/{request.target.kind}/{name} for {request.subject}",
         fields={
             "server": request.target.server,
-            "target": request.target.name,
+            "target": name,
             "pin_digest": str(request.pin_digest),
             "run": request.run,
             "approval_id": request.id,

@@ -29,6 +29,7 @@ _HASHED = re.compile(r"[hb]\d+:.*", re.DOTALL)
 """What stands for a value that was not written down, and whatever looks like it."""
 _TAKEN_OUT = re.compile(r"\[redacted\]|\['(?:[hb]\d+:|\.\.\.'\])")
 """What stands where a secret, or a name that is data, was taken out of a text."""
+_QUOTED = "['"
 _CUT = "\u2026"
 """What begins the name or the item in whose place others were left out."""
 _GONE = object()
@@ -48,6 +49,10 @@ def kept(asked: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     lacks: list[str] = []
     said = _said(fields)
+    if str(fields.get("target", "")).startswith(_QUOTED):
+        # A name of the caller's own making is kept as their arguments are.
+        asked = {**asked, "target": {n: m for n, m in asked["target"].items() if n != "name"}}
+        lacks.append("target.name")
     for name, content in asked.items():
         if name in {"arguments", "result"}:
             continue

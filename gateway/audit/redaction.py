@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from gateway.domain._value import value
+from gateway.domain.document import quoted_name
 from gateway.domain.paths import Path, parse_path
 from gateway.domain.tools import OWN
 
@@ -22,6 +23,7 @@ _TOOL_CALL = "tools/call"
 
 # What is no plain identifier may be data itself, such as an address that maps to something.
 _PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}", re.ASCII)
+_PLAIN_TARGET = re.compile(r"[A-Za-z0-9_./-]{1,128}", re.ASCII)
 _NAME_OF_SECRET = re.compile(
     r"passw|passphrase|pwd|secret|token|apikey|privatekey|accesskey|signingkey|credential"
     r"|authorization|cookie|otp$|^pin$|^auth$|bearer|codeverifier|webhook"
@@ -145,7 +147,9 @@ class Cover:
         """Return what stands for a result that was read before: the name of it may be a caller's."""
         if not isinstance(told, dict) or not isinstance(name := told.get("tool"), str):
             return self.texts(told, level)
-        return {**told, "tool": self._path(name, level)}
+        # A tool's or a prompt's has a plain name; anything else is a resource's, whoever named it.
+        shown = name if _PLAIN_TARGET.fullmatch(name) else quoted_name(name)
+        return {**told, "tool": self._path(shown, level)}
 
     def text(self, text: str, level: Level) -> str:
         """Return a text about a call, without secrets and without names that are data."""

@@ -79,8 +79,16 @@ def member_path(path: str, name: str) -> str:
         return f"{path}.{name}"
     if len(name) > _LONGEST_NAME:
         name = name[:_LONGEST_NAME] + _CUT
+    return path + quoted_name(name)
+
+
+def quoted_name(name: str) -> str:
+    """Return a name that may be data as texts about a call have it: `['a b']`.
+
+    A record keeps such a name by the level of the call's arguments.
+    """
     quoted = name.replace("\\", "\\\\").replace("'", "\\'")
-    return f"{path}['{quoted}']"
+    return f"['{quoted}']"
 
 
 def item_path(path: str, index: int) -> str:

@@ -29,6 +29,7 @@ from gateway.domain.labels import (
 )
 from gateway.flow import task as user_task
 from gateway.flow.addresses import is_ours
+from gateway.flow.beside import NOTHING, Beside, telling
 from gateway.flow.forms import addresses_in, form_of, links_in
 from gateway.flow.fragments import LONGEST_SCANNED
 from gateway.flow.intent import orders, speaks_of
@@ -82,6 +83,8 @@ class Use:
     effect: Effect | None
     """`None` for what is no tool, which has neither destinations nor violations."""
     arguments: Mapping[str, Any]
+    beside: Beside = NOTHING
+    """What goes out besides, which no label speaks of."""
 
 
 @value
@@ -101,14 +104,17 @@ class Knowledge:
 def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
     """Report what `use` would move where.
 
-    What its rule does not name is not looked at: without destinations and payload this costs next
-    to nothing.
+    What its rule does not name of its arguments is not looked at: without destinations, payload and
+    anything beside them this costs next to nothing.
     """
     prompt = knowledge.prompt
     destinations = tuple(_destinations(use, knowledge)) if use.rule.destination else ()
     texts, unread = _payload_texts(use) if use.rule.payload else ((), None)
     links = tuple(_links(texts, unread, use, knowledge))
     carrying = (*texts, *_made_up(destinations, knowledge))
+    if use.beside is not NOTHING:
+        destinations += tuple(_beside(use, knowledge))
+        carrying += _compared(use.beside)
     asked_for = None
     if prompt is not None and use.effect is not None:
         asked_for = speaks_of(prompt, use.tool, use.effect)
@@ -143,6 +149,31 @@ def _destinations(use: Use, knowledge: Knowledge) -> Iterator[Destination]:
             yield _unproven(path, str(part).lower())
     for path, _ in islice(found, 1):
         yield _unproven(path, "")
+
+
+def _beside(use: Use, knowledge: Knowledge) -> Iterator[Destination]:
+    """Yield what goes out beside the arguments and needs the proof of a destination."""
+    places, content = use.beside.places, use.beside.content
+    for path, text in places[:MOST_DESTINATIONS]:
+        yield _destination(path, text, use.server, knowledge)
+    yield from telling(
+        _destination(path, text, use.server, knowledge) for path, text in content[:MOST_PAYLOADS]
+    )
+    texts = use.beside.texts
+    unread = len(texts) > MOST_PAYLOADS or sum(len(t) for _, t in texts) > LONGEST_SCANNED
+    if unread or len(places) > MOST_DESTINATIONS:
+        yield _unproven("$", "")
+
+
+def _compared(beside: Beside) -> tuple[tuple[str, str], ...]:
+    """Return what goes out beside the arguments as one is to compare it: together, and each alone.
+
+    A value that is cut into pieces is whole again where they stand together.
+    """
+    texts = beside.texts[:MOST_PAYLOADS]
+    if len(texts) == 1:
+        return texts
+    return (*texts, ("$", " ".join(text for _, text in texts)))
 
 
 def _names_alone(use: Use) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.domain.calls import AccessRequest, Call, Form, OriginKind, Permit
-from gateway.domain.decisions import Duty, Verdict
+from gateway.domain.decisions import Decision, Duty, Verdict
 from gateway.domain.flow import Run, RunHint
 from gateway.domain.identity import Principal
 from gateway.domain.scripts import InScript
@@ -46,6 +46,7 @@ from gateway.wire.operations import (
     scopes_of,
     target_name,
 )
+from gateway.wire.outgoing import said
 from gateway.wire.own import says_program, told_us
 from gateway.wire.param_headers import require_params_agree
 from gateway.wire.session import not_found, unseal
@@ -91,7 +92,7 @@ class Admission:
         self._selections = selections
         self._descriptions = descriptions
         self._rules = rules
-        self._questions = Questions(rules=rules, memory=memory, clock=clock)
+        self._questions = Questions(rules=rules, memory=memory, pins=pins, clock=clock)
         self._conversations = conversations
         self._limits = limits
         self._seal_key = seal_key
@@ -145,7 +146,7 @@ class Admission:
         run = trail.run(await self._runs.of(principal, _hint(call, session)))
         principal = self._selections.applied(call, principal, session, run.id)
         if call.message.form is Form.RESPONSE:
-            self._conversations.require_asked(call, principal, session)
+            return await self._answer(call, principal, run, session, trail)
         if operation is None or operation.handling is Handling.PROTOCOL:
             if operation is not None:
                 trail.own_target(call)
@@ -163,10 +164,8 @@ class Admission:
         target, pin = await self._resolve(call, principal, operation, trail)
         pin = await self._refreshed(call, pin)
         access = await self._access(call, principal, run, target, pin, trail=trail)
-        trail.sources(access.run)
-        trail.flow(access.effect, access.review)
         places = self._grants.covering(access)
-        decision = trail.decision(await self._policy.evaluate(trail.asked(access.asked)))
+        decision = await self._decided(access, trail)
         knowing, answered, usable = await self._grants.consulted(access, decision, places, trail)
         if knowing is not access:
             self._approvals.require_no_refusal(access, decision, trail)
@@ -177,6 +176,48 @@ class Admission:
         await self._approvals.use(granted, trail)
         self._questions.note_sent(access)
         return permit
+
+    async def _answer(
+        self, call: Call, principal: Principal, run: Run, session: str | None, trail: Trail
+    ) -> Permit:
+        """Permit an answer to a question of the server's, which is judged as what goes out with it.
+
+        It was asked by leave of policy, for what may be told; this is what is told. A refusal leaves
+        the question open, for another answer or for a person's leave.
+        """
+        method = self._conversations.asked(call, principal, session)
+        target = Target(server=call.server, kind=Kind.SERVER_REQUEST, name=method)
+        pin = self._pin(pin_target(target, call.message.params), call.profile)
+        trail.target(target, pin, said(call.message))
+        if pin is None:
+            raise UnknownTool("there is no server of this name")
+        pinned = self._verified(call, pin.target, pin)
+        subject = self._questions.subject(target, pin)
+        flow = self._questions.review(call, principal, run, subject)
+        asked = self._questions.of(call, principal, run, subject, flow)
+        access = AccessRequest(
+            call=call,
+            principal=principal,
+            run=run,
+            target=target,
+            effect=None,
+            pinned=pinned,
+            review=flow,
+            asked={**asked, "method": method},
+        )
+        decision = await self._decided(access, trail)
+        access, decision, granted = await self._approvals.consulted(access, decision, trail)
+        permit = permit_for(access, decision, session)
+        self._conversations.require_asked(call, principal, session)
+        await self._approvals.use(granted, trail)
+        self._questions.note_sent(access)
+        return permit
+
+    async def _decided(self, access: AccessRequest, trail: Trail) -> Decision:
+        """Return what policy says of a call, with all of it on the trail."""
+        trail.sources(access.run)
+        trail.flow(access.effect, access.review)
+        return trail.decision(await self._policy.evaluate(trail.asked(access.asked)))
 
     async def join_own(self, call: Call, trail: Trail) -> Principal:
         """Carry a request to the gateway itself as far as who makes it, and whether they may."""
@@ -255,7 +296,8 @@ class Admission:
         kind = operation.kind or Kind.SERVER
         target = Target(server=call.server, kind=kind, name=target_name(operation, params))
         pin = self._pin(pin_target(target, params), call.profile)
-        trail.target(target, pin, params.get("arguments") or {})
+        is_named = kind is not Kind.RESOURCE or self._questions.is_given(call, target.name)
+        trail.target(target, pin, said(call.message), is_named=is_named)
         if pin is not None:
             (visible,) = await self._visibility.of(call, principal, [(target, pin)])
             if visible:

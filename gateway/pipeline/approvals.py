@@ -266,7 +266,12 @@ class Approvals:
             "decision_id": trail.decision_id,
             "verdict": {"allowed": "allow", "asked": "ask"}.get(code, "deny"),
             "code": code,
-            "reasons": [{"code": code, "message": str(access.target)}],
+            "reasons": [
+                {
+                    "code": code,
+                    "message": f"{access.target.server}/{access.target.kind}/{trail.told_target}",
+                }
+            ],
         }
         return AuditRecord(
             kind=RecordKind.APPROVAL, time=self._clock(), id=self._new_id(), fields=fields

@@ -24,15 +24,15 @@ RpcId: TypeAlias = str | int
 
 class Conversations:
     def __init__(self) -> None:
-        self._asked: Bounded[bytes, bool] = Bounded(most=_MOST, octets=_OCTETS)
+        self._asked: Bounded[bytes, str] = Bounded(most=_MOST, octets=_OCTETS)
         self._cut: Bounded[bytes, tuple[Permit, Trail]] = Bounded(most=_MOST, octets=_OCTETS)
 
-    def ask(self, permit: Permit, id_: RpcId) -> None:
-        """Note that the server's request `id_` was let through to the client."""
-        self._asked.put(_key(permit.call, permit.principal, permit.session, id_), True)
+    def ask(self, permit: Permit, id_: RpcId, method: str = "") -> None:
+        """Note that the server's request `id_` of `method` was let through to the client."""
+        self._asked.put(_key(permit.call, permit.principal, permit.session, id_), method)
 
-    def require_asked(self, call: Call, principal: Principal, session: str | None) -> None:
-        """Return, once, if `call` answers a request that was let through to `principal`, here.
+    def asked(self, call: Call, principal: Principal, session: str | None) -> str:
+        """Return the method of the request that `call` answers, let through to `principal`, here.
 
         Raises:
             ProtocolError: It answers nothing.
@@ -40,9 +40,21 @@ class Conversations:
         """
         id_ = call.message.id
         key = None if id_ is None else _key(call, principal, session, id_)
-        if key is None or key not in self._asked:
+        method = None if key is None else self._asked.get(key)
+        if method is None:
             raise ProtocolError("this response answers no request of the server's", rpc_id=id_)
-        self._asked.pop(key)
+        return method
+
+    def require_asked(self, call: Call, principal: Principal, session: str | None) -> None:
+        """Return, once, if `call` answers a request that was let through to `principal`, here.
+
+        Raises:
+            ProtocolError: It answers nothing, or what was answered already.
+
+        """
+        self.asked(call, principal, session)
+        if call.message.id is not None:
+            self._asked.pop(_key(call, principal, session, call.message.id))
 
     def cut(self, permit: Permit, trail: Trail) -> None:
         """Note that a call's stream ended before its response, which a later stream may bring."""

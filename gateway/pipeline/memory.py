@@ -9,6 +9,7 @@ from typing import Final
 from gateway.domain.bounded import Bounded
 from gateway.domain.flow import Run, RunId
 from gateway.domain.labels import Integrity
+from gateway.flow.given import Given
 from gateway.flow.provenance import Provenance
 
 _MOST_RUNS: Final = 256
@@ -23,6 +24,8 @@ class ProvenanceMemory:
         self._runs: Bounded[RunId, Provenance] = Bounded(most=_MOST_RUNS, octets=_OCTETS)
         self._last: tuple[RunId, Provenance] | None = None
         """Which was asked for last: it may have grown since."""
+        self.given = Given()
+        """What servers gave out, in whichever run: it is theirs."""
 
     def of(self, run: Run) -> Provenance:
         """Return what is remembered of `run`, which may be nothing yet."""

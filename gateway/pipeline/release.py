@@ -10,7 +10,10 @@ from gateway.domain.labels import BOTTOM, Integrity, Label
 from gateway.domain.nodes import weight
 from gateway.domain.tools import OWN, Kind
 from gateway.errors import AuditUnavailable, GatewayError, UpstreamFailed
+from gateway.flow.carried import Carried
+from gateway.flow.given import handles_in, resources_in
 from gateway.flow.provenance import Answered
+from gateway.flow.results import said_in
 from gateway.pins.ui import is_ui
 from gateway.pipeline.duties import Duties
 from gateway.pipeline.filter import Carrier, meet
@@ -26,6 +29,7 @@ from gateway.pipeline.trail import Trail
 from gateway.turns import in_turn
 from gateway.wire.in_our_name import asks_in_our_name
 from gateway.wire.operations import ELICIT, Operation, Sender, find
+from gateway.wire.outgoing import said
 from gateway.wire.server_message import ServerMessage, with_items, with_member
 
 _GREETINGS = frozenset({"initialize", "server/discover"})
@@ -182,6 +186,7 @@ class Release:
         label = label.join(decided_label(decision))
         failed = result.get("isError") is True
         self._remember(permit, run, result, label=label, failed=failed, size=size, trail=trail)
+        self._note_given(permit, run, result)
         duties = (*permit.decision.obligations, *decision.obligations)
         return await _apart(permit, duties, message, Carrier.RESULT, result)
 
@@ -282,6 +287,23 @@ class Release:
             )
         )
 
+    def _note_given(self, permit: Permit, run: Run, result: Mapping[str, Any]) -> None:
+        """Note what the server gives out to be brought back to it.
+
+        A resource that the call itself named, or that a call of this run which may have been led
+        wrote somewhere, is not the server's own: bringing it back would carry what was put into it.
+        """
+        server, given = permit.call.server, self._memory.given
+        for handle in handles_in(result):
+            given.add(server, handle)
+        named = [uri for uri in resources_in(result) if not given.has(server, uri)]
+        if not named:
+            return
+        carried, written = Carried(said_in(_asked(permit))), self._memory.of(run)
+        for uri in named:
+            if not carried.has(uri) and not written.wrote(uri):
+                given.add(server, uri)
+
     def _typed(self, access: AccessRequest | None) -> tuple[str, ...]:
         """Return where identifiers are, as the configuration and the approved definition say."""
         if access is None or access.target.kind is not Kind.TOOL:
@@ -342,6 +364,7 @@ class Release:
         _require_progress(permit.call.message.params, message.result or {})
         shown = await self._lists.show(permit, kind, items)
         trail.reasons("shown", f"{len(shown.items)} of {shown.offered} are shown")
+        self._note_given(permit, permit.run, {**(message.result or {}), member: shown.items})
         if kind is Kind.RESOURCE:
             # Definitions are shown as a person approved them; of resources nobody has seen any.
             await self._raise_for(permit, message.result or {}, len(message.data), trail)
@@ -350,10 +373,7 @@ class Release:
 
 def _asked(permit: Permit) -> Mapping[str, Any]:
     """Return all that the call said: of what is no tool, its name is the caller's choice, too."""
-    params = permit.call.message.params
-    if permit.access is not None and permit.access.target.kind is Kind.TOOL:
-        return params.get("arguments") or {}
-    return {name: member for name, member in params.items() if name != "_meta"}
+    return said(permit.call.message)
 
 
 def _reads_interface(permit: Permit, access: AccessRequest) -> bool:

@@ -125,7 +125,7 @@ class StreamRelay:
             await self._upstreams.of(permit.call.server).reject(permit, reject(message, error))
             return b""
         if message.id is not None:
-            self._conversations.ask(permit, message.id)
+            self._conversations.ask(permit, message.id, message.method)
         return framed(event, asking)
 
     async def _late_response(

@@ -8,6 +8,7 @@ from gateway.domain.approvals import ApprovalId
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.calls import Call, OriginKind, Permit
 from gateway.domain.decisions import Decision
+from gateway.domain.document import quoted_name
 from gateway.domain.flow import FlowReview, Run
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Effect, Label
@@ -93,8 +94,20 @@ class Trail:
         self._fields["label_before"] = run.label.words
         return run
 
-    def target(self, target: Target, pin: Pin | None, arguments: Mapping[str, Any]) -> None:
-        self._fields["target"] = target.name
+    def target(
+        self,
+        target: Target,
+        pin: Pin | None,
+        arguments: Mapping[str, Any],
+        *,
+        is_named: bool = True,
+    ) -> None:
+        """Note what is called and with what.
+
+        `is_named` says that its name is one that its server gave it. What a caller made up is as
+        much an argument as all else that they say, and kept as such.
+        """
+        self._fields["target"] = target.name if is_named else quoted_name(target.name)
         self._fields["arguments"] = arguments
         if pin is not None:
             self._fields["pin_digest"] = str((pin.approved or pin.observed).digest)
@@ -231,6 +244,11 @@ class Trail:
         noted = self._fields.setdefault("reasons", [])
         if why not in noted:
             noted.append(why)
+
+    @property
+    def told_target(self) -> str:
+        """The target as a record may have it."""
+        return str(self._fields.get("target", ""))
 
     @property
     def joined(self) -> Mapping[str, Any]:

@@ -1,0 +1,66 @@
+"""What servers gave out: a name that goes back to whoever gave it carries nothing new to them."""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+_MOST_OF_ONE: Final = 20_000
+"""Names of one server. What is forgotten was not given, and needs the proof of any other."""
+_MOST_BLOCKS: Final = 20_000
+
+
+class Given:
+    """The latest names that each server gave out, as hashes: some 2 MiB a server at most."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, OrderedDict[bytes, None]] = {}
+
+    def add(self, server: str, name: str) -> None:
+        """Note that `server` gave out `name`."""
+        names = self._names.setdefault(server, OrderedDict())
+        key = _key(name)
+        names[key] = None
+        names.move_to_end(key)
+        if len(names) > _MOST_OF_ONE:
+            names.popitem(last=False)
+
+    def has(self, server: str, name: str) -> bool:
+        """Tell whether `server` gave out `name`, letter for letter."""
+        return _key(name) in self._names.get(server, ())
+
+
+def _key(name: str) -> bytes:
+    return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def handles_in(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what `result` gives out for the protocol's own ends: states, cursors, questions' names."""
+    for member in ("requestState", "nextCursor"):
+        if isinstance(found := result.get(member), str):
+            yield found
+    asked = result.get("inputRequests")
+    if isinstance(asked, dict):
+        yield from asked
+
+
+def resources_in(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the URIs of the resources that `result` names where the protocol names them.
+
+    What a text mentions was given out by whoever wrote the text.
+    """
+    spoken = [one.get("content") for one in _objects(result.get("messages"))]
+    for listed in (result.get("resources"), result.get("contents"), result.get("content"), *spoken):
+        for block in _objects(listed):
+            yield from _named(block)
+
+
+def _named(block: Mapping[str, Any]) -> Iterator[str]:
+    for holder in (block, block.get("resource")):
+        if isinstance(holder, dict) and isinstance(uri := holder.get("uri"), str):
+            yield uri
+
+
+def _objects(items: Any) -> list[dict[str, Any]]:
+    listed = items[:_MOST_BLOCKS] if isinstance(items, list | tuple) else [items]
+    return [item for item in listed if isinstance(item, dict)]

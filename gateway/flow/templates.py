@@ -1,0 +1,70 @@
+"""Resource templates (RFC 6570): whether a URI is an expansion of one, and of what.
+
+What a server fixes in a template, and a person has approved, is a name; what a caller puts into it
+is an argument. That holds as long as nothing the caller puts in can say which host is meant.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import unquote
+
+import re2
+
+_EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
+_PATTERNS: Final = {
+    "": r"([^/?#]*)",
+    "+": r"(.*)",
+    "#": r"((?:#.*)?)",
+    ".": r"((?:\.[^/?#]*)?)",
+    "/": r"((?:/[^?#]*)?)",
+    ";": r"((?:;[^/?#]*)?)",
+    "?": r"((?:\?[^#]*)?)",
+    "&": r"((?:&[^#]*)?)",
+}
+_REACHES: Final = re.compile(
+    r"(?:https?|wss?|ftps?|sftp|ssh|git|smb|nfs|ldaps?|file|imaps?|smtps?|gopher|telnet|rtsp|redis"
+    r"|data|dict|tftp|jar|s3|gs|mailto|javascript)(?:\+[a-z]+)?:",
+    re.IGNORECASE,
+)
+"""Schemes that reach somebody else than the server that is asked. Others are its own words."""
+_FIXED: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?#{}]*[/?#]|(?!//)[^{}])")
+"""A scheme and an authority that end before anything is put in."""
+_OWN_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_LONGEST: Final = 8192
+
+
+def filled_in(template: str, uri: str) -> tuple[str, ...] | None:
+    """Return what was put into `template` to get `uri`, decoded; `None` if it is none of its own.
+
+    It is none either if what was put in may say which host is meant.
+    """
+    pattern = _compiled(template)
+    if pattern is None or len(uri) > _LONGEST:
+        return None
+    found = pattern.fullmatch(uri)
+    return None if found is None else tuple(unquote(one) for one in found.groups() if one)
+
+
+def names_in(template: str) -> Iterator[str]:
+    """Yield the names of what can be put into `template`."""
+    for expression in _EXPRESSION.finditer(template):
+        for name in expression[2].split(","):
+            yield name.partition(":")[0].rstrip("*")
+
+
+@lru_cache(maxsize=1024)
+def _compiled(template: str) -> Any:
+    needed = _FIXED if _REACHES.match(template) else _OWN_SCHEME
+    if len(template) > _LONGEST or needed.match(template) is None:
+        return None
+    parts, at = [], 0
+    for expression in _EXPRESSION.finditer(template):
+        parts += [re2.escape(template[at : expression.start()]), _PATTERNS[expression[1]]]
+        at = expression.end()
+    parts.append(re2.escape(template[at:]))
+    try:
+        return re2.compile("".join(parts))
+    except re2.error:
+        return None

