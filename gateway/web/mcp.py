@@ -158,6 +158,8 @@ class McpEndpoint:
     async def _rest(self, first: bytes, receive: Receive, share: Share) -> bytes | Refused:
         # What has come takes room, not what is said to come: who sends nothing keeps nobody waiting.
         parts, size = [first], len(first)
+        if not share.covers(size):
+            return _BUSY
         try:
             async with asyncio.timeout(_BODY_S):
                 while True:

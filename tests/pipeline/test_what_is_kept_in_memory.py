@@ -11,10 +11,12 @@ from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT
 from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Profile
 from gateway.errors import ProtocolError, RateLimited
+from gateway.flow.provenance import Answered
 from gateway.pipeline import conversations, limits, memory, visibility
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
+from gateway.pipeline.trail import Trail
 from tests.pipeline.house import ALICE, IN_SESSION, House, result
 
 
@@ -166,3 +168,30 @@ async def test_a_uri_that_is_long_is_a_source_by_its_digest():
     assert [source.tool for source in run.sources] == [source_name(uri) for uri in uris]
     assert len({source.tool for source in run.sources}) == 3
     assert max(len(source.tool) for source in run.sources) <= LONGEST_SOURCE
+
+
+async def test_calls_whose_streams_were_cut_are_kept_within_their_bytes(monkeypatch):
+    monkeypatch.setattr(conversations, "_OCTETS", 4 * ENTRY)
+    house = House()
+    await house.approve_all()
+    await house.handle(house.call())
+    permit = house.server.saw[0]
+    open_ = Conversations()
+    for id_, size in enumerate((1, 1, ENTRY)):
+        message = replace(permit.call.message, id=id_, body=b"x" * size)
+        call = replace(permit.call, message=message)
+        open_.cut(replace(permit, call=call, session="s"), Trail(call, clock=Hand(), new_id=str))
+    assert len(open_._cut) <= 2
+    assert open_._cut.octets <= 4 * ENTRY
+
+
+def test_what_runs_have_read_is_kept_within_its_bytes(monkeypatch):
+    monkeypatch.setattr(memory, "_OCTETS", 3_000_000)
+    kept = ProvenanceMemory()
+    for number in range(20):
+        source = Source(server="mail", tool="search", record=number, label=BOTTOM)
+        kept.of(Run(id=RunId(f"r{number}"), label=BOTTOM)).remember(
+            Answered(source=source, effect=None, arguments={}, content={"a": "b"}, octets=250_000)
+        )
+    assert len(kept._runs) < 5
+    assert kept._runs.octets <= 3_000_000

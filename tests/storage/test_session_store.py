@@ -154,3 +154,18 @@ async def test_whose_room_is_taken_outlives_a_restart(
         await second.sessions.subscribe("alice", "t", "a")
     await second.sessions.subscribe("bob", "t", "a")
     await second.close()
+
+
+async def test_what_is_followed_is_bounded_in_bytes(
+    kept: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_sessions, "MOST_OCTETS", 800)
+    await kept.subscribe("alice", "s", "a" * 60)
+    with pytest.raises(LimitExceeded):
+        await kept.subscribe("alice", "t", "b" * 60)
+    await kept.subscribe("alice", "s", "a" * 60)
+    await kept.unsubscribe("alice", "s", "a" * 60)
+    for number in range(8):
+        await kept.subscribe(f"p{number}", "s", "c" * 100)
+    with pytest.raises(LimitExceeded):
+        await kept.subscribe("bob", "s", "d")
