@@ -50,17 +50,17 @@ class Size:
     """How much is done, in counts."""
 
     principals: int = 16
-    names: int = 400
+    names: int = 200
     """Long names of each principal, each another one."""
-    bodies: int = 96
+    bodies: int = 64
     """Large bodies, all at once."""
     failures: int = 24
     """Evaluations that want too much memory."""
-    readers: int = 96
+    readers: int = 48
     """Clients that ask for a large result and do not read it."""
-    sessions: int = 200
+    sessions: int = 100
     """Sessions of each principal."""
-    cuts: int = 64
+    cuts: int = 48
     """Calls with large arguments whose streams end before they are answered."""
 
 

@@ -8,7 +8,7 @@ from typing import Final
 FREE: Final = 16 * 1024
 """Bytes of a message that are not counted: what everybody sends is held up by nobody's large bodies."""
 
-UNDER_WAY: Final = 32 * 1024**2
+UNDER_WAY: Final = 16 * 1024**2
 """Bytes. What a large message becomes while it is judged takes several times its size."""
 
 

@@ -14,7 +14,7 @@ from gateway.errors import ProtocolError
 from gateway.pipeline.trail import Trail
 
 _MOST: Final = 20_000
-_OCTETS: Final = 32 * 1024**2
+_OCTETS: Final = 8 * 1024**2
 """Of each of the two: a call whose stream was cut is kept whole, with what it was given."""
 _PARSED: Final = 4
 """How many times its bytes a message takes, read."""

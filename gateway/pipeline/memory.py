@@ -13,7 +13,7 @@ from gateway.flow.given import Given
 from gateway.flow.provenance import Provenance
 
 _MOST_RUNS: Final = 256
-_OCTETS: Final = 96 * 1024**2
+_OCTETS: Final = 32 * 1024**2
 """Of all runs together; one whose payloads are searched takes some 12 MiB at most."""
 
 

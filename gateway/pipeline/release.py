@@ -280,7 +280,7 @@ class Release:
                 effect=None if access is None else access.effect,
                 arguments=_asked(permit),
                 content=content,
-                octets=size,
+                octets=size + len(permit.call.message.body),
                 typed=() if failed else self._typed(access),
                 clean=before.integrity is Integrity.TRUSTED,
                 failed=failed,

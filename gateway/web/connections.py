@@ -34,7 +34,7 @@ class Bounds:
     gets to read the answer. Then the connection is closed."""
     stall_s: float = 60.0
     """How long a client may leave what was sent to it unread."""
-    unread_bytes: int = 32 * 1024**2
+    unread_bytes: int = 16 * 1024**2
     """Of all clients together; beyond it the one that has not read for longest is let go."""
 
 
