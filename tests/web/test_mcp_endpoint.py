@@ -412,12 +412,12 @@ async def test_an_address_that_only_gets_refusals_is_refused_unread(site: Site) 
 
 async def test_large_bodies_share_a_room_and_the_next_is_told_to_come_again(site, monkeypatch):
     monkeypatch.setattr("gateway.domain.room.FREE", 100)
-    site.app._room = Room(LARGEST_BYTES)
+    site.app._app._room = Room(LARGEST_BYTES)
     first = Exchange(chunks=[b"x" * 600], never_ends=True)
     holding = asyncio.create_task(first.ask(site.app, "POST", PATH, (HOST, ALICE, JSON)))
     for _ in range(10):
         await asyncio.sleep(0)
-    assert site.app._room.taken == 600
+    assert site.app._app._room.taken == 600
     for chunks in ([CALL.ljust(600)], [CALL, b" " * 500]):
         answer = await Exchange(chunks=chunks).ask(site.app, "POST", PATH, (HOST, ALICE, JSON))
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
@@ -426,4 +426,4 @@ async def test_large_bodies_share_a_room_and_the_next_is_told_to_come_again(site
     holding.cancel()
     await asyncio.wait([holding])
     assert (await site.post(CALL.ljust(600))).status == 200
-    assert site.app._room.taken == 0
+    assert site.app._app._room.taken == 0
