@@ -76,7 +76,7 @@ async def test_one_that_only_computes_is_stopped(site: Site) -> None:
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.05)
     await revoked(site)
-    async with asyncio.timeout(4):
+    async with asyncio.timeout(60):
         assert ended(await running) == ["denied", "script_ended"]
 
 

@@ -12,6 +12,7 @@ from gateway.domain.programs import ProgramResult, ProgramStatus, SandboxLimits
 from gateway.sandbox.monty import MontyEngine, monty_engine
 from gateway.sandbox.workers import Workers
 from tests.sandbox.brokers import Scripted, program, unchanged
+from tests.upstream.started import runs
 
 LIMITS = SandboxLimits(wall_s=10.0, interpreter_s=1.0)
 
@@ -92,9 +93,12 @@ async def test_those_that_are_being_started_end_with_the_engine(tmp_path: Path) 
 
 
 async def test_one_that_died_while_it_waited_is_given_to_nobody(ready: MontyEngine) -> None:
-    for pid in waiting(ready.workers):
+    killed = [*waiting(ready.workers)]
+    for pid in killed:
         os.kill(pid, signal.SIGKILL)
-    await asyncio.sleep(0.1)
+    async with asyncio.timeout(60):
+        while any(runs(pid) for pid in killed):
+            await asyncio.sleep(0.01)
     assert (await run(ready, "1 + 1")).value == 2
 
 

@@ -186,7 +186,8 @@ def call(id_: object, name: str, given: Given, meta: Given) -> None:
         case "deaf":
             time.sleep(600)
         case _:  # nobody is answered
-            pass
+            with suppress(OSError):
+                Path("unanswered").touch()
 
 
 def heard(message: Given, *, modern: bool) -> None:

@@ -113,13 +113,21 @@ def locked(path):
         yield
 
 
+async def in_hand(at):
+    """Return once the writer's thread has taken all that was asked of it."""
+    await asyncio.sleep(0)
+    async with asyncio.timeout(60):
+        while at.writer.depth:
+            await asyncio.sleep(0.01)
+
+
 async def test_many_at_once_share_transactions_and_keep_their_order(tmp_path):
     async with bench(tmp_path) as at:
         with locked(at.path):
             first = asyncio.create_task(at.append("first"))
-            await asyncio.sleep(0.05)
+            await in_hand(at)
             others = [asyncio.create_task(at.append(f"e{n}")) for n in range(500)]
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0)
             assert not first.done()
         await asyncio.gather(first, *others)
         assert at.rows() == ["first", *(f"e{n}" for n in range(500))]
@@ -218,7 +226,7 @@ async def test_a_full_queue_is_a_refusal_at_once(tmp_path):
     async with bench(tmp_path, capacity=3) as at:
         with locked(at.path):
             taken = asyncio.create_task(at.append("taken"))
-            await asyncio.sleep(0.05)
+            await in_hand(at)
             waiting = [asyncio.create_task(at.append(f"e{n}")) for n in range(3)]
             await asyncio.sleep(0)
             assert at.writer.depth == 3
@@ -232,7 +240,7 @@ async def test_what_a_caller_no_longer_waits_for_is_written_all_the_same(tmp_pat
     async with bench(tmp_path) as at:
         with locked(at.path):
             task = asyncio.create_task(at.append("a"))
-            await asyncio.sleep(0.05)
+            await in_hand(at)
             task.cancel()
         await at.append("b")
         assert at.rows() == ["a", "b"]
@@ -347,7 +355,7 @@ async def test_memory_follows_the_database_although_nobody_waits(tmp_path):
     async with bench(tmp_path) as at:
         with locked(at.path):
             task = asyncio.create_task(at.writer.run(lambda _: "a", committed=remembered.append))
-            await asyncio.sleep(0.05)
+            await in_hand(at)
             task.cancel()
             assert remembered == []
         await at.writer.run(lambda _: "b", committed=remembered.append)
@@ -373,13 +381,13 @@ async def test_a_fault_of_our_own_ends_the_writer_and_refuses_everything(tmp_pat
 
     async with bench(tmp_path) as at:
         await at.append("a")
-        in_hand = asyncio.create_task(at.writer.run(broken))
-        await asyncio.sleep(0.05)
+        broken_one = asyncio.create_task(at.writer.run(broken))
+        await in_hand(at)
         behind = asyncio.create_task(at.append("b"))
         await asyncio.sleep(0)
         release.set()
         with pytest.raises(AuditUnavailable, match=r"has ended: TypeError\('a fault'\)"):
-            await in_hand
+            await broken_one
         with pytest.raises(AuditUnavailable, match=r"\(the writer has ended\)"):
             await behind
         with pytest.raises(AuditUnavailable, match="closed"):

@@ -182,9 +182,10 @@ async def test_the_proxy_of_one_jail_is_not_another_ones(tmp_path):
 
 
 async def test_its_proxy_ends_with_it(tmp_path):
-    ended = asyncio.Event()
+    begun, ended = asyncio.Event(), asyncio.Event()
 
     async def waits(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        begun.set()
         with suppress(OSError):
             await reader.read()
         ended.set()
@@ -195,7 +196,8 @@ async def test_its_proxy_ends_with_it(tmp_path):
         async with jailed(tmp_path, place) as inside:
             asked = f"CONNECT {place} HTTP/1.1"
             under_way = asyncio.create_task(inside.asks(asked))
-            await asyncio.sleep(0.2)
+            async with asyncio.timeout(60):
+                await begun.wait()
         with pytest.raises(UpstreamFailed):
             await under_way
         async with asyncio.timeout(60):

@@ -277,8 +277,7 @@ async def test_stateless_requests_share_one_process(tmp_path):
 async def test_stateless_requests_of_one_id_at_once_do_not_share_a_process(tmp_path):
     async with local_upstream(tmp_path, "modern") as upstream:
         waiting = asyncio.create_task(upstream.forward(call("silent", rpc_id=1)))
-        await until(lambda: upstream._shared(call("x").principal.key))
-        await asyncio.sleep(0.1)
+        await until((tmp_path / "unanswered").exists)
         (message,) = await messages(await upstream.forward(call("echo", rpc_id=1, a=1)))
         assert message["id"] == 1
         assert len(upstream._shared(call("x").principal.key)) == 2
@@ -295,8 +294,7 @@ async def test_no_principal_shares_a_stateless_process_with_another(tmp_path):
 async def test_a_stateless_request_that_nobody_waits_for_is_cancelled(tmp_path):
     async with local_upstream(tmp_path, "modern") as upstream:
         waiting = asyncio.create_task(upstream.forward(call("silent", rpc_id="mine")))
-        await until(lambda: upstream._shared(call("x").principal.key))
-        await asyncio.sleep(0.1)
+        await until((tmp_path / "unanswered").exists)
         waiting.cancel()
         await until((tmp_path / "cancelled").exists)
         assert (tmp_path / "cancelled").read_text() == "mine\n"
@@ -411,8 +409,7 @@ async def test_only_the_first_answer_counts(tmp_path):
 async def test_a_late_answer_is_not_taken_for_that_of_a_new_request_of_the_same_id(tmp_path):
     async with local_upstream(tmp_path, "modern") as upstream:
         waiting = asyncio.create_task(upstream.forward(call("silent", rpc_id=1, token="t")))
-        await until(lambda: upstream._shared(call("x").principal.key))
-        await asyncio.sleep(0.1)
+        await until((tmp_path / "unanswered").exists)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         first = upstream._shared(call("x").principal.key)[0]
