@@ -139,6 +139,7 @@ def start(
     output: IO[bytes],
     errors: IO[bytes],
     environment: Mapping[str, str],
+    cwd: Path = ROOT,
 ) -> Process | None:
     """Start what `python -m MODULE` runs, or return `None` if it is to be started in earnest."""
     if _server is None or any(name.startswith(("PYTHON", "LD_")) for name in environment):
@@ -146,18 +147,18 @@ def start(
     asked = {
         "module": module,
         "arguments": list(arguments),
-        "cwd": str(ROOT),
+        "cwd": str(cwd),
         "environment": {**os.environ, **environment},
     }
     return _server.ask(asked, output.fileno(), errors.fileno())
 
 
 def run(
-    module: str, arguments: Sequence[str], *, timeout: float
+    module: str, arguments: Sequence[str], *, timeout: float, cwd: Path = ROOT
 ) -> "subprocess.CompletedProcess[str] | None":
     """Run it to its end, and return what it said; `None` likewise."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        process = start(module, arguments, output=output, errors=errors, environment={})
+        process = start(module, arguments, output=output, errors=errors, environment={}, cwd=cwd)
         if process is None:
             return None
         try:

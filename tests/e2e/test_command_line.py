@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests import forks
 from tests.demo.client import connected
 from tests.e2e.posting import Poster
 from tests.e2e.scripted import Raw
@@ -15,13 +16,20 @@ from tests.running import DOUANE
 
 
 def command(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    return forks.run("gateway.cli", arguments, timeout=60, cwd=folder) or installed(
+        *arguments, folder=folder
+    )
+
+
+def installed(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Run the program as it is installed."""
     return subprocess.run(
         [DOUANE, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=60
     )
 
 
 def test_a_folder_is_set_up_checked_and_its_policy_tested(tmp_path: Path) -> None:
-    made = command("init", folder=tmp_path)
+    made = installed("init", folder=tmp_path)
     assert made.returncode == 0, made.stderr
     assert (tmp_path / "douane.yaml").exists()
     assert command("check", folder=tmp_path).returncode == 0
