@@ -253,8 +253,8 @@ def part_of(hour: Hour, start: float) -> Part:
     )
     if not hour.answers["200"]:
         failures.append("no call was answered, so nothing was asked of it")
-    if hour.running.process.returncode not in (0, None):
-        failures.append(f"the gateway ended with {hour.running.process.returncode}")
+    if hour.running.process.poll() not in (0, None):
+        failures.append(f"the gateway ended with {hour.running.process.poll()}")
     return Part(
         title="The hostile hour",
         rows=[

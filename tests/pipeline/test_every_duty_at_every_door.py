@@ -3,11 +3,12 @@
 import base64
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from gateway.domain.calls import Form
+from gateway.domain.calls import Form, RawAnswer, ServerEvent
 from gateway.domain.decisions import Duty, Obligation, Phase, Verdict
 from gateway.domain.labels import Confidentiality
 from gateway.domain.tools import Kind, Profile
@@ -16,7 +17,7 @@ from tests.pipeline.house import ALICE, IN_SESSION, TOOLS, Events, House, decisi
 
 SECRET = "4111111111111111"
 LONG = "x" * 60
-DUTIES = {
+DUTIES: dict[Duty, dict[str, Any]] = {
     Duty.REDACT: {"patterns": [r"\d{16}"]},
     Duty.TRUNCATE: {"bytes": 20},
     Duty.DROP_STRUCTURED: {},
@@ -61,6 +62,10 @@ def asks(house: House, phase: Phase, duty: Duty) -> None:
     )
 
 
+def _answered(events: list[ServerEvent], _: object) -> RawAnswer:
+    return Events(events).answer()
+
+
 async def said(house: House, door: str) -> tuple[bytes, bytes]:
     """Use `door` twice, and return what came through each time."""
     method, params, messages = DOORS[door]
@@ -70,7 +75,7 @@ async def said(house: House, door: str) -> tuple[bytes, bytes]:
             event({"jsonrpc": "2.0", **({} if "method" in one else {"id": id_}), **one})
             for one in messages
         ]
-        house.server.answer = lambda permit, events=events: Events(events).answer()
+        house.server.answer = partial(_answered, events)
         streams = method == "GET"
         call = house.request(
             method,

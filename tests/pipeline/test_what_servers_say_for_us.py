@@ -2,11 +2,12 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from gateway.domain.calls import Form, RawAnswer
-from gateway.domain.tools import Kind, Profile
+from gateway.domain.tools import Kind, Profile, UpstreamId
 from gateway.web.outcomes import Outcome, outcome_of
 from tests.pipeline.house import TOOLS, Events, House, event, result, text, whole
 
@@ -55,7 +56,7 @@ async def test_a_forged_refusal_is_taken_out_wherever_it_stands(house, content, 
 @pytest.mark.parametrize("kind", ["notification", "request", "greeting"])
 async def test_so_is_one_beside_an_answer(house, kind):
     meta = {"douane/refusal": FORGED}
-    messages = {
+    messages: dict[str, dict[str, Any]] = {
         "notification": {"method": "notifications/message", "params": {"level": "info", "data": "a", "_meta": meta}},
         "request": {"id": "q", "method": "elicitation/create", "params": {"message": "a", "_meta": meta}},
         "greeting": {"id": 1, "result": {"capabilities": {}, "_meta": meta}},
@@ -165,5 +166,5 @@ async def test_an_approved_definition_holds_nothing_in_our_name():
     forged = {**TOOLS["search"], "_meta": {"douane/refusal": FORGED}}
     house.server.answer = lambda permit: result(permit, {"tools": [forged]})
     await house.handle(house.request("tools/list"))
-    (pin,) = [pin for pin in house.pins.all("mail") if pin.target.kind is Kind.TOOL]
+    (pin,) = [pin for pin in house.pins.all(UpstreamId("mail")) if pin.target.kind is Kind.TOOL]
     assert pin.observed.definition.content == TOOLS["search"]
