@@ -6,6 +6,7 @@ where an environment changes how an interpreter starts.
 
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -19,6 +20,8 @@ from typing import IO, Any, Protocol
 
 ROOT = Path(__file__).parent.parent
 _ANSWER_BYTES = 64
+_LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_AS, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE)
+"""What a child inherits of whoever starts it, and this one of the server."""
 
 
 class Process(Protocol):
@@ -149,6 +152,7 @@ def start(
         "arguments": list(arguments),
         "cwd": str(cwd),
         "environment": {**os.environ, **environment},
+        "limits": {which: resource.getrlimit(which) for which in _LIMITS},
     }
     return _server.ask(asked, output.fileno(), errors.fileno())
 

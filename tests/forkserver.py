@@ -12,6 +12,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import runpy
 import secrets
 import selectors
@@ -122,6 +123,8 @@ def _become(asked: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(asked["environment"])
     time.tzset()
+    for which, limits in asked["limits"].items():
+        resource.setrlimit(int(which), tuple(limits))
     _forget()
     module, arguments = asked["module"], asked["arguments"]
     if module == "gateway.cli":
