@@ -55,7 +55,7 @@ test: setup model ## Run every test.
 
 .PHONY: quick
 quick: setup ## Run the fast tests of every room: a minute, and no servers, browsers or weights.
-	$(PYTEST) --quick
+	$(PYTEST) --quick -n $(shell getconf _NPROCESSORS_ONLN)
 
 .PHONY: cases-report
 cases-report: setup ## Run every generated case of which `make test` runs a sample.
