@@ -118,8 +118,9 @@ class StreamRelay:
             if row is None or row.handling is Handling.REFUSED:
                 raise Denied("this request is not offered")
             if row.handling is Handling.CARRIED:
-                met = await self._requests.judge(permit, row.method, message.params)
-                if met is not message.params:
+                params = message.params
+                met = await self._requests.judge(permit, row.method, params)
+                if met is not params:  # a request may have none, and there is nothing to replace
                     asking = with_member(message, "params", met)
         except GatewayError as error:
             await self._upstreams.of(permit.call.server).reject(permit, reject(message, error))

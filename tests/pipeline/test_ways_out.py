@@ -230,6 +230,15 @@ async def test_what_a_client_answers_a_server_is_judged_and_hidden(house, method
     assert "merger" not in written(house)
 
 
+async def test_a_question_without_params_is_passed_on(house):
+    """Hosts are asked for their roots with no more than the method."""
+    question = {"jsonrpc": "2.0", "id": "q1", "method": "roots/list"}
+    last = {"jsonrpc": "2.0", "id": 1, "result": text("done")}
+    house.server.answer = lambda permit: Events([event(question), event(last)]).answer()
+    seen = await house.handle(house.call(profile=Profile.LEGACY))
+    assert b'"roots/list"' in seen.bytes
+
+
 async def test_a_refused_answer_leaves_its_question_open_and_is_not_sent(house):
     await asked_by_server(house, "roots/list")
     sent = len(house.server.saw)

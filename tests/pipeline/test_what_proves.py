@@ -133,8 +133,14 @@ async def test_a_schema_is_read_once_for_each_definition(monkeypatch: pytest.Mon
     for _ in range(3):
         await told(house, {"structuredContent": {"people": [PERSON]}, "content": []})
     assert read == [PEOPLE["outputSchema"]]
+
+
+async def test_no_more_schemas_are_kept_than_there_is_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(pipeline_schemas, "_MOST_KEPT", 1)
-    kept = house.schemas
+    house = await built(trusted=True)
+    await told(house, {"structuredContent": {"people": [PERSON]}, "content": []})
     await told(house, text("outsiders"), "search")
-    assert isinstance(kept, Schemas)
-    assert len(kept._typed) == 1
+    assert isinstance(house.schemas, Schemas)
+    assert len(house.schemas._typed) == 1
