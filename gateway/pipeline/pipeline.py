@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from http import HTTPStatus
+from typing import Any, TypeVar
 
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
@@ -36,6 +37,8 @@ _NEVER_SENT = (CredentialRequired, EgressRefused, UpstreamResting)
 """What the client of an upstream raises before anything of a call has left."""
 
 logger = logging.getLogger(__name__)
+
+Made = TypeVar("Made")
 
 
 class Pipeline:
@@ -76,28 +79,35 @@ class Pipeline:
         Whoever is nobody here costs a record and an answer, and no work on what they send. The
         credential is looked at again in `handle`: it may end while the body is on its way.
         """
-        try:
-            return (await self._admission.known(call)).key
-        except GatewayError as error:
-            return await self.refuse(call, error)
-        except Exception:
-            logger.exception("the credential of call %s met a bug", call.id)
-            return await self.refuse(call, Fault("the gateway failed"))
+        trail = Trail(call, clock=self._clock, new_id=self._new_id)
+        return await self._or_refusal(call, trail, self._holder(call))
+
+    async def _holder(self, call: Call) -> str:
+        return (await self._admission.known(call)).key
 
     async def handle(self, call: Call) -> Reply:
         """Carry `call` to its reply. A no is a reply too: this raises nothing of ours."""
         call = self._admission.narrowed(call)
         trail = Trail(call, clock=self._clock, new_id=self._new_id)
+        return await self._or_refusal(call, trail, self._carried(call, trail))
+
+    async def _carried(self, call: Call, trail: Trail) -> Reply:
+        if is_ours(call.message):
+            return await self._begun.answer(call, trail)
+        permit = await self._admission.permit(call, trail)  # 2 to 7
+        entry = await self._audit.append(trail.intent())  # 8
+        trail.intent_index = entry.leaf_index
+        self._admission.require_unchanged(permit)
+        trail.sent = True
+        answer = await self._upstreams.of(call.server).forward(permit)  # 9
+        return await self._reply(permit, answer, trail)  # 10 to 12
+
+    async def _or_refusal(
+        self, call: Call, trail: Trail, work: Coroutine[Any, Any, Made]
+    ) -> Made | Reply:
+        """Return what `work` on `call` comes to, or the refusal that it ended in."""
         try:
-            if is_ours(call.message):
-                return await self._begun.answer(call, trail)
-            permit = await self._admission.permit(call, trail)  # 2 to 7
-            entry = await self._audit.append(trail.intent())  # 8
-            trail.intent_index = entry.leaf_index
-            self._admission.require_unchanged(permit)
-            trail.sent = True
-            answer = await self._upstreams.of(call.server).forward(permit)  # 9
-            return await self._reply(permit, answer, trail)  # 10 to 12
+            return await work
         except GatewayError as error:
             return await self._refuse(call, trail, error)
         except asyncio.CancelledError:

@@ -251,6 +251,15 @@ async def test_one_connection_too_many_is_closed_and_the_others_work():
             assert await client.ask(GET) == 200
 
 
+async def test_of_those_who_do_not_read_the_longest_is_let_go_when_it_is_too_much():
+    bounds = replace(BOUNDS, stall_s=60, unread_bytes=100_000)
+    async with listening(bounds) as at, at.client() as first, at.client() as second:
+        for client in (first, second):
+            client.writer.write(GET.replace(b"/", b"/huge", 1))
+        await asyncio.wait_for(at.ended.wait(), 60)
+        assert at.refused[:1] == ["slow_reader"]
+
+
 async def test_what_is_left_of_a_body_that_was_answered_is_thrown_away():
     async with listening(replace(BOUNDS, left_bytes=100_000)) as at, at.client() as client:
         head = POST.replace(b"/", b"/unread", 1).replace(b"10", b"100000")
