@@ -26,6 +26,7 @@ from gateway.pipeline.grants import Grants
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.questions import Questions
+from gateway.pipeline.rounds import Rounds
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.selections import Selections
@@ -93,6 +94,7 @@ class Admission:
         self._descriptions = descriptions
         self._rules = rules
         self._questions = Questions(rules=rules, memory=memory, pins=pins, clock=clock)
+        self._rounds = Rounds(given=memory.given, seal_key=seal_key)
         self._conversations = conversations
         self._limits = limits
         self._seal_key = seal_key
@@ -140,7 +142,7 @@ class Admission:
 
         """
         principal = await self._authenticated(call, trail)
-        call = trail.placed(self._placed(call, principal))
+        call = self._rounds.opened(trail.placed(self._placed(call, principal)), principal)
         operation = _operation(call)
         session = self._unsealed(call, principal)
         run = trail.run(await self._runs.of(principal, _hint(call, session)))

@@ -1,7 +1,8 @@
 """Stages 10 and 11 on one message: what an upstream said becomes what the caller may see."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
 
 from gateway.domain.calls import AccessRequest, Form, Permit
 from gateway.domain.decisions import Decision, Duty, Obligation
@@ -11,7 +12,7 @@ from gateway.domain.nodes import weight
 from gateway.domain.tools import OWN, Kind
 from gateway.errors import AuditUnavailable, GatewayError, UpstreamFailed
 from gateway.flow.carried import Carried
-from gateway.flow.given import handles_in, resources_in
+from gateway.flow.given import resources_in
 from gateway.flow.provenance import Answered
 from gateway.flow.results import said_in
 from gateway.pins.ui import is_ui
@@ -22,6 +23,7 @@ from gateway.pipeline.labels import Labeller, decided_label, read_content, sourc
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.prompts import Prompts
+from gateway.pipeline.rounds import Rounds
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.serverside import ServerRequests
@@ -38,7 +40,12 @@ _MOST_ITEMS = 10_000
 """Of one page of a list: as many as one server can have pins of a kind."""
 _UNVOUCHED = Label(integrity=Integrity.UNTRUSTED, confidentiality=BOTTOM.confidentiality)
 _MEMBER = {Carrier.RESULT: "result", Carrier.ERROR: "error", Carrier.NOTIFICATION: "params"}
+Finished: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 _REWRITES = frozenset({Duty.REDACT, Duty.TRUNCATE, Duty.DROP_STRUCTURED})
+
+
+def _as_it_is(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    return content
 
 
 def require_answer(permit: Permit, message: ServerMessage) -> None:
@@ -73,6 +80,7 @@ class Release:
         duties: Duties,
         schemas: Schemas,
         prompts: Prompts,
+        seal_key: bytes,
     ) -> None:
         self._rules = rules
         self._lists = lists
@@ -83,6 +91,7 @@ class Release:
         self._duties = duties
         self._schemas = schemas
         self._prompts = prompts
+        self._rounds = Rounds(given=memory.given, seal_key=seal_key)
 
     async def response(self, permit: Permit, message: ServerMessage, trail: Trail) -> bytes:
         """Return the response that the caller may see: the bytes that came, where nothing changes it.
@@ -188,7 +197,8 @@ class Release:
         self._remember(permit, run, result, label=label, failed=failed, size=size, trail=trail)
         self._note_given(permit, run, result)
         duties = (*permit.decision.obligations, *decision.obligations)
-        return await _apart(permit, duties, message, Carrier.RESULT, result)
+        sealed = partial(self._rounds.sealed, permit)
+        return await _apart(permit, duties, message, Carrier.RESULT, result, finished=sealed)
 
     async def _judged(
         self,
@@ -294,8 +304,7 @@ class Release:
         wrote somewhere, is not the server's own: bringing it back would carry what was put into it.
         """
         server, given = permit.call.server, self._memory.given
-        for handle in handles_in(result):
-            given.add(server, handle)
+        self._rounds.note(permit, result)
         named = [uri for uri in resources_in(result) if not given.has(server, uri)]
         if not named:
             return
@@ -398,11 +407,13 @@ async def _apart(
     message: ServerMessage,
     carrier: Carrier,
     content: Mapping[str, Any],
+    *,
+    finished: Finished = _as_it_is,
 ) -> bytes:
     """Return what `_rewritten` does, beside the loop where that is much."""
     nodes = weight(message.data)
     who = permit.principal.key
-    return await in_turn(who, nodes, _rewritten, obligations, message, carrier, content)
+    return await in_turn(who, nodes, _rewritten, obligations, message, carrier, content, finished)
 
 
 def _rewritten(
@@ -410,10 +421,12 @@ def _rewritten(
     message: ServerMessage,
     carrier: Carrier,
     content: Mapping[str, Any],
+    finished: Finished,
 ) -> bytes:
     """Return `message` saying `content` with the obligations met: its own bytes, if they ask nothing."""
     member = _MEMBER[carrier]
     if not any(obligation.duty in _REWRITES for obligation in obligations):
-        same = content is message.content.get(member)
-        return message.data if same else with_member(message, member, content)
-    return with_member(message, member, meet(obligations, content, carrier))
+        told = finished(content)
+        same = told is message.content.get(member)
+        return message.data if same else with_member(message, member, told)
+    return with_member(message, member, finished(meet(obligations, content, carrier)))

@@ -15,7 +15,7 @@ from gateway.domain.tools import Profile
 from gateway.errors import ApprovalRequired, CredentialRequired
 from gateway.wire.extensions import with_params
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY, meta_of
-from gateway.wire.session import says_url
+from gateway.wire.session import mac, says_url
 
 URL_REQUIRED: Final = -32042
 """2025-11-25, client features, elicitation: URLElicitationRequiredError."""
@@ -27,6 +27,8 @@ _CONNECT_KEY: Final = "douane-connect"
 _APPROVAL_KEY: Final = "douane-approval"
 _OUR_KEYS: Final = frozenset({_CONNECT_KEY, _APPROVAL_KEY})
 _OUR_STATE: Final = "douane-approval."
+_PURPOSE: Final = "approval state"
+"""No server's name has a space in it, so no seal of a session is one of these."""
 _RESPONSES: Final = "inputResponses"
 _STATE: Final = "requestState"
 _APPROVE: Final = "approve"
@@ -98,11 +100,7 @@ def form_result(error: ApprovalRequired) -> Mapping[str, Any]:
 
 def approval_state(key: bytes, principal: str, approval_id: str) -> str:
     """Return what proves, when it comes back, that we asked `principal` about this question."""
-    parts = b"".join(
-        len(octets).to_bytes(4, "big") + octets
-        for octets in (text.encode() for text in ("approval", principal, approval_id))
-    )
-    return f"{_OUR_STATE}{hmac.digest(key, parts, 'sha256').hex()}"
+    return f"{_OUR_STATE}{mac(key, _PURPOSE, principal, approval_id)}"
 
 
 def is_approval_state(key: bytes, principal: str, approval_id: str, state: str) -> bool:

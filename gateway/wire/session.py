@@ -33,8 +33,8 @@ def seal(
         raise UpstreamFailed("The server gave an invalid session id")
     text = base64.urlsafe_b64encode(session.encode()).decode().rstrip("=")
     if takes_urls:
-        return f"{text}{_URLS}.{_mac(key, upstream, principal, session, _URLS)}"
-    return f"{text}.{_mac(key, upstream, principal, session)}"
+        return f"{text}{_URLS}.{mac(key, upstream, principal, session, _URLS)}"
+    return f"{text}.{mac(key, upstream, principal, session)}"
 
 
 def unseal(key: bytes, upstream: str, principal: str, sealed: str) -> str | None:
@@ -71,9 +71,11 @@ def not_found(rpc_id: str | int | None) -> ProtocolError:
     return ProtocolError("Session not found", status=404, rpc_code=INVALID_REQUEST, rpc_id=rpc_id)
 
 
-def _mac(key: bytes, *parts: str) -> str:
-    # Each part is preceded by its length, so that no two triples are one text.
+def mac(key: bytes, *parts: str) -> str:
+    """Return the hex of a keyed hash of `parts`: no two sequences of parts have the same one."""
+    # Each part is preceded by its length, so that no two sequences are one text.
     message = b"".join(
-        len(octets).to_bytes(4, "big") + octets for octets in (part.encode() for part in parts)
+        len(octets).to_bytes(4, "big") + octets
+        for octets in (part.encode("utf-8", "surrogatepass") for part in parts)
     )
     return hmac.digest(key, message, "sha256").hex()

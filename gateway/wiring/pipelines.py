@@ -115,6 +115,7 @@ def pipelines(
         duties=duties,
         schemas=schemas,
         prompts=Prompts(pins=store.pins, refuse_results=config.pins.results == "refuse"),
+        seal_key=store.keys.seal,
     )
     offers = Offers(
         pins=store.pins,

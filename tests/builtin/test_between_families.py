@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import UpstreamFailed
 from tests.builtin.front import NOTES, Site, methods, sent, speaks
-from tests.pipeline.house import MAIL, Events, event, result, text
+from tests.pipeline.house import ALICE, MAIL, Events, event, result, text
 
 OLD: dict[str, Any] = {"profile": Profile.LEGACY, "session": "esr.1"}
 STATED = "io.modelcontextprotocol/"
@@ -94,10 +95,27 @@ async def test_questions_pass_between_stateless_client_and_server() -> None:
     site = await Site().furnish()
     ask = {"resultType": "input_required", "inputRequests": {}, "requestState": "s"}
     site.servers[MAIL].answer = lambda permit: result(permit, ask)
-    assert (await site.ask("tools/call", CALL)).json["result"] == ask
-    again = {**CALL, "inputResponses": {"a": {}}, "requestState": "s"}
-    await site.ask("tools/call", again)
-    assert sent(site.servers[MAIL].saw[-1])["params"] == {**again, "name": "search"}
+    given = (await site.ask("tools/call", CALL)).json["result"]
+    assert given == {**ask, "requestState": given["requestState"]}
+    again = {**CALL, "inputResponses": {"a": {}}}
+    await site.ask("tools/call", {**again, "requestState": given["requestState"]})
+    expected = {**again, "name": "search", "requestState": "s"}
+    assert sent(site.servers[MAIL].saw[-1])["params"] == expected
+
+
+async def test_what_one_person_is_asked_no_other_answers_at_either_endpoint() -> None:
+    site = await Site().furnish()
+    site.house.gate.people["bob"] = replace(ALICE, subject="bob", token_id="t2")
+    asked = {"who": {"method": "elicitation/create", "params": {}}}
+    ask = {"resultType": "input_required", "inputRequests": asked, "requestState": "s"}
+    site.servers[MAIL].answer = lambda permit: result(permit, ask)
+    state = (await site.ask("tools/call", CALL)).json["result"]["requestState"]
+    calls = len(site.servers[MAIL].saw)
+    stolen: Mapping[str, Any]
+    for stolen in ({"requestState": state}, {"inputResponses": {"who": {}}}, {"requestState": "s"}):
+        seen = await site.ask("tools/call", {**CALL, **stolen}, who="bob")
+        assert seen.json["error"]["code"] == -32602
+    assert len(site.servers[MAIL].saw) == calls
 
 
 @pytest.mark.parametrize(("code", "told"), [(-32002, -32602), (-32042, -32603), (-32000, -32000)])

@@ -184,7 +184,7 @@ def test_r10_an_answer_to_a_question_is_a_call_and_is_decided_on_again(
     raw.play(instead("tools/call", asks("elicitation/create")))
     first = poster.call("allowed").json["result"]
     assert first["resultType"] == "input_required"
-    assert first["requestState"] == "sealed-by-the-server"
+    assert "sealed-by-the-server" not in first["requestState"]
     again = {
         "requestState": first["requestState"],
         "inputResponses": {"who": {"action": "accept", "content": {"name": "x"}}},

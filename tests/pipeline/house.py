@@ -333,6 +333,7 @@ class House:
             duties=duties,
             schemas=self.schemas,
             prompts=Prompts(pins=self.pins, refuse_results=self.refuse_results),
+            seal_key=KEY,
         )
         streams = StreamRelay(
             release=release,

@@ -8,6 +8,8 @@ import pytest
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.tools import Kind, PinStatus, Profile, Target
 from gateway.errors import CredentialRequired
+from gateway.wire.extensions import with_params
+from gateway.wire.rounds import Round, seal_state
 from gateway.wire.session import seal
 from tests.pipeline.house import ALICE, KEY, MAIL, House, result, text
 
@@ -77,9 +79,13 @@ async def test_nobody_is_asked_who_did_not_say_that_they_can(house: House, capab
     assert seen.json["result"]["isError"] is True
 
 
-@pytest.mark.parametrize("answered", [{"inputResponses": {}}, {"requestState": "s"}])
-async def test_nobody_is_asked_twice(house: House, answered: Any):
-    seen = await house.handle(modern(house, **answered))
+@pytest.mark.parametrize("member", ["inputResponses", "requestState"])
+async def test_nobody_is_asked_twice(house: House, member: str):
+    call = modern(house)
+    of = Round(server="mail", principal=ALICE.key, program="", method="tools/call", target="search")
+    answered = {"inputResponses": {}, "requestState": seal_state(KEY, of, "s")}[member]
+    message = with_params(call.message, {**call.message.params, member: answered})
+    seen = await house.handle(replace(call, message=message))
     assert seen.json["result"]["isError"] is True
 
 

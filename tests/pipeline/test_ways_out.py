@@ -126,7 +126,6 @@ SAID = [
     ("prompts/get", {"name": "greet", "arguments": {"who": PRIVATE_LINE}}),
     ("prompts/get", {"name": "greet", "arguments": {PRIVATE_LINE: "x"}}),
     ("prompts/get", {"name": "greet", "inputResponses": {"q": {"content": {"a": PRIVATE_LINE}}}}),
-    ("prompts/get", {"name": "greet", "requestState": PRIVATE_LINE}),
     (
         "completion/complete",
         {
@@ -150,9 +149,7 @@ SAID = [
         },
     ),
     ("tools/call", {"name": "search", "inputResponses": {"q": {"content": {"a": PRIVATE_LINE}}}}),
-    ("tools/call", {"name": "search", "requestState": PRIVATE_LINE}),
     ("tools/call", {"name": "search", "more": [PRIVATE_LINE]}),
-    ("resources/read", {"uri": "notes://by/k", "requestState": PRIVATE_LINE}),
 ]
 
 
@@ -164,6 +161,21 @@ async def test_every_value_that_a_caller_chooses_is_looked_at_and_hidden(house, 
     assert {m["confidentiality"] for p in flow["payload"] for m in p["matches"]} == {"private"}
     assert "arguments_hmac" in written(house)
     assert "merger" not in written(house)
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("prompts/get", {"name": "greet"}),
+        ("tools/call", {"name": "search"}),
+        ("resources/read", {"uri": "notes://by/k"}),
+        ("completion/complete", {"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {}}),
+    ],
+)
+async def test_a_state_that_a_caller_made_up_goes_nowhere(house, method, params):
+    seen = await house.handle(house.request(method, {**params, "requestState": PRIVATE_LINE}))
+    assert seen.json["error"]["code"] == INVALID_PARAMS
+    assert (house.server.saw[1:], "merger" in written(house)) == ([], False)
 
 
 async def test_remarks_about_a_message_are_looked_at(house):
@@ -179,14 +191,11 @@ async def test_a_state_and_a_question_that_the_server_gave_go_home(house):
         "inputRequests": {"who": {"method": "elicitation/create", "params": {}}},
     }
     house.server.answer = lambda permit: result(permit, asked)
-    await house.handle(house.call())
+    given = (await house.handle(house.call())).json["result"]
     answer = {"who": {"action": "accept", "content": {"name": "Kim of the third floor, left door"}}}
-    params = {"name": "search", "requestState": asked["requestState"], "inputResponses": answer}
+    params = {"name": "search", "requestState": given["requestState"], "inputResponses": answer}
     _, flow = await flow_of(house, "tools/call", params)
     assert flow["destinations"] == []
-    forged = {**params, "requestState": "state-7c1b2a5e90d44f8b"}
-    _, flow = await flow_of(house, "tools/call", forged)
-    assert [d["path"] for d in flow["destinations"]] == ["$.requestState"]
     unasked = {**params, "inputResponses": {"what": answer["who"]}}
     _, flow = await flow_of(house, "tools/call", unasked)
     assert flow["destinations"]

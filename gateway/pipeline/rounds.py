@@ -1,0 +1,94 @@
+"""Calls in rounds: what a server gives and asks in the middle of one comes back from its own caller."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from gateway.domain.bounded import digest_of
+from gateway.domain.calls import Call, Form, Permit
+from gateway.domain.identity import Principal
+from gateway.domain.tools import OWN
+from gateway.errors import ProtocolError
+from gateway.flow.given import Given, handles_in
+from gateway.wire.extensions import with_params
+from gateway.wire.jsonrpc import INVALID_PARAMS
+from gateway.wire.rounds import (
+    REQUESTS,
+    RESPONSES,
+    STATE,
+    Round,
+    open_state,
+    round_of,
+    seal_state,
+)
+
+
+class Rounds:
+    """Seals states and opens them; what the gateway itself gives names its run, and is no server's."""
+
+    def __init__(self, *, given: Given, seal_key: bytes) -> None:
+        self._given = given
+        self._seal_key = seal_key
+
+    def opened(self, call: Call, principal: Principal) -> Call:
+        """Return `call`, which `principal` makes, with the state that its server gave them.
+
+        Raises:
+            ProtocolError: The state is another's, of another call or none; or an answer is to a
+                question that was put to others and not in this call.
+
+        """
+        params = call.message.params
+        if call.server == OWN or call.message.form is Form.RESPONSE:
+            return call
+        if params.keys().isdisjoint({STATE, RESPONSES}):
+            return call
+        of = round_of(call, principal)
+        self._require_asked(call, of, params.get(RESPONSES))
+        if STATE not in params:
+            return call
+        state = open_state(self._seal_key, of, params[STATE])
+        if state is None:
+            raise _not_found(call, "there is no such request state")
+        self._given.add(call.server, state)
+        return replace(call, message=with_params(call.message, {**params, STATE: state}))
+
+    def _require_asked(self, call: Call, of: Round, answers: Any) -> None:
+        """Return if `answers` are to questions put in this round, or to what nobody has asked.
+
+        The latter are judged as whatever a caller says that was not asked for.
+        """
+        for name in answers if isinstance(answers, dict) else ():
+            if self._given.has(call.server, name) and not self._given.has(
+                call.server, _asked(of, name)
+            ):
+                raise _not_found(call, "an answer is to a question that was not asked here")
+
+    def note(self, permit: Permit, result: Mapping[str, Any]) -> None:
+        """Note what a server gives out to be brought back: to whom, where that matters."""
+        server, of = permit.call.server, round_of(permit.call, permit.principal)
+        for handle in handles_in(result):
+            self._given.add(server, handle)
+        asked = result.get(REQUESTS)
+        for name in asked if isinstance(asked, dict) else ():
+            self._given.add(server, _asked(of, name))
+
+    def sealed(self, permit: Permit, result: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a result as its caller gets it: the very same, if it asks for nothing.
+
+        Raises:
+            UpstreamFailed: The state in it is no text, or too long.
+
+        """
+        if permit.call.server == OWN or STATE not in result:
+            return result
+        of = round_of(permit.call, permit.principal)
+        return {**result, STATE: seal_state(self._seal_key, of, result[STATE])}
+
+
+def _asked(of: Round, name: str) -> str:
+    return digest_of(*of.parts, name).hex()
+
+
+def _not_found(call: Call, public: str) -> ProtocolError:
+    return ProtocolError(public, rpc_code=INVALID_PARAMS, rpc_id=call.message.id)
