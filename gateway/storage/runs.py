@@ -178,8 +178,10 @@ class Runs:
     async def raise_label(self, run: RunId, label: Label, source: Source | None) -> Run:
         """Join `label` into the run's and into its principal's whole runs; see `RunStore`."""
         kept = self._kept.get(run)
-        if kept is not None and self._has_seen(kept, label, source):
-            return kept.run
+        if kept is not None:
+            self._note_answered(kept)
+            if self._has_seen(kept, label, source):
+                return kept.run
         job = partial(
             run_changes.join, name_of=self._names.of_whole, run=run, label=label, source=source
         )
@@ -217,6 +219,18 @@ class Runs:
                 if self._used.get(owner) == now:
                     self._used[owner] = used  # they did not end, and are as idle as before
                 raise
+
+    def _note_answered(self, kept: Kept) -> None:
+        """Note that a call has its answer now: nobody was idle who waited for it.
+
+        A server could make a run end by keeping its answer back, which nobody would have read then.
+        """
+        now, parts = self._elapsed(), self._parts[kept.owner]
+        self._used[kept.owner] = now
+        self._used.move_to_end(kept.owner)
+        if kept.run.id in parts:
+            parts[kept.run.id] = now
+            parts.move_to_end(kept.run.id)
 
     async def _begun(
         self, principal: Principal, owner: OwnerName, handle: str, now: float

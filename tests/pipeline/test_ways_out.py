@@ -10,6 +10,7 @@ from gateway.domain.calls import Form
 from gateway.domain.decisions import Verdict
 from gateway.domain.labels import STRICTEST_DEFAULT, ToolRule
 from gateway.domain.tools import Kind, Profile
+from gateway.pipeline.outgoing import beside
 from gateway.wire.jsonrpc import INVALID_PARAMS
 from tests.pipeline.house import Events, House, event, result, text, whole
 
@@ -199,6 +200,12 @@ async def test_a_state_and_a_question_that_the_server_gave_go_home(house):
     unasked = {**params, "inputResponses": {"what": answer["who"]}}
     _, flow = await flow_of(house, "tools/call", unasked)
     assert flow["destinations"]
+
+
+def test_a_state_that_its_server_did_not_give_is_a_destination(house):
+    message = house.call(requestState=PRIVATE_LINE).message
+    found = beside(message, given=lambda name: name != PRIVATE_LINE, expanded=lambda text: None)
+    assert found.places == (("$.requestState", PRIVATE_LINE),)
 
 
 async def test_an_argument_that_is_called_like_a_member_of_the_request_is_refused(house):

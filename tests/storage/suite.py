@@ -581,6 +581,33 @@ class RunStoreSuite:
         assert [each.live for each in stores.runs.all()] == [False, True]
         assert await stores.runs.end(run.id) is None
 
+    async def test_time_in_which_a_server_has_yet_to_answer_is_not_idle(self, stores):
+        run = await stores.runs.of(principal(), SESSION)
+        stores.elapsed.now += RUN_LIMITS.idle_s + 1
+        raised = await stores.runs.raise_label(run.id, SECRET, source())
+        stores.elapsed.now += RUN_LIMITS.idle_s - 1
+        after = await stores.runs.of(principal(), SESSION)
+        assert (after.id, after.label) == (raised.id, SECRET)
+
+    async def test_so_is_that_of_a_begun_run(self, stores):
+        handle, run = await stores.runs.begin(host(), None)
+        for _ in range(2):  # the second time it has nothing to add
+            stores.elapsed.now += RUN_LIMITS.idle_s - 1
+            await stores.runs.raise_label(run.id, SECRET, source())
+        stores.elapsed.now += RUN_LIMITS.idle_s - 1
+        found = await stores.runs.of(host(), named(handle))
+        assert (found.id, found.label) == (run.id, SECRET)
+
+    async def test_what_came_after_its_run_had_ended_is_not_forgotten_at_the_next_call(
+        self, stores
+    ):
+        run = await stores.runs.of(principal("emma"), SESSION)
+        stores.elapsed.now += RUN_LIMITS.idle_s
+        await stores.runs.of(principal("noah"), SESSION)
+        assert not stores.runs.find(run.id).live
+        await stores.runs.raise_label(run.id, SECRET, source())
+        assert (await stores.runs.of(principal("emma"), SESSION)).label == SECRET
+
     # Letting a client in again.
 
     @pytest.mark.parametrize(
