@@ -110,9 +110,10 @@ class Signed:
         return found
 
 
-async def person(corridor: Corridor) -> Browser:
+async def person(corridor: Corridor, *options: str) -> Browser:
+    """Add somebody, by default a user and nothing more; return where they are signed in."""
     name = f"emma-{secrets.token_hex(4)}"
-    (row,) = corridor.running.rows("users", "add", name, "--group", "users")
+    (row,) = corridor.running.rows("users", "add", name, *(options or ("--group", "users")))
     browser = Browser(over_http(), reaches=lambda url: url.startswith(f"{corridor.url}/"))
     page = await browser.get(row["setup_url"])
     await browser.submit(page.form(), page, password=PASSWORD, repeated=PASSWORD)
