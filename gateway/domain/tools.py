@@ -157,5 +157,7 @@ class Sighting:
 
     manifest: Manifest
     disposition: Disposition = Disposition.HOLD
+    judged_beside: Manifest | None = None
+    """What it was compared with when policy was asked; beside anything else its word is none."""
     seen_at: float
     """Seconds since the epoch."""

@@ -75,7 +75,7 @@ def _after_approval(pin: Pin, sighting: Sighting) -> Pin:
     if pin.approved is not None and pin.approved.identity != manifest.identity:
         # Policy judges what changed in a definition; this is another server's.
         return replace(pin, status=PinStatus.DRIFTED, observed=manifest, filed=())
-    match sighting.disposition:
+    match _still_counts(pin, sighting):
         case Disposition.HOLD:
             return replace(pin, status=PinStatus.DRIFTED, observed=manifest, filed=())
         case Disposition.APPROVE:
@@ -84,6 +84,14 @@ def _after_approval(pin: Pin, sighting: Sighting) -> Pin:
             return _approved(changed, (_by_policy(changed, sighting),), before=people)
         case Disposition.SERVE_APPROVED:
             return replace(pin, observed=manifest, filed=())
+
+
+def _still_counts(pin: Pin, sighting: Sighting) -> Disposition:
+    """Return what policy wants done, unless a person has approved something else since."""
+    judged = sighting.judged_beside
+    if judged is None or pin.approved is None or not judged.is_same(pin.approved):
+        return Disposition.HOLD
+    return sighting.disposition
 
 
 def _by_policy(pin: Pin, sighting: Sighting) -> PinApproval:

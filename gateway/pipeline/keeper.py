@@ -125,16 +125,22 @@ class PinKeeper:
         sightings = []
         for manifest in manifests:
             pin = self._pins.find(manifest.target, manifest.profile)
+            beside = None if pin is None else pin.approved or pin.observed
             question = pin_question(
-                None if pin is None else pin.approved or pin.observed,
-                manifest,
-                elsewhere=elsewhere[manifest.target.server],
+                beside, manifest, elsewhere=elsewhere[manifest.target.server]
             )
             moved = _has_moved(pin, manifest)
             # Policy judges what changed in a definition; whose it is only a person can judge.
             disposition = Disposition.HOLD if moved else await self._disposition(question)
             await self._audit.append(self._record(manifest, question, disposition, now, moved))
-            sightings.append(Sighting(manifest=manifest, disposition=disposition, seen_at=now))
+            sightings.append(
+                Sighting(
+                    manifest=manifest,
+                    disposition=disposition,
+                    judged_beside=beside,
+                    seen_at=now,
+                )
+            )
         await self._pins.observe(sightings)
 
     async def _disposition(self, question: Mapping[str, Any]) -> Disposition:

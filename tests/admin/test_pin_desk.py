@@ -273,7 +273,10 @@ async def test_a_check_sees_a_change_that_policy_lets_wait() -> None:
     world = World()
     await approved(world, "send")
     changed = Sighting(
-        manifest=manifest("send", "Other."), disposition=Disposition.SERVE_APPROVED, seen_at=NOW
+        manifest=manifest("send", "Other."),
+        disposition=Disposition.SERVE_APPROVED,
+        judged_beside=manifest("send"),
+        seen_at=NOW,
     )
     await world.show(changed)
     assert [pin.status for pin in world.pins.all()] == [PinStatus.APPROVED]

@@ -50,8 +50,15 @@ def manifest(
     )
 
 
-def sighting(shown: Manifest, disposition: Disposition = Disposition.HOLD) -> Sighting:
-    return Sighting(manifest=shown, disposition=disposition, seen_at=100.0)
+def sighting(
+    shown: Manifest,
+    disposition: Disposition = Disposition.HOLD,
+    *,
+    beside: Manifest | None = None,
+) -> Sighting:
+    return Sighting(
+        manifest=shown, disposition=disposition, judged_beside=beside, seen_at=100.0
+    )
 
 
 def pin(status: PinStatus, shown: Manifest, approved: Manifest | None = None) -> Pin:

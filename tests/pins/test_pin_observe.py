@@ -67,7 +67,7 @@ def test_a_changed_definition_drifts() -> None:
 
 def test_policy_may_approve_a_change() -> None:
     known = pin(PinStatus.APPROVED, GOOD, approved=GOOD)
-    assert observed(known, sighting(BAD, Disposition.APPROVE)) == replace(
+    assert observed(known, sighting(BAD, Disposition.APPROVE, beside=GOOD)) == replace(
         pin(PinStatus.APPROVED, BAD, approved=BAD),
         approved_by="policy",
         approved_at=100.0,
@@ -77,8 +77,18 @@ def test_policy_may_approve_a_change() -> None:
 
 def test_policy_may_keep_the_approved_definition_in_force() -> None:
     known = pin(PinStatus.APPROVED, GOOD, approved=GOOD)
-    after = observed(known, sighting(BAD, Disposition.SERVE_APPROVED))
+    after = observed(known, sighting(BAD, Disposition.SERVE_APPROVED, beside=GOOD))
     assert after == pin(PinStatus.APPROVED, BAD, approved=GOOD)
+
+
+@EVERY_DISPOSITION
+@pytest.mark.parametrize("beside", [None, WORSE])
+def test_a_word_of_policys_counts_beside_what_it_was_given_on_alone(
+    disposition: Disposition, beside: Manifest | None
+) -> None:
+    approved_since = pin(PinStatus.APPROVED, GOOD, approved=GOOD)
+    after = observed(approved_since, sighting(BAD, disposition, beside=beside))
+    assert after == pin(PinStatus.DRIFTED, BAD, approved=GOOD)
 
 
 @EVERY_DISPOSITION
@@ -213,7 +223,9 @@ def test_a_filed_approval_is_of_one_definition_also_if_the_upstream_changes_back
 @pytest.mark.parametrize("status", [PinStatus.APPROVED, PinStatus.DRIFTED, PinStatus.REVOKED])
 def test_a_filed_approval_ends_with_what_it_was_of(status: PinStatus) -> None:
     filed = approve(pin(status, BAD, approved=GOOD), "ada", people=2)
-    after = observed(filed, sighting(WORSE, Disposition.SERVE_APPROVED))
+    after = observed(
+        filed, sighting(WORSE, Disposition.SERVE_APPROVED, beside=filed.approved)
+    )
     assert after is not None
     assert (filed.status, after.filed) == (status, ())
     assert revoked_pin(filed, note="").filed == ()
@@ -258,10 +270,10 @@ def test_of_two_approvals_the_earlier_end_counts() -> None:
 
 def test_what_policy_lets_pass_lasts_no_longer_than_what_a_person_approved() -> None:
     approved = approve(pin(PinStatus.PENDING, GOOD), expires_at=900.0)
-    after = observed(approved, sighting(BAD, Disposition.APPROVE))
+    after = observed(approved, sighting(BAD, Disposition.APPROVE, beside=GOOD))
     assert after is not None
     assert (after.expires_at, [each.by for each in after.approvals]) == (900.0, ["bob", "policy"])
-    again = observed(after, sighting(GOOD, Disposition.APPROVE))
+    again = observed(after, sighting(GOOD, Disposition.APPROVE, beside=BAD))
     assert again is not None
     assert [each.by for each in again.approvals] == ["bob", "policy"]
     assert (again.approved_by, again.expires_at) == ("policy", 900.0)
