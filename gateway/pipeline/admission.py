@@ -164,7 +164,7 @@ class Admission:
                 )
             )
         target, pin = await self._resolve(call, principal, operation, trail)
-        pin = await self._refreshed(call, pin)
+        pin = await self._refreshed(call, principal, pin)
         access = await self._access(call, principal, run, target, pin, trail=trail)
         places = self._grants.covering(access)
         decision = await self._decided(access, trail)
@@ -270,11 +270,11 @@ class Admission:
         if self._verified(permit.call, pinned.pin.target, now).manifest != pinned.manifest:
             raise PinDrift("this definition has changed since the call was decided")
 
-    async def _refreshed(self, call: Call, pin: Pin) -> Pin:
+    async def _refreshed(self, call: Call, principal: Principal, pin: Pin) -> Pin:
         """Return the pin once it was compared with a list that is recent enough."""
         if call.server == OWN:
             return pin
-        await self._catalogs.refresh(call.server, call.profile, pin.target.kind)
+        await self._catalogs.refresh(call.server, call.profile, pin.target.kind, principal)
         return self._pins.find(pin.target, call.profile) or pin
 
     def _pin(self, target: Target, profile: Profile) -> Pin | None:

@@ -126,9 +126,7 @@ class PinKeeper:
         for manifest in manifests:
             pin = self._pins.find(manifest.target, manifest.profile)
             beside = None if pin is None else pin.approved or pin.observed
-            question = pin_question(
-                beside, manifest, elsewhere=elsewhere[manifest.target.server]
-            )
+            question = pin_question(beside, manifest, elsewhere=elsewhere[manifest.target.server])
             moved = _has_moved(pin, manifest)
             # Policy judges what changed in a definition; whose it is only a person can judge.
             disposition = Disposition.HOLD if moved else await self._disposition(question)

@@ -285,12 +285,17 @@ class CatalogSink(Protocol):
 
 
 class Catalogs(Protocol):
-    async def refresh(self, server: UpstreamId, profile: Profile, kind: Kind) -> None:
+    async def refresh(
+        self, server: UpstreamId, profile: Profile, kind: Kind, principal: Principal
+    ) -> None:
         """Return once what `server` lists of `kind` was compared with the pins recently enough.
+
+        Where each person has a credential of their own it is what it lists to `principal`.
 
         Raises:
             UnknownTool: No such server.
             UpstreamFailed: It cannot be read now.
+            CredentialRequired: The person has to connect anew; `url` is where.
 
         """
         ...

@@ -9,8 +9,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from gateway.domain.identity import Principal
 from gateway.domain.tools import Kind, Profile, UpstreamId
-from gateway.errors import GatewayError, UnknownTool, UpstreamFailed
+from gateway.errors import UnknownTool, UpstreamFailed
 from gateway.ports import CatalogSink, Clock
 from gateway.upstream.breaker import Breaker
 from gateway.upstream.client import NotSpoken
@@ -18,7 +19,8 @@ from gateway.upstream.exchange import Exchange
 from gateway.upstream.faults import Challenged, unusable
 from gateway.upstream.listener import listen
 from gateway.upstream.lists import ListLimits
-from gateway.upstream.reading import ListReader
+from gateway.upstream.personal import People, TheirLists
+from gateway.upstream.reading import FAILURES, ListReader, outcome_of
 from gateway.upstream.settings import LocalSettings, UpstreamSettings
 from gateway.upstream.watched import CrawlStatus, Place, Read, Watched
 
@@ -36,9 +38,6 @@ _SPREAD: Final = 0.1
 _PAUSE_S: Final = 5.0
 """Before a list is looked at again for calls to come, where that was in vain."""
 _CHANCE: Final = random.SystemRandom().random
-
-_FAILURES = (GatewayError, ValueError)
-"""What a crawl ends with when the upstream, or whoever takes its lists, is not well."""
 
 
 class Crawler:
@@ -63,6 +62,7 @@ class Crawler:
         breakers: Mapping[UpstreamId, Breaker] | None = None,
         relisted: Callable[[UpstreamId], None] | None = None,
         known: Mapping[UpstreamId, Watched] | None = None,
+        people: People | None = None,
         chance: Callable[[], float] = _CHANCE,
     ) -> None:
         """`debounce_s` seconds of announcements become one crawl.
@@ -71,6 +71,7 @@ class Crawler:
         `relisted` is called for each server that says to us that it has other resources.
         What calls wait for goes by `breakers`; crawls have pauses of their own.
         What is `known` of an upstream that is the same as before is taken over.
+        `people` are shown the lists of upstreams that are `per_person`.
         `chance` gives a number from 0 to 1.
         """
         self._breakers = breakers or {}
@@ -85,6 +86,9 @@ class Crawler:
             sink, fresh_s=fresh_s, limits=limits or ListLimits(), monotonic=monotonic
         )
         self._relisted = relisted
+        if people is None and any(one.per_person for one in self._watched.values()):
+            raise ValueError("what is per person is read in people's names")
+        self._people = people
         self._chance = chance
         self._running: asyncio.Task[None] | None = None
 
@@ -129,7 +133,7 @@ class Crawler:
         async with watched.alone:
             try:
                 waits = await self._crawl(watched)
-            except _FAILURES as error:
+            except FAILURES as error:
                 watched.failures += 1
                 watched.status = replace(watched.status, error=str(error))
                 raise
@@ -138,21 +142,34 @@ class Crawler:
             seen_at = watched.status.seen_at if waits else self._clock()
             watched.status = replace(watched.status, error="", seen_at=seen_at, waits=waits)
 
-    async def refresh(self, server: UpstreamId, profile: Profile, kind: Kind) -> None:
+    async def refresh(
+        self,
+        server: UpstreamId,
+        profile: Profile,
+        kind: Kind,
+        principal: Principal | None = None,
+    ) -> None:
         """Return if the list of `kind` was read recently enough; if not, once it is read again.
 
-        Lists that are shown to connected people alone are compared when they ask for them.
+        Of an upstream that is `per_person` it is the list that `principal` is shown; without a
+        credential of theirs there is none, and nothing can be sent.
 
         Raises:
             UnknownTool: No such server.
             UpstreamResting: Nobody tries to read it now, because the upstream has failed too often.
             UpstreamFailed: It cannot be read now.
+            CredentialRequired: The upstream does not take the person's credential.
 
         """
-        watched = self._watched.get(server)
+        watched: Watched | None = self._watched.get(server)
         if watched is None:
             raise UnknownTool("There is no such server.", detail=f"server {server!r}")
-        place = (profile, kind)
+        if watched.per_person and self._people is not None and principal is not None:
+            watched = await self._people.lists_of(principal, watched)
+        if watched is not None:
+            await self._refresh(watched, (profile, kind), principal)
+
+    async def _refresh(self, watched: Watched, place: Place, principal: Principal | None) -> None:
         watched.used[place] = self._monotonic()
         watched.in_use.set()
         if self._is_fresh(watched, place):
@@ -161,8 +178,11 @@ class Crawler:
             # Of many calls at once one reads it, or finds that it cannot be read.
             tried = self._monotonic() - watched.tried_at.get(place, float("-inf")) < _FIRST_RETRY_S
             if not tried and not self._is_fresh(watched, place):
-                await self._try_again(watched, place)
+                who = principal if isinstance(watched, TheirLists) else None
+                await self._try_again(watched, place, who)
         if not self._is_fresh(watched, place):
+            watched.require_credential()
+            profile, kind = place
             raise UpstreamFailed(
                 "the upstream server's list cannot be read, so nobody knows if it has changed",
                 detail=f"{profile}, list of {kind}: {watched.problems.get(place, '')}",
@@ -171,18 +191,18 @@ class Crawler:
     def _is_fresh(self, watched: Watched, place: Place) -> bool:
         return watched.is_fresh(place, self._fresh_s, self._monotonic)
 
-    async def _try_again(self, watched: Watched, place: Place) -> None:
+    async def _try_again(self, watched: Watched, place: Place, who: Principal | None) -> None:
         breaker = self._breakers.get(watched.server)
         if breaker is None:
             await self._read_again(watched, place)
             return
-        trial = breaker.admit(None)
+        trial = breaker.admit(who)
         try:
             spoken = await self._read_again(watched, place)
             if self._is_fresh(watched, place):
                 breaker.answered(trial)
-            elif spoken:
-                breaker.failed(None, trial, watched.problems[place])
+            elif spoken and not watched.is_refused:
+                breaker.failed(who, trial, watched.problems[place])
         finally:
             breaker.left(trial)
 
@@ -197,7 +217,7 @@ class Crawler:
         try:
             # If it takes longer it goes on: a slow server's list is there for the next call.
             if (await asyncio.wait([reading], timeout=_PATIENCE_S))[0]:
-                problem = _outcome(reading)
+                problem = outcome_of(reading)
         except NotSpoken as error:
             problem = str(error)
             return False
@@ -252,11 +272,13 @@ class Crawler:
 
     async def aclose(self) -> None:
         """Close every connection that nobody has taken over."""
+        if self._people is not None:
+            await self._people.aclose()
         for watched in self._watched.values():
             await watched.release()
 
     async def _try(self, server: UpstreamId) -> None:
-        with suppress(*_FAILURES):  # `status` tells it
+        with suppress(*FAILURES):  # `status` tells it
             await self.crawl(server)
 
     async def _watch(self, watched: Watched) -> None:
@@ -287,7 +309,7 @@ class Crawler:
             reading = self._reading(watched, place)
             await asyncio.wait([reading])
             with suppress(NotSpoken):
-                if _outcome(reading):
+                if outcome_of(reading):
                     # Whoever calls next finds out what is wrong.
                     await asyncio.sleep(_PAUSE_S)
 
@@ -320,7 +342,7 @@ class Crawler:
         clock = asyncio.get_running_loop().time
         while True:
             begun = clock()
-            with suppress(NotSpoken, *_FAILURES):  # the next crawl tells what is wrong
+            with suppress(NotSpoken, *FAILURES):  # the next crawl tells what is wrong
                 await listen(exchange, profile, watched.wire, heard)
             # One attempt per `recheck_s`: a stream that lasts is resumed at once, and a server
             # that offers none is not bothered.
@@ -366,21 +388,6 @@ class Crawler:
     def _note_unseen(self, watched: Watched) -> None:
         read = Read(began=self._monotonic())
         watched.read = {(profile, kind): read for profile in Profile for kind in Kind}
-
-
-def _outcome(reading: asyncio.Task[list[str]]) -> str:
-    """Return why a reading that has ended was in vain; empty if it was not.
-
-    Raises:
-        NotSpoken: The upstream does not speak that family.
-
-    """
-    if reading.cancelled():
-        return "nobody waited for it"
-    try:
-        return "; ".join(reading.result())
-    except (TimeoutError, *_FAILURES) as error:
-        return str(error) or type(error).__name__
 
 
 def _taken_over(

@@ -11,8 +11,8 @@ from gateway.domain.tools import Profile
 from gateway.errors import GatewayError
 from gateway.ports.secrets import UpstreamCredentials
 from gateway.upstream.exchange import Exchange, nothing
-from gateway.upstream.faults import Challenged
 from gateway.upstream.headers import SESSION, Headers, forwarded
+from gateway.upstream.personal import sent_in_name_of
 from gateway.upstream.settings import UpstreamSettings
 from gateway.upstream.stream import EventStream
 
@@ -116,27 +116,9 @@ class HttpUpstream:
     async def _sent(
         self, principal: Principal, headers: Headers, send: Callable[..., Awaitable[RawAnswer]]
     ) -> RawAnswer:
-        """Send with the principal's credential; one that was refused is exchanged once.
-
-        An upstream that refuses a credential has done nothing else with the message.
-        """
         if self._credentials is None:
             return await send(headers=headers)
-        server, user = self._server, principal.user_id
-        shown = await self._credentials.headers(server, user, principal.key)
-        try:
-            return await send(headers=[*headers, *shown])
-        except Challenged as refused:
-            shown = await self._credentials.rejected(
-                server, user, shown=shown, status=refused.status, challenge=refused.challenge
-            )
-        try:
-            return await send(headers=[*headers, *shown])
-        except Challenged as refused:
-            await self._credentials.rejected(
-                server, user, shown=shown, status=refused.status, challenge=refused.challenge
-            )
-            raise
+        return await sent_in_name_of(principal, self._server, self._credentials, headers, send)
 
     async def _post_beside(self, permit: Permit, body: bytes) -> None:
         send = partial(self._exchange.send, "POST", body=body)

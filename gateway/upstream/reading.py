@@ -1,5 +1,6 @@
 """Looking at one upstream's lists: as little as tells whether they are what they were."""
 
+import asyncio
 from collections.abc import Collection
 from typing import Final
 
@@ -15,6 +16,10 @@ from gateway.upstream.watched import Kept, Place, Read, Watched
 _LOOKS: Final = 5
 """Looks in one conversation, which begins anew after so many lives of a list: servers may decide what
 they show when a session begins."""
+
+
+FAILURES = (GatewayError, ValueError)
+"""What a crawl ends with when the upstream, or whoever takes its lists, is not well."""
 
 
 class ListReader:
@@ -145,3 +150,18 @@ class ListReader:
             problems += (f"{profile}: {problem}" for problem in unread)
             await self._sink.seen(watched.server, profile, Kind.RESOURCE, shown, info.version)
         return problems
+
+
+def outcome_of(reading: asyncio.Task[list[str]]) -> str:
+    """Return why a reading that has ended was in vain; empty if it was not.
+
+    Raises:
+        NotSpoken: The upstream does not speak that family.
+
+    """
+    if reading.cancelled():
+        return "nobody waited for it"
+    try:
+        return "; ".join(reading.result())
+    except (TimeoutError, *FAILURES) as error:
+        return str(error) or type(error).__name__

@@ -134,6 +134,14 @@ class Watched:
         reading = self.readings.get(place)
         return None if reading is None or reading.done() else reading
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether it cannot be read for want of a person's credential."""
+        return False
+
+    def require_credential(self) -> None:
+        """Return unless it cannot be read for want of a person's credential."""
+
     async def let_go(self, profile: Profile) -> None:
         """End the conversation that goes on in one family, if one does."""
         kept = self.kept.pop(profile, None)

@@ -16,6 +16,7 @@ from gateway.ports import Upstream
 from gateway.sandbox.languages import Engines
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.http import HttpUpstream
+from gateway.upstream.personal import People
 from gateway.upstream.settings import LocalSettings
 from gateway.web.metrics import Metrics
 from gateway.web.peers import client_address
@@ -99,6 +100,12 @@ async def runtime(
             stack.push_async_callback(carried.links.give_back, link)
         breakers = {server: link.breaker for server, link in links.items()}
         front = Front(store, carried.boxes)
+        resources = Resources.of(public_url=config.public_url, servers=config.servers)
+        who = await stack.enter_async_context(
+            authorization(
+                config, identity, resources, client_address(config.trusted_proxies), lasting=lasting
+            )
+        )
         crawler = Crawler(
             settings,
             sink=keeper,
@@ -108,14 +115,9 @@ async def runtime(
             breakers=breakers,
             relisted=lambda server: front.followers.relisted(server, ""),
             known=carried.links.watched,
+            people=People(who.broker),
         )
         stack.push_async_callback(crawler.aclose)
-        resources = Resources.of(public_url=config.public_url, servers=config.servers)
-        who = await stack.enter_async_context(
-            authorization(
-                config, identity, resources, client_address(config.trusted_proxies), lasting=lasting
-            )
-        )
         opened: dict[UpstreamId, Upstream] = {}
         for one in settings:
             shared = links[one.server].upstream

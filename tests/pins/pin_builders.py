@@ -56,9 +56,7 @@ def sighting(
     *,
     beside: Manifest | None = None,
 ) -> Sighting:
-    return Sighting(
-        manifest=shown, disposition=disposition, judged_beside=beside, seen_at=100.0
-    )
+    return Sighting(manifest=shown, disposition=disposition, judged_beside=beside, seen_at=100.0)
 
 
 def pin(status: PinStatus, shown: Manifest, approved: Manifest | None = None) -> Pin:

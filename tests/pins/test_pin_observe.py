@@ -223,9 +223,7 @@ def test_a_filed_approval_is_of_one_definition_also_if_the_upstream_changes_back
 @pytest.mark.parametrize("status", [PinStatus.APPROVED, PinStatus.DRIFTED, PinStatus.REVOKED])
 def test_a_filed_approval_ends_with_what_it_was_of(status: PinStatus) -> None:
     filed = approve(pin(status, BAD, approved=GOOD), "ada", people=2)
-    after = observed(
-        filed, sighting(WORSE, Disposition.SERVE_APPROVED, beside=filed.approved)
-    )
+    after = observed(filed, sighting(WORSE, Disposition.SERVE_APPROVED, beside=filed.approved))
     assert after is not None
     assert (filed.status, after.filed) == (status, ())
     assert revoked_pin(filed, note="").filed == ()

@@ -213,11 +213,13 @@ class Fresh:
     """Catalogs that are recent enough, unless a test says what is to be done first."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[UpstreamId, Profile, Kind]] = []
+        self.asked: list[tuple[UpstreamId, Profile, Kind, Principal]] = []
         self.first: Callable[[], Awaitable[None]] | None = None
 
-    async def refresh(self, server: UpstreamId, profile: Profile, kind: Kind) -> None:
-        self.asked.append((server, profile, kind))
+    async def refresh(
+        self, server: UpstreamId, profile: Profile, kind: Kind, principal: Principal
+    ) -> None:
+        self.asked.append((server, profile, kind, principal))
         if self.first is not None:
             await self.first()
 

@@ -10,7 +10,7 @@ from gateway.domain.decisions import Verdict
 from gateway.domain.tools import Kind, PinStatus, Profile, Target
 from gateway.pins.catalog import read_list
 from gateway.pins.diff import classify
-from tests.pipeline.house import MAIL, TOOLS, House, decision, result, text
+from tests.pipeline.house import ALICE, MAIL, TOOLS, House, decision, result, text
 from tests.pipeline.test_prompts_that_change import POISON, says
 
 SEARCH = Target(server=MAIL, kind=Kind.TOOL, name="search")
@@ -85,7 +85,7 @@ async def test_m01_a_call_finds_the_poisoned_list_itself_once_what_it_relies_on_
     house.catalogs.first = lambda: house.show(POISONED, TOOLS["send"])
     seen = await house.handle(house.call("search"))
     assert (seen.code, house.server.saw) == ("pin_drift", [])
-    assert house.catalogs.asked == [(MAIL, Profile.MODERN, Kind.TOOL)]
+    assert house.catalogs.asked == [(MAIL, Profile.MODERN, Kind.TOOL, ALICE)]
     pin = house.pins.find(SEARCH, Profile.MODERN)
     assert pin is not None
     change = classify(pin.approved, pin.observed)

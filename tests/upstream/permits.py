@@ -1,6 +1,7 @@
 """Permits as the pipeline makes them, for tests of what happens after."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from gateway.domain.calls import Call, CallId, Form, Message, Permit
@@ -9,8 +10,11 @@ from gateway.domain.flow import Run, RunId
 from gateway.domain.identity import BearerToken, Principal
 from gateway.domain.labels import Confidentiality, Integrity, Label
 from gateway.domain.tools import Profile, UpstreamId
+from gateway.errors import CredentialRequired
 
 INBOUND_TOKEN = "inbound-token-of-the-client"
+WHERE = "https://douane.test/connect/raw"
+"""Where people connect."""
 
 SENT_ON = (
     ("accept", "application/json, text/event-stream"),
@@ -71,3 +75,25 @@ def permit_for(
         access=None,
         session=session,
     )
+
+
+class Connected:
+    """Gives whoever has a name a credential of their own, and never another one."""
+
+    async def headers(
+        self, server: str, user_id: str, principal_key: str
+    ) -> Sequence[tuple[str, str]]:
+        if not user_id:
+            raise CredentialRequired("connect", url=WHERE)
+        return (("authorization", f"Bearer {user_id}"),)
+
+    async def rejected(
+        self,
+        server: str,
+        user_id: str,
+        *,
+        shown: Sequence[tuple[str, str]],
+        status: int,
+        challenge: str,
+    ) -> Sequence[tuple[str, str]]:
+        raise CredentialRequired("connect anew", url=WHERE)

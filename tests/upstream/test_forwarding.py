@@ -143,6 +143,12 @@ async def test_an_error_in_json_is_relayed_with_its_body(status: int):
     assert (answer.status, answer.body) == (status, b'{"error":1}')
 
 
+async def test_nothing_has_changed_is_no_answer_to_a_call():
+    async with opened(answers("", status=304, media=None)) as (upstream, _):
+        with pytest.raises(UpstreamFailed):
+            await upstream.forward(permit_for())
+
+
 @pytest.mark.parametrize("status", [400, 403, 404, 405])
 async def test_of_a_client_error_in_any_other_form_only_the_status_is_relayed(status: int):
     script = answers("<html>", status=status, media="text/html", headers={"Allow": "POST"})

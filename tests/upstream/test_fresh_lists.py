@@ -11,7 +11,9 @@ from gateway.domain.tools import Kind, Profile, UpstreamId
 from gateway.errors import UnknownTool, UpstreamFailed, UpstreamResting
 from gateway.upstream.breaker import Breaker, Patience
 from gateway.upstream.crawler import Crawler
+from gateway.upstream.personal import People
 from tests.servers.raw import answers, hangs
+from tests.upstream.permits import Connected
 from tests.upstream.speaking import (
     MODERN_RESULT,
     RAW,
@@ -143,7 +145,8 @@ async def test_a_call_waits_only_so_long(clock, monkeypatch):
 
 async def test_what_is_shown_to_connected_people_alone_is_not_asked_for_at_each_call(clock):
     script = answers("{}", status=401)
-    async with crawling(script, settings={"per_person": True}, monotonic=clock) as found:
+    settings, people = {"per_person": True}, People(Connected())
+    async with crawling(script, settings=settings, people=people, monotonic=clock) as found:
         crawler, _, server = found
         await crawler.refresh(RAW, Profile.MODERN, Kind.TOOL)
         before = len(server.seen)

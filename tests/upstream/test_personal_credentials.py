@@ -9,11 +9,14 @@ from aiohttp import web
 from gateway.domain.calls import Form
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import CredentialRequired
+from gateway.upstream.crawler import Crawler
 from gateway.upstream.http import HttpUpstream
+from gateway.upstream.personal import People
 from gateway.upstream.settings import HeaderCredential, UpstreamSettings
 from gateway.upstream.watched import CrawlStatus
 from tests.servers.raw import answers, raw_upstream
 from tests.upstream.permits import INBOUND_TOKEN, permit_for
+from tests.upstream.sinks import Catalog
 from tests.upstream.speaking import RAW, crawling
 
 Fields = Sequence[tuple[str, str]]
@@ -124,8 +127,15 @@ def test_credentials_are_for_servers_that_want_a_persons():
         HttpUpstream(replace(one, per_person=True))
 
 
+def test_what_is_per_person_is_not_crawled_without_people():
+    one = UpstreamSettings(server=RAW, url="http://127.0.0.1:1/mcp", per_person=True)
+    with pytest.raises(ValueError, match="per person"):
+        Crawler([one], sink=Catalog(), clock=lambda: 1.0)
+
+
 async def test_a_server_that_waits_for_people_is_not_failing():
-    async with crawling(wants("nobody"), settings={"per_person": True}) as (
+    people = People(Credentials())
+    async with crawling(wants("nobody"), settings={"per_person": True}, people=people) as (
         crawler,
         catalog,
         server,

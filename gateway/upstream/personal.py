@@ -1,0 +1,159 @@
+"""What is sent to an upstream in a person's name, and the lists that it shows them."""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from gateway.domain.calls import RawAnswer
+from gateway.domain.identity import Principal
+from gateway.domain.tools import UpstreamId
+from gateway.errors import CredentialRequired
+from gateway.ports.secrets import UpstreamCredentials
+from gateway.upstream.client import Transport
+from gateway.upstream.faults import Challenged
+from gateway.upstream.headers import Headers
+from gateway.upstream.watched import Place, Read, Watched
+
+_MOST_PEOPLE: Final = 2_000
+"""Whose lists are known of; whoever is forgotten has theirs read before their next call."""
+
+
+async def sent_in_name_of(
+    principal: Principal,
+    server: UpstreamId,
+    credentials: UpstreamCredentials,
+    headers: Headers,
+    send: Callable[..., Awaitable[RawAnswer]],
+) -> RawAnswer:
+    """Send with the principal's credential; one that was refused is exchanged once.
+
+    An upstream that refuses a credential has done nothing else with the message.
+
+    Raises:
+        CredentialRequired: They have none, or none that the upstream takes.
+        UpstreamFailed, LimitExceeded: There is no answer that can be used.
+
+    """
+    user = principal.user_id
+    shown = await credentials.headers(server, user, principal.key)
+    try:
+        return await send(headers=[*headers, *shown])
+    except Challenged as refused:
+        shown = await credentials.rejected(
+            server, user, shown=shown, status=refused.status, challenge=refused.challenge
+        )
+    try:
+        return await send(headers=[*headers, *shown])
+    except Challenged as refused:
+        await credentials.rejected(
+            server, user, shown=shown, status=refused.status, challenge=refused.challenge
+        )
+        raise
+
+
+class InTheirName:
+    """Carries messages of the gateway's own over another's connections, in a person's name."""
+
+    def __init__(
+        self,
+        carrier: Transport,
+        credentials: UpstreamCredentials,
+        server: UpstreamId,
+        principal: Principal,
+    ) -> None:
+        self._carrier = carrier
+        self._credentials = credentials
+        self._server = server
+        self._principal = principal
+        self.required: CredentialRequired | None = None
+        """Why the last message was not taken, if it was for want of a credential."""
+
+    async def send(
+        self, verb: str, headers: Headers, body: bytes, *, listens: bool = False
+    ) -> RawAnswer:
+        """Send one message, once, and return the answer."""
+        send = partial(self._carrier.send, verb, body=body, listens=listens)
+        self.required = None
+        try:
+            return await sent_in_name_of(
+                self._principal, self._server, self._credentials, headers, send
+            )
+        except CredentialRequired as error:
+            self.required = error
+            raise
+
+    async def aclose(self) -> None:
+        """Leave the connections to those whose they are."""
+
+
+class TheirLists(Watched):
+    """What is known of the lists that one upstream shows one person."""
+
+    def __init__(self, everybodys: Watched, transport: InTheirName) -> None:
+        super().__init__(everybodys.settings)
+        self.exchange = transport
+        self.listening = None
+        self.keeps = False
+        # Where their own credential is refused, nothing was seen: it is no list for others alone.
+        self.per_person = False
+        self.holders = 1
+        self._transport = transport
+
+    def note(self, place: Place, read: Read) -> None:
+        """Take note of when it was read, and of nothing that the upstream can make large."""
+        super().note(place, replace(read, pages=(), compared_with=None))
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the upstream does not take their credential."""
+        return self._transport.required is not None
+
+    def require_credential(self) -> None:
+        """Return if the upstream has taken their credential.
+
+        Raises:
+            CredentialRequired: It has not; `url` is where they can get another.
+
+        """
+        refused = self._transport.required
+        if refused is not None:
+            raise CredentialRequired(refused.public, url=refused.url, detail=refused.detail)
+
+
+class People:
+    """Knows of each person what they are shown by the upstreams that show it to nobody else."""
+
+    def __init__(self, credentials: UpstreamCredentials) -> None:
+        self._credentials = credentials
+        self._known: OrderedDict[tuple[UpstreamId, str], TheirLists] = OrderedDict()
+
+    async def lists_of(self, principal: Principal, everybodys: Watched) -> TheirLists | None:
+        """Return what is known of the lists they are shown; `None` if they have no credential.
+
+        Then nothing can be sent in their name either.
+
+        Raises:
+            UpstreamFailed: Their authorization server gave no usable answer.
+
+        """
+        server = everybodys.server
+        try:
+            await self._credentials.headers(server, principal.user_id, principal.key)
+        except CredentialRequired:
+            return None
+        key = server, principal.user_id
+        found = self._known.get(key)
+        if found is None:
+            transport = InTheirName(everybodys.exchange, self._credentials, server, principal)
+            found = self._known[key] = TheirLists(everybodys, transport)
+        self._known.move_to_end(key)
+        while len(self._known) > _MOST_PEOPLE:
+            self._known.popitem(last=False)
+        return found
+
+    async def aclose(self) -> None:
+        """End what is being read in people's names."""
+        for one in self._known.values():
+            await one.release()
