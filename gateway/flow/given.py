@@ -16,22 +16,24 @@ class Given:
     def __init__(self) -> None:
         self._names: dict[str, OrderedDict[bytes, None]] = {}
 
-    def add(self, server: str, name: str) -> None:
-        """Note that `server` gave out `name`."""
+    def add(self, server: str, name: str, to: str = "") -> None:
+        """Note that `server` gave out `name`, to one principal if it is theirs alone."""
         names = self._names.setdefault(server, OrderedDict())
-        key = _key(name)
+        key = _key(name, to)
         names[key] = None
         names.move_to_end(key)
         if len(names) > _MOST_OF_ONE:
             names.popitem(last=False)
 
-    def has(self, server: str, name: str) -> bool:
-        """Tell whether `server` gave out `name`, letter for letter."""
-        return _key(name) in self._names.get(server, ())
+    def has(self, server: str, name: str, to: str = "") -> bool:
+        """Tell whether `server` gave out `name`, letter for letter, to everybody or `to` this one."""
+        names = self._names.get(server, OrderedDict[bytes, None]())
+        return _key(name, "") in names or _key(name, to) in names
 
 
-def _key(name: str) -> bytes:
-    return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def _key(name: str, to: str) -> bytes:
+    said = repr((to, name)).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(said, digest_size=16).digest()
 
 
 def handles_in(result: Mapping[str, Any]) -> Iterator[str]:

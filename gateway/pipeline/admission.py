@@ -36,11 +36,14 @@ from gateway.ports import Authenticator, Catalogs, Clock, PinStore, PolicyEngine
 from gateway.ports.descriptions import DescriptionGate
 from gateway.wire.elicitation import answer_in
 from gateway.wire.extensions import within
+from gateway.wire.fixed import bare, require_fixed
 from gateway.wire.operations import (
     LISTEN,
     Handling,
     Operation,
+    Sender,
     completed,
+    find,
     followed,
     judge,
     own_row,
@@ -105,6 +108,7 @@ class Admission:
     def narrowed(self, call: Call) -> Call:
         """Return `call` declaring only the extensions that are approved for its server.
 
+        Of what has no target nothing stays but what the protocol has a place for.
         What is meant for us, an answer to a question of ours or the user's task, is taken out of the
         message and kept beside it. It comes before everything else, so what is decided on is still
         what is sent.
@@ -114,6 +118,8 @@ class Admission:
         message, answered = answer_in(message, call.profile)
         origin = OriginKind.HOST_SANDBOX if says_program(message) else call.origin
         message, declared = told_us(message)
+        row = find(Sender.CLIENT, message.method)
+        message = bare(message, has_target=row is not None and row.kind is not None)
         if message is call.message:
             return call
         return replace(
@@ -153,6 +159,7 @@ class Admission:
             if operation is not None:
                 trail.own_target(call)
                 await self._require_protocol(call, principal, operation)
+                self._questions.require_nothing_told(call, principal, run)
             return trail.permit(
                 protocol_permit(
                     call,
@@ -298,7 +305,9 @@ class Admission:
         kind = operation.kind or Kind.SERVER
         target = Target(server=call.server, kind=kind, name=target_name(operation, params))
         pin = self._pin(pin_target(target, params), call.profile)
-        is_named = kind is not Kind.RESOURCE or self._questions.is_given(call, target.name)
+        is_named = kind is not Kind.RESOURCE or self._questions.is_given(
+            call, principal, target.name
+        )
         trail.target(target, pin, said(call.message), is_named=is_named)
         if pin is not None:
             (visible,) = await self._visibility.of(call, principal, [(target, pin)])
@@ -411,6 +420,7 @@ def _operation(call: Call) -> Operation | None:
     if call.message.form not in (Form.REQUEST, Form.NOTIFICATION):
         return None
     row = judge(call.message, call.profile)
+    require_fixed(call.message)
     return own_row(call) or row
 
 

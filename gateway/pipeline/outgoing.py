@@ -7,7 +7,7 @@ from gateway.domain.calls import Form, Message
 from gateway.domain.document import leaves, member_path
 from gateway.flow.beside import NOTHING, Beside, Said
 from gateway.flow.results import text_of
-from gateway.wire.outgoing import Part, beside_reference, part_of, remarks
+from gateway.wire.outgoing import Part, asides, beside_reference, part_of, remarks
 
 Expands = Callable[[str], tuple[str, ...] | None]
 
@@ -18,11 +18,13 @@ def beside(
     given: Callable[[str], bool],
     expanded: Expands,
     declared: frozenset[str] = frozenset(),
+    wary: bool = False,
 ) -> Beside:
     """Return what `message` says beside a tool's arguments.
 
     `given` tells what its server gave out, which goes home; `expanded` what was put into a template
-    of the server's; `declared` are the names of values that an approved definition asks for.
+    of the server's; `declared` are the names of values that an approved definition asks for;
+    `wary` is whoever looks even at ids and names of programs.
     """
     found = _Found()
     for name, inner in message.params.items():
@@ -45,6 +47,10 @@ def beside(
     found.answers += [
         one for name, inner in remarks(message.params) for one in _said(inner, "$._meta", _NONE)
     ]
+    if wary:
+        found.answers += [
+            one for name, inner in asides(message) for one in _texts(inner, member_path("$", name))
+        ]
     return found.whole
 
 

@@ -4,11 +4,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gateway.domain.calls import AccessRequest, Call
-from gateway.domain.flow import FlowReview, Run, Task
+from gateway.domain.flow import FlowReview, Proof, Run, Task
 from gateway.domain.identity import Principal
-from gateway.domain.labels import Effect, Integrity
-from gateway.domain.tools import Kind, Pin, PinStatus, Target
-from gateway.flow.review import Knowledge, Use, review
+from gateway.domain.labels import Confidentiality, Effect, Integrity, ToolRule
+from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Target
+from gateway.errors import Denied
+from gateway.flow.beside import Beside
+from gateway.flow.review import (
+    PRIVATE_TO_OUTSIDE,
+    UNPROVEN_DESTINATION,
+    Knowledge,
+    Use,
+    review,
+)
 from gateway.flow.task import narrowed
 from gateway.flow.templates import filled_in, names_in
 from gateway.pipeline.decide import Subject, call_question
@@ -38,9 +46,49 @@ class Questions:
         rule = self._rules.servers[target.server].tool(target.name)
         return Subject.of(target, rule, pin, suppose=suppose)
 
+    def require_nothing_told(self, call: Call, principal: Principal, run: Run) -> None:
+        """Return if a message that has no target tells its server nothing that policy would judge.
+
+        Nobody is asked about one: so in a run that read what is private, or what an outsider wrote,
+        it says what that server gave out, what somebody vouches for, and nothing that was read.
+
+        Raises:
+            Denied: It says something else.
+
+        """
+        if call.server == OWN or not _has_read(run):
+            return
+        flow = self._reviewed(
+            call,
+            principal,
+            run,
+            Use(
+                server=call.server,
+                tool="",
+                rule=ToolRule(),
+                effect=None,
+                arguments={},
+                beside=self._beside(call, principal, run, frozenset()),
+            ),
+        )
+        unproven = any(place.proof is Proof.NONE for place in flow.destinations)
+        told = any(
+            match.confidentiality >= Confidentiality.PRIVATE
+            for payload in flow.payload
+            for match in payload.matches
+        )
+        if unproven or told:
+            violation = UNPROVEN_DESTINATION if unproven else PRIVATE_TO_OUTSIDE
+            raise Denied(
+                "a message of the protocol says what only a call may say",
+                reasons=[(violation.code, violation.message)],
+            )
+
     def review(self, call: Call, principal: Principal, run: Run, subject: Subject) -> FlowReview:
         """Return where the data of a call comes from, and where they go."""
-        return review(
+        return self._reviewed(
+            call,
+            principal,
             run,
             Use(
                 server=subject.target.server,
@@ -48,18 +96,30 @@ class Questions:
                 rule=subject.rule,
                 effect=subject.effect,
                 arguments=said(call.message),
-                beside=beside(
-                    call.message,
-                    given=lambda name: self.is_given(call, name),
-                    expanded=lambda uri: self._filled_in(call, uri),
-                    declared=frozenset(_declared(subject.pin)),
-                ),
+                beside=self._beside(call, principal, run, frozenset(_declared(subject.pin))),
             ),
+        )
+
+    def _reviewed(self, call: Call, principal: Principal, run: Run, use: Use) -> FlowReview:
+        return review(
+            run,
+            use,
             Knowledge(
                 tenant=self._rules.tenant,
                 task=narrowed(run.task, _task(call, principal)),
                 provenance=self._memory.of(run),
             ),
+        )
+
+    def _beside(
+        self, call: Call, principal: Principal, run: Run, declared: frozenset[str]
+    ) -> Beside:
+        return beside(
+            call.message,
+            given=lambda name: self.is_given(call, principal, name),
+            expanded=lambda uri: self._filled_in(call, uri),
+            declared=declared,
+            wary=call.server != OWN and _has_read(run),
         )
 
     def of(
@@ -77,9 +137,12 @@ class Questions:
             now=self._clock(),
         )
 
-    def is_given(self, call: Call, name: str) -> bool:
-        """Tell whether the server of `call` gave out `name`, or a person approved it as its own."""
-        if self._memory.given.has(call.server, name):
+    def is_given(self, call: Call, principal: Principal, name: str) -> bool:
+        """Tell whether the server of `call` gave `name` out to `principal`, or to everybody.
+
+        What a person approved as its own, it gave to everybody.
+        """
+        if self._memory.given.has(call.server, name, to=principal.key):
             return True
         pin = self._pins.find(
             Target(server=call.server, kind=Kind.RESOURCE, name=name), call.profile
@@ -105,6 +168,18 @@ class Questions:
             Effect.READ if asks else access.effect,
             clean=access.run.label.integrity is Integrity.TRUSTED,
         )
+
+
+def _has_read(run: Run) -> bool:
+    """Whether `run` is known to have read what an outsider may have written, or what is private.
+
+    One that is only not known to be clean has nothing to tell, and nobody has led it from here.
+    """
+    return any(
+        source.label.integrity is Integrity.UNTRUSTED
+        or source.label.confidentiality >= Confidentiality.PRIVATE
+        for source in run.sources
+    )
 
 
 def _declared(pin: Pin) -> Iterator[str]:

@@ -68,7 +68,7 @@ class Rounds:
         """Note what a server gives out to be brought back: to whom, where that matters."""
         server, of = permit.call.server, round_of(permit.call, permit.principal)
         for handle in handles_in(result):
-            self._given.add(server, handle)
+            self._given.add(server, handle, to=permit.principal.key)
         asked = result.get(REQUESTS)
         for name in asked if isinstance(asked, dict) else ():
             self._given.add(server, _asked(of, name))

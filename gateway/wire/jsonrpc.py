@@ -18,6 +18,9 @@ INTERNAL_ERROR = -32603
 HEADER_MISMATCH = -32020
 UNSUPPORTED_VERSION = -32022
 
+LONGEST_ID = 256
+"""Characters of a request's id, or of a token."""
+
 _NAMING = ("ref", "notifications")
 """Members of params that are objects and name a target themselves."""
 
@@ -64,9 +67,21 @@ def is_id(found: object) -> bool:
     return isinstance(found, int) and not isinstance(found, bool)
 
 
+def is_request_id(found: object) -> bool:
+    """Whether `found` may be the id of a client's request, or a token: both go on to servers.
+
+    They are the caller's own words, so they are no longer than a name for a request needs to be.
+    """
+    if isinstance(found, str):
+        return len(found) <= LONGEST_ID and found.isascii() and found.isprintable()
+    return is_id(found)
+
+
 def _request(content: dict[str, Any], rpc_id: str | int | None, body: bytes) -> Message:
     if not content.keys() <= _REQUEST:
         raise ProtocolError("The message has a member that JSON-RPC does not know", rpc_id=rpc_id)
+    if "id" in content and not is_request_id(rpc_id):
+        raise ProtocolError(f"The id must be an integer, or {LONGEST_ID} printable characters")
     method = content["method"]
     if not isinstance(method, str) or not method:
         raise ProtocolError("The method must be a string", rpc_id=rpc_id)

@@ -77,7 +77,7 @@ PARTS: Final[Mapping[str, Mapping[str, Part]]] = {
 }
 """By method and member. A response of the client's is an answer as a whole."""
 
-_KNOWN_ABOUT: Final = frozenset(
+KNOWN_ABOUT: Final = frozenset(
     {
         "io.modelcontextprotocol/protocolVersion",
         "io.modelcontextprotocol/clientInfo",
@@ -89,6 +89,15 @@ _KNOWN_ABOUT: Final = frozenset(
     }
 )
 """Members of `_meta` that the protocol knows; what else is said there is looked at."""
+_OPEN: Final = (
+    "clientInfo",
+    "io.modelcontextprotocol/clientInfo",
+    "io.modelcontextprotocol/subscriptionId",
+    "progressToken",
+    "requestId",
+    "tracestate",
+)
+"""Members whose form is fixed, and not what they say."""
 _OF_REFERENCE: Final = frozenset({"type", "name", "uri"})
 _BESIDE: Final = frozenset({"name", "arguments", _META})
 
@@ -140,4 +149,16 @@ def remarks(params: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield what `_meta` holds that goes on and that the protocol does not fix."""
     meta = params.get(_META)
     if isinstance(meta, dict):
-        yield from ((name, inner) for name, inner in meta.items() if name not in _KNOWN_ABOUT)
+        yield from ((name, inner) for name, inner in meta.items() if name not in KNOWN_ABOUT)
+
+
+def asides(message: Message) -> Iterator[tuple[str, Any]]:
+    """Yield what the protocol has a place for and leaves to the caller: ids, tokens, names.
+
+    It is little, and bounded; a caller that was led could say something with it nevertheless.
+    """
+    if message.form is not Form.RESPONSE and isinstance(message.id, str):
+        yield "id", message.id
+    meta = message.params.get(_META)
+    for holder in (message.params, meta if isinstance(meta, dict) else {}):
+        yield from ((name, holder[name]) for name in _OPEN if name in holder)

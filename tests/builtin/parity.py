@@ -154,10 +154,10 @@ class Case:
             return "denied" if lacks or self.rule == "closed" else STATES[self.state]
         if self.rule == "closed":
             return "denied"
-        if lacks:
-            return "insufficient_scope"
+        # Whoever grants a scope has not answered what else stands against the call.
         asked = self.rule == "written" and self.profile is Profile.MODERN
-        return "approval_required" if asked else WORDS[self.rule]
+        ends = "approval_required" if asked else WORDS[self.rule]
+        return ends if ends == "approval_required" or not lacks else "insufficient_scope"
 
 
 def cases(who: str, profile: Profile) -> list[Case]:

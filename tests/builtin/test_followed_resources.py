@@ -95,7 +95,9 @@ async def test_a_session_is_told_of_what_it_follows(site: Site, old: Feed) -> No
 async def test_the_call_is_recorded_under_its_servers_name(site: Site, old: Feed) -> None:
     await ask(site)
     last = site.house.last
-    assert (last["server"], last["target"], last["endpoint"]) == ("notes", NOTE, "/mcp")
+    # Nobody gave it out: it is on record as what a caller said.
+    named = f"['{NOTE}']"
+    assert (last["server"], last["target"], last["endpoint"]) == ("notes", named, "/mcp")
     assert (last["method"], last["verdict"]) == ("resources/subscribe", "allow")
 
 

@@ -1,0 +1,169 @@
+"""What the protocol fixes of a client's message: the rest is left out of what has no target.
+
+Nobody decides on a ping or a handshake, so neither has room for what its caller would like to say.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from gateway.domain.calls import Form, Message
+from gateway.domain.vocabulary import names_in
+from gateway.errors import ProtocolError
+from gateway.wire.extensions import with_params
+from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
+from gateway.wire.jsonrpc import INVALID_PARAMS, is_request_id
+from gateway.wire.outgoing import KNOWN_ABOUT, PARTS, Part
+
+_META: Final = "_meta"
+_CLIENT: Final = "io.modelcontextprotocol/clientInfo"
+_PROGRESS: Final = "progressToken"
+LEVELS: Final = frozenset(
+    {"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+)
+_REVISION: Final = re.compile(r"[0-9A-Za-z.-]{1,32}")
+_SETTINGS: Final = frozenset({"extensions", "experimental"})
+"""Of extensions that were approved for this server, which alone say what they set."""
+_ABILITIES: Final = names_in("capabilities")
+_WAYS: Final = names_in("ability")
+_ABOUT_CLIENT: Final = names_in("implementation")
+_WANTED: Final = names_in("wanted")
+_FOLLOWED: Final = "resourceSubscriptions"
+
+
+def require_fixed(message: Message) -> None:
+    """Return if what the protocol fixes in the params of `message` is as it fixes it.
+
+    Raises:
+        ProtocolError: A level is none, a token is no token, a number is something else.
+
+    """
+    parts = PARTS.get(message.method, {})
+    meta = message.params.get(_META)
+    about: Mapping[str, Any] = meta if isinstance(meta, dict) else {}
+    wrong = [
+        name
+        for name, part in parts.items()
+        if part is Part.PROTOCOL and name in message.params and name in _FORMS
+        if not _FORMS[name](message.params[name])
+    ]
+    wrong += [
+        name for name, form in _FORMS_ABOUT.items() if name in about and not form(about[name])
+    ]
+    if wrong:
+        raise ProtocolError(
+            f"params need a {wrong[0].rpartition('/')[2]} of the protocol's own form",
+            rpc_code=INVALID_PARAMS,
+            rpc_id=message.id,
+        )
+
+
+def bare(message: Message, *, has_target: bool) -> Message:
+    """Return `message` without what the protocol has no place for; itself, if there is nothing.
+
+    What has a target is judged with all that it says, and keeps it, but for what it says of its
+    client.
+    """
+    if message.form not in {Form.REQUEST, Form.NOTIFICATION} or message.method not in PARTS:
+        return message
+    kept = {
+        name: _held(name, inner, has_target=has_target)
+        for name, inner in message.params.items()
+        if has_target or PARTS[message.method].get(name, Part.CONTENT) is not Part.CONTENT
+    }
+    return message if kept == message.params else with_params(message, kept)
+
+
+def _held(name: str, inner: Any, *, has_target: bool) -> Any:
+    if name == _META:
+        return _about(inner, has_target=has_target)
+    if has_target:
+        return inner
+    match name:
+        case "capabilities":
+            return _abilities(inner)
+        case "clientInfo":
+            return _named(inner)
+        case "notifications":
+            return _wanted(inner)
+        case _:
+            return inner
+
+
+def _about(meta: Any, *, has_target: bool) -> Any:
+    if not isinstance(meta, dict):
+        return meta if has_target else {}
+    kept = {
+        name: inner
+        for name, inner in meta.items()
+        if has_target or name == _PROGRESS or name in KNOWN_ABOUT
+    }
+    if MODERN_CAPABILITIES_KEY in kept:
+        kept[MODERN_CAPABILITIES_KEY] = _abilities(kept[MODERN_CAPABILITIES_KEY])
+    if _CLIENT in kept:
+        kept[_CLIENT] = _named(kept[_CLIENT])
+    return kept
+
+
+def _abilities(capabilities: Any) -> dict[str, Any]:
+    """Return what a client says it can do, in the protocol's own words."""
+    given = capabilities if isinstance(capabilities, dict) else {}
+    return {
+        name: inner if name in _SETTINGS else _ways(inner)
+        for name, inner in given.items()
+        if name in _ABILITIES
+    }
+
+
+def _ways(ability: Any) -> Any:
+    if not isinstance(ability, dict):
+        return ability if isinstance(ability, bool) else {}
+    return {
+        name: inner if isinstance(inner, bool) else {}
+        for name, inner in ability.items()
+        if name in _WAYS
+    }
+
+
+def _named(client: Any) -> dict[str, Any]:
+    given = client if isinstance(client, dict) else {}
+    return {name: inner for name, inner in given.items() if name in _ABOUT_CLIENT}
+
+
+def _wanted(notifications: Any) -> Any:
+    if not isinstance(notifications, dict):
+        return {}
+    return {
+        name: inner if name == _FOLLOWED else inner is True
+        for name, inner in notifications.items()
+        if name in _WANTED
+    }
+
+
+def _is_number(found: Any) -> bool:
+    return isinstance(found, int | float) and not isinstance(found, bool)
+
+
+def _is_level(found: Any) -> bool:
+    return isinstance(found, str) and found in LEVELS
+
+
+def _is_revision(found: Any) -> bool:
+    return isinstance(found, str) and _REVISION.fullmatch(found) is not None
+
+
+_FORMS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "level": _is_level,
+    "protocolVersion": _is_revision,
+    "requestId": is_request_id,
+    "progressToken": is_request_id,
+    "progress": _is_number,
+    "total": _is_number,
+}
+_FORMS_ABOUT: Final[Mapping[str, Callable[[Any], bool]]] = {
+    _PROGRESS: is_request_id,
+    "io.modelcontextprotocol/logLevel": _is_level,
+    "io.modelcontextprotocol/subscriptionId": is_request_id,
+    "io.modelcontextprotocol/protocolVersion": _is_revision,
+}
+"""Of `_meta`."""

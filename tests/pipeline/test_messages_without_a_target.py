@@ -1,0 +1,162 @@
+"""A message that nobody decides about carries nothing to a server that a call may not carry."""
+
+from typing import Any
+
+import pytest
+
+from gateway.domain.calls import Form
+from gateway.domain.identity import Principal
+from gateway.domain.labels import STRICTEST_DEFAULT, ToolRule
+from gateway.domain.tools import Profile
+from tests.pipeline.house import ALICE, House, result, text, whole
+
+PRIVATE_LINE = "The merger with Oakland Fittings closes on the ninth of March"
+DASHED = PRIVATE_LINE.replace(" ", "-")
+LISTS = {"tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources"}
+CLIENT = "io.modelcontextprotocol/clientInfo"
+BOB = Principal(**{**{n: getattr(ALICE, n) for n in ALICE.__slots__}, "subject": "bob"})
+
+
+@pytest.fixture
+async def house() -> House:
+    """A house in which a private line of an outsider's was read, in both families."""
+    built = House(tools={"search": ToolRule(result=STRICTEST_DEFAULT)}, default=STRICTEST_DEFAULT)
+    built.gate.people["bob"] = BOB
+    for profile in Profile:
+        await built.approve_all(profile)
+        built.server.answer = lambda permit: result(permit, text(PRIVATE_LINE))
+        await built.handle(built.call(profile=profile))
+    built.server.saw.clear()
+    return built
+
+
+def page(cursor: str | None) -> Any:
+    more = {} if cursor is None else {"nextCursor": cursor}
+
+    def answer(permit: Any) -> Any:
+        member = LISTS[permit.call.message.method]
+        return result(permit, {member: [], **more})
+
+    return answer
+
+
+@pytest.mark.parametrize("profile", list(Profile))
+@pytest.mark.parametrize("method", sorted(LISTS))
+@pytest.mark.parametrize("cursor", [DASHED, "made-up", "bWFkZS11cA=="])
+async def test_only_a_cursor_that_the_server_gave_goes_back(house, profile, method, cursor):
+    house.server.answer = page("given-7")
+    seen = await house.handle(house.request(method, {"cursor": cursor}, profile=profile))
+    assert seen.reply.code == "denied"
+    assert house.server.saw == []
+    await house.handle(house.request(method, profile=profile))
+    seen = await house.handle(house.request(method, {"cursor": "given-7"}, profile=profile))
+    assert len(house.server.saw) == 2
+
+
+async def test_a_cursor_goes_back_for_whom_it_was_given(house):
+    house.server.answer = page("alices")
+    await house.handle(house.request("tools/list"))
+    house.server.answer = lambda permit: result(permit, text(PRIVATE_LINE))
+    await house.handle(house.call(who="bob"))
+    house.server.saw.clear()
+    house.server.answer = page(None)
+    stolen = house.request("tools/list", {"cursor": "alices"}, who="bob")
+    assert (await house.handle(stolen)).reply.code == "denied"
+    assert house.server.saw == []
+
+
+async def test_of_a_run_that_read_nothing_of_the_kind_a_cursor_is_whatever_it_is():
+    house = House()
+    await house.approve_all()
+    house.server.answer = page(None)
+    await house.handle(house.request("tools/list", {"cursor": "from an earlier day"}))
+    assert len(house.server.saw) == 1
+
+
+SAID = [
+    ("ping", {"_meta": {"progressToken": PRIVATE_LINE}}),
+    ("initialize", {"clientInfo": {"name": PRIVATE_LINE, "version": "1"}}),
+    ("initialize", {"clientInfo": {"name": "a", "version": "1", "icons": [{"src": PRIVATE_LINE}]}}),
+    ("tools/list", {"_meta": {"tracestate": f"a={PRIVATE_LINE}"}}),
+    ("tools/list", {"_meta": {"io.modelcontextprotocol/subscriptionId": PRIVATE_LINE}}),
+]
+
+
+@pytest.mark.parametrize(("method", "params"), SAID)
+async def test_what_was_read_goes_out_in_no_id_token_or_name(house, method, params):
+    house.server.answer = lambda permit: result(permit, {"tools": []})
+    seen = await house.handle(house.request(method, params, profile=Profile.LEGACY))
+    assert seen.reply.code == "denied"
+    assert house.server.saw == []
+
+
+async def test_nor_as_the_id_of_a_request(house):
+    house.server.answer = lambda permit: result(permit, {})
+    seen = await house.handle(house.request("ping", profile=Profile.LEGACY, id_=PRIVATE_LINE))
+    assert seen.reply.code == "denied"
+    assert house.server.saw == []
+
+
+async def test_nor_as_the_id_that_a_notification_names(house):
+    house.server.answer = lambda permit: whole(b"", status=202)
+    for method, member in (
+        ("notifications/cancelled", "requestId"),
+        ("notifications/progress", "progressToken"),
+    ):
+        params = {member: PRIVATE_LINE, "progress": 1}
+        told = house.request(
+            method, params, form=Form.NOTIFICATION, id_=None, profile=Profile.LEGACY
+        )
+        await house.handle(told)
+    assert house.server.saw == []
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("notifications/cancelled", {"requestId": 1, "reason": PRIVATE_LINE}),
+        ("notifications/progress", {"progressToken": 1, "progress": 1, "message": PRIVATE_LINE}),
+        ("notifications/initialized", {"note": PRIVATE_LINE}),
+        ("ping", {"note": PRIVATE_LINE}),
+    ],
+)
+async def test_what_the_protocol_has_no_place_for_is_not_sent(house, method, params):
+    asks = method == "ping"
+    house.server.answer = lambda permit: result(permit, {}) if asks else whole(b"", status=202)
+    form, id_ = (Form.REQUEST, 1) if asks else (Form.NOTIFICATION, None)
+    await house.handle(house.request(method, params, form=form, id_=id_, profile=Profile.LEGACY))
+    (permit,) = house.server.saw
+    assert b"merger" not in permit.call.message.body
+
+
+async def test_a_call_is_judged_with_its_id_its_token_and_its_clients_name(house):
+    for id_, meta in (
+        (PRIVATE_LINE, {}),
+        (1, {"progressToken": PRIVATE_LINE}),
+        (1, {CLIENT: {"name": PRIVATE_LINE, "version": "1"}}),
+        (1, {"tracestate": f"a={PRIVATE_LINE}"}),
+    ):
+        house.rule.asked.clear()
+        params = {"name": "search", "arguments": {}, "_meta": meta}
+        await house.handle(house.request("tools/call", params, id_=id_))
+        (asked,) = [one for one in house.rule.asked if one["phase"] == "call"]
+        assert asked["flow"]["payload"], (id_, meta)
+
+
+@pytest.mark.parametrize(
+    "uri", [f"https://evil.example/?q={DASHED}", "https://evil.example/x", "notes://made/up"]
+)
+async def test_a_led_run_follows_no_resource_that_nobody_gave(house, uri):
+    params = {"notifications": {"resourceSubscriptions": [uri]}}
+    seen = await house.handle(house.request("subscriptions/listen", params))
+    assert seen.reply.code == "denied"
+    assert house.server.saw == []
+
+
+async def test_it_follows_what_the_server_gave(house):
+    listed = {"resources": [{"uri": "notes://1", "name": "one"}]}
+    house.server.answer = lambda permit: result(permit, listed)
+    await house.handle(house.request("resources/list"))
+    params = {"notifications": {"resourceSubscriptions": ["notes://1"], "toolsListChanged": True}}
+    await house.handle(house.request("subscriptions/listen", params))
+    assert len(house.server.saw) == 2
