@@ -1,11 +1,11 @@
 """A message that nobody decides about carries nothing to a server that a call may not carry."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway.domain.calls import Form
-from gateway.domain.identity import Principal
 from gateway.domain.labels import STRICTEST_DEFAULT, ToolRule
 from gateway.domain.tools import Profile
 from tests.pipeline.house import ALICE, House, result, text, whole
@@ -14,7 +14,7 @@ PRIVATE_LINE = "The merger with Oakland Fittings closes on the ninth of March"
 DASHED = PRIVATE_LINE.replace(" ", "-")
 LISTS = {"tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources"}
 CLIENT = "io.modelcontextprotocol/clientInfo"
-BOB = Principal(**{**{n: getattr(ALICE, n) for n in ALICE.__slots__}, "subject": "bob"})
+BOB = replace(ALICE, subject="bob")
 
 
 @pytest.fixture

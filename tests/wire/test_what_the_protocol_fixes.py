@@ -21,7 +21,7 @@ CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 
 
 def message(method: str, params: dict[str, Any], form: Form = Form.REQUEST) -> Message:
-    content = {"jsonrpc": "2.0", "method": method, "params": params}
+    content: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
     if form is Form.REQUEST:
         content["id"] = 1
     return read_message(json.dumps(content).encode(), WireLimits())
