@@ -64,7 +64,7 @@ BLOCK = {"type": "text", "text": "good"}
         {"result": {**GOOD, "content": [{**BLOCK, "_Meta": {"evil": 1}}]}},
         {"result": {**GOOD, "content": [{"type": "resource", "resource": {"uri": "a", "Blob": "evil"}}]}},
         {"result": {**GOOD, "_meta": {"a": 1, "A": "evil"}}},
-        {"result": {**GOOD, "_META": {"douane/refusal": "evil"}}},
+        {"result": {**GOOD, "_META": {"a": "evil"}}},
         {"result": {**GOOD, "structuredContent": {"iban": "good", "IBAN": "evil"}}},
         {"result": {**GOOD, "structuredContent": {"IBAN": "evil"}}},
         {"result": {**GOOD, "structuredContent": {"iban": "good", "x": 1, "X": "evil"}}},
