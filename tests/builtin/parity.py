@@ -149,15 +149,14 @@ class Case:
         # What a definition says of itself counts once somebody approved it.
         writes = self.rule == "written" or self.state == "pending"
         lacks = "tools:call" not in scopes or (writes and "tools:write" not in scopes)
-        if STATES[self.state] is not None:
-            # That it waits is told to whom only that stands against.
-            return "denied" if lacks or self.rule == "closed" else STATES[self.state]
-        if self.rule == "closed":
-            return "denied"
         # Whoever grants a scope has not answered what else stands against the call.
         asked = self.rule == "written" and self.profile is Profile.MODERN
         ends = "approval_required" if asked else WORDS[self.rule]
-        return ends if ends == "approval_required" or not lacks else "insufficient_scope"
+        if STATES[self.state] is not None:
+            # That it waits is told to whom only that stands against, or a person's leave.
+            denied = ends == "denied" or (lacks and ends is None)
+            return "denied" if denied else STATES[self.state]
+        return "insufficient_scope" if lacks and ends is None else ends
 
 
 def cases(who: str, profile: Profile) -> list[Case]:
