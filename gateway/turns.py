@@ -6,7 +6,7 @@ is, for the way to a thread and back costs more than that.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -64,6 +64,41 @@ class Turns:
         self._waiting[who] -= 1
         if not self._waiting[who]:
             del self._waiting[who], self._lines[who]
+
+
+class Line:
+    """Work of the same kind, one after the other: whoever asks for it takes no more than one thread."""
+
+    def __init__(self, *, most_waiting: int = 8) -> None:
+        self._most_waiting = most_waiting
+        self._turn = asyncio.Lock()
+        self._under_way: set[asyncio.Future[Any]] = set()
+
+    async def take(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Return what `work` returns, begun once nothing before it is under way.
+
+        It is done to its end, and keeps its place as long, also when nobody waits for it any more:
+        a thread cannot be ended.
+
+        Raises:
+            RateLimited: So much waits already.
+
+        """
+        if len(self._under_way) > self._most_waiting:
+            raise RateLimited("too much of this is asked for at once; wait and try again")
+        task = asyncio.ensure_future(self._done(work))
+        self._under_way.add(task)
+        task.add_done_callback(self._ended)
+        return await asyncio.shield(task)
+
+    async def _done(self, work: Callable[[], Awaitable[T]]) -> T:
+        async with self._turn:
+            return await work()
+
+    def _ended(self, task: asyncio.Future[Any]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # looked at, also if whoever waited for it has gone
 
 
 _TURNS = Turns()

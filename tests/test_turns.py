@@ -2,11 +2,12 @@
 
 import asyncio
 import threading
+from functools import partial
 
 import pytest
 
 from gateway.errors import RateLimited
-from gateway.turns import QUICK_NODES, Turns, in_turn
+from gateway.turns import QUICK_NODES, Line, Turns, in_turn
 
 
 async def test_quick_work_stays_and_large_work_leaves_the_loop():
@@ -48,3 +49,33 @@ async def test_what_waits_of_one_principal_is_bounded():
     going.set()
     await asyncio.gather(*held)
     assert await turns.take("mallory", lambda: "again") == "again"
+
+
+async def test_a_line_begins_nothing_before_what_it_began_is_done_though_nobody_waits_for_that():
+    line, going, begun = Line(), threading.Event(), []
+
+    async def work(number: int) -> bool:
+        begun.append(number)
+        return await asyncio.to_thread(going.wait, 60)
+
+    for number in range(3):
+        task = asyncio.create_task(line.take(partial(work, number)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+    assert begun == [0]
+    going.set()
+    assert await line.take(lambda: work(3))
+    assert begun == [0, 1, 2, 3]
+
+
+async def test_a_line_refuses_who_comes_when_it_is_long():
+    line, going = Line(most_waiting=1), asyncio.Event()
+    held = [asyncio.create_task(line.take(going.wait)) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(RateLimited):
+        await line.take(going.wait)
+    going.set()
+    assert all(await asyncio.gather(*held))
+    assert await line.take(going.wait)

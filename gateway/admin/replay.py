@@ -19,6 +19,7 @@ from gateway.audit.query import (
 from gateway.domain.audit import RecordKind
 from gateway.errors import BadCommand
 from gateway.ports import Clock
+from gateway.turns import Line
 
 MOST_DECISIONS = 100_000
 """Of one replay, if nobody asks for fewer or more."""
@@ -91,6 +92,7 @@ class ReplayDesk:
         self._hashes_of = hashes_of
         self._clock = clock
         self._turn = asyncio.Lock()
+        self._line = Line()
 
     async def explain(self, person: Person, *, decision: str) -> Rows:
         """Return every record of a decision, oldest first, and then `{"reevaluation": {...}}`.
@@ -98,12 +100,13 @@ class ReplayDesk:
         Raises:
             Forbidden: The person is neither auditor nor admin.
             NotFound: There is no record of it.
+            RateLimited: Too many explanations wait already.
 
         """
         person.need(Role.AUDITOR, Role.ADMIN)
         records = await self._records_of(person, decision=decision)
         asked = [record for record in records if "question" in record] or records[-1:]
-        again = await asyncio.to_thread(self._explained, asked[-1])
+        again = await self._line.take(lambda: asyncio.to_thread(self._explained, asked[-1]))
         return [*records, {"reevaluation": again}]
 
     async def replay(
@@ -138,7 +141,7 @@ class ReplayDesk:
             trial = await self._journal.make(
                 person,
                 _change(since, until, where, configured=files is None),
-                lambda: asyncio.to_thread(self._trials, files),
+                lambda: self._line.take(lambda: asyncio.to_thread(self._trials, files)),
             )
             async for row in self._replayed(trial, window, since, limit):
                 yield row

@@ -5,14 +5,61 @@ from itertools import takewhile
 
 from gateway.domain._value import value
 from gateway.flow.folding import BOUNDARY, folded, words
-from gateway.flow.spellings import LONGEST, spellings
+from gateway.flow.spellings import Reader, TooMuch
 
 _SHORTEST_PART = 4
 """Letters. What has fewer is in many texts by chance, and counts only as a whole one."""
 _LONGEST_IN_PARTS = 512
 """Letters of a value whose parts are looked for; a longer one is no address."""
 
+_MOST_SEARCHED = 32 * 1024 * 1024
+"""Bytes that are gone through for all the texts of one question: some milliseconds."""
+_STEP = 256
+"""Bytes that take as long as looking for a piece."""
+
 _END = BOUNDARY.encode()
+
+
+@value
+class _Spelled:
+    letters: bytes
+    words: bytes
+
+
+class Search:
+    """What one question may look for: every text is read once, and all of them take bounded time."""
+
+    def __init__(self, most: int = _MOST_SEARCHED) -> None:
+        self._left = most
+        self._reader = Reader()
+        self._read: dict[str, tuple[_Spelled, ...]] = {}
+
+    def spelled(self, text: str) -> tuple[_Spelled, ...]:
+        """Return the spellings of `text`, to be compared.
+
+        Raises:
+            TooMuch: The question has taken too long.
+
+        """
+        if text not in self._read:
+            self._read[text] = tuple(_spelled(self._reader, text))
+        return self._read[text]
+
+    def takes(self, work: int) -> None:
+        """Count what goes through `work` bytes.
+
+        Raises:
+            TooMuch: As `spelled`.
+
+        """
+        self._left -= work
+        if self._left < 0:
+            raise TooMuch("too much to be searched")
+
+
+def _spelled(reader: Reader, text: str) -> Iterable[_Spelled]:
+    for one in reader.spellings(text.replace(BOUNDARY, " ")):
+        yield _Spelled(letters=folded(one), words=words(one))
 
 
 @value
@@ -23,6 +70,8 @@ class _Call:
     end: int
     words_begin: int
     words_end: int
+    pieces: frozenset[bytes]
+    """The whole texts that it carried, by their letters."""
 
 
 class Carried:
@@ -48,23 +97,36 @@ class Carried:
 
     def add(self, texts: Iterable[str]) -> None:
         """Note what one more call carries; of a text that is too long to be read, it may be all."""
-        texts = tuple(texts)
-        if any(len(text) > LONGEST for text in texts):
-            self.give_up()
-        spelled = [one for text in texts for one in spellings(text.replace(BOUNDARY, " "))]
-        added = b"".join(folded(one) + _END for one in spelled)
-        begin, words_begin = len(self._letters) - 1, len(self._words) - 1
-        self._length += len(added)
-        if self._overflows(self._length):
+        reader, length = Reader(), self._length
+        letters: list[bytes] = []
+        apart: list[bytes] = []
+        try:
+            for text in dict.fromkeys(texts):
+                for one in _spelled(reader, text):
+                    length += len(one.letters) + len(_END)
+                    self._require_room(length)
+                    letters += (one.letters, _END)
+                    apart += (one.words, _END)
+        except TooMuch:
+            # Of what was carried before this, it is known as well as it was.
+            if not self._overflows(self._length):
+                self._most = self._length
+            self._length += 1
             return
-        self._letters += added
-        self._words += b"".join(words(one) + _END for one in spelled)
+        self._keep(b"".join(letters), b"".join(apart))
+
+    def _keep(self, letters: bytes, apart: bytes) -> None:
+        begin, words_begin = len(self._letters) - 1, len(self._words) - 1
+        self._length += len(letters)
+        self._letters += letters
+        self._words += apart
         self._calls.append(
             _Call(
                 begin=begin,
                 end=len(self._letters),
                 words_begin=words_begin,
                 words_end=len(self._words),
+                pieces=frozenset(p for p in letters.split(_END) if 0 < len(p) <= _LONGEST_IN_PARTS),
             )
         )
 
@@ -72,19 +134,24 @@ class Carried:
         """Take everything for carried from now on."""
         self._most = -1
 
-    def has(self, text: str, before: int | None = None) -> bool:
+    def has(self, text: str, before: int | None = None, search: Search | None = None) -> bool:
         """Tell whether `text` may be from what was carried, or from what was so at length `before`.
 
         It may be if a spelling of it stands there, forwards or backwards, or if all the parts of
-        one do in what a single call carried.
+        one do in what a single call carried; and if telling would take `search` too long.
         """
         length = self._length if before is None else before
         if self._overflows(length):
             return True
-        return any(self._stands(one, length) for one in spellings(text.replace(BOUNDARY, " ")))
+        search = search or Search()
+        try:
+            return any(self._stands(one, length, search) for one in search.spelled(text))
+        except TooMuch:
+            return True
 
-    def _stands(self, text: str, length: int) -> bool:
-        letters = folded(text)
+    def _stands(self, text: _Spelled, length: int, search: Search) -> bool:
+        letters = text.letters
+        search.takes(2 * length + _STEP)
         if len(letters) < _SHORTEST_PART:
             return self._letters.find(_END + letters + _END, 0, length) >= 0
         if self._letters.find(letters, 0, length) >= 0:
@@ -93,32 +160,40 @@ class Carried:
             return True
         if len(letters) > _LONGEST_IN_PARTS:
             return False
-        parts = list(filter(None, words(text).split(_END)))
+        parts = list(filter(None, text.words.split(_END)))
         return any(
-            self._has_words(parts, call) or self._has_pieces(letters, call)
+            self._has_words(parts, call, search) or _has_pieces(letters, call, search)
             for call in takewhile(lambda call: call.end <= length, self._calls)
         )
 
-    def _has_words(self, parts: list[bytes], call: _Call) -> bool:
+    def _has_words(self, parts: list[bytes], call: _Call, search: Search) -> bool:
         """Tell whether `call` carried every word of a text, in whatever order."""
-        return all(
-            self._words.find(_END + word + _END, call.words_begin, call.words_end) >= 0
-            or (len(word) >= _SHORTEST_PART and self._letters.find(word, call.begin, call.end) >= 0)
-            for word in parts
-        )
+        for word in parts:
+            search.takes(2 * (call.words_end - call.words_begin) + _STEP)
+            whole = _END + word + _END
+            if self._words.find(whole, call.words_begin, call.words_end) < 0 and (
+                len(word) < _SHORTEST_PART or self._letters.find(word, call.begin, call.end) < 0
+            ):
+                return False
+        return True
 
-    def _has_pieces(self, letters: bytes, call: _Call) -> bool:
-        """Tell whether `letters` are nothing but whole texts that `call` carried, put together."""
-        reached = {0}
-        for begin in range(len(letters)):
-            if begin in reached:
-                reached |= {
-                    end
-                    for end in range(begin + 1, len(letters) + 1)
-                    if self._letters.find(_END + letters[begin:end] + _END, call.begin, call.end)
-                    >= 0
-                }
-        return len(letters) in reached
+    def _require_room(self, length: int) -> None:
+        if self._overflows(length):
+            raise TooMuch("more than is kept")
 
     def _overflows(self, length: int) -> bool:
         return self._most is not None and length > self._most
+
+
+def _has_pieces(letters: bytes, call: _Call, search: Search) -> bool:
+    """Tell whether `letters` are nothing but whole texts that `call` carried, put together."""
+    reached = {0}
+    for begin in range(len(letters)):
+        if begin in reached:
+            search.takes(_STEP * (len(letters) - begin))
+            reached |= {
+                end
+                for end in range(begin + 1, len(letters) + 1)
+                if letters[begin:end] in call.pieces
+            }
+    return len(letters) in reached

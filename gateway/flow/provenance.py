@@ -13,7 +13,7 @@ from typing import Any
 from gateway.domain._value import value
 from gateway.domain.flow import Match, Proof, Source
 from gateway.domain.labels import Effect, Integrity
-from gateway.flow.carried import Carried
+from gateway.flow.carried import Carried, Search
 from gateway.flow.forms import addresses_in
 from gateway.flow.payloads import SHORTEST_VALUE, Payloads
 from gateway.flow.results import (
@@ -133,6 +133,8 @@ class Provenance:
         """What calls that may have been led write somewhere, and may read again."""
         if not complete:
             self._written.give_up()
+        self._search = Search()
+        """Of the question that is being answered."""
         self._serial = 0
         self._payloads = Payloads()
         self._in_payloads = 0
@@ -192,6 +194,10 @@ class Provenance:
             if not places:
                 del self._places[text]
 
+    def begin(self) -> None:
+        """Begin a question: all that is asked from here on shares one bound of what is searched."""
+        self._search = Search()
+
     def proof_of(self, text: str, server: str) -> Known | None:
         """Return how an earlier result or call proves `text` to be known to a tool of `server`.
 
@@ -202,9 +208,9 @@ class Provenance:
         """
         plain = minted = typed = None
         for read in self._with(text):
-            if read.carried.has(text):
+            if read.carried.has(text, search=self._search):
                 continue
-            if read.vouches and not self._written.has(text, read.written):
+            if read.vouches and not self._written.has(text, read.written, self._search):
                 if text in read.typed:
                     return Known(proof=Proof.TYPED, integrity=Integrity.TRUSTED, source=read.source)
                 plain = plain or (read.source if len(text) >= SHORTEST_VALUE else None)
@@ -228,7 +234,10 @@ class Provenance:
 
     def seen(self, text: str) -> Source | None:
         """Return the newest result that has `text` as a value or an address, but did not ask it."""
-        return next((r.source for r in self._with(text) if not r.carried.has(text)), None)
+        return next(
+            (r.source for r in self._with(text) if not r.carried.has(text, search=self._search)),
+            None,
+        )
 
     def readings(self) -> Iterator[tuple[Source, tuple[str, ...], tuple[Record, ...]]]:
         """Yield of each result that was read its source, what was asked, and its records."""

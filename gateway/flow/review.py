@@ -107,6 +107,7 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
     What its rule does not name of its arguments is not looked at: without destinations, payload and
     anything beside them this costs next to nothing.
     """
+    knowledge.provenance.begin()
     prompt = knowledge.prompt
     destinations = tuple(_destinations(use, knowledge)) if use.rule.destination else ()
     texts, unread = _payload_texts(use) if use.rule.payload else ((), None)

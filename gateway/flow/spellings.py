@@ -1,7 +1,7 @@
 """In how many ways the same is written: what a text says once an encoding of it is undone.
 
-Finding too much costs a proof and nothing else, so what may be an encoding is taken for one. The
-work is linear in a text, a few times over.
+Finding too much costs a proof and nothing else, so what may be an encoding is taken for one, and
+what would take long to be undone is not undone: it may say anything.
 """
 
 import binascii
@@ -12,53 +12,86 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, Final
-from urllib.parse import unquote
 
 import re2
 
 _DEEPEST: Final = 4
 """Encodings in one another: percent thrice in base64."""
-_MOST: Final = 48
-"""Spellings of one text: whoever nests more of them has said nothing that is known."""
-LONGEST: Final = 256 * 1024
-"""Characters that are undone of one text."""
-_ROOM: Final = 16 * 1024
-"""Characters of all spellings of a short text; of a longer one `_TIMES` its length."""
-_TIMES: Final = 12
-_MOST_RUNS: Final = 256
+ROOM: Final = 48 * 1024
+"""Characters that are undone together, those of what came of it too: some milliseconds' work."""
+_EACH: Final = 24
+"""Characters that take as long as beginning with a text."""
+_LABEL: Final = 1024
+"""Characters that take as long as a label in Punycode."""
+_BESIDE: Final = 256
+"""Octets on each side of what was encoded, which it may continue: the longest address has 254."""
+_MOST_RUNS: Final = 8 * 1024
+"""Words of a text: as many as there is room for."""
+_MOST_LONG_RUNS: Final = 1024
+"""Of digits in a text, which take longer to be found."""
+_SHORTEST_RUN: Final = 6
 _LARGEST_OCTET: Final = 255
 
+_PERCENT: Final = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 _ESCAPE: Final = re.compile(
     r"\\(?:u\{([0-9a-fA-F]{1,6})\}|[uU]([0-9a-fA-F]{4})|[xX]([0-9a-fA-F]{2})|([0-7]{3}))"
 )
 _QUOTED: Final = re.compile(r"=(?:[0-9a-fA-F]{2}|\r?\n)")
 _PUNYCODE: Final = re.compile(r"xn--([a-z0-9-]{1,59})", re.IGNORECASE)
-_BASE64: Final = re2.compile(rb"[A-Za-z0-9+/_-]{6,}")
-_BASE64_WORD: Final = re2.compile(rb"[A-Za-z0-9]{6,}")
+_BASE64: Final = re.compile(rb"[A-Za-z0-9+/_-]{6,}")
+_BASE64_WORD: Final = re.compile(rb"[A-Za-z0-9]{6,}")
+_JOINTS: Final = re.compile("[+/_-]")
 _HEX: Final = re2.compile(rb"(?:(?:0x|\\x)?[0-9a-fA-F]{2}[\s:,;-]{0,2}){4,}")
 _NO_HEX: Final = re.compile(r"0x|[^0-9a-fA-F]")
 _NUMBERS: Final = re2.compile(rb"\d{1,3}(?:[\s,;]{1,2}\d{1,3}){3,}")
-_SPOKEN: Final = re.compile(
-    r"(?<=[\s(\[{<_-])(?:at|dot|commat|period)(?=[\s)\]}>_-])", re.IGNORECASE
-)
-_TO_STANDARD: Final = str.maketrans("-_", "+/")
+_LONG: Final = (_HEX, _NUMBERS)
+_NUMBER: Final = re.compile(r"\d+")
+_MAY_SPEAK: Final = re2.compile(rb"(?i)[\s(\[{<_-](?:at|dot|commat|period)[\s)\]}>_-]")
+_SPOKEN: Final = re.compile(rb"(?i)(?<=[\s(\[{<_-])(?:at|dot|commat|period)(?=[\s)\]}>_-])")
+_TO_STANDARD: Final = bytes.maketrans(b"-_", b"+/")
+
+
+class TooMuch(ValueError):
+    """Undoing what may be encoded would take too long."""
+
+
+class Reader:
+    """Reads texts that belong together, all of them within `room`."""
+
+    def __init__(self, room: int = ROOM) -> None:
+        self._left = room
+
+    def spellings(self, text: str) -> tuple[str, ...]:
+        """Return `text` and what it says with each of the usual encodings undone, nested ones too.
+
+        What was in a long text is told with what stands around it.
+
+        Raises:
+            TooMuch: There is no room for all of it.
+
+        """
+        if len(text) < _SHORTEST_RUN and text.isalnum():
+            self._take(_EACH // 3)
+            return (text,)
+        found = dict.fromkeys((text,))
+        latest = [text]
+        for _ in range(_DEEPEST):
+            outer, latest = latest, []
+            for one in outer:
+                self._take(len(one) + _EACH + _LABEL * one.lower().count("xn--"))
+                latest += (plain for plain in _undone(one) if plain not in found)
+                found.update(dict.fromkeys(latest))
+        return tuple(found)
+
+    def _take(self, work: int) -> None:
+        self._left -= work
+        if self._left < 0:
+            raise TooMuch("too much to be read in all of its spellings")
 
 
 def spellings(text: str) -> tuple[str, ...]:
-    """Return `text` and what it says with each of the usual encodings undone, nested ones too."""
-    found = dict.fromkeys((text,))
-    latest = [text[:LONGEST]]
-    left = max(_ROOM, _TIMES * len(latest[0]))
-    for _ in range(_DEEPEST):
-        outer, latest = latest, []
-        for plain in (inner for one in outer for inner in _undone(one)):
-            if plain not in found:
-                left -= len(plain)
-                if left < 0 or len(found) >= _MOST:
-                    return tuple(found)
-                found[plain] = None
-                latest.append(plain)
-    return tuple(found)
+    """Return the spellings of `text` alone, as `Reader.spellings` does."""
+    return Reader().spellings(text)
 
 
 def _undone(text: str) -> Iterator[str]:
@@ -72,8 +105,12 @@ def _undone(text: str) -> Iterator[str]:
 
 
 def _percent(text: str) -> Iterator[str]:
-    if "%" in text and (plain := unquote(text)) != text:
+    if "%" in text and (plain := _PERCENT.sub(_unquoted, text)) != text:
         yield plain
+
+
+def _unquoted(escapes: re.Match[str]) -> str:
+    return bytes.fromhex(escapes[0].replace("%", "")).decode("utf-8", "replace")
 
 
 def _entities(text: str) -> Iterator[str]:
@@ -111,8 +148,9 @@ def _unicode_label(label: re.Match[str]) -> str:
 
 
 def _spoken(text: str) -> Iterator[str]:
-    if (plain := _SPOKEN.sub("", text)) != text:
-        yield plain
+    octets = text.encode("utf-8", "surrogatepass")
+    if _MAY_SPEAK.search(octets):
+        yield from _with(octets, [(*run.span(), b"") for run in _SPOKEN.finditer(octets)])
 
 
 def _from_base64(text: str) -> Iterator[str]:
@@ -121,7 +159,8 @@ def _from_base64(text: str) -> Iterator[str]:
 
 def _from_base64_words(text: str) -> Iterator[str]:
     """Yield the same where a run is a path, of which a part encodes something."""
-    yield from _decoded_runs(text, _BASE64_WORD, _base64)
+    if _JOINTS.search(text):
+        yield from _decoded_runs(text, _BASE64_WORD, _base64)
 
 
 def _from_hex(text: str) -> Iterator[str]:
@@ -132,34 +171,51 @@ def _from_numbers(text: str) -> Iterator[str]:
     yield from _decoded_runs(text, _NUMBERS, _numbers)
 
 
-def _decoded_runs(text: str, runs: Any, decoded: Callable[[str], bytes | None]) -> Iterator[str]:
+def _decoded_runs(text: str, runs: Any, decoded: Callable[[bytes], bytes | None]) -> Iterator[str]:
     """Yield `text` with all the runs that encode a text put in plain, if there is one."""
     octets = text.encode("utf-8", "surrogatepass")
+    most = _MOST_LONG_RUNS if runs in _LONG else _MOST_RUNS
+    found = [run[0] for run in islice(runs.finditer(octets), most)]
+    if len(found) == most:
+        raise TooMuch("too many runs that may encode something")
+    plain = {run: told.encode() for run in set(found) if (told := _text(decoded(run)))}
+    if plain:
+        changes = ((*run.span(), plain[run[0]]) for run in runs.finditer(octets) if run[0] in plain)
+        yield from _with(octets, list(changes))
+
+
+def _with(octets: bytes, changes: list[tuple[int, int, bytes]]) -> Iterator[str]:
+    """Yield a text with `changes` made, without what stands far from all of them."""
+    if not changes:
+        return
     parts, at = [], 0
-    for run in islice(runs.finditer(octets), _MOST_RUNS):
-        plain = _text(decoded(run[0].decode()))
-        if plain is not None:
-            parts += [octets[at : run.start()], plain.encode("utf-8", "surrogatepass")]
-            at = run.end()
-    if parts:
-        yield b"".join([*parts, octets[at:]]).decode("utf-8", "surrogatepass")
+    for begin, end, plain in changes:
+        between = octets[at:begin]
+        if len(between) > 2 * _BESIDE:
+            between = (between[:_BESIDE] if at else b"") + b"\n" + between[-_BESIDE:]
+        parts += [between, plain]
+        at = end
+    parts.append(octets[at : at + _BESIDE])
+    yield b"".join(parts).decode("utf-8", "ignore")
 
 
-def _base64(run: str) -> bytes | None:
+def _base64(run: bytes) -> bytes | None:
     symbols = run.translate(_TO_STANDARD)
     try:
-        return binascii.a2b_base64(symbols + "=" * (-len(symbols) % 4), strict_mode=True)
-    except (binascii.Error, ValueError):
+        return binascii.a2b_base64(symbols + b"=" * (-len(symbols) % 4), strict_mode=True)
+    except ValueError:
         return None
 
 
-def _hex(run: str) -> bytes | None:
-    digits = _NO_HEX.sub("", run)
-    return bytes.fromhex(digits[: len(digits) // 2 * 2])
+def _hex(run: bytes) -> bytes | None:
+    digits = _NO_HEX.sub("", run.decode())
+    octets = bytes.fromhex(digits[: len(digits) // 2 * 2])
+    # What stands before the digits may look like some: it is none of the text.
+    return octets if octets[1:2] == b"\0" else octets.decode("utf-8", "ignore").encode()
 
 
-def _numbers(run: str) -> bytes | None:
-    codes = [int(number) for number in re.findall(r"\d+", run)]
+def _numbers(run: bytes) -> bytes | None:
+    codes = [int(number) for number in _NUMBER.findall(run.decode())]
     return bytes(codes) if max(codes) <= _LARGEST_OCTET else None
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,6 +25,11 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 ENDLESS = 2**64
 """The count of what does not end."""
 
+MOST_COUNTED = 5_000
+"""Steps from schema to schema in one count: some milliseconds."""
+
+_MOST_OBJECTS = 10_000
+
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _MAPPINGS = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
 
@@ -32,19 +38,22 @@ class Effort:
     """Counts the schemas that one value meets in the worst case, with those of its members.
 
     A reference counts as often as it is followed. What a value of one depth costs is worked out
-    once; each schema is looked at once a level, so counting is quick however large the count is.
+    once; each schema is looked at once a level. What would take long to count counts as endless.
     """
 
     def __init__(self, schema: Any) -> None:
         self._root = schema
         self._known: dict[tuple[int, int], int] = {}
         self._open: set[tuple[int, int]] = set()
+        self._left = 0
         self._anchors = dict(_anchors(schema))
 
     def of(self, depth: int) -> int:
         """Return the count for a value of `depth` levels of objects and arrays."""
         self._open.clear()  # a count before may have been broken off
-        return self._count(self._root, depth)
+        self._left = MOST_COUNTED
+        found = self._count(self._root, depth)
+        return found if self._left > 0 else ENDLESS
 
     def _count(self, schema: Any, depth: int) -> int:
         if not isinstance(schema, dict) or depth < 0:
@@ -59,9 +68,13 @@ class Effort:
         self._open.add(key)
         count = 1 + _compared(schema)
         for inner, below in self._inner(schema):
+            self._left -= 1
+            if self._left <= 0:
+                return ENDLESS
             count += self._count(inner, depth - below)
         self._open.discard(key)
-        self._known[key] = count
+        if self._left > 0:
+            self._known[key] = count
         return count
 
     def _inner(self, schema: Mapping[str, Any]) -> Iterator[tuple[Any, int]]:
@@ -108,6 +121,11 @@ def _compared(schema: Mapping[str, Any]) -> int:
     if isinstance(options, list):
         compared += sum(isinstance(option, dict | list) for option in options)
     return compared
+
+
+def is_large(schema: Any) -> bool:
+    """Whether looking at each part of `schema` would take long."""
+    return next(islice(_objects(schema), _MOST_OBJECTS, None), None) is not None
 
 
 def names_itself_inside(schema: Any) -> bool:

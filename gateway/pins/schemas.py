@@ -9,7 +9,7 @@ import jsonschema_rs
 
 from gateway.domain._value import value
 from gateway.domain.document import member_path
-from gateway.pins.effort import ENDLESS, Effort, names_itself_inside
+from gateway.pins.effort import ENDLESS, Effort, is_large, names_itself_inside
 from gateway.pins.patterns import heavy_states
 from gateway.pins.visible import visible
 
@@ -69,6 +69,8 @@ class SchemaCheck:
         """
         if not isinstance(schema, dict):
             raise UnusableSchema("it is no object")
+        if is_large(schema):
+            raise UnusableSchema("it is too large to be looked through")
         if names_itself_inside(schema):
             raise UnusableSchema("a part of it is a document of its own")
         self._effort = Effort(schema)

@@ -42,6 +42,7 @@ from gateway.ports import Authenticator
 from gateway.ports.scripts import ScriptStore
 from gateway.signin.links import SetupLinks
 from gateway.storage.verify import verify
+from gateway.turns import Line
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.upstream.probe import probe_unauthenticated
 from gateway.upstream.settings import LocalSettings
@@ -224,16 +225,31 @@ class PolicyFilesOf:
 
     def __init__(self, current: Callable[[], Config]) -> None:
         self._current = current
+        self._line = Line()
 
     async def check(self) -> Sequence[str]:
-        """Compile it, and return its problems as `file:line: text`."""
+        """Compile it, and return its problems as `file:line: text`.
+
+        Raises:
+            RateLimited: Too many checks and tests wait already.
+
+        """
         config = self._current()
-        return await policy_commands.check(policy_settings(config), policy_data(config))
+        return await self._line.take(
+            lambda: policy_commands.check(policy_settings(config), policy_data(config))
+        )
 
     async def test(self) -> Mapping[str, Any]:
-        """Run its own tests, and say how many passed and which failed."""
+        """Run its own tests, and say how many passed and which failed.
+
+        Raises:
+            RateLimited: As `check`.
+
+        """
         settings = policy_settings(self._current())
-        tests = await asyncio.to_thread(policy_commands.run_own_tests, settings)
+        tests = await self._line.take(
+            lambda: asyncio.to_thread(policy_commands.run_own_tests, settings)
+        )
         failures = [f"{test.where}: {test.name}" for test in tests if not test.passed]
         return {
             "passed": len(tests) - len(failures),

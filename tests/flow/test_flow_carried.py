@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gateway.domain.flow import Proof
 from gateway.domain.labels import Effect, Integrity
 from gateway.flow import provenance as limits
-from gateway.flow.carried import Carried
+from gateway.flow.carried import Carried, Search
 from gateway.flow.provenance import Known, Provenance
 from tests.flow.flow_builders import (
     TRUSTED,
@@ -230,6 +230,46 @@ def test_of_a_text_that_is_too_long_to_be_read_everything_may_be_carried() -> No
     wrote(provenance, " " * 256 * 1024 + "evil%40mallory.example")
     remember(provenance, source(TRUSTED), structured({"to": MALLORY}))
     assert proof_of(MALLORY, provenance=provenance) == "none"
+
+
+@pytest.mark.parametrize(
+    "spelled", ["ZXZpbEBtYWxsb3J5LmV4YW1wbGU=", "6576696c406d616c6c6f72792e6578616d706c65"]
+)
+def test_nothing_that_stands_before_an_encoding_hides_it(spelled: str) -> None:
+    carried = Carried([" ".join(f"word{number:04} 41424344;" for number in range(600)), spelled])
+    hidden = Carried([" ".join(f"word{number:04} abc" for number in range(600)) + " " + spelled])
+    assert carried.has(MALLORY)
+    assert hidden.has(MALLORY)
+    assert not hidden.has("kim@elsewhere.example")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["%2525252540" * 6_000, "xn--maana-pta." * 4_000, "ZXZpbEBt " * 5_000, "41 42 43 44;" * 3_000],
+)
+def test_what_would_take_long_to_be_read_may_be_anything(text: str) -> None:
+    assert Carried([text]).has("kim@c.example")
+
+
+def test_many_texts_of_one_call_share_the_bound_of_what_is_read() -> None:
+    assert Carried(f"row {number}" for number in range(10_000)).has("kim@c.example")
+    assert not Carried(f"row {number}" for number in range(1_000)).has("kim@c.example")
+
+
+def test_a_search_that_would_take_long_finds_what_it_was_for() -> None:
+    pieces, text = ["a" * length for length in range(1, 256)], "a" * 255 + "b"
+    carried = Carried()
+    for _ in range(8):
+        carried.add(pieces)
+    assert not carried.has(text, search=Search(most=2**40))
+    assert carried.has(text)
+
+
+def test_all_that_one_question_asks_shares_one_bound() -> None:
+    carried, search = Carried(["b" * 1_000]), Search(most=1_000_000)
+    asked = [carried.has(f"c{number:06}@c.example", search=search) for number in range(1_000)]
+    assert not asked[0]
+    assert asked[-1]
 
 
 def test_parts_of_different_calls_make_no_whole() -> None:

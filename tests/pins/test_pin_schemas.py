@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.pins.effort import Effort
+from gateway.pins.effort import ENDLESS, Effort
 from gateway.pins.schemas import SchemaCheck, UnusableSchema
 
 MAIL = {
@@ -206,3 +206,26 @@ def test_of_a_long_message_one_mismatch_is_looked_for_and_not_all():
     """Each is written out with what the schema has, before the first one is told."""
     schema = {"items": {"required": [f"p{i}" for i in range(100)]}}
     assert problems(schema, [{}] * 2_000) == ["$[0]: does not satisfy required (p0)"]
+
+
+def test_a_schema_that_takes_long_to_count_cannot_be_used() -> None:
+    names = {f"d{number}": {"type": "object"} for number in range(80)}
+    everything = {name: {"$ref": f"#/$defs/{name}"} for name in names}
+    schema = {"$defs": {name: {"properties": everything} for name in names}, "$ref": "#/$defs/d0"}
+    assert Effort({"properties": everything, "$defs": names}).of(4) < ENDLESS
+    assert Effort(schema).of(4) == ENDLESS
+    with pytest.raises(UnusableSchema):
+        SchemaCheck(schema)
+
+
+def test_a_count_that_was_broken_off_leaves_the_next_one_right() -> None:
+    members = {f"p{number}": {"$ref": "#"} for number in range(60)}
+    effort, fresh = Effort({"properties": members}), Effort({"properties": members})
+    assert effort.of(128) == ENDLESS
+    assert effort.of(3) == fresh.of(3) < ENDLESS
+
+
+def test_a_schema_of_very_many_parts_cannot_be_used() -> None:
+    with pytest.raises(UnusableSchema, match="too large"):
+        SchemaCheck({"default": [{}] * 10_000})
+    SchemaCheck({"default": [{}] * 9_000})
