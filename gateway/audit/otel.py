@@ -4,11 +4,11 @@ Names are those of the semantic conventions for MCP and for generative AI, which
 development, and `douane.` for what they have no name for.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from gateway.domain.bounded import Bounded
 from gateway.domain.tools import OWN
 from gateway.domain.tracing import client_span, server_span, trace_of_its_own
 
@@ -25,6 +25,7 @@ _INFO, _WARN, _FAULT = (9, "INFO"), (13, "WARN"), (17, "ERROR")
 _SEVERITIES = {"deny": _WARN, "ask": _WARN, "hold": _WARN, "error": _FAULT}
 _FAILED = frozenset({"deny", "ask", "hold", "error"})
 _MOST_UNDER_WAY = 10_000
+_OCTETS = 8 * 1024**2
 _DECISION = "d_"
 """What a decision's id begins with; other calls that led to one are named by theirs."""
 _OF_A_HOST = "host_sandbox"
@@ -93,7 +94,7 @@ class Tracer:
     def __init__(self, *, version: str) -> None:
         """Make spans of this program's `version`."""
         self._version = version
-        self._sent: OrderedDict[str, tuple[int, str]] = OrderedDict()
+        self._sent: Bounded[str, tuple[int, str]] = Bounded(most=_MOST_UNDER_WAY, octets=_OCTETS)
         """When a call went out, and in which trace, by its decision."""
 
     def request(self, records: Iterable[Record]) -> dict[str, Any]:
@@ -120,9 +121,9 @@ class Tracer:
         if not isinstance(decision, str) or not decision:
             return
         if record["kind"] == "intent":
-            self._sent[decision] = (_nanoseconds(record["time"]), self._trace(record, decision))
-            if len(self._sent) > _MOST_UNDER_WAY:
-                self._sent.popitem(last=False)
+            trace = self._trace(record, decision)
+            went_out = (_nanoseconds(record["time"]), trace)
+            self._sent.put(decision, went_out, len(decision) + len(trace))
         if record["kind"] not in {"outcome", "list"}:
             return
         end = _nanoseconds(record["time"])
@@ -131,9 +132,10 @@ class Tracer:
         span = {**_span(record, decision, began, end), "traceId": self._trace(record, decision)}
         above = _parent(record)
         yield {**span, "kind": _SERVER, **({"parentSpanId": above} if above else {})}
-        if decision in self._sent and record.get("server") != OWN:
+        sent = self._sent.get(decision)
+        if sent is not None and record.get("server") != OWN:
             client = {"kind": _CLIENT, "spanId": client_span(decision)}
-            start = str(min(self._sent[decision][0], end))
+            start = str(min(sent[0], end))
             yield {**span, **client, "startTimeUnixNano": start, "parentSpanId": span["spanId"]}
 
     def _trace(self, record: Record, decision: str) -> str:
@@ -143,7 +145,8 @@ class Tracer:
         above = _led_by(record)
         if above is None:
             return trace_of_its_own(decision)
-        return self._sent[above][1] if above in self._sent else trace_of_its_own(above)
+        sent = self._sent.get(above)
+        return trace_of_its_own(above) if sent is None else sent[1]
 
 
 def _log_record(body: bytes, record: Record) -> dict[str, Any]:

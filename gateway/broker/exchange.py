@@ -6,7 +6,6 @@ token (RFC 8693 section 1.1).
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any, Final, Protocol
@@ -15,6 +14,7 @@ from gateway.broker.sealing import OurClient
 from gateway.broker.settings import TokenExchange
 from gateway.broker.token_request import TokenRefused, request_tokens
 from gateway.domain._value import value
+from gateway.domain.bounded import Bounded
 from gateway.errors import CredentialRequired
 from gateway.ports import Clock
 from gateway.ports.egress import Fetcher
@@ -30,6 +30,7 @@ _UNSAID_S: Final = 60.0
 _EARLY_S: Final = 30.0
 _YOUNG_S: Final = 10.0
 _MOST: Final = 10_000
+_OCTETS: Final = 32 * 1024**2
 
 Key = tuple[str, str]
 
@@ -68,7 +69,7 @@ class Exchanges:
         self._clock = clock
         self._new_id = new_id
         self._issuer = issuer
-        self._held: OrderedDict[Key, Traded] = OrderedDict()
+        self._held: Bounded[Key, Traded] = Bounded(most=_MOST, octets=_OCTETS)
         self._under_way: dict[Key, asyncio.Task[Traded]] = {}
 
     async def token(self, settings: TokenExchange, user_id: str) -> str:
@@ -102,7 +103,7 @@ class Exchanges:
         if held is not None and held.access_token == shown:
             if self._clock() - held.got_at < _YOUNG_S:
                 raise _only_an_operator("the upstream refuses a new token")
-            del self._held[key]
+            self._held.pop(key)
         return await self.token(settings, user_id)
 
     async def aclose(self) -> None:
@@ -127,9 +128,7 @@ class Exchanges:
         lifetime_s = _UNSAID_S if tokens.lifetime_s is None else tokens.lifetime_s
         due_at = now + lifetime_s - min(_EARLY_S, lifetime_s / 2)
         traded = Traded(access_token=tokens.access_token, got_at=now, due_at=due_at)
-        self._held[user_id, settings.server] = traded
-        if len(self._held) > _MOST:
-            self._held.popitem(last=False)
+        self._held.put((user_id, settings.server), traded, len(traded.access_token))
         return traded
 
     def _form(self, settings: TokenExchange, user_id: str, now: float) -> dict[str, str]:

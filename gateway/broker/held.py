@@ -1,7 +1,6 @@
 """The tokens that people hold for upstreams: read, and renewed once however many need them."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import partial
@@ -13,6 +12,7 @@ from gateway.broker.sealing import Secrets
 from gateway.broker.settings import PersonalConnection
 from gateway.broker.token_request import TokenRefused, Tokens, request_tokens
 from gateway.domain._value import value
+from gateway.domain.bounded import Bounded
 from gateway.domain.secrets import StoredConnection
 from gateway.errors import Unsealable
 from gateway.ports import Clock
@@ -26,7 +26,10 @@ _LEASE_S: Final = 60.0
 _POLL_S: Final = 0.05
 _EARLY_S: Final = 30.0
 """How long before its end a token is renewed, so that it does not end on its way."""
-_MOST = 10_000
+_MOST: Final = 10_000
+_OCTETS: Final = 32 * 1024**2
+_OPENED: Final = 4
+"""How many times its sealed size a connection takes, sealed and opened."""
 
 _ENDED: Final = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
 """Refusals after which the same refresh token will never do (RFC 6749 section 5.2)."""
@@ -78,7 +81,7 @@ class HeldTokens:
         self._records = records
         self._clock = clock
         self._new_id = new_id
-        self._seen: OrderedDict[Key, tuple[Held, float]] = OrderedDict()
+        self._seen: Bounded[Key, tuple[Held, float]] = Bounded(most=_MOST, octets=_OCTETS)
         self._renewals: dict[Key, asyncio.Task[Held]] = {}
 
     async def current(self, key: Key) -> Held:
@@ -91,7 +94,7 @@ class HeldTokens:
 
         """
         now = self._clock()
-        held, seen_at = self._seen.get(key, (None, 0.0))
+        held, seen_at = self._seen.get(key) or (None, 0.0)
         if held is None or not 0 <= now - seen_at < _SEEN_S:
             held = await self.read(key)
         due_at = held.due_at
@@ -104,7 +107,7 @@ class HeldTokens:
             NotConnected: There is none, or it cannot be opened.
 
         """
-        self._seen.pop(key, None)
+        self._seen.pop(key)
         stored = await asyncio.to_thread(self._connections.connection, *key)
         if stored is None:
             raise NotConnected("not connected")
@@ -145,10 +148,7 @@ class HeldTokens:
             done.exception()  # whoever waits gets it; perhaps nobody does any more
 
     def _noted(self, key: Key, held: Held) -> Held:
-        self._seen[key] = (held, self._clock())
-        self._seen.move_to_end(key)
-        if len(self._seen) > _MOST:
-            self._seen.popitem(last=False)
+        self._seen.put(key, (held, self._clock()), _OPENED * len(held.stored.sealed))
         return held
 
     async def _renew(self, key: Key, version: int) -> Held:
@@ -220,7 +220,7 @@ class HeldTokens:
         """Forget what will never do again, our registration too if it is that."""
         stored = held.stored
         await self._records.ended(stored.server, stored.user_id, error.detail)
-        self._seen.pop((stored.user_id, stored.server), None)
+        self._seen.pop((stored.user_id, stored.server))
         ended = await asyncio.to_thread(
             partial(
                 self._connections.disconnect, stored.user_id, stored.server, version=stored.version

@@ -19,6 +19,9 @@ _SAMPLES: Final = "s"
 _PATIENCE_S: Final = 300.0
 """How long a client may take; a program's own time is shorter, mostly."""
 
+_MOST_UNREAD: Final = 16
+"""Questions of one call that its client has not taken yet."""
+
 _Result = Mapping[str, Any]
 
 
@@ -63,6 +66,8 @@ class ClientModels:
             self._lines[permit.decision.id].put_nowait(data_event(jsontext.write(content).encode()))
             async with asyncio.timeout(_PATIENCE_S):
                 return await future
+        except asyncio.QueueFull as error:
+            raise ToolRefused("timeout", "the client does not read what it is asked") from error
         except TimeoutError as error:
             raise ToolRefused("timeout", "the client's model has not answered") from error
         finally:
@@ -95,7 +100,7 @@ class ClientModels:
 
         """
         key = permit.decision.id
-        line: asyncio.Queue[ServerEvent] = asyncio.Queue()
+        line: asyncio.Queue[ServerEvent] = asyncio.Queue(_MOST_UNREAD)
         self._lines[key] = line
         task = asyncio.ensure_future(work)
         task.add_done_callback(lambda _: self._lines.pop(key, None))

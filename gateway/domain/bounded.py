@@ -113,7 +113,8 @@ def remembered(
             found = kept.get(name)
             if found is None:
                 found = make(*args, **kwargs)
-                kept.put(name, found, weigh(found))
+                if found is not None:
+                    kept.put(name, found, weigh(found))
             return found
 
         return made

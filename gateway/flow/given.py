@@ -8,22 +8,30 @@ from typing import Any, Final
 _MOST_OF_ONE: Final = 20_000
 """Names of one server. What is forgotten was not given, and needs the proof of any other."""
 _MOST_BLOCKS: Final = 20_000
+_MOST_OF_ALL: Final = 100_000
 
 
 class Given:
-    """The latest names that each server gave out, as hashes: some 2 MiB a server at most."""
+    """The latest names that each server gave out, as hashes: some 16 MiB of all servers at most.
+
+    Where all together gave out too many, the server that gave out most loses its oldest: none makes
+    the gateway forget what another said.
+    """
 
     def __init__(self) -> None:
         self._names: dict[str, OrderedDict[bytes, None]] = {}
+        self._total = 0
 
     def add(self, server: str, name: str, to: str = "") -> None:
         """Note that `server` gave out `name`, to one principal if it is theirs alone."""
         names = self._names.setdefault(server, OrderedDict())
         key = _key(name, to)
+        self._total += key not in names
         names[key] = None
         names.move_to_end(key)
-        if len(names) > _MOST_OF_ONE:
-            names.popitem(last=False)
+        if len(names) > _MOST_OF_ONE or self._total > _MOST_OF_ALL:
+            max(self._names.values(), key=len).popitem(last=False)
+            self._total -= 1
 
     def has(self, server: str, name: str, to: str = "") -> bool:
         """Tell whether `server` gave out `name`, letter for letter, to everybody or `to` this one."""

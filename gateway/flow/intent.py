@@ -6,7 +6,6 @@ attacker can choose whom a call goes to, and cannot change what the user wrote b
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 
 from gateway.domain.bounded import digest_of, remembered
 from gateway.domain.labels import Effect
@@ -15,6 +14,7 @@ from gateway.flow.words import words_of
 _WORD = re.compile(r"[a-z]+")
 _LONGEST_PROMPT = 32 * 1024
 _MOST_PROMPTS = 64
+_MOST_TOOLS = 1024
 _OCTETS = 4 * 1024**2
 _WORD_OCTETS = 100
 """Bytes that a word of a set takes beside its letters."""
@@ -77,6 +77,10 @@ def _weight(words: frozenset[str]) -> int:
     return sum(_WORD_OCTETS + len(word) for word in words)
 
 
+def _weight_of_parts(parts: tuple[str, frozenset[str]]) -> int:
+    return len(parts[0]) + _weight(parts[1])
+
+
 @remembered(most=_MOST_PROMPTS, octets=_OCTETS, key=_name, weigh=_weight)
 def _words(prompt: str) -> frozenset[str]:
     return frozenset(_WORD.findall(prompt.lower()))
@@ -87,14 +91,14 @@ def _stems(prompt: str) -> frozenset[str]:
     return _stemmed(_words(prompt))
 
 
-@lru_cache(maxsize=1024)
+@remembered(most=_MOST_TOOLS, octets=_OCTETS, key=_name, weigh=_weight_of_parts)
 def _parts(tool: str) -> tuple[str, frozenset[str]]:
     """Return the verb that a tool's name begins with, and the stems of its other words."""
     verb, *things = words_of(tool) or ("",)
     return verb, _stemmed(word for word in things if len(word) >= _SHORTEST_STEM)
 
 
-@lru_cache(maxsize=1024)
+@remembered(most=_MOST_TOOLS, octets=_OCTETS, key=_name, weigh=_weight)
 def _asking(verb: str) -> frozenset[str]:
     return frozenset({verb}.union(*(family for family in _FAMILIES if verb in family)))
 

@@ -6,11 +6,12 @@ is an argument. That holds as long as nothing the caller puts in can say which h
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote
 
 import re2
+
+from gateway.domain.bounded import digest_of, remembered
 
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
 _PATTERNS: Final = {
@@ -33,6 +34,11 @@ _FIXED: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?#{}]*[/?#]|(?!//)[
 """A scheme and an authority that end before anything is put in."""
 _OWN_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _LONGEST: Final = 8192
+_MOST_PATTERNS: Final = 1024
+_OCTETS: Final = 16 * 1024**2
+_COMPILED: Final = 4 * 1024
+_A_CHARACTER: Final = 64
+"""Bytes of a compiled pattern, by itself and for each character of it."""
 
 
 def filled_in(template: str, uri: str) -> tuple[str, ...] | None:
@@ -54,7 +60,15 @@ def names_in(template: str) -> Iterator[str]:
             yield name.partition(":")[0].rstrip("*")
 
 
-@lru_cache(maxsize=1024)
+def _name(template: str) -> bytes:
+    return digest_of(template)
+
+
+def _weight(pattern: Any) -> int:
+    return _COMPILED + _A_CHARACTER * len(pattern.pattern)
+
+
+@remembered(most=_MOST_PATTERNS, octets=_OCTETS, key=_name, weigh=_weight)
 def _compiled(template: str) -> Any:
     needed = _FIXED if _REACHES.match(template) else _OWN_SCHEME
     if len(template) > _LONGEST or needed.match(template) is None:

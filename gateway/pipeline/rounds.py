@@ -71,6 +71,8 @@ class Rounds:
             self._given.add(server, handle, to=permit.principal.key)
         asked = result.get(REQUESTS)
         for name in asked if isinstance(asked, dict) else ():
+            # To whomever: an answer to a question that was put to others is told apart by that.
+            self._given.add(server, name)
             self._given.add(server, _asked(of, name))
 
     def sealed(self, permit: Permit, result: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from gateway.errors import ConfigError
 
 _MOST_KNOWN = 50_000
+_LONGEST_KNOWN = 100
+"""Characters: of longer words, which callers make up, the stem is not remembered."""
 """Stems remembered at once; queries are anybody's text and must not fill the memory."""
 _WORD = re.compile(r"[^\W_]+")
 _LOWER_UPPER = re.compile(r"([a-z0-9])([A-Z])")
@@ -89,18 +91,18 @@ class Stems:
         if len(self._known) + len(wanted) > _MOST_KNOWN:
             self._known = {}
         missing = [word for word in wanted if word not in self._known]
-        if missing:
-            self._learn(missing)
-        return [self._known[word] for word in asked]
+        learned = self._learned(missing) if missing else {}
+        self._known |= {w: stem for w, stem in learned.items() if len(w) <= _LONGEST_KNOWN}
+        return [learned[word] if word in learned else self._known[word] for word in asked]
 
-    def _learn(self, missing: list[str]) -> None:
+    def _learned(self, missing: list[str]) -> dict[str, str]:
         self._database.executemany(
             "INSERT INTO words (rowid, word) VALUES (?, ?)", enumerate(missing)
         )
         rows = self._database.execute("SELECT doc, term FROM stems ORDER BY doc, offset DESC")
         found = dict(rows.fetchall())
         self._database.execute("DELETE FROM words")
-        self._known |= {word: found.get(place, word) for place, word in enumerate(missing)}
+        return {word: found.get(place, word) for place, word in enumerate(missing)}
 
     def close(self) -> None:
         """Let the tokenizer go."""

@@ -6,7 +6,6 @@ here they share connections and sessions.
 
 import asyncio
 import itertools
-from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +13,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias, TypeVar
 
+from gateway.domain.bounded import Bounded
 from gateway.domain.calls import Form, OriginKind, Permit, RawAnswer
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import GatewayError
@@ -37,6 +37,9 @@ from gateway.wire.server_message import ServerMessage, read_server_message
 from gateway.wire.sse import data_event
 
 _MOST_ASKED: Final = 20_000
+_OCTETS: Final = 8 * 1024**2
+_LEAVE: Final = 4 * 1024
+"""Bytes of a permit without what was asked for."""
 """Questions of an upstream's that clients have not answered yet."""
 _TELL_S: Final = 5.0
 """How long it may take to tell an upstream that nobody waits any more."""
@@ -94,7 +97,7 @@ class OwnClient:
         self._numbers = itertools.count()
         self._under_way: dict[Key, Asking] = {}
         """The newest under each id: what its client would cancel."""
-        self._asked: OrderedDict[Id, tuple[Id, Permit]] = OrderedDict()
+        self._asked: Bounded[Id, tuple[Id, Permit]] = Bounded(most=_MOST_ASKED, octets=_OCTETS)
         """What each is called at the upstream, and leave to answer it there."""
         self._telling: set[asyncio.Task[None]] = set()
 
@@ -311,7 +314,7 @@ class OwnClient:
 
     def _question(self, permit: Permit, id_: Id | None) -> tuple[Id, Permit]:
         """Return, once, what a question is called at the upstream, and leave to answer it there."""
-        asked = None if id_ is None else self._asked.pop(id_, None)
+        asked = None if id_ is None else self._asked.pop(id_)
         if asked is None or asked[1].principal.key != permit.principal.key:
             raise unusable("the question is not known any more")
         return asked
@@ -338,9 +341,9 @@ class OwnClient:
             return None
         id_ = f"{self._server}/{next(self._numbers)}"
         # Without what was asked for: it may be large, and questions wait for long.
-        self._asked[id_] = (message.id, replace(asking.beside(_EMPTY), access=None))
-        if len(self._asked) > _MOST_ASKED:
-            self._asked.popitem(last=False)
+        leave = replace(asking.beside(_EMPTY), access=None)
+        octets = _LEAVE + len(str(message.id)) + len(leave.session or "")
+        self._asked.put(id_, (message.id, leave), octets)
         return jsontext.write({**message.content, "id": id_}).encode()
 
     def is_for(self, asking: Asking) -> bool:

@@ -1,21 +1,20 @@
 """The running process: its listeners, its signals, and how it ends."""
 
 import asyncio
-import ctypes
-import gc
 import logging
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import uvicorn
 
 from gateway.config import Address, Config
 from gateway.errors import ConfigError
 from gateway.web.connections import BoundedConnection, Bounds, bounded_by
+from gateway.wiring import housekeeping
 from gateway.wiring.foundation import open_store
 from gateway.wiring.gateway import DRAIN_S, Gateway
 from gateway.wiring.identity import Identity
@@ -23,10 +22,6 @@ from gateway.wiring.identity import Identity
 logger = logging.getLogger(__name__)
 
 _BACKLOG = 2048
-_M_MMAP_THRESHOLD: Final = -3
-"""Of mallopt(3)."""
-_MAPPED_BYTES: Final = 256 * 1024
-_YOUNG_OBJECTS = 25_000
 _MOST_ADMIN_CONNECTIONS = 100
 
 
@@ -37,6 +32,7 @@ async def serve_until_told(config: Config, path: Path) -> None:
         ConfigError: It cannot be served.
 
     """
+    housekeeping.lay_out()
     async with AsyncExitStack() as stack:
         public = stack.enter_context(_listening(config.listen))
         private = stack.enter_context(_listening(config.admin_listen))
@@ -49,7 +45,8 @@ async def serve_until_told(config: Config, path: Path) -> None:
         front = _Server(_settings(gateway.serve, gateway.connections, config))
         back = _Server(_settings(gateway.admin_app(), _admin_connections(), None))
         await gateway.started()
-        _settle_memory()
+        housekeeping.settle()
+        await stack.enter_async_context(housekeeping.kept_small())
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(_obey(gateway, front))
@@ -95,20 +92,6 @@ def _settings(
         ssl_certfile=None if tls is None else str(tls.certificate),
         ssl_keyfile=None if tls is None else str(tls.key),
     )
-
-
-def _settle_memory() -> None:
-    """Leave what start-up made out of every later collection, and collect less often.
-
-    Modules and compiled policy are some hundred thousand objects that never become garbage: looking
-    through them held up every call under way for tens of milliseconds. Large messages go back to the
-    system as soon as they are done with: by itself glibc begins to keep them, in pieces.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_YOUNG_OBJECTS, 20, 100)
-    with suppress(AttributeError, OSError):  # not every C library has it
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
 
 
 async def _obey(gateway: Gateway, front: _Server) -> None:

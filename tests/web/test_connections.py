@@ -274,12 +274,3 @@ async def test_a_body_that_goes_on_after_its_answer_ends_the_connection():
         assert await client.ask(head) == 200
         client.writer.write(b"x" * 100_001 + GET)
         assert await client.status() == 0
-
-
-async def test_of_those_who_do_not_read_the_longest_is_let_go_when_it_is_too_much():
-    bounds = replace(BOUNDS, stall_s=60, unread_bytes=100_000)
-    async with listening(bounds) as at, at.client() as first, at.client() as second:
-        for client in (first, second):
-            client.writer.write(GET.replace(b"/", b"/huge", 1))
-        await asyncio.wait_for(at.ended.wait(), 60)
-        assert at.refused[:1] == ["slow_reader"]

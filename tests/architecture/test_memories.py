@@ -1,0 +1,70 @@
+"""What is kept in memory is `Bounded`, or stands here with the reason why it need not be."""
+
+import ast
+from collections.abc import Iterator
+
+from tests.architecture.test_house_rules import parsed
+
+OTHERWISE = {
+    "audit/record.py::_second": "four, of times",
+    "behaviour/baselines.py::self._known": "`MOST` of each view; hashes of what callers choose",
+    "builtin/names.py::_short_name": "names of 64 characters at most",
+    "domain/bounded.py::self._entries": "the bound itself",
+    "domain/networks.py::_network_of": "addresses of 64 characters at most",
+    "flow/addresses.py::_lower_case": "the operator's domains",
+    "flow/given.py::self._names": "digests, 100,000 of all servers",
+    "flow/results.py::_path": "the operator's patterns",
+    "sandbox/interface.py::self._kept": "16 lists of approved tools",
+    "search/index.py::self._views": "64 sets of approved tools",
+    "storage/disclosures.py::self._used": "digests, 20,000 of one principal; what is idle is forgotten",
+    "storage/own_sessions.py::self._ended": "100,000 digests",
+    "storage/own_sessions.py::self._uris": "an eighth of 32 MiB for one principal; one more is refused",
+    "storage/runs.py::self._parts": "names of ours, 100 live runs of one principal",
+    "storage/runs.py::self._used": "names of ours, one of each principal; the idle are forgotten",
+    "storage/scripts.py::self._live": "programs that have not ended, each begun by a call of policy's leave",
+}
+"""Each `OrderedDict` and `lru_cache` of the product: they are how a memory is made by hand."""
+
+
+def memories(tree: ast.AST) -> Iterator[str]:
+    """Yield what is remembered in a module, by its own name or by what it is the memory of."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if any(_is_cache(decorator) for decorator in node.decorator_list):
+                yield node.name
+        elif isinstance(node, ast.AnnAssign | ast.Assign):
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+            annotated = node.annotation if isinstance(node, ast.AnnAssign) else None
+            named = isinstance(target, ast.Attribute) or annotated is not None
+            if named and any(map(_is_ordered, (annotated, node.value))):
+                yield ast.unparse(target)
+
+
+def _is_cache(decorator: ast.expr) -> bool:
+    name = decorator.func if isinstance(decorator, ast.Call) else decorator
+    # `cache` of something without arguments is a value that is made once.
+    return ast.unparse(name).rpartition(".")[2] == "lru_cache"
+
+
+def _is_ordered(node: ast.expr | None) -> bool:
+    return node is not None and any(
+        isinstance(inner, ast.Name | ast.Attribute)
+        and ast.unparse(inner).rpartition(".")[2] == "OrderedDict"
+        for inner in ast.walk(node)
+    )
+
+
+def test_whatever_is_remembered_is_bounded_or_says_why_not() -> None:
+    found = {f"{path}::{name}" for path, tree in parsed() for name in memories(tree)}
+    assert found == OTHERWISE.keys()
+
+
+def test_a_memory_made_by_hand_is_found() -> None:
+    def found(code: str) -> list[str]:
+        return list(memories(ast.parse(code)))
+
+    assert found("self._a: OrderedDict[str, int] = OrderedDict()") == ["self._a"]
+    assert found("self._a = collections.OrderedDict()") == ["self._a"]
+    assert found("@functools.lru_cache(maxsize=8)\ndef of(name): ...") == ["of"]
+    assert found("@lru_cache\nasync def of(name): ...") == ["of"]
+    assert found("self._a: Bounded[str, int] = Bounded(most=1, octets=1)") == []
