@@ -5,6 +5,7 @@ that it was (`VmHWM`): not a sample, so nothing is between two of them.
 """
 
 import asyncio
+import io
 import json
 import re
 import shutil
@@ -305,7 +306,7 @@ async def _call(
         body = body_of(method, modern_params(params))
         headers |= dict(mirrored(method, params))
     try:
-        async with http.post(hour.url, data=body, headers=headers) as response:
+        async with http.post(hour.url, data=io.BytesIO(body), headers=headers) as response:
             await response.read()
             hour.answers[str(response.status)] += 1
     except (aiohttp.ClientError, OSError):

@@ -5,7 +5,7 @@ from pathlib import Path
 from benchmarks.hardening.hour import MOST_MIB, Size, part_of, played
 
 SHORT = Size(
-    principals=2, names=30, bodies=24, failures=6, readers=16, sessions=10, cuts=8
+    principals=2, names=20, bodies=12, failures=4, readers=12, sessions=5, cuts=4
 )  # fmt: skip
 
 
