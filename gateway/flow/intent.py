@@ -69,7 +69,7 @@ def orders(prompt: str, tool: str) -> bool:
 _NONE: frozenset[str] = frozenset()
 
 
-def _name(prompt: str) -> bytes:
+def _name(prompt: str, /) -> bytes:
     return digest_of(prompt)
 
 
@@ -82,24 +82,24 @@ def _weight_of_parts(parts: tuple[str, frozenset[str]]) -> int:
 
 
 @remembered(most=_MOST_PROMPTS, octets=_OCTETS, key=_name, weigh=_weight)
-def _words(prompt: str) -> frozenset[str]:
+def _words(prompt: str, /) -> frozenset[str]:
     return frozenset(_WORD.findall(prompt.lower()))
 
 
 @remembered(most=_MOST_PROMPTS, octets=_OCTETS, key=_name, weigh=_weight)
-def _stems(prompt: str) -> frozenset[str]:
+def _stems(prompt: str, /) -> frozenset[str]:
     return _stemmed(_words(prompt))
 
 
 @remembered(most=_MOST_TOOLS, octets=_OCTETS, key=_name, weigh=_weight_of_parts)
-def _parts(tool: str) -> tuple[str, frozenset[str]]:
+def _parts(tool: str, /) -> tuple[str, frozenset[str]]:
     """Return the verb that a tool's name begins with, and the stems of its other words."""
     verb, *things = words_of(tool) or ("",)
     return verb, _stemmed(word for word in things if len(word) >= _SHORTEST_STEM)
 
 
 @remembered(most=_MOST_TOOLS, octets=_OCTETS, key=_name, weigh=_weight)
-def _asking(verb: str) -> frozenset[str]:
+def _asking(verb: str, /) -> frozenset[str]:
     return frozenset({verb}.union(*(family for family in _FAMILIES if verb in family)))
 
 

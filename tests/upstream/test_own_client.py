@@ -240,7 +240,9 @@ async def test_what_outlives_a_call_keeps_nothing_of_it_in_memory(site: Site) ->
     large = {**CALL, "arguments": {"q": "x" * 1000}}
     assert len((await site.ask("tools/call", large, **OLD)).messages) == 2
     asked = site.clients[MAIL]._asked
-    ((_, answering),) = map(asked.get, asked)
+    (found,) = map(asked.get, asked)
+    assert found is not None
+    _, answering = found
     (session,) = site.clients[MAIL]._sessions._open.values()
     assert "xxx" not in repr((answering, (await session).begun_by))
 
