@@ -150,7 +150,8 @@ class Case:
         writes = self.rule == "written" or self.state == "pending"
         lacks = "tools:call" not in scopes or (writes and "tools:write" not in scopes)
         # Whoever grants a scope has not answered what else stands against the call.
-        asked = self.rule == "written" and self.profile is Profile.MODERN
+        destroys = self.state == "pending" and WORDS[self.rule] is None
+        asked = (self.rule == "written" or destroys) and self.profile is Profile.MODERN
         ends = "approval_required" if asked else WORDS[self.rule]
         if STATES[self.state] is not None:
             # That it waits is told to whom only that stands against, or a person's leave.

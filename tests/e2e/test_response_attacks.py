@@ -190,9 +190,10 @@ def test_r10_an_answer_to_a_question_is_a_call_and_is_decided_on_again(
         "inputResponses": {"who": {"action": "accept", "content": {"name": "x"}}},
     }
     raw.forget()
-    for tool, code in (("denied", "denied"), ("hidden", "unknown_tool")):
+    for tool in ("denied", "hidden"):
+        # Neither the state nor the question is one of a call of these, whatever they are.
         forged = poster.modern("tools/call", {"name": tool, "arguments": {}, **again})
-        assert forged.refusal == code
+        assert (forged.status, forged.json["error"]["code"]) == (400, -32602)
     assert raw.seen == []
     raw.play(instead("tools/call", asks("elicitation/create")))
     honest = poster.modern("tools/call", {"name": "allowed", "arguments": {}, **again})

@@ -222,7 +222,6 @@ def test_a_program_may_speak_in_sessions(stage: Stage) -> None:
         ("raw__amounts", {}),
         ("raw__allowed", {}),
         ("raw__allowed", {"text": "elsewhere"}),
-        ("raw__allowed", {"Text": "here"}),
         ("call_tool", {"name": "raw__amounts", "arguments": {}}),
         ("call_tool", {"name": "raw__allowed", "arguments": {"text": "elsewhere"}}),
     ],
@@ -233,6 +232,12 @@ def test_what_was_not_granted_is_not_called(
     program = stage.program(tool("allowed", text="here"))
     answered = program.call(name, arguments)
     assert (answered.refusal, reasons(answered)) == ("denied", ["not_granted"])
+    assert stage.nothing_went_out()
+
+
+def test_an_argument_that_looks_like_a_granted_one_is_none(stage: Stage) -> None:
+    answered = stage.program(tool("allowed", text="here")).call("raw__allowed", {"Text": "here"})
+    assert (answered.refusal, reasons(answered)) == ("denied", ["invalid_arguments"])
     assert stage.nothing_went_out()
 
 

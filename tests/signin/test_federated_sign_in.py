@@ -41,7 +41,7 @@ async def test_a_person_comes_back_from_the_provider_signed_in(house: House) -> 
         frozenset({"users"}),
         "https://idp.example",
     )
-    assert house.told == [("auth", "allow", "signed_in", "bob@idp")]
+    assert house.told == [("auth", "allow", "signed_in", "https://idp.example|bob@idp")]
 
 
 async def test_a_person_is_known_again_by_issuer_and_subject(house: House) -> None:
