@@ -95,7 +95,7 @@ def _answers(found: _Found, at: str, inner: Any, given: Callable[[str], bool]) -
         if given(name):
             found.answers += _said(answer, path, _NONE)
         else:
-            found.places.append((path, name))
+            found.content.append((path, name))
             found.content += _said(answer, path, _NONE)
 
 

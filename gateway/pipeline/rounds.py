@@ -59,7 +59,7 @@ class Rounds:
         The latter are judged as whatever a caller says that was not asked for.
         """
         for name in answers if isinstance(answers, dict) else ():
-            if self._given.has(call.server, name) and not self._given.has(
+            if self._given.has(call.server, _asked(None, name)) and not self._given.has(
                 call.server, _asked(of, name)
             ):
                 raise _not_found(call, "an answer is to a question that was not asked here")
@@ -71,8 +71,7 @@ class Rounds:
             self._given.add(server, handle, to=permit.principal.key)
         asked = result.get(REQUESTS)
         for name in asked if isinstance(asked, dict) else ():
-            # To whomever: an answer to a question that was put to others is told apart by that.
-            self._given.add(server, name)
+            self._given.add(server, _asked(None, name))
             self._given.add(server, _asked(of, name))
 
     def sealed(self, permit: Permit, result: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -88,8 +87,10 @@ class Rounds:
         return {**result, STATE: seal_state(self._seal_key, of, result[STATE])}
 
 
-def _asked(of: Round, name: str) -> str:
-    return digest_of(*of.parts, name).hex()
+def _asked(of: Round | None, name: str) -> str:
+    """Return what stands for a question that somebody was asked, or that was part of one call."""
+    caller = () if of is None else of.parts
+    return digest_of("asked", *caller, name).hex()
 
 
 def _not_found(call: Call, public: str) -> ProtocolError:

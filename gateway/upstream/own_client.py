@@ -275,7 +275,7 @@ class OwnClient:
             self._sessions.left(session)
 
     def _tell_soon(self, asking: Asking) -> None:
-        task = asyncio.create_task(self._tell_cancelled(asking, "nobody waits any more"))
+        task = asyncio.create_task(self._tell_cancelled(asking))
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
 
@@ -284,13 +284,13 @@ class OwnClient:
         asking = self._under_way.get(_key(permit, params.get("requestId")))
         if asking is not None:
             if asking.session is not None:
-                await self._tell_cancelled(asking, str(params.get("reason", ""))[:1000])
+                await self._tell_cancelled(asking)
             asking.answered = True  # nobody has to be told again
             asking.cancel()
         return _ACCEPTED
 
-    async def _tell_cancelled(self, asking: Asking, reason: str) -> None:
-        params = {"requestId": asking.message.id, "reason": reason}
+    async def _tell_cancelled(self, asking: Asking) -> None:
+        params = {"requestId": asking.message.id, "reason": "nobody waits any more"}
         try:
             async with asyncio.timeout(_TELL_S):
                 told = asking.beside(notification("notifications/cancelled", params))

@@ -214,6 +214,7 @@ def _call(gateway: Corridor, raw: Raw) -> None:
     gateway.running.rows("pins", "revoke", "raw", "amounts", "--note", "not today")
     poster.call("amounts", {"amount": 1})
     poster.modern("prompts/get", {"name": "greeting"})
+    poster.modern("resources/list", {})
     poster.modern("resources/read", {"uri": "raw://page"})
     raw.play(instead("tools/call", answers("never mind", status=500, media="text/plain")))
     poster.call("slow", {"text": "x"})

@@ -33,7 +33,7 @@ def test_old_records_go_into_files_and_then_out_of_the_log(tmp_path: Path) -> No
             assert (
                 time.monotonic() < deadline
             )  # what is learned from records is kept every few seconds
-        assert "the records from 0 on are held" in held.stderr
+        assert "holds the records from 0 on" in held.stderr
         running.rows("audit", "hold", "--release")
         (row,) = running.rows("audit", "prune", "--before", "1s")
         assert (row["from"], row["to"]) == (0, 256)

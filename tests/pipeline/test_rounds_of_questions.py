@@ -101,7 +101,6 @@ async def test_nor_does_it_go_anywhere_else(house):
     assert await refused(house, house.call("send", requestState=state))
     prompt = {"name": "search", "requestState": state}
     assert await refused(house, house.request("prompts/get", prompt))
-    assert await refused(house, house.request("tools/list", {"requestState": state}))
     elsewhere = replace(house.call(requestState=state), server=UpstreamId("web"))
     assert await refused(house, elsewhere)
 

@@ -321,9 +321,9 @@ async def test_a_client_cancels_its_call(
     assert code == "upstream_failed"
     told = [p for p in site.servers[MAIL].saw if p.call.message.method == "notifications/cancelled"]
     (call,) = (p for p in site.servers[MAIL].saw if p.call.message.method == "tools/call")
-    assert [sent(one)["params"] for one in told] == [
-        {"requestId": sent(call)["id"], "reason": "enough"}
-    ]
+    # What a caller says of its reasons goes nowhere: it is text, and could be anybody's.
+    told_why = {"requestId": sent(call)["id"], "reason": "nobody waits any more"}
+    assert [sent(one)["params"] for one in told] == [told_why]
     assert told[0].session == "s1"
     assert slow.closed is stream
 
