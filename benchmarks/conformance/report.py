@@ -18,6 +18,7 @@ from tests.running import Running
 FOLDER = ROOT / "var" / "conformance"
 LIMITS = (
     "the suite asks nothing about tokens, pins, policy, provenance or audit",
+    "the rules of flow observe: it reads a resource that nobody has named, and a person would be asked",
     "tasks-* (an extension, not scored) fails directly, too: the gateway refuses tasks",
     "the suite cannot sign in: a proxy adds the token, and passes all else unchanged",
     "at /mcp names begin with the server's: there the proxy also puts that in front, and takes it away",

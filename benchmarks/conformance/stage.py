@@ -1,5 +1,6 @@
 """What the suite runs against: the fixture, and the gateway in front of it with everything on."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from benchmarks.conformance.renaming import ENDPOINT, renaming
 from tests.running import ALL, Running, fetch_token, running_gateway
 from tests.servers import process
 from tests.servers.conformance_tools import TOOLS
-from tests.servers.process import free_port
+from tests.servers.process import ROOT, free_port
 
 SERVER = "fixture"
 
@@ -31,8 +32,9 @@ class Stage:
 def stage(folder: Path) -> Iterator[Stage]:
     """Start the fixture, the gateway and the shim; they end with the context.
 
-    Authentication, the shipped policies, pins, flow and audit are as in any installation; only
-    the limit of calls a minute is raised, and the fixture's tools are labelled as harmless.
+    Authentication, pins and audit are as in any installation. The limit of calls a minute is raised,
+    the fixture's tools are labelled as harmless, and the rules of flow observe: the suite reads a
+    resource that nobody has named, which without a session a person would be asked about.
     """
     folder.mkdir(parents=True, exist_ok=True)
     port, *listen = free_port(), free_port(), free_port()
@@ -49,6 +51,7 @@ def stage(folder: Path) -> Iterator[Stage]:
             # Clients see the gateway where the shim listens, as they would behind any proxy.
             public_url=f"http://127.0.0.1:{port}",
             limits={"calls_per_minute": 1_000_000},
+            policies=_observing(folder / "policies"),
         ) as gateway:
             gateway.approve_all(SERVER)
             client = gateway.client(SERVER)
@@ -61,3 +64,15 @@ def stage(folder: Path) -> Iterator[Stage]:
                     through=f"{proxy.url}/mcp/{SERVER}",
                     front=f"{proxy.url}{ENDPOINT}",
                 )
+
+
+def _observing(folder: Path) -> Path:
+    """Return a copy of the shipped policies whose rules of flow report, and do not act."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(
+        ROOT / "policies", folder, ignore=shutil.ignore_patterns("*_test.rego", "cases")
+    )
+    data = folder / "data.yaml"
+    text = data.read_text(encoding="utf-8")
+    data.write_text(text.replace("profile: default", "profile: observe", 1), encoding="utf-8")
+    return folder
