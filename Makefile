@@ -44,6 +44,9 @@ run-all: setup ## The same with five servers, for the endpoint in front of all o
 demo: setup ## Play the whole story by itself; exits 0 only if every step did what it says.
 	@exec $(BIN)/python -m tests.demo.story
 
+# Half of what collecting takes, and a second of every start, is to compile what was compiled before.
+unexport PYTHONDONTWRITEBYTECODE
+
 # One more than processors: some of the tests wait. Neighbours stay together, and share their servers.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal

@@ -16,7 +16,7 @@ def migrate(
     to: Migrations = migrations,
     known: frozenset[str] = _KNOWN,
 ) -> None:
-    """Bring the database to this version's tables; each migration is one transaction.
+    """Bring the database to this version's tables, in one transaction: all of it, or nothing.
 
     Raises:
         ConfigError: A newer version of the gateway has written it.
@@ -29,4 +29,5 @@ def migrate(
             "the database is newer than this version of the gateway; use the newer version",
             problems=sorted(newer),
         )
-    to.apply(database)
+    with database.atomic():
+        to.apply(database)

@@ -1,12 +1,14 @@
 """Pages for people: templates that escape everything, and headers that leave a page no power."""
 
+import functools
 import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from starlette.responses import Response
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -31,20 +33,7 @@ class Pages:
     """Every page of ours: the same look, the same headers, whatever its status."""
 
     def __init__(self) -> None:
-        environment = Environment(
-            loader=FileSystemLoader(_TEMPLATES),
-            autoescape=True,
-            undefined=StrictUndefined,
-            auto_reload=False,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        environment.filters |= {"visible": visible, "when": when}
-        environment.globals["style"] = STYLE_PATH
-        self._templates = {
-            name: environment.get_template(name)
-            for name in environment.list_templates(extensions=["html"])
-        }
+        self._templates = _templates()
         self._style = (_TEMPLATES / "douane.css").read_bytes()
 
     def page(
@@ -102,3 +91,20 @@ _UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
 def when(seconds: float) -> str:
     """Return a moment for people: the gateway's time zone is nobody's, so UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%-d %b %Y, %H:%M UTC")
+
+
+@functools.cache
+def _templates() -> Mapping[str, Template]:
+    """Return every template by its name, compiled once for the process."""
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"visible": visible, "when": when}
+    environment.globals["style"] = STYLE_PATH
+    names = environment.list_templates(extensions=["html"])
+    return MappingProxyType({name: environment.get_template(name) for name in names})

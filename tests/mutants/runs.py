@@ -17,7 +17,7 @@ from tests.mutants.listed import ROOT, Mutant
 
 COPIED = ("gateway", "policies", "tests", "deploy", "pyproject.toml")
 _PYTEST = (
-    *("-x", "-q", "-n0", "-p", "no:cacheprovider"),
+    *("-x", "-q", "-n0", "-p", "no:cacheprovider", "--full"),
     # It would call the clock below off at the first failure; what is torn down may hang, too.
     *("-p", "no:faulthandler"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
