@@ -66,10 +66,12 @@ class StreamRelay:
             # Whoever has begun to read has to end this properly, also before the first event.
             yield b""
             async for event in events:
+                self._conversations.asides.gave(permit, event)
                 if event.data is None:
                     yield framed(event)
                     continue
                 message = await heard(permit, event.data, self._limits)
+                message = await self._conversations.asides.home(permit, message)
                 if self._is_final(permit, message):
                     last = await self._release.response(permit, message, trail)
                     trail.answer(_OK, event.data)
