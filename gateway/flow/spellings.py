@@ -103,6 +103,17 @@ def spellings(text: str) -> tuple[str, ...]:
     return Reader().spellings(text)
 
 
+def unescaped(text: str) -> str:
+    """Return `text` with its percent signs, entities and backslashes undone, nested ones too."""
+    for _ in range(_DEEPEST):
+        before = text
+        for undo in (_percent, _entities, _escapes):
+            text = next(undo(text), text)
+        if text == before:
+            break
+    return text
+
+
 def _undone(text: str) -> Iterator[str]:
     """Yield `text` with its escapes undone, one kind after the other, and what may be encoded."""
     for undo in _ESCAPED:

@@ -124,6 +124,8 @@ class StreamRelay:
                 met = await self._requests.judge(permit, row.method, params)
                 if met is not params:  # a request may have none, and there is nothing to replace
                     asking = with_member(message, "params", met)
+            elif message.params:  # nobody judges what is said in a ping
+                asking = with_member(message, "params", {})
         except GatewayError as error:
             await self._upstreams.of(permit.call.server).reject(permit, reject(message, error))
             return b""
