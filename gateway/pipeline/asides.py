@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from gateway.domain.bounded import Bounded, digest_of
-from gateway.domain.calls import Form, Permit, ServerEvent
+from gateway.domain.calls import Form, Message, Permit, ServerEvent
 from gateway.domain.nodes import weight
 from gateway.domain.tools import OWN
 from gateway.errors import Denied
 from gateway.turns import in_turn
 from gateway.wire import jsontext
-from gateway.wire.extensions import with_params
+from gateway.wire.extensions import with_outcome, with_params
 from gateway.wire.headers import PARAM_PREFIX
 from gateway.wire.operations import CANCELLED
 from gateway.wire.outgoing import CLIENT, KNOWN_ABOUT, SUBSCRIPTION
@@ -68,9 +68,14 @@ class Asides:
 
         """
         call = permit.call
-        if call.server == OWN or call.message.form is Form.RESPONSE:
-            return permit
         message = call.message
+        if call.server == OWN:
+            return permit
+        if message.form is Form.RESPONSE:
+            answer = await _without_remarks(permit)
+            return (
+                permit if answer is message else replace(permit, call=replace(call, message=answer))
+            )
         id_, params = self._said(permit)
         if id_ != message.id or params != message.params:
             told = replace(message, id=id_)
@@ -198,6 +203,16 @@ class Asides:
     def _has_heard(self, owner: bytes, token: Any) -> bool:
         """Whether a server gave out `token` here."""
         return isinstance(token, str | int) and digest_of(owner, _MARK, token) in self._heard
+
+
+async def _without_remarks(permit: Permit) -> Message:
+    """Return an answer to a server's request as it goes out: what it says of itself nobody is told."""
+    message = permit.call.message
+    if not permit.run.has_read or _META not in message.params:
+        return message
+    kept = {name: inner for name, inner in message.params.items() if name != _META}
+    who = permit.principal.key
+    return await in_turn(who, weight(message.body), with_outcome, message, kept)
 
 
 def _owner(permit: Permit) -> bytes:

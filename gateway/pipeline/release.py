@@ -137,18 +137,18 @@ class Release:
             self._remember(permit, run, said, label=label, failed=True, size=size, trail=trail)
             duties = (*permit.decision.obligations, *decision.obligations)
             return await _apart(permit, duties, message, Carrier.ERROR, error)
-        return await self._bare_error(permit, message, error)
+        return await self._bare_error(permit, message, error, trail)
 
     async def _bare_error(
-        self, permit: Permit, message: ServerMessage, error: Mapping[str, Any]
+        self, permit: Permit, message: ServerMessage, error: Mapping[str, Any], trail: Trail
     ) -> bytes:
         """Return an error to what nobody decided about, as policy lets the server say it.
 
         Where nobody has approved the server yet, it says which error it is and no more.
         """
         try:
-            told = {"error": error}
-            decision = await self._judged_beside(permit, permit.call.message.method, error, told)
+            method, told = permit.call.message.method, {"error": error}
+            decision = await self._judged_beside(permit, method, error, trail, told)
         except PinMismatch:
             return with_member(message, "error", bare_error(error))
         return await _apart(permit, decision.obligations, message, Carrier.ERROR, error)
@@ -163,7 +163,7 @@ class Release:
         if not params or (permit.call.server == OWN and permit.access is None):
             return message.data
         try:
-            decision = await self._judged_beside(permit, message.method, params)
+            decision = await self._judged_beside(permit, message.method, params, trail)
             duties = (*permit.decision.obligations, *decision.obligations)
             return await _apart(permit, duties, message, Carrier.NOTIFICATION, params)
         except AuditUnavailable:
@@ -178,6 +178,7 @@ class Release:
         permit: Permit,
         method: str,
         params: Mapping[str, Any],
+        trail: Trail,
         said: Mapping[str, Any] | None = None,
     ) -> Decision:
         """Judge what a server says beside its answer, as a result of the call, or of none."""
@@ -188,7 +189,7 @@ class Release:
         )
         said = said or {"notification": {"method": method, "params": params}}
         decision = await self._duties.asked(question, said, permit.run)
-        await self._duties.require(permit, decision, f"{method}|result")
+        await self._duties.require(permit, decision, f"{method}|result", trail.intent_index)
         return decision
 
     async def _content(
@@ -237,7 +238,9 @@ class Release:
         """
         decision = await self._duties.asked(access.asked, result, run)
         trail.result_decision(decision)
-        raised = await self._duties.require(permit, decision, f"{access.target}|result")
+        raised = await self._duties.require(
+            permit, decision, f"{access.target}|result", trail.intent_index
+        )
         if raised is not None:
             trail.label(raised.label)
         return decision

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from gateway.domain.calls import Form, Permit, RawAnswer, ServerEvent
+from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.labels import STRICTEST_DEFAULT, ToolRule
 from gateway.domain.tools import Profile
-from tests.pipeline.house import ALICE, Events, House, Seen, event, result, text, whole
+from tests.pipeline.house import ALICE, Events, House, Seen, decision, event, result, text, whole
 
 CODED = "Vuk1c2FoYmVkd2FyZXRoZXJlaXNubw"
 """What says nothing to whoever does not have the key."""
@@ -95,6 +96,25 @@ async def test_from_a_clean_run_it_goes_out_as_it_came(house: House, aside: dict
     call = message(house, "tools/call", aside, Profile.MODERN)
     await house.handle(call)
     assert house.server.saw[-1].call.message is call.message
+
+
+@pytest.mark.parametrize("phase", ["call", "result"])
+@pytest.mark.parametrize("label", [{"confidentiality": "private"}, {"integrity": "untrusted"}])
+async def test_what_policy_alone_says_that_it_read_counts(
+    house: House, label: dict[str, str], phase: str
+) -> None:
+    house = House()
+    await house.approve_all()
+    house.server.answer = is_ok
+    duty = [Obligation(duty=Duty.LABEL, detail=label)]
+    house.rule.says = lambda q: (
+        decision(Verdict.ALLOW, obligations=duty) if q["phase"] == phase else Verdict.ALLOW
+    )
+    await read(house)
+    await house.handle(message(house, "tools/call", {"id_": CODED}, Profile.MODERN))
+    assert CODED not in sent(house)
+    page = house.request("tools/list", {"cursor": CODED})
+    assert (await house.handle(page)).reply.code == "denied"
 
 
 async def test_a_program_that_the_server_knows_keeps_its_name(house: House) -> None:
@@ -242,3 +262,28 @@ async def test_a_stream_is_resumed_after_what_was_given_alone(house: House) -> N
     assert house.server.saw == []
     await resumed(house, "given-1")
     assert ("last-event-id", "given-1") in house.server.saw[-1].call.headers
+
+
+@pytest.mark.parametrize("name", ["traceparent", CLIENT, "com.example/x"])
+async def test_an_answer_says_nothing_of_itself(house: House, name: str) -> None:
+    await read(house, Profile.LEGACY)
+    asks = {"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "a"}}
+    house.server.answer = lambda permit: Events([event(asks)]).answer()
+    call = house.request(
+        "GET", {}, profile=Profile.LEGACY, session="s1", form=Form.STREAM, id_=None
+    )
+    await house.handle(call)
+    house.server.answer = is_ok
+    given = {"action": "accept", "content": {"a": "yes"}, "_meta": {name: CODED}}
+    answer = house.request(
+        "", given, profile=Profile.LEGACY, session="s1", form=Form.RESPONSE, id_="q"
+    )
+    body = json.dumps({"jsonrpc": "2.0", "id": "q", "result": given}).encode()
+    told = replace(answer, message=replace(answer.message, body=body))
+    await house.handle(told)
+    arrived = json.loads(house.server.saw[-1].call.message.body)
+    assert arrived == {
+        "jsonrpc": "2.0",
+        "id": "q",
+        "result": {"action": "accept", "content": {"a": "yes"}},
+    }

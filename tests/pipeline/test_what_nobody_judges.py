@@ -7,7 +7,7 @@ import pytest
 
 from gateway.domain.calls import Form, RawAnswer
 from gateway.domain.decisions import Duty, Obligation, Verdict
-from gateway.domain.tools import Kind, Profile
+from gateway.domain.tools import Profile
 from tests.pipeline.house import TOOLS, Events, House, decision, event, whole
 
 SECRET = "4111111111111111"
