@@ -11,7 +11,7 @@ from gateway.domain.flow import Run
 from gateway.domain.labels import BOTTOM, Integrity, Label
 from gateway.domain.nodes import weight
 from gateway.domain.tools import OWN, Kind
-from gateway.errors import AuditUnavailable, GatewayError, PinMismatch, UpstreamFailed
+from gateway.errors import AuditUnavailable, GatewayError, UpstreamFailed
 from gateway.flow.carried import Carried
 from gateway.flow.given import resources_in
 from gateway.flow.provenance import Answered
@@ -144,12 +144,15 @@ class Release:
     ) -> bytes:
         """Return an error to what nobody decided about, as policy lets the server say it.
 
-        Where nobody has approved the server yet, it says which error it is and no more.
+        Where policy does not let it, or nobody has approved the server yet, it says which error it is
+        and no more: clients act on that, and on the status that it comes with.
         """
         try:
             method, told = permit.call.message.method, {"error": error}
             decision = await self._judged_beside(permit, method, error, trail, told)
-        except PinMismatch:
+        except AuditUnavailable:
+            raise
+        except GatewayError:
             return with_member(message, "error", bare_error(error))
         return await _apart(permit, decision.obligations, message, Carrier.ERROR, error)
 

@@ -54,10 +54,18 @@ def bare_error(error: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an error that says which it is and no more: a code, and which revisions there are."""
     kept: dict[str, Any] = {"code": error.get("code"), "message": "the server refused"}
     data = error.get("data")
-    versions = data.get("supported") if isinstance(data, dict) else None
-    if _are_versions(versions):
-        kept["data"] = {"supported": versions}
-    return kept
+    if not isinstance(data, dict):
+        return kept
+    told: dict[str, Any] = {}
+    if _are_versions(data.get("supported")):
+        told["supported"] = data["supported"]
+        if _is_short(data.get("requested")):
+            told["requested"] = data["requested"]
+    if isinstance(required := data.get("requiredCapabilities"), dict):
+        told["requiredCapabilities"] = {
+            name: {} for name, inner in _abilities(required).items() if isinstance(inner, dict)
+        }
+    return {**kept, "data": told} if told else kept
 
 
 def _with_meta(kept: dict[str, Any], result: Mapping[str, Any]) -> None:

@@ -149,3 +149,12 @@ async def test_what_is_hidden_is_hidden_in_each_way_to_write_it(house: House, te
     assert told.count("[redacted]") >= 2
     assert "ller" not in told
     assert "111111" not in told
+
+
+async def test_nor_does_one_that_policy_does_not_let_speak(house: House) -> None:
+    house.rule.says = lambda q: Verdict.DENY if q["phase"] == "result" else Verdict.ALLOW
+    told = {"jsonrpc": "2.0", "id": None, "error": ERROR}
+    house.server.answer = lambda permit: whole(json.dumps(told).encode(), status=404)
+    seen = await house.handle(house.request("tools/list"))
+    assert (seen.reply.status, SECRET.encode() in seen.bytes) == (404, False)
+    assert seen.json["error"]["code"] == -32022
