@@ -132,7 +132,8 @@ class Permit:
     """Leave to forward exactly this call, once. Made only by `gateway.pipeline.decide`.
 
     Forwarding takes a permit and nothing else, so what was decided on is what is sent; only that a
-    traced call names our span as its parent, and no longer its caller's. `access` is `None` for the
+    traced call names our span as its parent, and no longer its caller's, and that a run which has
+    read something says nothing of its caller's own beside it. `access` is `None` for the
     protocol's own messages (a handshake, a ping, a list), which have no target.
     """
 

@@ -69,6 +69,18 @@ class Run:
     task: "Task | None" = None
     """What a trusted host declared when it began the run."""
 
+    @property
+    def has_read(self) -> bool:
+        """Whether it is known to have read what an outsider may have written, or what is private.
+
+        One that is only not known to be clean has nothing to tell, and nobody has led it from here.
+        """
+        return any(
+            source.label.integrity is Integrity.UNTRUSTED
+            or source.label.confidentiality >= Confidentiality.PRIVATE
+            for source in self.sources
+        )
+
 
 @value
 class RunState:

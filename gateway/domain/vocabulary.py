@@ -1,6 +1,7 @@
 """The names that MCP gives to members, by the object that they stand in.
 
-A reader that matches names loosely takes `Result` for `result`, and some languages' readers do. So
+A reader that matches names loosely takes `Result` for `result`, and some languages' readers do; the
+Python SDK's reads `is_error` for `isError`, and `meta` for `_meta`. So
 no object of the protocol may hold a name that could be taken for one of its own, or two names that
 could be taken for each other. What a server or a tool names itself is not looked into from here:
 structured content, arguments, settings of extensions, what is logged.
@@ -29,6 +30,16 @@ class _Shape:
 
 SCHEMA: Final = "schema"
 """A JSON Schema: no two names in one object of it are alike, whatever they mean there."""
+
+_META: Final = "_meta"
+_CALLED: Final = "meta"
+"""What readers call `_meta` whose language has other names for members than the protocol."""
+
+
+def _known(words: str) -> Known:
+    names = words.split()
+    return Known.of(names, read_as=[_CALLED] if _META in names else [])
+
 
 _ITEM: Final = "_meta annotations description icons name title "
 _IN_ITEM: Final = {"_meta": "meta", "annotations": "annotations", "icons": "icon"}
@@ -159,7 +170,7 @@ _WORDS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
 }
 _SHAPES: Final[Mapping[str, _Shape]] = {
     **{
-        shape: _Shape(known=Known.of(words.split()), inside=inside)
+        shape: _Shape(known=_known(words), inside=inside)
         for shape, (words, inside) in _WORDS.items()
     },
     "requests": _Shape(known=Known.of(()), inside={}, each="request"),

@@ -4,6 +4,8 @@ import re
 import unicodedata
 from itertools import compress
 
+from gateway.domain.alike import LOOKALIKES
+
 BOUNDARY = "\0"
 """Stands between texts that are no continuation of each other; it survives folding."""
 
@@ -15,18 +17,7 @@ _TAG_BASE = 0xE0000
 _TAGS = range(_TAG_BASE + 0x20, _TAG_BASE + 0x7F)
 """Tag characters: ASCII that no screen shows."""
 
-_LOOKALIKES = dict(
-    zip(
-        # Cyrillic, then Greek, then Latin beyond ASCII that no decomposition leads back.
-        "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0456\u0458\u0455"
-        "\u04bb\u0501\u051b\u051d\u03b1\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u0131\u0251\u0261",
-        "abekmhopctyxijshdqwaikvoptuxiag",
-        strict=True,
-    )
-)
-"""The letters that stand in for ASCII ones most often: Unicode has no table of them in its core."""
-
-_ALIKE = "".join({c for letter in _LOOKALIKES for c in (letter, letter.upper()) if not c.isascii()})
+_ALIKE = "".join({c for letter in LOOKALIKES for c in (letter, letter.upper()) if not c.isascii()})
 _MIXED = re.compile(f"[A-Za-z][{_ALIKE}]|[{_ALIKE}][A-Za-z]")
 """A lookalike beside a letter that it looks like one of: in its own script it is itself."""
 
@@ -46,7 +37,7 @@ def _fold(character: str) -> str:
         character = chr(ord(character) - _TAG_BASE)
     # Character by character: marks in any order and number fall away, and it stays linear.
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
-    letters = (_LOOKALIKES.get(c, c) for c in plain)
+    letters = (LOOKALIKES.get(c, c) for c in plain)
     return "".join(c for c in letters if unicodedata.category(c)[0] in "LN")
 
 
@@ -138,7 +129,7 @@ def _reveal(character: str) -> str:
         return ""
     plain = unicodedata.normalize("NFKD", character)
     return "".join(
-        _LOOKALIKES.get(c, _LOOKALIKES.get(c.lower(), c).upper() if c.isupper() else c)
+        LOOKALIKES.get(c, LOOKALIKES.get(c.lower(), c).upper() if c.isupper() else c)
         for c in plain
         if not unicodedata.combining(c)
     )

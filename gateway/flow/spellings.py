@@ -4,7 +4,9 @@ Finding too much costs a proof and nothing else, so what may be an encoding is t
 what would take long to be undone is not undone: it may say anything.
 """
 
+import base64
 import binascii
+import codecs
 import html
 import quopri
 import re
@@ -31,15 +33,20 @@ _MOST_LONG_RUNS: Final = 1024
 """Of digits in a text, which take longer to be found."""
 _SHORTEST_RUN: Final = 6
 _LARGEST_OCTET: Final = 255
+_WIDE: Final = 3
+"""Zeros beside a letter in UTF-32."""
 
 _PERCENT: Final = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 _ESCAPE: Final = re.compile(
-    r"\\(?:u\{([0-9a-fA-F]{1,6})\}|[uU]([0-9a-fA-F]{4})|[xX]([0-9a-fA-F]{2})|([0-7]{3}))"
+    r"\\(?:u\{([0-9a-fA-F]{1,6})\}|U([0-9a-fA-F]{8})|[uU]([0-9a-fA-F]{4})|[xX]([0-9a-fA-F]{2})|([0-7]{3}))"
 )
 _QUOTED: Final = re.compile(r"=(?:[0-9a-fA-F]{2}|\r?\n)")
 _PUNYCODE: Final = re.compile(r"xn--([a-z0-9-]{1,59})", re.IGNORECASE)
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/_-]{6,}")
 _BASE64_WORD: Final = re.compile(rb"[A-Za-z0-9]{6,}")
+_BASE32: Final = re.compile(rb"[A-Z2-7]{8,}|[a-z2-7]{8,}")
+_NO_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/]")
+_WORDS: Final = re.compile(rb"[!-~]{6,}")
 _JOINTS: Final = re.compile("[+/_-]")
 _HEX: Final = re2.compile(rb"(?:(?:0x|\\x)?[0-9a-fA-F]{2}[\s:,;-]{0,2}){4,}")
 _NO_HEX: Final = re.compile(r"0x|[^0-9a-fA-F]")
@@ -73,14 +80,16 @@ class Reader:
         if len(text) < _SHORTEST_RUN and text.isalnum():
             self._take(_EACH // 3)
             return (text,)
-        found = dict.fromkeys((text,))
+        found = dict.fromkeys((text, *_from_careless_base64(text)))
         latest = [text]
-        for _ in range(_DEEPEST):
+        for _ in range(_DEEPEST + 1):
             outer, latest = latest, []
             for one in outer:
                 self._take(len(one) + _EACH + _LABEL * one.lower().count("xn--"))
                 latest += (plain for plain in _undone(one) if plain not in found)
                 found.update(dict.fromkeys(latest))
+        if latest:
+            raise TooMuch("encodings in one another without end")
         return tuple(found)
 
     def _take(self, work: int) -> None:
@@ -92,6 +101,17 @@ class Reader:
 def spellings(text: str) -> tuple[str, ...]:
     """Return the spellings of `text` alone, as `Reader.spellings` does."""
     return Reader().spellings(text)
+
+
+def unescaped(text: str) -> str:
+    """Return `text` with its percent signs, entities and backslashes undone, nested ones too."""
+    for _ in range(_DEEPEST):
+        before = text
+        for undo in (_percent, _entities, _escapes):
+            text = next(undo(text), text)
+        if text == before:
+            break
+    return text
 
 
 def _undone(text: str) -> Iterator[str]:
@@ -125,8 +145,8 @@ def _escapes(text: str) -> Iterator[str]:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    wide, four, two, octal = escape.groups()
-    code = int(octal, 8) if octal else int(wide or four or two, 16)
+    *hexadecimal, octal = escape.groups()
+    code = int(octal, 8) if octal else int(next(filter(None, hexadecimal)), 16)
     return chr(code) if code <= sys.maxunicode else ""
 
 
@@ -161,6 +181,25 @@ def _from_base64_words(text: str) -> Iterator[str]:
     """Yield the same where a run is a path, of which a part encodes something."""
     if _JOINTS.search(text):
         yield from _decoded_runs(text, _BASE64_WORD, _base64)
+
+
+def _from_careless_base64(text: str) -> Iterator[str]:
+    """Yield what `text` says to readers who skip what is no base64, wherever it begins.
+
+    They find something in nearly every text, of which words are kept.
+    """
+    symbols = _NO_BASE64.sub(b"", text.encode("utf-8", "surrogatepass").translate(_TO_STANDARD))
+    for begin in range(min(4, max(0, len(symbols) - _SHORTEST_RUN))):
+        run = symbols[begin:]
+        if len(run) % 4 == 1:
+            run = run[:-1]
+        octets = binascii.a2b_base64(run + b"=" * (-len(run) % 4))
+        if words := _WORDS.findall(octets):
+            yield b"\n".join(words).decode()
+
+
+def _from_base32(text: str) -> Iterator[str]:
+    yield from _decoded_runs(text, _BASE32, _base32)
 
 
 def _from_hex(text: str) -> Iterator[str]:
@@ -207,6 +246,13 @@ def _base64(run: bytes) -> bytes | None:
         return None
 
 
+def _base32(run: bytes) -> bytes | None:
+    try:
+        return base64.b32decode(run + b"=" * (-len(run) % 8), casefold=True)
+    except ValueError:
+        return None
+
+
 def _hex(run: bytes) -> bytes | None:
     digits = _NO_HEX.sub("", run.decode())
     octets = bytes.fromhex(digits[: len(digits) // 2 * 2])
@@ -223,10 +269,21 @@ def _text(octets: bytes | None) -> str | None:
     if not octets:
         return None
     try:
-        text = octets.decode("utf-16-le" if octets[1:2] == b"\0" else "utf-8")
+        text = octets.decode(_charset(octets))
     except UnicodeDecodeError:
         return None
     return text if text.isprintable() else None
+
+
+def _charset(octets: bytes) -> str:
+    """Return how `octets` are read: ASCII letters tell it by the zeros beside them."""
+    if octets[:4].count(0) == _WIDE:
+        return "utf-32-be" if octets[0] == 0 else "utf-32-le"
+    if octets[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "utf-16"
+    if octets[:1] == b"\0":
+        return "utf-16-be"
+    return "utf-16-le" if octets[1:2] == b"\0" else "utf-8"
 
 
 _ESCAPED: Final = (_percent, _entities, _escapes, _punycode)
@@ -236,6 +293,7 @@ _ENCODED: Final = (
     _spoken,
     _from_base64,
     _from_base64_words,
+    _from_base32,
     _from_hex,
     _from_numbers,
 )

@@ -20,6 +20,7 @@ from gateway.errors import (
 )
 from gateway.pins.verify import verify
 from gateway.pipeline.approvals import Approvals
+from gateway.pipeline.asides import Asides
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.decide import permit_for, protocol_permit, told
 from gateway.pipeline.grants import Grants
@@ -160,6 +161,7 @@ class Admission:
                 trail.own_target(call)
                 await self._require_protocol(call, principal, operation)
                 self._questions.require_nothing_told(call, principal, run)
+                self._questions.require_own_page(call, principal)
             return trail.permit(
                 protocol_permit(
                     call,
@@ -258,6 +260,11 @@ class Admission:
         script = self._grants.running(principal.script)
         within = InScript(script=script, seq=0)
         return replace(call, origin=OriginKind.HOST_SANDBOX, script=within)
+
+    @property
+    def asides(self) -> Asides:
+        """What a message says beside what was decided on."""
+        return self._conversations.asides
 
     def require_unchanged(self, permit: Permit) -> None:
         """Return if the definition that was decided on is still the approved one.

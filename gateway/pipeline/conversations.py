@@ -11,6 +11,7 @@ from gateway.domain.bounded import Bounded, digest_of
 from gateway.domain.calls import Call, Permit
 from gateway.domain.identity import Principal
 from gateway.errors import ProtocolError
+from gateway.pipeline.asides import Asides
 from gateway.pipeline.trail import Trail
 
 _MOST: Final = 20_000
@@ -26,6 +27,8 @@ class Conversations:
     def __init__(self) -> None:
         self._asked: Bounded[bytes, str] = Bounded(most=_MOST, octets=_OCTETS)
         self._cut: Bounded[bytes, tuple[Permit, Trail]] = Bounded(most=_MOST, octets=_OCTETS)
+        self.asides = Asides()
+        """What requests and tokens are called at servers."""
 
     def ask(self, permit: Permit, id_: RpcId, method: str = "") -> None:
         """Note that the server's request `id_` of `method` was let through to the client."""

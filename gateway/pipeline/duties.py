@@ -30,8 +30,13 @@ class Duties:
         flow = FlowReview(label=run.label, sources=run.sources)
         return await self._policy.evaluate(result_question(question, flow, said))
 
-    async def require(self, permit: Permit, decision: Decision, what: str) -> Run | None:
+    async def require(
+        self, permit: Permit, decision: Decision, what: str, record: int | None
+    ) -> Run | None:
         """Return if `decision` allows `what` was said; the run, if the decision raised it.
+
+        `record` is where the intent of what it was said to stands in the log; without one whoever
+        asks names a source of the run themselves.
 
         Its label, its rate and its scopes are met by then. What changes content is left.
 
@@ -41,7 +46,7 @@ class Duties:
         """
         require_allow(decision, permit.principal)
         self.count(permit, decision, what)
-        return await self._labels.raise_for_decision(permit, decision)
+        return await self._labels.raise_for_decision(permit, decision, record)
 
     def count(self, permit: Permit, decision: Decision, what: str) -> None:
         """Count `what` was said against the rate that `decision` asks for.

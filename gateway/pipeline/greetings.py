@@ -7,6 +7,7 @@ from gateway.domain.tools import Kind, Target
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.rules import Rules
 from gateway.ports import PinStore
+from gateway.wire.bare_results import bare_greeting
 from gateway.wire.extensions import approved_only
 from gateway.wire.server_message import ServerMessage, with_member
 
@@ -29,7 +30,7 @@ class Greetings:
         call = permit.call
         if call.server in self._rules.per_person:
             await self._lists.meet(permit, message.result or {})
-        served = dict(message.result or {})
+        served = dict(bare_greeting(message.result or {}))
         if "capabilities" in served:
             extensions = self._rules.extensions.get(call.server, frozenset())
             served["capabilities"] = approved_only(served["capabilities"], extensions)

@@ -54,12 +54,18 @@ class Labeller:
         source = source_of(permit, label, record)
         return await self._raised(permit, label, source)
 
-    async def raise_for_decision(self, permit: Permit, decision: Decision) -> Run | None:
-        """Raise the run to what a decision about the result asks for; `None` if it asks nothing."""
+    async def raise_for_decision(
+        self, permit: Permit, decision: Decision, record: int | None
+    ) -> Run | None:
+        """Raise the run to what a decision about the result asks for; `None` if it asks nothing.
+
+        The call is its source: a run is known to have read what policy says that it read.
+        """
         label = decided_label(decision)
         if label == BOTTOM:
             return None
-        return await self._raised(permit, label, None)
+        source = None if record is None else source_of(permit, label, record)
+        return await self._raised(permit, label, source)
 
     async def raise_for_server(
         self, permit: Permit, what: str, record: int, content: Label = BOTTOM

@@ -98,8 +98,9 @@ class Pipeline:
         entry = await self._audit.append(trail.intent())  # 8
         trail.intent_index = entry.leaf_index
         self._admission.require_unchanged(permit)
+        going = await self._admission.asides.going(permit)
         trail.sent = True
-        answer = await self._upstreams.of(call.server).forward(permit)  # 9
+        answer = await self._upstreams.of(call.server).forward(going)  # 9
         return await self._reply(permit, answer, trail)  # 10 to 12
 
     async def _or_refusal(
@@ -144,6 +145,7 @@ class Pipeline:
                 raise UpstreamFailed("the upstream server gave no answer", detail=f"HTTP {status}")
             return body
         message = await heard(permit, body, self._limits)
+        message = await self._admission.asides.home(permit, message)
         if message.error is not None and message.id is None:
             # The upstream could not read which request this is; its code tells the client what
             # era it speaks (MCP 2026-07-28, versioning).

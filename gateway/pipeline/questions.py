@@ -8,7 +8,7 @@ from gateway.domain.flow import FlowReview, Proof, Run, Task
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Confidentiality, Effect, Integrity, ToolRule
 from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Target
-from gateway.errors import Denied
+from gateway.errors import Denied, ProtocolError
 from gateway.flow.beside import Beside
 from gateway.flow.review import (
     PRIVATE_TO_OUTSIDE,
@@ -22,10 +22,13 @@ from gateway.flow.templates import filled_in, names_in
 from gateway.pipeline.decide import Subject, call_question
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.outgoing import beside
+from gateway.pipeline.rounds import page_of_somebody
 from gateway.pipeline.rules import Rules
 from gateway.ports import Clock, PinStore
+from gateway.wire.jsonrpc import INVALID_PARAMS
 from gateway.wire.outgoing import said
 
+_CURSOR = "cursor"
 _ASKS = frozenset({Kind.RESOURCE, Kind.PROMPT, Kind.TEMPLATE, Kind.COMPLETION})
 """Kinds of which a call asks for something and writes nothing."""
 
@@ -56,7 +59,7 @@ class Questions:
             Denied: It says something else.
 
         """
-        if call.server == OWN or not _has_read(run):
+        if call.server == OWN or not run.has_read:
             return
         flow = self._reviewed(
             call,
@@ -82,6 +85,26 @@ class Questions:
             raise Denied(
                 "a message of the protocol says what only a call may say",
                 reasons=[(violation.code, violation.message)],
+            )
+
+    def require_own_page(self, call: Call, principal: Principal) -> None:
+        """Return if the page of a list that `principal` asks for is not somebody else's.
+
+        One that nobody is known to have got its server judges, as it does after our start.
+
+        Raises:
+            ProtocolError: It was given to somebody else alone.
+
+        """
+        cursor = call.message.params.get(_CURSOR)
+        if call.server == OWN or not isinstance(cursor, str):
+            return
+        given = self._memory.given.has(call.server, page_of_somebody(cursor))
+        if given and not self.is_given(call, principal, cursor):
+            raise ProtocolError(
+                "there is no such page; begin the list anew",
+                rpc_code=INVALID_PARAMS,
+                rpc_id=call.message.id,
             )
 
     def review(self, call: Call, principal: Principal, run: Run, subject: Subject) -> FlowReview:
@@ -119,7 +142,7 @@ class Questions:
             given=lambda name: self.is_given(call, principal, name),
             expanded=lambda uri: self._filled_in(call, uri),
             declared=declared,
-            wary=call.server != OWN and _has_read(run),
+            wary=call.server != OWN and run.has_read,
         )
 
     def of(
@@ -168,18 +191,6 @@ class Questions:
             Effect.READ if asks else access.effect,
             clean=access.run.label.integrity is Integrity.TRUSTED,
         )
-
-
-def _has_read(run: Run) -> bool:
-    """Whether `run` is known to have read what an outsider may have written, or what is private.
-
-    One that is only not known to be clean has nothing to tell, and nobody has led it from here.
-    """
-    return any(
-        source.label.integrity is Integrity.UNTRUSTED
-        or source.label.confidentiality >= Confidentiality.PRIVATE
-        for source in run.sources
-    )
 
 
 def _declared(pin: Pin) -> Iterator[str]:

@@ -1,12 +1,14 @@
 """Blotting out what a `redact` duty names: in texts, numbers, names and what base64 holds (pure)."""
 
 import base64
+import html
 import json
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any, Final
+from urllib.parse import quote, quote_plus
 
 import re2
 
@@ -14,6 +16,7 @@ from gateway.domain.paths import Path, parse_path, selected
 from gateway.domain.vocabulary import WORDS
 from gateway.errors import Denied
 from gateway.flow.folding import revealed
+from gateway.flow.spellings import unescaped
 from gateway.pins.members import astray
 
 REDACTED: Final = "[redacted]"
@@ -44,9 +47,8 @@ def redacted(detail: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[s
         if astray(changed, path) is not None:
             raise Denied("what policy wants hidden stands there under two names")
         hidden |= _blank(changed, path)
-    literals = sorted(
-        (word for word in hidden if len(word) >= _SHORTEST_LITERAL), key=len, reverse=True
-    )
+    words = {word for word in hidden if len(word) >= _SHORTEST_LITERAL}
+    literals = sorted({one for word in words for one in _written(word)}, key=len, reverse=True)
     blot = _Blot(literals, [re2.compile(text) for text in detail.get("patterns", ())])
     cleaned: dict[str, Any] = blot.of(changed)
     return cleaned
@@ -60,11 +62,25 @@ def spellings(number: float) -> tuple[str, ...]:
     return tuple(dict.fromkeys((written, full, short)))
 
 
+def _written(word: str) -> tuple[str, ...]:
+    """Return how others write `word` within a JSON text, a page and a URI."""
+    return (
+        word,
+        json.dumps(word)[1:-1],
+        json.dumps(word, ensure_ascii=False)[1:-1],
+        html.escape(word),
+        quote(word),
+        quote(word, safe=""),
+        quote_plus(word),
+    )
+
+
 class _Blot:
     """What is to be blotted out, applied to a whole document."""
 
     def __init__(self, literals: list[str], patterns: list[Any]) -> None:
         self._literals = literals
+        self._shown = {*literals, *map(revealed, literals)}
         self._patterns = patterns
 
     def of(self, node: Any) -> Any:
@@ -98,12 +114,16 @@ class _Blot:
             text = text.replace(literal, REDACTED)
         for pattern in self._patterns:
             text = pattern.sub(REDACTED, text)
-        # Full-width digits, or such with nothing visible between them, are read as what they show.
-        shown = revealed(text)
-        return REDACTED if shown != text and self._changes(shown) else text
+        # Full-width digits, or such with nothing visible between them, are read as what they show;
+        # and what is escaped is read by whoever reads what it is escaped for.
+        plain = unescaped(text)
+        for shown in (revealed(text), plain, revealed(plain)):
+            if shown != text and self._changes(shown):
+                return REDACTED
+        return text
 
     def _changes(self, text: str) -> bool:
-        return any(literal in text for literal in self._literals) or any(
+        return any(literal in text for literal in self._shown) or any(
             pattern.search(text) for pattern in self._patterns
         )
 

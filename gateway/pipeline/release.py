@@ -1,6 +1,7 @@
 """Stages 10 and 11 on one message: what an upstream said becomes what the caller may see."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -29,6 +30,7 @@ from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.trail import Trail
 from gateway.turns import in_turn
+from gateway.wire.bare_results import bare_error, bare_result
 from gateway.wire.in_our_name import asks_in_our_name
 from gateway.wire.operations import ELICIT, Operation, Sender, find
 from gateway.wire.outgoing import said
@@ -117,7 +119,8 @@ class Release:
         if permit.call.message.method in _GREETINGS:
             return await self._greetings.served(permit, message)
         await self._raise_for(permit, result, len(message.data), trail)
-        return message.data
+        bare = bare_result(result)
+        return message.data if bare is result else with_member(message, "result", bare)
 
     async def error(self, permit: Permit, message: ServerMessage, trail: Trail) -> bytes:
         """Return an error with the call's obligations met: its text is as much the upstream's."""
@@ -134,7 +137,24 @@ class Release:
             self._remember(permit, run, said, label=label, failed=True, size=size, trail=trail)
             duties = (*permit.decision.obligations, *decision.obligations)
             return await _apart(permit, duties, message, Carrier.ERROR, error)
-        return await _apart(permit, (), message, Carrier.ERROR, error)
+        return await self._bare_error(permit, message, error, trail)
+
+    async def _bare_error(
+        self, permit: Permit, message: ServerMessage, error: Mapping[str, Any], trail: Trail
+    ) -> bytes:
+        """Return an error to what nobody decided about, as policy lets the server say it.
+
+        Where policy does not let it, or nobody has approved the server yet, it says which error it is
+        and no more: clients act on that, and on the status that it comes with.
+        """
+        try:
+            method, told = permit.call.message.method, {"error": error}
+            decision = await self._judged_beside(permit, method, error, trail, told)
+        except AuditUnavailable:
+            raise
+        except GatewayError:
+            return with_member(message, "error", bare_error(error))
+        return await _apart(permit, decision.obligations, message, Carrier.ERROR, error)
 
     async def notification(self, permit: Permit, message: ServerMessage, trail: Trail) -> bytes:
         """Return a notification with every duty met on what it carries; nothing, if it is refused.
@@ -146,7 +166,7 @@ class Release:
         if not params or (permit.call.server == OWN and permit.access is None):
             return message.data
         try:
-            decision = await self._judged_beside(permit, message.method, params)
+            decision = await self._judged_beside(permit, message.method, params, trail)
             duties = (*permit.decision.obligations, *decision.obligations)
             return await _apart(permit, duties, message, Carrier.NOTIFICATION, params)
         except AuditUnavailable:
@@ -157,7 +177,12 @@ class Release:
             return b""
 
     async def _judged_beside(
-        self, permit: Permit, method: str, params: Mapping[str, Any]
+        self,
+        permit: Permit,
+        method: str,
+        params: Mapping[str, Any],
+        trail: Trail,
+        said: Mapping[str, Any] | None = None,
     ) -> Decision:
         """Judge what a server says beside its answer, as a result of the call, or of none."""
         question = (
@@ -165,9 +190,9 @@ class Release:
             if permit.access is None
             else permit.access.asked
         )
-        said = {"notification": {"method": method, "params": params}}
+        said = said or {"notification": {"method": method, "params": params}}
         decision = await self._duties.asked(question, said, permit.run)
-        await self._duties.require(permit, decision, f"{method}|result")
+        await self._duties.require(permit, decision, f"{method}|result", trail.intent_index)
         return decision
 
     async def _content(
@@ -216,7 +241,9 @@ class Release:
         """
         decision = await self._duties.asked(access.asked, result, run)
         trail.result_decision(decision)
-        raised = await self._duties.require(permit, decision, f"{access.target}|result")
+        raised = await self._duties.require(
+            permit, decision, f"{access.target}|result", trail.intent_index
+        )
         if raised is not None:
             trail.label(raised.label)
         return decision
@@ -377,7 +404,11 @@ class Release:
         if kind is Kind.RESOURCE:
             # Definitions are shown as a person approved them; of resources nobody has seen any.
             await self._raise_for(permit, message.result or {}, len(message.data), trail)
-        return with_items(message, member, shown.items)
+        bare = replace(
+            message,
+            content={**message.content, "result": bare_result(message.result or {}, member)},
+        )
+        return with_items(bare, member, shown.items)
 
 
 def _asked(permit: Permit) -> Mapping[str, Any]:

@@ -69,6 +69,8 @@ class Rounds:
         server, of = permit.call.server, round_of(permit.call, permit.principal)
         for handle in handles_in(result):
             self._given.add(server, handle, to=permit.principal.key)
+        if isinstance(page := result.get("nextCursor"), str):
+            self._given.add(server, page_of_somebody(page))
         asked = result.get(REQUESTS)
         for name in asked if isinstance(asked, dict) else ():
             self._given.add(server, _asked(None, name))
@@ -85,6 +87,11 @@ class Rounds:
             return result
         of = round_of(permit.call, permit.principal)
         return {**result, STATE: seal_state(self._seal_key, of, result[STATE])}
+
+
+def page_of_somebody(cursor: str) -> str:
+    """Return what stands for a page of a list that a server gave to somebody."""
+    return digest_of("page", cursor).hex()
 
 
 def _asked(of: Round | None, name: str) -> str:

@@ -67,7 +67,7 @@ class ServerRequests:
             told = {"request": {"method": method, "params": params}}
             second = await self._duties.asked(base, told, permit.run)
             trail.result_decision(second)
-            await self._duties.require(permit, second, f"{method}|result")
+            await self._duties.require(permit, second, f"{method}|result", None)
             obligations = (
                 *permit.decision.obligations,
                 *decision.obligations,
@@ -75,7 +75,7 @@ class ServerRequests:
             )
             met = meet(obligations, params, Carrier.REQUEST)
             said = await read_content(permit.principal.key, params, LONGEST_READ, trail)
-            content = said.join(decided_label(decision))
+            content = said.join(decided_label(decision)).join(decided_label(second))
         except GatewayError as error:
             trail.error(error)
             await self._audit.append(trail.outcome())

@@ -66,10 +66,12 @@ class StreamRelay:
             # Whoever has begun to read has to end this properly, also before the first event.
             yield b""
             async for event in events:
+                self._conversations.asides.gave(permit, event)
                 if event.data is None:
                     yield framed(event)
                     continue
                 message = await heard(permit, event.data, self._limits)
+                message = await self._conversations.asides.home(permit, message)
                 if self._is_final(permit, message):
                     last = await self._release.response(permit, message, trail)
                     trail.answer(_OK, event.data)
@@ -122,6 +124,8 @@ class StreamRelay:
                 met = await self._requests.judge(permit, row.method, params)
                 if met is not params:  # a request may have none, and there is nothing to replace
                     asking = with_member(message, "params", met)
+            elif message.params:  # nobody judges what is said in a ping
+                asking = with_member(message, "params", {})
         except GatewayError as error:
             await self._upstreams.of(permit.call.server).reject(permit, reject(message, error))
             return b""

@@ -6,6 +6,7 @@ The next whole run begins when that one has ended.
 """
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Protocol
 
 from gateway.domain._value import value
@@ -14,7 +15,7 @@ from gateway.domain.labels import BOTTOM, Label
 from gateway.errors import Fault
 
 MOST_SOURCES = 64
-"""How many sources a run lists. Its label accounts for all, listed or not."""
+"""How many sources a run lists, beside those that raise it: what it has read is known by them."""
 
 MOST_OF_NEW_SERVERS = 64
 """How many it lists beyond them, each of a server of which it lists nothing yet: whose data a run
@@ -100,7 +101,10 @@ def _joined(sources: tuple[Source, ...], new: Source) -> tuple[Source, ...]:
     most = MOST_SOURCES
     if all(known.server != new.server for known in sources):
         most += MOST_OF_NEW_SERVERS
-    return sources if len(sources) >= most else (*sources, new)
+    listed = reduce(Label.join, (known.label for known in sources), BOTTOM)
+    if len(sources) >= most and listed.join(new.label) == listed:
+        return sources
+    return (*sources, new)  # what raises a run is listed, however many are
 
 
 def current(table: RunTable, name_of: NameOf, *, owner: OwnerName, person: PersonName) -> Change:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gateway.domain.calls import Message
+from gateway.domain.document import DEEPEST
 from gateway.domain.tools import Profile
 from gateway.wire import jsontext
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
@@ -80,3 +81,11 @@ def with_params(message: Message, params: Mapping[str, Any]) -> Message:
     if message.id is not None:
         content["id"] = message.id
     return replace(message, params=params, body=jsontext.write(content).encode())
+
+
+def with_outcome(message: Message, outcome: Mapping[str, Any]) -> Message:
+    """Return the same response with another result or error, and the bytes that say so."""
+    content = jsontext.read_exact(message.body, DEEPEST)
+    member = "error" if "error" in content else "result"
+    body = jsontext.write({**content, member: outcome}).encode()
+    return replace(message, params=outcome, body=body)

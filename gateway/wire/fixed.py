@@ -13,15 +13,15 @@ from gateway.errors import ProtocolError
 from gateway.wire.extensions import with_params
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
 from gateway.wire.jsonrpc import INVALID_PARAMS, is_request_id
-from gateway.wire.outgoing import KNOWN_ABOUT, PARTS, Part
+from gateway.wire.outgoing import CLIENT, KNOWN_ABOUT, PARTS, Part
 
 _META: Final = "_meta"
-_CLIENT: Final = "io.modelcontextprotocol/clientInfo"
 _PROGRESS: Final = "progressToken"
 LEVELS: Final = frozenset(
     {"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 )
-_REVISION: Final = re.compile(r"[0-9A-Za-z.-]{1,32}")
+_REVISION: Final = re.compile(r"20[0-9]{2}-[01][0-9]-[0-3][0-9]")
+"""A day, as all revisions are called; others would be room for a word."""
 _SETTINGS: Final = frozenset({"extensions", "experimental"})
 """Of extensions that were approved for this server, which alone say what they set."""
 _ABILITIES: Final = names_in("capabilities")
@@ -100,8 +100,8 @@ def _about(meta: Any, *, has_target: bool) -> Any:
     }
     if MODERN_CAPABILITIES_KEY in kept:
         kept[MODERN_CAPABILITIES_KEY] = _abilities(kept[MODERN_CAPABILITIES_KEY])
-    if _CLIENT in kept:
-        kept[_CLIENT] = _named(kept[_CLIENT])
+    if CLIENT in kept:
+        kept[CLIENT] = _named(kept[CLIENT])
     return kept
 
 

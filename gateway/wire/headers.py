@@ -15,6 +15,7 @@ METHOD = "mcp-method"
 NAME = "mcp-name"
 SESSION = "mcp-session-id"
 PARAM_PREFIX = "mcp-param-"
+ACCEPT = "accept"
 
 _SINGLE = frozenset(
     {"authorization", "content-type", "host", "last-event-id", "origin", "traceparent"}
@@ -26,6 +27,11 @@ _JOINED = frozenset({"accept", "tracestate"})
 
 _ENCODED = LONGEST_NAME * 2
 """Bytes of a header that mirrors a name: base64 of it, and its frame."""
+
+_MEDIA = frozenset({"application/json", "text/event-stream", "*/*", "application/*", "text/*"})
+"""What may be accepted: anything else would be a word of the caller's to the server."""
+_NOTHING = "application/octet-stream"
+"""What no answer of the protocol's is, for whoever accepts none of its forms."""
 
 _PRINTABLE = re.compile(r"[\t\x20-\x7e]*")
 _JSON = "application/json"
@@ -45,8 +51,13 @@ class Headers:
         return self.fields.get(name)
 
     def select(self, *names: str) -> tuple[tuple[str, str], ...]:
-        """Return those of `names` that were sent, ready to be sent on."""
-        fields = self.fields
+        """Return those of `names` that were sent, ready to be sent on.
+
+        Of `Accept` that is which of the protocol's own forms of an answer it names.
+        """
+        fields = dict(self.fields)
+        if ACCEPT in fields:
+            fields[ACCEPT] = _accepted(fields[ACCEPT])
         return tuple((name, fields[name]) for name in names if name in fields)
 
     @property
@@ -83,6 +94,11 @@ def read_headers(headers: Sequence[tuple[str, str]]) -> Headers:
                 raise _refused(name, f"is longer than {LONGEST_NAME} bytes")
             fields[name] = f"{fields[name]}, {text}" if name in fields else text
     return Headers(fields=fields)
+
+
+def _accepted(said: str) -> str:
+    ranges = [one.partition(";")[0].strip().lower() for one in said.split(",")]
+    return ", ".join(dict.fromkeys(one for one in ranges if one in _MEDIA)) or _NOTHING
 
 
 def _is_name(header: str) -> bool:

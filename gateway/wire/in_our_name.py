@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from gateway.domain.alike import alike
-from gateway.domain.vocabulary import is_ours
+from gateway.domain.alike import alike, nearly
+from gateway.domain.vocabulary import confusing, is_ours, names_in
 from gateway.wire import jsontext
 from gateway.wire.jsonrpc import INTERNAL_ERROR
 from gateway.wire.jsontext import WireLimits
@@ -13,10 +13,11 @@ from gateway.wire.replies import CODES
 from gateway.wire.server_message import ServerMessage, parsed_message, require_plain
 
 _META: Final = "_meta"
+_FRAME: Final = names_in("message")
 _HINTS: Final = (b"douane", b"decision_id", b"approval_id", b"reasons", b"error", b"\\u")
 """One of these stands in every ASCII text that could hold a name of ours."""
-_OF_A_REFUSAL: Final = ({"decision_id"}, {"approval_id"}, {"code", "reasons"})
-"""Members of our refusals that nobody else has a reason to send, or not together."""
+_OF_A_REFUSAL: Final = ({"decisionid"}, {"approvalid"}, {"code", "reasons"})
+"""Members of our refusals that nobody else has a reason to send, or not together; as `nearly` has them."""
 _OUR_CODES: Final = frozenset(told.rpc_code for told in CODES.values())
 _OURS: Final = "douane-"
 """What our questions in an `input_required` result are called, and what their state begins with."""
@@ -32,11 +33,23 @@ def hear(data: bytes, limits: WireLimits) -> ServerMessage:
         UpstreamFailed: As `read_server_message`.
 
     """
-    message = parsed_message(data, limits)
+    message = _in_its_frame(parsed_message(data, limits))
     if _may_speak_for_us(data):
         message = _without_ours(message)
     require_plain(message)
     return message
+
+
+def _in_its_frame(message: ServerMessage) -> ServerMessage:
+    """Return `message` without what stands beside its result, error or params.
+
+    Nobody judges what stands there, and JSON-RPC knows nothing there.
+    """
+    strange = message.content.keys() - _FRAME
+    if not strange or confusing(message.content, "message") is not None:
+        return message  # what may be taken for a part of it is refused
+    kept = {name: inner for name, inner in message.content.items() if name in _FRAME}
+    return replace(message, content=kept, data=jsontext.write(kept).encode())
 
 
 def _without_ours(message: ServerMessage) -> ServerMessage:
@@ -104,7 +117,8 @@ def _own_error(told: dict[str, Any]) -> dict[str, Any]:
     """Return a server's error as one that nobody takes for a refusal."""
     if _refuses(told.get("data")):
         told = {name: inner for name, inner in told.items() if name != "data"}
-    if told.get("code") in _OUR_CODES:
+    code = told.get("code")
+    if not isinstance(code, int) or isinstance(code, bool) or code in _OUR_CODES:
         told = {**told, "code": INTERNAL_ERROR}
     return told
 
@@ -112,5 +126,5 @@ def _own_error(told: dict[str, Any]) -> dict[str, Any]:
 def _refuses(data: Any) -> bool:
     if not isinstance(data, dict):
         return False
-    names = set(map(alike, data))
+    names = set(map(nearly, data))
     return any(names >= marks for marks in _OF_A_REFUSAL) or any(map(is_ours, data))

@@ -33,6 +33,8 @@ class Part(StrEnum):
     """What the protocol itself fixes, or is about the message."""
 
 
+CLIENT: Final = "io.modelcontextprotocol/clientInfo"
+SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 _META: Final = "_meta"
 _INPUTS: Final = {"inputResponses": Part.ANSWER, "requestState": Part.GIVEN, _META: Part.PROTOCOL}
 _ABOUT: Final = {_META: Part.PROTOCOL}
@@ -80,10 +82,10 @@ PARTS: Final[Mapping[str, Mapping[str, Part]]] = {
 KNOWN_ABOUT: Final = frozenset(
     {
         "io.modelcontextprotocol/protocolVersion",
-        "io.modelcontextprotocol/clientInfo",
+        CLIENT,
         MODERN_CAPABILITIES_KEY,
         "io.modelcontextprotocol/logLevel",
-        "io.modelcontextprotocol/subscriptionId",
+        SUBSCRIPTION,
         "traceparent",
         "tracestate",
     }
@@ -91,8 +93,8 @@ KNOWN_ABOUT: Final = frozenset(
 """Members of `_meta` that the protocol knows; what else is said there is looked at."""
 _OPEN: Final = (
     "clientInfo",
-    "io.modelcontextprotocol/clientInfo",
-    "io.modelcontextprotocol/subscriptionId",
+    CLIENT,
+    SUBSCRIPTION,
     "progressToken",
     "requestId",
     "tracestate",

@@ -26,9 +26,9 @@ def read_post(headers: Sequence[tuple[str, str]], body: bytes, limits: WireLimit
     """Return what a POST is, from its raw header pairs and its body.
 
     The version header decides between the families, as servers do; without one the body may still
-    say that it is of a stateless revision, and is then held to it. `Accept` is sent on as it came
-    and judged by the upstream: a request without one accepts anything (RFC 9110 section 12.5.1),
-    and servers differ in what they ask for.
+    say that it is of a stateless revision, and is then held to it. What `Accept` names of the
+    protocol's own forms is sent on and judged by the upstream: a request without one accepts anything
+    (RFC 9110 section 12.5.1), and servers differ in what they ask for.
 
     Raises:
         ProtocolError: It is not one well-formed message of a revision we know.

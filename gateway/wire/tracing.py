@@ -36,6 +36,11 @@ def trace_of(headers: Headers, meta: Mapping[str, Any]) -> TraceContext | None:
     )
 
 
+def is_parent(said: Any) -> bool:
+    """Whether `said` is a `traceparent`, which has no room for a word."""
+    return isinstance(said, str) and _TRACEPARENT.fullmatch(said) is not None
+
+
 def under_our_span(call: Call, decision_id: str) -> Call:
     """Return `call` as it goes to its server: its parent is our span, where it is in a trace.
 

@@ -1,5 +1,7 @@
 """Names that some reader takes for one."""
 
+import re
+
 import pytest
 
 from gateway.domain.alike import Known, alike, twin
@@ -25,10 +27,37 @@ def test_letters_that_fold_to_others_are_alike(name: str, plain: str) -> None:
     assert alike(name) == alike(plain)
 
 
-@pytest.mark.parametrize("name", ["results", "result_", "re-sult", "r\u00e9sult", "resul"])
+@pytest.mark.parametrize(
+    "name", ["results", "_result", "re.sult", "resul", "result2", "\u7d50\u679c"]
+)
 def test_another_name_is_another_name(name: str) -> None:
     assert alike(name) != "result"
     assert Known.of(["result"]).confused(["result", name]) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("is_error", "isError"), ("IS-ERROR", "isError"), ("isError_", "isError"), ("toAccount", "to_account"),
+        ("to-account", "to_account"), ("ib\u00e1n", "iban"), ("iba\u0301n", "iban"), ("ib\u0430n", "iban"),
+        ("\u0456ban", "iban"), ("\u0406BAN", "iban"), ("\u03bfwner", "owner"), ("_Meta", "_meta"),
+    ],
+)  # fmt: skip
+def test_a_name_in_another_style_or_of_lookalikes_is_taken_for_the_known_one(
+    name: str, known: str
+) -> None:
+    assert Known.of([known]).confused([name]) == name
+
+
+@pytest.mark.parametrize("names", [("user_id", "userId"), ("_id", "id"), ("p_95", "p95")])
+def test_names_that_are_both_known_are_two(names: tuple[str, str]) -> None:
+    assert Known.of(names).confused(names) is None
+    assert twin(names) is None
+
+
+@pytest.mark.parametrize("shape", ["result", "params", "block", "contents", "tool"])
+def test_nobody_says_meta_where_some_readers_call_something_else_that(shape: str) -> None:
+    assert confusing({"meta": {}}, shape) == "meta"
 
 
 def test_of_two_names_that_are_alike_the_second_is_a_twin() -> None:
@@ -54,3 +83,10 @@ def test_whatever_reads_as_our_prefix_is_ours(name: str) -> None:
 @pytest.mark.parametrize("name", ["douane", "douanes/x", "x.douane/run", "example/douane/run"])
 def test_other_prefixes_are_not_ours(name: str) -> None:
     assert not is_ours(name)
+
+
+@pytest.mark.parametrize("word", sorted(WORDS))
+def test_no_word_has_a_second_name_in_another_style(word: str) -> None:
+    styled = re.sub("([A-Z])", lambda upper: "_" + upper[0].lower(), word.rpartition("/")[2])
+    names = {word[: -len(word.rpartition("/")[2])] + styled} - WORDS
+    assert all(Known.of(WORDS).confused([name]) for name in names)

@@ -1,5 +1,6 @@
 """What the agent itself carried somewhere proves nothing when it comes back from there."""
 
+import base64
 from typing import Any
 
 import pytest
@@ -128,6 +129,9 @@ def test_what_a_call_carried_proves_nothing_when_it_comes_back(
 
 MALLORY = "evil@mallory.example"
 
+DEEP = MALLORY
+for _ in range(6):
+    DEEP = base64.b64encode(DEEP.encode()).decode()
 SPELLED = [
     "contacts://by/evil%40mallory.example",
     "contacts://by/evil%2540mallory%252Eexample",
@@ -150,6 +154,15 @@ SPELLED = [
     "101,118,105,108,64,109,97,108,108,111,114,121,46,101,120,97,109,112,108,101",
     "elpmaxe.yrollam@live",
     "mallory.example!evil",
+    "MV3GS3CANVQWY3DPOJ4S4ZLYMFWXA3DF",
+    "mv3gs3canvqwy3dpoj4s4zlymfwxa3df======",
+    "AGUAdgBpAGwAQABtAGEAbABsAG8AcgB5AC4AZQB4AGEAbQBwAGwAZQ==",
+    "//5lAHYAaQBsAEAAbQBhAGwAbABvAHIAeQAuAGUAeABhAG0AcABsAGUA",
+    "Z.X.Z.p.b.E.B.t.Y.W.x.s.b.3.J.5.L.m.V.4.Y.W.1.w.b.G.U.=",
+    "note this: ZXZ pbE BtY Wxs b3J 5Lm V4Y W1w bGU=",
+    r"\U00000065vil@mallory.example",
+    DEEP,
+    "evil%2525252525252540mallory.example",
 ]
 """`MALLORY`, as whoever is asked for it may read it."""
 
@@ -167,6 +180,17 @@ def test_what_a_call_carried_proves_nothing_in_any_of_its_spellings(spelled: str
 def test_what_a_led_call_wrote_proves_nothing_in_any_of_its_spellings(spelled: str) -> None:
     provenance = Provenance()
     wrote(provenance, spelled)
+    remember(provenance, source(TRUSTED), structured({"email": MALLORY}))
+    assert provenance.proof_of(MALLORY, "mail") is None
+
+
+@pytest.mark.parametrize(
+    "parts", [["evil@", "mallory.example"], ["ev", "il", "mallory", "example"]]
+)
+def test_what_several_led_calls_wrote_in_pieces_proves_nothing(parts: list[str]) -> None:
+    provenance = Provenance()
+    for part in parts:
+        wrote(provenance, part)
     remember(provenance, source(TRUSTED), structured({"email": MALLORY}))
     assert provenance.proof_of(MALLORY, "mail") is None
 

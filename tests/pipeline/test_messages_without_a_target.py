@@ -8,6 +8,7 @@ import pytest
 from gateway.domain.calls import Form
 from gateway.domain.labels import STRICTEST_DEFAULT, ToolRule
 from gateway.domain.tools import Profile
+from gateway.wire.jsonrpc import INVALID_PARAMS
 from tests.pipeline.house import ALICE, House, result, text, whole
 
 PRIVATE_LINE = "The merger with Oakland Fittings closes on the ninth of March"
@@ -65,12 +66,22 @@ async def test_a_cursor_goes_back_for_whom_it_was_given(house):
     assert house.server.saw == []
 
 
-async def test_of_a_run_that_read_nothing_of_the_kind_a_cursor_is_whatever_it_is():
+@pytest.mark.parametrize("profile", list(Profile))
+@pytest.mark.parametrize("method", sorted(LISTS))
+async def test_from_a_run_that_read_nothing_of_the_kind_nobody_elses_does(profile, method):
     house = House()
-    await house.approve_all()
+    house.gate.people["bob"] = BOB
+    await house.approve_all(profile)
+    house.server.answer = page("alices")
+    await house.handle(house.request(method, profile=profile))
+    house.server.saw.clear()
+    stolen = house.request(method, {"cursor": "alices"}, who="bob", profile=profile)
+    assert (await house.handle(stolen)).json["error"]["code"] == INVALID_PARAMS
+    assert house.server.saw == []
     house.server.answer = page(None)
-    await house.handle(house.request("tools/list", {"cursor": "from an earlier day"}))
-    assert len(house.server.saw) == 1
+    await house.handle(house.request(method, {"cursor": "alices"}, profile=profile))
+    await house.handle(house.request(method, {"cursor": "of an earlier day"}, profile=profile))
+    assert len(house.server.saw) == 2
 
 
 SAID = [

@@ -69,6 +69,15 @@ BLOCK = {"type": "text", "text": "good"}
         {"result": {**GOOD, "structuredContent": {"IBAN": "evil"}}},
         {"result": {**GOOD, "structuredContent": {"iban": "good", "x": 1, "X": "evil"}}},
         {"error": {"code": 1, "message": "good", "Message": "evil"}},
+        {"result": {"content": [], "structured_content": {"iban": "evil"}}},
+        {"result": {**GOOD, "is_error": "evil"}},
+        {"result": {**GOOD, "meta": {"douane/refusal": "evil"}}},
+        {"result": {**GOOD, "content": [{**BLOCK, "meta": {"a": "evil"}}]}},
+        {"result": {**GOOD, "content": [{"type": "image", "data": "", "mime_type": "evil"}]}},
+        {"result": {**GOOD, "result_type": "input_required", "input_requests": {"evil": {}}}},
+        {"result": {**GOOD, "request_state": "evil"}},
+        {"result": {**GOOD, "structuredContent": {"iban": "good", "IB\u0410N": "evil"}}},
+        {"result": {**GOOD, "structuredContent": {"iban": "good", "i-ban": "evil"}}},
     ],
 )  # fmt: skip
 async def test_a_servers_answer_with_such_a_name_is_withheld(house: House, message: Any) -> None:
@@ -99,7 +108,9 @@ async def test_names_of_a_servers_own_pass(house: House) -> None:
     assert seen.json["result"] == answer
 
 
-@pytest.mark.parametrize("member", ["Tools", "TOOLS", "tool\u017f", "tools\u200b"])
+@pytest.mark.parametrize(
+    "member", ["Tools", "TOOLS", "tool\u017f", "tools\u200b", "tools_", "t\u043eols"]
+)
 async def test_a_second_list_is_no_list(house: House, member: str) -> None:
     for profile in Profile:
         house.server.answer = lambda permit: result(
@@ -127,6 +138,8 @@ async def test_a_resource_with_two_names_is_not_listed(house: House) -> None:
         {"id": "q", "method": "elicitation/create", "params": {"requestedSchema": {"properties": {"a": {}, "A": {"title": "evil"}}}}},
         {"id": "q", "method": "roots/list", "Params": {"evil": 1}},
         {"method": "notifications/progress", "Method": "evil", "params": {"progress": 1}},
+        {"id": "q", "method": "sampling/createMessage", "params": {"messages": [], "system_prompt": "evil"}},
+        {"id": "q", "method": "elicitation/create", "params": {"message": "a", "requested_schema": {"evil": 1}}},
     ],
 )  # fmt: skip
 async def test_what_a_server_says_by_itself_has_no_such_name(house: House, message: Any) -> None:
@@ -147,6 +160,9 @@ async def test_what_a_server_says_by_itself_has_no_such_name(house: House, messa
         ("pay", {"iban": "ours", "IBAN": "theirs"}),
         ("pay", {"Iban": "theirs"}),
         ("pay", {"iban\u200d": "theirs"}),
+        ("pay", {"iban": "ours", "i_ban": "theirs"}),
+        ("pay", {"iban": "ours", "ib\u0430n": "theirs"}),
+        ("free", {"account": "ours", "acc\u00f3unt": "theirs"}),
         ("free", {"account": "ours", "ACCOUNT": "theirs"}),
         ("free", {"Account": "theirs"}),
         ("free", {"x": 1, "X": 2}),

@@ -85,6 +85,8 @@ async def test_so_is_one_in_a_definition(house):
     "error",
     [
         {"code": 40302, "message": "a", "data": FORGED},
+        {"code": "40302", "message": "a", "data": {"decisionId": "evil"}},
+        {"code": 40302.0, "message": "a", "data": {"Approval-ID": "evil"}},
         {"code": 1, "message": "a", "data": {"Decision_ID": "d", "url": "https://evil.example"}},
         {"code": 1, "message": "a", "data": {"code": "denied", "reasons": ["evil"]}},
         {"code": 1, "message": "a", "data": {"douane/refusal": "evil"}},

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 from hypothesis import given
@@ -35,8 +36,17 @@ def test_a_label_is_the_join_of_all_that_was_raised(raises):
         run, expected = raised(run, label, source), expected.join(label)
         assert run.label == before.label.join(label) == expected
         assert (run is before) == (run == before)
-    assert len(run.sources) <= MOST_SOURCES + 1  # of the second server, if that comes late
+    most = MOST_SOURCES + 1 + len(Integrity) + len(Confidentiality)
+    assert len(run.sources) <= most  # one of the second server, and what raised it
     assert len({(each.server, each.tool) for each in run.sources}) == len(run.sources)
+
+
+@given(st.lists(sources, min_size=1, max_size=120), sources)
+def test_what_raised_a_run_is_among_its_sources_however_many_there_are(reads, last):
+    run = Run(id=RunId("r_1"), label=BOTTOM)
+    for number, source in enumerate([*reads, *reads, last]):
+        run = raised(run, source.label, replace(source, tool=str(number)))
+    assert reduce(Label.join, (source.label for source in run.sources), BOTTOM) == run.label
 
 
 @given(labels, sources)

@@ -12,6 +12,7 @@ from gateway.domain.calls import Form, Message
 from gateway.domain.tools import Profile
 from gateway.domain.tracing import TraceContext
 from gateway.errors import ProtocolError
+from gateway.wire.headers import read_headers
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY, MODERN_VERSION_KEY, Inbound
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.operations import Sender, find
@@ -414,3 +415,21 @@ def test_any_request_is_read_or_a_protocol_error(pairs: Pairs, content: bytes):
     with contextlib.suppress(ProtocolError):
         found = post([("content-type", "application/json"), *pairs], content)
         assert found.message.body == content
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("application/json, text/event-stream", "application/json, text/event-stream"),
+        (
+            "text/event-stream;q=0.5;x=secret, Application/JSON",
+            "text/event-stream, application/json",
+        ),
+        ("application/json, application/x.secret", "application/json"),
+        ("*/*", "*/*"),
+        ("text/html", "application/octet-stream"),
+    ],
+)
+def test_of_what_a_client_accepts_only_the_protocols_forms_go_on(said, told):
+    fields = read_headers([("Accept", said)])
+    assert fields.select("accept") == (("accept", told),)

@@ -1,0 +1,232 @@
+"""What a message says beside what was decided on, as it goes out and as it comes home.
+
+A request's id, a token, the name of a program, the state of a trace: the protocol has a place for
+each and leaves to the caller what stands there. From a run that has read what is private, or what an
+outsider wrote, nothing of the caller's choosing goes out there: ids and tokens are of ours, what the
+server has not heard before is left out, and only what it gave out itself comes back to it.
+"""
+
+import itertools
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from gateway.domain.bounded import Bounded, digest_of
+from gateway.domain.calls import Form, Message, Permit, ServerEvent
+from gateway.domain.nodes import weight
+from gateway.domain.tools import OWN
+from gateway.errors import Denied
+from gateway.turns import in_turn
+from gateway.wire import jsontext
+from gateway.wire.extensions import with_outcome, with_params
+from gateway.wire.headers import PARAM_PREFIX
+from gateway.wire.operations import CANCELLED
+from gateway.wire.outgoing import CLIENT, KNOWN_ABOUT, SUBSCRIPTION
+from gateway.wire.param_headers import params_mirrored
+from gateway.wire.server_message import ServerMessage
+from gateway.wire.sse import event_id
+from gateway.wire.tracing import is_parent
+
+_MOST: Final = 20_000
+_OCTETS: Final = 8 * 1024**2
+"""Of each table. What is forgotten of a request is that it can be cancelled or resumed."""
+_FIRST: Final = 2**40
+"""Above what any client counts to; servers take a whole number for an id that take nothing else."""
+_META: Final = "_meta"
+_MARK: Final = "progressToken"
+_REQUEST: Final = "requestId"
+_PROGRESS: Final = "notifications/progress"
+_PROGRAM: Final = "clientInfo"
+_SMALL: Final = 64 * 1024
+"""Bytes of a message in which it is looked at what the client calls itself."""
+_RESUMES: Final = "last-event-id"
+_PARENT: Final = "traceparent"
+_STATE: Final = "tracestate"
+_SOMEBODY: Final = {"name": "client", "version": "0"}
+
+RpcId: TypeAlias = str | int
+
+
+class Asides:
+    """Names requests and tokens, and knows what each is called on the other side."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(_FIRST + secrets.randbelow(_FIRST))
+        self._called: Bounded[bytes, RpcId] = Bounded(most=_MOST, octets=_OCTETS)
+        """By whose it is and what the client calls it: what its server calls it."""
+        self._homes: Bounded[RpcId, tuple[bytes, RpcId]] = Bounded(most=_MOST, octets=_OCTETS)
+        """By the name that we gave it: whose it is, and what the client calls it."""
+        self._heard: Bounded[bytes, bool] = Bounded(most=_MOST, octets=_OCTETS)
+        """What servers gave out here, and what they have heard while there was nothing to tell."""
+
+    async def going(self, permit: Permit) -> Permit:
+        """Return `permit` as it goes to its server: the very same, where nothing is changed.
+
+        Raises:
+            Denied: It brings back what was not given out.
+
+        """
+        call = permit.call
+        message = call.message
+        if call.server == OWN:
+            return permit
+        if message.form is Form.RESPONSE:
+            answer = await _without_remarks(permit)
+            return (
+                permit if answer is message else replace(permit, call=replace(call, message=answer))
+            )
+        id_, params = self._said(permit)
+        if id_ != message.id or params != message.params:
+            told = replace(message, id=id_)
+            message = await in_turn(
+                permit.principal.key, weight(message.body), with_params, told, params
+            )
+        headers = self._fields(permit) if permit.run.has_read else call.headers
+        if message is call.message and headers == call.headers:
+            return permit
+        return replace(permit, call=replace(call, message=message, headers=headers))
+
+    async def home(self, permit: Permit, message: ServerMessage) -> ServerMessage:
+        """Return what a server said as its client knows it, under the client's own names."""
+        owner = _owner(permit)
+        if message.form is Form.REQUEST:
+            if isinstance(token := _about(message).get(_MARK), str | int):
+                self._heard.put(digest_of(owner, _MARK, token), kept=True)
+            return message
+        changed = self._named(owner, message)
+        if not changed:
+            return message
+        who = permit.principal.key
+        return await in_turn(who, weight(message.data), _with, message, changed)
+
+    def _named(self, owner: bytes, message: ServerMessage) -> Mapping[str, Any]:
+        """Return the members of `message` in which its client is told another name, if any."""
+        if message.form is Form.RESPONSE:
+            id_ = self._home(owner, message.id)
+            return {} if id_ == message.id else {"id": id_}
+        params, about = message.params, _about(message)
+        told = {
+            name: named
+            for name in (_MARK, _REQUEST)
+            if (named := self._home(owner, params.get(name))) != params.get(name)
+        }
+        followed = self._home(owner, about.get(SUBSCRIPTION))
+        if followed != about.get(SUBSCRIPTION):
+            told[_META] = {**about, SUBSCRIPTION: followed}
+        return {"params": {**params, **told}} if told else {}
+
+    def gave(self, permit: Permit, event: ServerEvent) -> None:
+        """Note which event a stream can be resumed after."""
+        if id_ := event_id(event):
+            self._heard.put(digest_of(_owner(permit), _RESUMES, id_), kept=True)
+
+    def _fields(self, permit: Permit) -> tuple[tuple[str, str], ...]:
+        """Return the header fields that go on from a run that has something to tell."""
+        call, access = permit.call, permit.access
+        arguments = call.message.params.get("arguments") or {}
+        definition = None if access is None else access.pinned.manifest.definition
+        mirrored = () if definition is None else dict(params_mirrored(arguments, definition))
+        for name, said in call.headers:
+            if name == _RESUMES and digest_of(_owner(permit), _RESUMES, said) not in self._heard:
+                raise Denied("a stream is resumed after an event that was not given out here")
+        return tuple(
+            (name, said)
+            for name, said in call.headers
+            if name != _STATE and (not name.startswith(PARAM_PREFIX) or name in mirrored)
+        )
+
+    def _said(self, permit: Permit) -> tuple[RpcId | None, Mapping[str, Any]]:
+        """Return the id under which a message goes out, and its params."""
+        owner, message, wary = _owner(permit), permit.call.message, permit.run.has_read
+        id_, params = message.id, dict(message.params)
+        if message.form not in {Form.REQUEST, Form.NOTIFICATION}:
+            return id_, message.params
+        if id_ is not None:
+            id_ = self._name(owner, "id", id_, wary=wary)
+        if message.method == CANCELLED and isinstance(params.get(_REQUEST), str | int):
+            params[_REQUEST] = self._name(owner, "id", params[_REQUEST], wary=wary, again=True)
+        if wary and message.method == _PROGRESS and not self._has_heard(owner, params.get(_MARK)):
+            params[_MARK] = next(self._numbers)  # which is nobody's
+        small = len(message.body) <= _SMALL
+        if isinstance(meta := params.get(_META), dict):
+            params[_META] = self._meta(owner, meta, wary=wary, small=small)
+        if _PROGRAM in params:
+            params[_PROGRAM] = self._program(owner, params[_PROGRAM], wary=wary, small=small)
+        return id_, params
+
+    def _meta(
+        self, owner: bytes, meta: Mapping[str, Any], *, wary: bool, small: bool
+    ) -> Mapping[str, Any]:
+        kept = dict(meta)
+        if isinstance(token := kept.get(_MARK), str | int):
+            kept[_MARK] = self._name(owner, "token", token, wary=wary)
+        if CLIENT in kept:
+            kept[CLIENT] = self._program(owner, kept[CLIENT], wary=wary, small=small)
+        if not wary:
+            return kept
+        if isinstance(followed := kept.get(SUBSCRIPTION), str | int):
+            kept[SUBSCRIPTION] = self._name(owner, "id", followed, wary=wary, again=True)
+        known = (KNOWN_ABOUT - {_STATE}) | {_MARK}
+        if not is_parent(kept.get(_PARENT)):
+            known -= {_PARENT}
+        return {name: inner for name, inner in kept.items() if name in known}
+
+    def _name(
+        self, owner: bytes, kind: str, id_: RpcId, *, wary: bool, again: bool = False
+    ) -> RpcId:
+        """Return what the server is told in place of `id_`; what was told before, if it is `again`."""
+        key = digest_of(owner, kind, id_)
+        if again and (called := self._called.get(key)) is not None:
+            return called
+        if not wary:
+            called = id_
+        else:
+            called = next(self._numbers)
+            self._homes.put(called, (owner, id_), len(str(id_)))
+        self._called.put(key, called, len(str(called)))
+        return called
+
+    def _home(self, owner: bytes, id_: Any) -> Any:
+        found = self._homes.get(id_) if isinstance(id_, int) else None
+        return id_ if found is None or found[0] != owner else found[1]
+
+    def _program(self, owner: bytes, program: Any, *, wary: bool, small: bool) -> Any:
+        """Return what a client calls itself, as far as its server has heard it before."""
+        key = digest_of(owner, _PROGRAM, jsontext.write(program)) if small else b""
+        if not wary:
+            if small:
+                self._heard.put(key, kept=True)
+            return program
+        return program if key in self._heard else _SOMEBODY
+
+    def _has_heard(self, owner: bytes, token: Any) -> bool:
+        """Whether a server gave out `token` here."""
+        return isinstance(token, str | int) and digest_of(owner, _MARK, token) in self._heard
+
+
+async def _without_remarks(permit: Permit) -> Message:
+    """Return an answer to a server's request as it goes out: what it says of itself nobody is told."""
+    message = permit.call.message
+    if not permit.run.has_read or _META not in message.params:
+        return message
+    kept = {name: inner for name, inner in message.params.items() if name != _META}
+    who = permit.principal.key
+    return await in_turn(who, weight(message.body), with_outcome, message, kept)
+
+
+def _owner(permit: Permit) -> bytes:
+    principal = permit.principal
+    return digest_of(permit.call.server, principal.key, principal.script, permit.session)
+
+
+def _about(message: ServerMessage) -> Mapping[str, Any]:
+    meta = message.params.get(_META)
+    return meta if isinstance(meta, dict) else {}
+
+
+def _with(message: ServerMessage, changed: Mapping[str, Any]) -> ServerMessage:
+    """Return `message` with other members, and the text that says so."""
+    content = {**message.content, **changed}
+    id_ = content.get("id") if message.form is Form.RESPONSE else message.id
+    return replace(message, id=id_, content=content, data=jsontext.write(content).encode())

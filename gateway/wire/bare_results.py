@@ -1,0 +1,144 @@
+"""What the protocol fixes of a server's answer to a message that nobody decided about.
+
+Nobody judges a list's frame, a greeting or the answer to a ping, so neither has room for what its
+server would like to say: what the protocol does not know there is left out.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from gateway.domain.vocabulary import names_in
+from gateway.wire.jsonrpc import is_request_id
+from gateway.wire.outgoing import SUBSCRIPTION
+
+_META: Final = "_meta"
+_SERVER: Final = "io.modelcontextprotocol/serverInfo"
+_TYPES: Final = frozenset({"complete", "input_required"})
+_SETTINGS: Final = frozenset({"extensions", "experimental"})
+"""Of extensions that were approved for this server, which alone say what they set."""
+_KNOWN: Final = names_in("result")
+_NAME: Final = re.compile(r"[A-Za-z]{1,24}")
+_MANY: Final = 1000
+_MOST_VERSIONS: Final = 64
+_LONGEST: Final = 256
+"""Characters of a program's name or version, or of a revision."""
+
+
+def bare_result(result: Mapping[str, Any], member: str | None = None) -> Mapping[str, Any]:
+    """Return `result` without what the protocol has no place for; the very same, if there is nothing.
+
+    `member` is the one that holds a list, whose items are looked at elsewhere.
+    """
+    kept = {
+        name: inner
+        for name, inner in result.items()
+        if name == member or _fits(name, inner, _FRAME)
+    }
+    _with_meta(kept, result)
+    return result if kept == result else kept
+
+
+def bare_greeting(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a handshake or a discovery without what the protocol has no place for."""
+    kept = {name: inner for name, inner in result.items() if _fits(name, inner, _GREETS)}
+    if "capabilities" in kept:
+        kept["capabilities"] = _abilities(kept["capabilities"])
+    if "serverInfo" in kept:
+        kept["serverInfo"] = _program(kept["serverInfo"])
+    _with_meta(kept, result)
+    return kept
+
+
+def bare_error(error: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an error that says which it is and no more: a code, and which revisions there are."""
+    kept: dict[str, Any] = {"code": error.get("code"), "message": "the server refused"}
+    data = error.get("data")
+    if not isinstance(data, dict):
+        return kept
+    told: dict[str, Any] = {}
+    if _are_versions(data.get("supported")):
+        told["supported"] = data["supported"]
+        if _is_short(data.get("requested")):
+            told["requested"] = data["requested"]
+    if isinstance(required := data.get("requiredCapabilities"), dict):
+        told["requiredCapabilities"] = {
+            name: {} for name, inner in _abilities(required).items() if isinstance(inner, dict)
+        }
+    return {**kept, "data": told} if told else kept
+
+
+def _with_meta(kept: dict[str, Any], result: Mapping[str, Any]) -> None:
+    """Add to `kept` what the protocol knows of the `_meta` of `result`, in its place."""
+    meta = result.get(_META)
+    about: dict[str, Any] = {}
+    if isinstance(meta, dict):
+        if is_request_id(meta.get(SUBSCRIPTION)):
+            about[SUBSCRIPTION] = meta[SUBSCRIPTION]
+        if isinstance(program := meta.get(_SERVER), dict):
+            about[_SERVER] = _program(program)
+    if about:
+        kept[_META] = about
+
+
+def _abilities(capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a server says it can do, in the protocol's own words."""
+    known, ways = names_in("capabilities"), names_in("ability")
+    return {
+        name: inner
+        if name in _SETTINGS
+        else {way: said for way, said in inner.items() if way in ways and isinstance(said, bool)}
+        for name, inner in capabilities.items()
+        if name in known and isinstance(inner, dict)
+    }
+
+
+def _program(program: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how a server is called; what it says of itself a person has to read first."""
+    return {
+        name: program[name]
+        for name in program
+        if name in {"name", "title", "version"} and _is_short(program[name])
+    }
+
+
+def _fits(name: str, inner: Any, forms: Mapping[str, Callable[[Any], bool]]) -> bool:
+    """Whether a member is as the protocol has it, or a flag of a protocol to come, which says nothing."""
+    if name in forms:
+        return forms[name](inner)
+    if name in _KNOWN or not _NAME.fullmatch(name):
+        return False
+    return inner is None or isinstance(inner, bool) or (_is_number(inner) and abs(inner) < _MANY)
+
+
+def _is_short(said: object) -> bool:
+    return isinstance(said, str) and len(said) <= _LONGEST
+
+
+def _are_versions(said: object) -> bool:
+    return isinstance(said, list) and len(said) <= _MOST_VERSIONS and all(map(_is_short, said))
+
+
+def _is_object(said: object) -> bool:
+    return isinstance(said, dict)
+
+
+def _is_number(said: object) -> bool:
+    return isinstance(said, int | float) and not isinstance(said, bool)
+
+
+_FRAME: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "resultType": lambda said: said in _TYPES,
+    "nextCursor": lambda said: said is None or isinstance(said, str),
+    "ttlMs": _is_number,
+    "cacheScope": lambda said: said in ("public", "private"),
+}
+"""What may stand beside a list, and how it looks."""
+_GREETS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    **_FRAME,
+    "protocolVersion": _is_short,
+    "supportedVersions": _are_versions,
+    "capabilities": _is_object,
+    "serverInfo": _is_object,
+    "instructions": lambda said: isinstance(said, str),
+}

@@ -1,0 +1,160 @@
+"""In what nobody decides about there is no room for what a server would like to say."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.domain.calls import Form, RawAnswer
+from gateway.domain.decisions import Duty, Obligation, Verdict
+from gateway.domain.tools import Profile
+from tests.pipeline.house import TOOLS, Events, House, decision, event, whole
+
+SECRET = "4111111111111111"
+EVIL = {"x": SECRET, "n": int(SECRET), SECRET: 1, "said": {"in": [SECRET]}}
+HELLO = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "a", "version": "1"},
+}
+GREETING = {
+    "capabilities": {
+        "tools": {**EVIL, "listChanged": True},
+        "experimental": {"a": EVIL},
+        "zz": EVIL,
+    },
+    "instructions": "Be kind.",
+    "_meta": {
+        **EVIL,
+        "io.modelcontextprotocol/serverInfo": {"name": "mail", "description": SECRET},
+    },
+    "serverInfo": {"name": "mail", "version": "1", "description": SECRET, "zz": SECRET},
+}
+FRAMES: dict[str, tuple[Profile, dict[str, Any], dict[str, Any]]] = {
+    "ping": (Profile.LEGACY, {}, {}),
+    "logging/setLevel": (Profile.LEGACY, {"level": "info"}, {}),
+    "initialize": (Profile.LEGACY, HELLO, {"protocolVersion": "2025-11-25", **GREETING}),
+    "server/discover": (Profile.MODERN, {}, {"supportedVersions": ["2026-07-28"], **GREETING}),
+    "tools/list": (Profile.MODERN, {}, {"tools": list(TOOLS.values())}),
+    "resources/list": (Profile.LEGACY, {}, {"resources": [{"uri": "a", "name": "a"}]}),
+    "subscriptions/listen": (Profile.MODERN, {"notifications": {"toolsListChanged": True}}, {}),
+}
+
+
+@pytest.fixture
+async def house() -> House:
+    built = House()
+    for profile in Profile:
+        await built.approve_all(profile)
+    return built
+
+
+def answer(house: House, message: dict[str, Any], *, streams: bool) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, **message}
+
+    def told(permit: Any) -> RawAnswer:
+        return Events([event(body)]).answer() if streams else whole(json.dumps(body).encode())
+
+    house.server.answer = told
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("method", FRAMES)
+async def test_of_a_frame_only_what_the_protocol_knows_is_passed_on(
+    house: House, method: str, streams: bool
+) -> None:
+    profile, params, content = FRAMES[method]
+    told = {"_meta": EVIL, **content, **EVIL, "content": [{"type": "text", "text": SECRET}]}
+    answer(house, {"result": told, "extra": EVIL}, streams=streams)
+    seen = await house.handle(house.request(method, params, profile=profile))
+    assert b'"result"' in seen.bytes
+    assert SECRET.encode() not in seen.bytes
+    for known in ("listChanged", '"mail"', "Be kind", "send", '"uri"'):
+        assert (known in json.dumps(content)) is (known.encode() in seen.bytes)
+
+
+@pytest.mark.parametrize("message", [{"result": {"content": []}}, {"error": {"code": 1, "message": "a"}}])  # fmt: skip
+@pytest.mark.parametrize("streams", [False, True])
+async def test_beside_a_result_or_an_error_nothing_is_said(
+    house: House, message: dict[str, Any], streams: bool
+) -> None:
+    answer(house, {**message, "extra": EVIL}, streams=streams)
+    seen = await house.handle(house.call())
+    assert SECRET.encode() not in seen.bytes
+    assert next(iter(message)).encode() in seen.bytes
+
+
+async def test_in_a_servers_ping_nothing_is_said(house: House) -> None:
+    asked = {"jsonrpc": "2.0", "id": "q", "method": "ping", "params": EVIL, "extra": EVIL}
+    house.server.answer = lambda permit: Events([event(asked)]).answer()
+    call = house.request(
+        "GET", {}, profile=Profile.LEGACY, session="s1", form=Form.STREAM, id_=None
+    )
+    seen = await house.handle(call)
+    assert seen.messages == [{"jsonrpc": "2.0", "id": "q", "method": "ping", "params": {}}]
+
+
+ERROR = {"code": -32022, "message": SECRET, "data": {**EVIL, "supported": ["2026-07-28"]}}
+
+
+async def test_duties_are_met_on_an_error_to_what_has_no_target(house: House) -> None:
+    card = [Obligation(duty=Duty.REDACT, detail={"patterns": [r"\d{16}"]})]
+    house.rule.says = lambda q: decision(Verdict.ALLOW, obligations=card)
+    for method, (profile, params, _) in FRAMES.items():
+        answer(house, {"error": ERROR}, streams=False)
+        seen = await house.handle(house.request(method, params, profile=profile))
+        assert SECRET.encode() not in seen.bytes
+        assert seen.json["error"]["data"]["supported"] == ["2026-07-28"]
+
+
+async def test_a_server_that_nobody_approved_says_which_error_it_is_and_no_more() -> None:
+    house = House()
+    answer(house, {"error": ERROR}, streams=False)
+    seen = await house.handle(house.request("server/discover"))
+    assert SECRET.encode() not in seen.bytes
+    assert seen.json["error"]["code"] == -32022
+    assert seen.json["error"]["data"] == {"supported": ["2026-07-28"]}
+
+
+HIDDEN = "M\u00fcller \"the\" <boss> & 'co'"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "\\u0034111111111111111"}',
+        "4111%3111111111111%31",
+        "&#52;111111111111111",
+        "%2534111111111111111",
+        r"\x34111111111111111",
+        json.dumps({"name": HIDDEN}),
+        json.dumps({"name": HIDDEN}, ensure_ascii=False),
+        "contacts://by/M%C3%BCller%20%22the%22%20%3Cboss%3E%20%26%20%27co%27",
+        "M&uuml;ller &quot;the&quot; &lt;boss&gt; &amp; &#x27;co&#x27;",
+        "Mu\u0308ller \"the\" <boss> & 'co'",
+    ],
+)
+async def test_what_is_hidden_is_hidden_in_each_way_to_write_it(house: House, text: str) -> None:
+    detail = {"patterns": [r"\d{16}"], "paths": ["$.structuredContent.name"]}
+    duty = [Obligation(duty=Duty.REDACT, detail=detail)]
+    house.rule.says = lambda q: decision(Verdict.ALLOW, obligations=duty)
+    blocks = [
+        {"type": "text", "text": text},
+        {"type": "resource_link", "uri": text, "name": "a"},
+    ]
+    result = {"content": blocks, "structuredContent": {"name": HIDDEN, text: 1}}
+    answer(house, {"result": result}, streams=False)
+    seen = await house.handle(house.call())
+    told = json.dumps(seen.json["result"]["content"])
+    assert told.count("[redacted]") >= 2
+    assert "ller" not in told
+    assert "111111" not in told
+
+
+async def test_nor_does_one_that_policy_does_not_let_speak(house: House) -> None:
+    house.rule.says = lambda q: Verdict.DENY if q["phase"] == "result" else Verdict.ALLOW
+    told = {"jsonrpc": "2.0", "id": None, "error": ERROR}
+    house.server.answer = lambda permit: whole(json.dumps(told).encode(), status=404)
+    seen = await house.handle(house.request("tools/list"))
+    assert (seen.reply.status, SECRET.encode() in seen.bytes) == (404, False)
+    assert seen.json["error"]["code"] == -32022
