@@ -6,7 +6,7 @@ is, for the way to a thread and back costs more than that.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from gateway.errors import RateLimited
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 QUICK_NODES = 4_000
 """What `domain.nodes.weight` finds may be read in a turn of the loop: some milliseconds."""
@@ -45,6 +46,10 @@ class Turns:
         """
         if self._waiting[who] >= self._most_waiting:
             raise RateLimited("too many large messages at once; wait a little and try again")
+        return await self.finish(who, work, *args)
+
+    async def finish(self, who: str, work: Callable[..., T], *args: Any) -> T:
+        """Do as `take` does, however much waits: what is left to do of a call that was let in."""
         line = self._lines.setdefault(who, asyncio.Lock())
         self._waiting[who] += 1
         try:
@@ -103,6 +108,25 @@ class Line:
 
 _TURNS = Turns()
 """Of this process: it has one interpreter."""
+
+
+STEP = 64
+"""Items of a list between two turns of the loop."""
+
+
+async def in_steps(items: Sequence[Item]) -> AsyncIterator[Sequence[Item]]:
+    """Yield `items`, which are quick one by one, some at a time; others have their turn between."""
+    for start in range(0, len(items), STEP):
+        if start:
+            await asyncio.sleep(0)
+        yield items[start : start + STEP]
+
+
+async def finished(who: str, nodes: int, work: Callable[..., T], *args: Any) -> T:
+    """Return `work(*args)` as `in_turn` does, however much of the same waits: it must be done."""
+    if nodes > QUICK_NODES:
+        return await _TURNS.finish(who, work, *args)
+    return work(*args)
 
 
 async def in_turn(who: str, nodes: int, work: Callable[..., T], *args: Any) -> T:

@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -146,13 +146,15 @@ def running_gateway(
     policies: Path = ROOT / "policies",
     ports: tuple[int, int] | None = None,
     environment: Mapping[str, str] | None = None,
+    program: Sequence[str] = (),
     **settings: Any,
 ) -> Iterator[Running]:
     """Run a gateway in front of `servers` (the contract's section) until the context ends.
 
     `settings` are further top-level keys of the configuration; with `tls` among them clients speak
     https, with the admin listener http all the same. `folder` holds the configuration,
-    the data and the log, so the next gateway in it goes on where this one ended.
+    the data and the log, so the next gateway in it goes on where this one ended. `program` is run
+    in place of `douane`, where it is given.
     """
     folder.mkdir(parents=True, exist_ok=True)
     port, admin_port = ports or (free_port(), free_port())
@@ -169,7 +171,7 @@ def running_gateway(
     }
     config = folder / "douane.yaml"
     config.write_text(json.dumps(content, indent=2))  # which is YAML as well
-    with _process(folder, config, environment or {}) as process:
+    with _process(folder, config, environment or {}, program) as process:
         gateway = Running(
             folder=folder,
             config=config,
@@ -182,13 +184,18 @@ def running_gateway(
 
 
 @contextmanager
-def _process(folder: Path, config: Path, environment: Mapping[str, str]) -> Iterator[Process]:
+def _process(
+    folder: Path, config: Path, environment: Mapping[str, str], program: Sequence[str]
+) -> Iterator[Process]:
     with (folder / "gateway.log").open("ab") as log, (folder / "gateway.out").open("ab") as output:
         words = ["--config", str(config), "serve"]
-        process: Process = forks.start(
-            "gateway.cli", words, output=output, errors=log, environment=environment
-        ) or subprocess.Popen(
-            [DOUANE, *words],
+        forked = None
+        if not program:
+            forked = forks.start(
+                "gateway.cli", words, output=output, errors=log, environment=environment
+            )
+        process: Process = forked or subprocess.Popen(
+            [*(program or [DOUANE]), *words],
             cwd=ROOT,
             env={**os.environ, **environment},
             stdout=output,

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from gateway.errors import RateLimited
-from gateway.turns import QUICK_NODES, Line, Turns, in_turn
+from gateway.turns import QUICK_NODES, STEP, Line, Turns, in_steps, in_turn
 
 
 async def test_quick_work_stays_and_large_work_leaves_the_loop():
@@ -79,3 +79,24 @@ async def test_a_line_refuses_who_comes_when_it_is_long():
     going.set()
     assert all(await asyncio.gather(*held))
     assert await line.take(going.wait)
+
+
+async def test_others_have_their_turn_between_the_steps_of_a_list():
+    order: list[object] = []
+
+    async def other() -> None:
+        order.append("other")
+
+    beside = asyncio.create_task(other())
+    async for some in in_steps(range(2 * STEP + 1)):
+        order.append(len(some))  # noqa: PERF401 - in the order in which both happen
+    await beside
+    assert order == [STEP, "other", STEP, 1]
+
+
+async def test_what_must_be_done_is_never_refused():
+    turns, going = Turns(places=1, most_waiting=1), threading.Event()
+    held = [asyncio.create_task(turns.finish("mallory", going.wait, 60)) for _ in range(3)]
+    await asyncio.sleep(0)
+    going.set()
+    assert all(await asyncio.gather(*held))

@@ -5,12 +5,12 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.hardening import hour, turns
+from benchmarks.hardening import hour, turns, whole
 from benchmarks.hardening.parts import Part
 from benchmarks.report import ROOT, print_table, write_report
 
 FOLDER = ROOT / "var" / "hardening"
-PARTS: Sequence[Callable[[Path], Part]] = (hour.figures, turns.figures)
+PARTS: Sequence[Callable[[Path], Part]] = (hour.figures, turns.figures, whole.figures)
 """Each is given a folder of its own, which is empty."""
 
 

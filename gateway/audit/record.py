@@ -104,8 +104,7 @@ class RecordEncoder:
     def keep_to(self, terms: Terms) -> None:
         """Write every further record by `terms`."""
         self._terms = terms
-        self._hash = KeyedHash(terms.keys[-1], len(terms.keys))
-        self._cover = Cover(self._hash.of, terms.screen)
+        self._rules = _Rules(terms)
 
     def encode(self, record: AuditRecord) -> Entry:
         """Return `record` as it will be stored; odd content is spelled so that it can be.
@@ -117,18 +116,28 @@ class RecordEncoder:
         if not record.fields.keys() <= _ACCEPTED:
             unknown = ", ".join(sorted(record.fields.keys() - _ACCEPTED))
             raise ValueError(f"not a field of an audit record: {unknown}")
-        level = self._terms.levels.of(record.fields)
-        members = self._redacted(record.fields, level)
+        rules = self._rules  # which may be exchanged while a large record is encoded in a thread
+        level = rules.levels.of(record.fields)
+        members = rules.redacted(record.fields, level)
         time_us = round(record.time * 1e6)
         members["log_id"] = self.log_id
         members["id"] = record.id
         members["time"] = _rfc3339(time_us)
         members["kind"] = record.kind.value
         ordered = {name: members[name] for name in FIELDS if name in members}
-        stored, body = _fitting(*_written(self._screened(ordered, level)))
+        stored, body = _fitting(*_written(rules.screened(ordered, level)))
         return Entry(columns=_columns(stored, time_us), body=body, leaf=leaf_hash(body))
 
-    def _redacted(self, fields: Mapping[str, Any], level: Level) -> dict[str, Any]:
+
+class _Rules:
+    """How records are written as long as the terms are the same."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.levels = terms.levels
+        self._hash = KeyedHash(terms.keys[-1], len(terms.keys))
+        self._cover = Cover(self._hash.of, terms.screen)
+
+    def redacted(self, fields: Mapping[str, Any], level: Level) -> dict[str, Any]:
         members = dict(fields)
         if "arguments" in members:
             content = members.pop("arguments")
@@ -144,7 +153,7 @@ class RecordEncoder:
             members["result_hmac"] = self._hash.of(members.pop("result"))
         return members
 
-    def _screened(self, members: dict[str, Any], level: Level) -> dict[str, Any]:
+    def screened(self, members: dict[str, Any], level: Level) -> dict[str, Any]:
         """Return a record from which whatever still looks like a secret is taken out.
 
         Names of tools, methods and reasons are chosen by whoever calls, by servers and by people.

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from functools import wraps
 from hashlib import blake2b
+from threading import Lock
 from typing import Final, Generic, ParamSpec, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -18,13 +19,17 @@ ENTRY: Final = 256
 
 
 class Bounded(Generic[Key, Kept]):
-    """At most `most` entries and `octets` bytes; the least recently used goes first."""
+    """At most `most` entries and `octets` bytes; the least recently used goes first.
+
+    Threads may share one: what takes long is done beside the event loop.
+    """
 
     def __init__(self, *, most: int, octets: int) -> None:
         self._most = most
         self._octets = octets
         self._held = 0
         self._entries: OrderedDict[Key, tuple[Kept, int]] = OrderedDict()
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -43,38 +48,45 @@ class Bounded(Generic[Key, Kept]):
 
     def get(self, key: Key) -> Kept | None:
         """Return what is kept under `key`, which is used by that."""
-        found = self._entries.get(key)
-        if found is None:
-            return None
-        self._entries.move_to_end(key)
-        return found[0]
+        with self._lock:
+            found = self._entries.get(key)
+            if found is None:
+                return None
+            self._entries.move_to_end(key)
+            return found[0]
 
     def put(self, key: Key, kept: Kept, octets: int = 0) -> None:
         """Keep `kept`, which holds `octets` bytes beside its entry's own; forget what is too much.
 
         What is larger than the whole bound is not kept, and neither is what it would replace.
         """
-        self.pop(key)
         weight = ENTRY + octets
-        if weight > self._octets:
-            return
-        self._entries[key] = (kept, weight)
-        self._held += weight
-        while len(self._entries) > self._most or self._held > self._octets:
-            self._held -= self._entries.popitem(last=False)[1][1]
+        with self._lock:
+            self._take_out(key)
+            if weight > self._octets:
+                return
+            self._entries[key] = (kept, weight)
+            self._held += weight
+            while len(self._entries) > self._most or self._held > self._octets:
+                self._held -= self._entries.popitem(last=False)[1][1]
 
     def pop(self, key: Key) -> Kept | None:
         """Forget what is kept under `key`, and return it."""
+        with self._lock:
+            return self._take_out(key)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._entries.clear()
+            self._held = 0
+
+    def _take_out(self, key: Key) -> Kept | None:
         found = self._entries.pop(key, None)
         if found is None:
             return None
         self._held -= found[1]
         return found[0]
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._entries.clear()
-        self._held = 0
 
 
 def octets_of(kept: object) -> int:

@@ -1,6 +1,7 @@
 """How much there is to read in a JSON text, told before anything of it is built."""
 
 from itertools import accumulate
+from typing import Any
 
 MOST_NODES = 100_000
 """Values and member names in one text, a container counted twice. Each costs a hundred times what its
@@ -11,19 +12,56 @@ _QUICK_BYTES = 4096
 _BYTES_OF_A_NODE = 200
 """How many bytes of a string cost as much as a node does."""
 
+_LEAST_BYTES = 4
+_LONG_BYTES = 1024 * 1024
+"""A text of more is much work by itself."""
+
 _STEP = tuple({0x5B: 1, 0x7B: 1, 0x5D: -1, 0x7D: -1}.get(octet, 0) for octet in range(256))
 _NOT_BRACKETS = bytes(octet for octet in range(256) if not _STEP[octet])
 _NOT_MARKS = bytes(octet for octet in range(256) if octet not in b",:[{")
 
 
 def weight(text: bytes) -> int:
-    """Return how much work `text` can be, in nodes: it is never more.
+    """Return how much work `text` can be, in nodes: it is never more, unless it is much anyway.
 
-    Marks within strings count as if they were structure: that is quick to tell.
+    Marks within strings count as if they were structure: that is quick to tell. Where bytes alone
+    are much, they are not gone through.
     """
     if len(text) <= _QUICK_BYTES:
         return 0
-    return _marks(text) + len(text) // _BYTES_OF_A_NODE
+    by_bytes = len(text) // _BYTES_OF_A_NODE
+    return by_bytes if len(text) > _LONG_BYTES else _marks(text) + by_bytes
+
+
+def most_nodes(octets: int) -> int:
+    """Return how much work a message of `octets` may be, without looking at it.
+
+    A value takes two bytes at least, and a byte of text is gone through some times over.
+    """
+    return octets // _LEAST_BYTES
+
+
+def amount(content: Any, most: int) -> int:
+    """Return how much work it is to go through `content`, which was read from JSON, in nodes.
+
+    It is not counted further than to more than `most`: telling that much is little work.
+    """
+    found, waiting = 0, [content]
+    while waiting and found <= most:
+        node = waiting.pop()
+        kind = type(node)
+        if kind is str or kind is bytes:
+            found += len(node) // _BYTES_OF_A_NODE
+        elif kind is dict:
+            found += 2 * len(node)
+            if found <= most:
+                found += sum(map(len, map(str, node))) // _BYTES_OF_A_NODE
+                waiting += node.values()
+        elif kind is list or kind is tuple:
+            found += len(node)
+            if found <= most:
+                waiting += node
+    return found
 
 
 def require_small(text: bytes, depth: int) -> None:

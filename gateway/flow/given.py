@@ -3,6 +3,7 @@
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from threading import Lock
 from typing import Any, Final
 
 _MOST_OF_ONE: Final = 20_000
@@ -21,17 +22,19 @@ class Given:
     def __init__(self) -> None:
         self._names: dict[str, OrderedDict[bytes, None]] = {}
         self._total = 0
+        self._lock = Lock()
 
     def add(self, server: str, name: str, to: str = "") -> None:
         """Note that `server` gave out `name`, to one principal if it is theirs alone."""
-        names = self._names.setdefault(server, OrderedDict())
         key = _key(name, to)
-        self._total += key not in names
-        names[key] = None
-        names.move_to_end(key)
-        if len(names) > _MOST_OF_ONE or self._total > _MOST_OF_ALL:
-            max(self._names.values(), key=len).popitem(last=False)
-            self._total -= 1
+        with self._lock:
+            names = self._names.setdefault(server, OrderedDict())
+            self._total += key not in names
+            names[key] = None
+            names.move_to_end(key)
+            if len(names) > _MOST_OF_ONE or self._total > _MOST_OF_ALL:
+                max(self._names.values(), key=len).popitem(last=False)
+                self._total -= 1
 
     def has(self, server: str, name: str, to: str = "") -> bool:
         """Tell whether `server` gave out `name`, letter for letter, to everybody or `to` this one."""

@@ -143,10 +143,15 @@ class Provenance:
     @property
     def octets(self) -> int:
         """How many bytes this takes at most."""
-        waiting = sum(answered.octets for answered, _ in self._waiting)
+        waiting = self.unread
         said = len(self._said) * _ENTRY + self._said_octets
         written = _UNREAD * self._written.length
         return _UNREAD * waiting + _READ * (self._octets - waiting) + said + written
+
+    @property
+    def unread(self) -> int:
+        """How many bytes are looked at when something is asked next."""
+        return sum(answered.octets for answered, _ in self._waiting)
 
     def sends(self, arguments: Mapping[str, Any], effect: Effect | None, *, clean: bool) -> None:
         """Note what a call carries before it is sent, whatever becomes of it.

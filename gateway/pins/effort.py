@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from threading import Lock
 from typing import Any
 from urllib.parse import unquote
 
@@ -46,14 +47,50 @@ class Effort:
         self._known: dict[tuple[int, int], int] = {}
         self._open: set[tuple[int, int]] = set()
         self._left = 0
+        self._lock = Lock()
         self._anchors = dict(_anchors(schema))
 
     def of(self, depth: int) -> int:
         """Return the count for a value of `depth` levels of objects and arrays."""
-        self._open.clear()  # a count before may have been broken off
-        self._left = MOST_COUNTED
-        found = self._count(self._root, depth)
-        return found if self._left > 0 else ENDLESS
+        with self._lock:  # threads may ask at once
+            self._open.clear()  # a count before may have been broken off
+            self._left = MOST_COUNTED
+            found = self._count(self._root, depth)
+            return found if self._left > 0 else ENDLESS
+
+    def on(self, content: Any, most: int) -> int:
+        """Count the schemas that all values in `content` meet, together; no further than past `most`.
+
+        Values that meet the same schema at the same place are counted together. Of what holds for
+        some members only, all are taken to meet it; what leads to ever more schemas is endless.
+        """
+        found, left, waiting = 0, MOST_COUNTED, [(self._root, [content])]
+        while waiting and found <= most:
+            schema, values = waiting.pop()
+            left -= 1
+            if left < 0:
+                return ENDLESS
+            found += len(values)
+            if isinstance(schema, dict):
+                found += len(values) * _compared(schema)
+                for word, inner in schema.items():
+                    waiting += self._met(word, inner, values)
+        return found
+
+    def _met(self, word: str, content: Any, values: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
+        """Yield the schemas that `word` applies, each with the values that meet it."""
+        if word in _REFERENCES and isinstance(content, str):
+            yield self._target(content), values
+        elif word in _HERE:
+            for inner in _subschemas(word, content):
+                yield inner, values
+        elif word == "properties" and isinstance(content, dict):
+            for name, members in _named(values, content).items():
+                yield content[name], members
+        elif word in _BELOW:
+            below = list(_members(values, named=word == "propertyNames"))
+            for inner in _subschemas(word, content) if below else ():
+                yield inner, below
 
     def _count(self, schema: Any, depth: int) -> int:
         if not isinstance(schema, dict) or depth < 0:
@@ -121,6 +158,26 @@ def _compared(schema: Mapping[str, Any]) -> int:
     if isinstance(options, list):
         compared += sum(isinstance(option, dict | list) for option in options)
     return compared
+
+
+def _named(values: list[Any], names: Mapping[str, Any]) -> Mapping[str, list[Any]]:
+    """Return the members of the objects among `values` that have one of `names`, by name."""
+    found: dict[str, list[Any]] = {}
+    for one in values:
+        if type(one) is dict:
+            for name, inner in one.items():
+                if name in names:
+                    found.setdefault(name, []).append(inner)
+    return found
+
+
+def _members(values: list[Any], *, named: bool) -> Iterator[Any]:
+    """Yield what is in the objects and arrays among `values`; of objects the names, if `named`."""
+    for one in values:
+        if type(one) is dict:
+            yield from one if named else one.values()
+        elif type(one) is list and not named:
+            yield from one
 
 
 def is_large(schema: Any) -> bool:

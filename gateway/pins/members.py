@@ -25,7 +25,6 @@ class Members:
     def __init__(self, schema: Any) -> None:
         self._schema = schema
         self._all = Known.of(_every_property(schema))
-        self._left = 0
 
     def confused(self, content: Any, labelled: Iterable[str] = ()) -> str | None:
         """Return a name in `content` that could be taken for another one, or nothing.
@@ -38,14 +37,26 @@ class Members:
         if isinstance(content, dict):
             if (name := top.confused(content)) is not None:
                 return name
-            if (name := twin(content)) is not None and not self._is_map(content):
+            if (name := twin(content)) is not None and not self._walk().is_map(content):
                 return name
         if all(self._all.confused(members) is None for members in _objects(content)):
             return None
-        self._left = _MOST_NODES
-        return self._somewhere(content)
+        return self._walk().somewhere(content)
 
-    def _somewhere(self, content: Any) -> str | None:
+    def _walk(self) -> "_Walk":
+        # Its own for each message: several may be looked through at once, in threads.
+        return _Walk(self._schema, self._all)
+
+
+class _Walk:
+    """One walk through a schema, which ends."""
+
+    def __init__(self, schema: Any, every: Known) -> None:
+        self._schema = schema
+        self._all = every
+        self._left = _MOST_NODES
+
+    def somewhere(self, content: Any) -> str | None:
         waiting = [(content, [self._schema])]
         while waiting:
             node, schemas = waiting.pop()
@@ -62,8 +73,7 @@ class Members:
                 waiting += [(item, inner) for item in node]
         return None
 
-    def _is_map(self, content: dict[str, Any]) -> bool:
-        self._left = _MOST_NODES
+    def is_map(self, content: dict[str, Any]) -> bool:
         here = self._applied([self._schema])
         known = {alike(name) for one in here for name in _properties(one)}
         open_ = any(isinstance(one.get(word), dict) for one in here for word in _MAPS)

@@ -16,8 +16,9 @@ from gateway.pins.visible import visible
 MOST_EFFORT = 20_000
 """Schemas that one value may meet. The largest known real tool stays below 1,000."""
 
-MOST_WORK = 5_000_000
-"""Schemas that all of a message's values may meet: some tenths of a second at the very worst."""
+MOST_WORK = 300_000
+"""Schemas that all of a message's values may meet: some tens of milliseconds at the very worst. As
+long as it checks, the library lets nobody else have the interpreter, in whatever thread."""
 
 _MOST_MATCHED = 2_000_000
 """States of large patterns times bytes of message: some milliseconds. A pattern of a thousand states
@@ -119,8 +120,7 @@ class SchemaCheck:
         # Every value is at least two bytes of text, so most messages need no counting.
         if self._most * size < MOST_WORK:
             return False
-        depth, count = _measure(content)
-        return _count(self._effort, depth) * count > MOST_WORK
+        return self._effort.on(content, MOST_WORK) > MOST_WORK
 
 
 def _count(effort: Effort, depth: int) -> int:
@@ -133,17 +133,6 @@ def _count(effort: Effort, depth: int) -> int:
 
 def _fetch_nothing(_: str) -> NoReturn:
     raise ValueError("nothing outside of the definition is fetched")
-
-
-def _measure(content: Any) -> tuple[int, int]:
-    """Return how many levels of objects and arrays there are, and how many values."""
-    depth, count, level = 0, 1, [content]
-    while level:
-        containers = [node for node in level if isinstance(node, dict | list)]
-        level = [x for c in containers for x in (c.values() if isinstance(c, dict) else c)]
-        depth += bool(containers)
-        count += len(level)
-    return depth, count
 
 
 def _problem(error: jsonschema_rs.ValidationError) -> Problem:

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from gateway.domain.calls import AccessRequest, Call, Form, OriginKind, Permit
 from gateway.domain.decisions import Decision, Duty, Verdict
 from gateway.domain.flow import Run, RunHint
 from gateway.domain.identity import Principal
+from gateway.domain.nodes import most_nodes
 from gateway.domain.scripts import InScript
 from gateway.domain.tools import OWN, Kind, Pin, Pinned, PinStatus, Profile, Target
 from gateway.errors import (
@@ -35,6 +37,7 @@ from gateway.pipeline.trail import Trail
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import Authenticator, Catalogs, Clock, PinStore, PolicyEngine, RunStore
 from gateway.ports.descriptions import DescriptionGate
+from gateway.turns import in_turn
 from gateway.wire.elicitation import answer_in
 from gateway.wire.extensions import within
 from gateway.wire.fixed import bare, require_fixed
@@ -160,7 +163,7 @@ class Admission:
             if operation is not None:
                 trail.own_target(call)
                 await self._require_protocol(call, principal, operation)
-                self._questions.require_nothing_told(call, principal, run)
+                await self._questions.require_nothing_told(call, principal, run)
                 self._questions.require_own_page(call, principal)
             return trail.permit(
                 protocol_permit(
@@ -185,7 +188,7 @@ class Admission:
         self._meet_rate_limits(permit)
         await self._grants.use(call, usable)
         await self._approvals.use(granted, trail)
-        self._questions.note_sent(access)
+        await self._questions.note_sent(access)
         return permit
 
     async def _answer(
@@ -204,7 +207,7 @@ class Admission:
             raise UnknownTool("there is no server of this name")
         pinned = self._verified(call, pin.target, pin)
         subject = self._questions.subject(target, pin)
-        flow = self._questions.review(call, principal, run, subject)
+        flow = await self._questions.review(call, principal, run, subject)
         asked = self._questions.of(call, principal, run, subject, flow)
         access = AccessRequest(
             call=call,
@@ -221,7 +224,7 @@ class Admission:
         permit = permit_for(access, decision, session)
         self._conversations.require_asked(call, principal, session)
         await self._approvals.use(granted, trail)
-        self._questions.note_sent(access)
+        await self._questions.note_sent(access)
         return permit
 
     async def _decided(self, access: AccessRequest, trail: Trail) -> Decision:
@@ -364,9 +367,10 @@ class Admission:
             await self._require_otherwise_allowed(call, principal, run, target, pin, trail=trail)
             raise
         rule = self._rules.servers[target.server].tool(target.name)
-        self._schemas.require_plain_arguments(
-            pinned, call.message, (*rule.destination, *rule.payload)
-        )
+        labelled = (*rule.destination, *rule.payload)
+        plain = partial(self._schemas.require_plain_arguments, pinned, call.message, labelled)
+        nodes = most_nodes(len(call.message.body))
+        await in_turn(principal.key, nodes, plain)
         if target.kind is Kind.TOOL:
             if call.origin is not OriginKind.SANDBOX and call.server != OWN:
                 # A program was written from stubs; what we list of ourselves is always whole.
@@ -377,9 +381,10 @@ class Admission:
                 pinned.manifest.definition,
                 rpc_id=call.message.id,
             )
-            self._schemas.require_arguments(pinned, call.message)
+            checked = partial(self._schemas.require_arguments, pinned, call.message)
+            await in_turn(principal.key, nodes, checked)
         subject = self._questions.subject(target, pin)
-        flow = self._questions.review(call, principal, run, subject)
+        flow = await self._questions.review(call, principal, run, subject)
         return AccessRequest(
             call=call,
             principal=principal,
@@ -409,7 +414,7 @@ class Admission:
         That a definition waits or has changed is told only to whoever might have called it.
         """
         subject = self._questions.subject(target, pin, suppose=PinStatus.APPROVED)
-        flow = self._questions.review(call, principal, run, subject)
+        flow = await self._questions.review(call, principal, run, subject)
         asked = self._questions.of(call, principal, run, subject, flow)
         decision = trail.decision(await self._policy.evaluate(trail.asked(asked)))
         if decision.verdict is Verdict.DENY:

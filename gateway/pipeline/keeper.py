@@ -1,9 +1,11 @@
 """Compares what upstreams show with what a person approved, and writes down what changed."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.domain.nodes import amount
 from gateway.domain.tools import (
     Disposition,
     Kind,
@@ -19,6 +21,7 @@ from gateway.pins.catalog import Rejected, read_list
 from gateway.pins.diff import pin_question
 from gateway.pins.names import tools_elsewhere
 from gateway.ports import AuditLog, Clock, PinStore, PolicyEngine
+from gateway.turns import QUICK_NODES, finished
 
 _MOST_TOLD = 10_000
 """Items that cannot be pinned, of all servers, that are remembered as recorded."""
@@ -89,16 +92,22 @@ class PinKeeper:
         if server_version:
             self._versions[server, profile] = server_version
         known = self._known(server, profile, kind)
-        reading = read_list(
-            server,
-            profile,
-            kind,
-            items,
-            self._versions.get((server, profile), ""),
-            identity=self._identities[server],
-            exclude_meta=self._exclude_meta,
-            approved=frozenset(name for name, pin in known.items() if pin.approved is not None),
+        reading = await finished(
+            f"what {server} shows",
+            amount(items, QUICK_NODES),
+            partial(
+                read_list,
+                server,
+                profile,
+                kind,
+                items,
+                self._versions.get((server, profile), ""),
+                identity=self._identities[server],
+                exclude_meta=self._exclude_meta,
+                approved=frozenset(name for name, pin in known.items() if pin.approved is not None),
+            ),
         )
+        known = self._known(server, profile, kind)
         shown, beyond = _that_fit(reading.manifests, known)
         await self._tell_rejected(server, kind, _that_are_told((*beyond, *reading.rejected)))
         changed = [

@@ -8,6 +8,7 @@ from gateway.domain.calls import Permit
 from gateway.domain.decisions import Decision, Duty
 from gateway.domain.flow import Run, Source, source_name
 from gateway.domain.labels import BOTTOM, Confidentiality, Integrity, Label
+from gateway.domain.nodes import most_nodes
 from gateway.domain.tools import Kind
 from gateway.flow.content import SAID, content_label
 from gateway.flow.effects import result_label
@@ -15,9 +16,6 @@ from gateway.pipeline.rules import Rules
 from gateway.pipeline.trail import Trail
 from gateway.ports import RunStore
 from gateway.turns import in_turn
-
-_BYTES_OF_A_NODE = 4
-"""A value takes two bytes at least; and a byte of text is read some times over."""
 
 
 class Labeller:
@@ -100,7 +98,7 @@ async def read_content(who: str, content: Mapping[str, Any], size: int, trail: T
 
     `size` is that of its message in bytes, `who` the principal whose turn is taken for it.
     """
-    label, codes = await in_turn(who, size // _BYTES_OF_A_NODE, content_label, content)
+    label, codes = await in_turn(who, most_nodes(size), content_label, content)
     for code in codes:
         trail.reasons(code, SAID[code])
     return label

@@ -14,6 +14,7 @@ from gateway.pipeline.filter import meet
 from gateway.pipeline.keeper import PinKeeper
 from gateway.pipeline.visibility import Visibility, redactions
 from gateway.ports import PinStore
+from gateway.turns import in_steps
 from gateway.wire.greeting import server_item
 
 
@@ -113,8 +114,13 @@ class ListFilter:
         pin = self._pins.find(server, call.profile)
         if pin is None or not self.is_served(pin):
             return Shown(items=(), offered=len(items))
-        named = [i for i in items if isinstance(i, dict) and isinstance(i.get("uri"), str)]
-        named = [item for item in named if confusing(item, "resource") is None]
+        named = [
+            item
+            async for some in in_steps(items)
+            for item in some
+            if isinstance(item, dict) and isinstance(item.get("uri"), str)
+            if confusing(item, "resource") is None
+        ]
         asked = [
             (Target(server=call.server, kind=Kind.RESOURCE, name=item["uri"]), pin)
             for item in named
@@ -124,7 +130,8 @@ class ListFilter:
         told = await self._visibility.asked(call, permit.principal, asked)
         shown = [
             meet(redactions(decision), item)
-            for item, seen, (decision, _) in zip(named, visible, told, strict=True)
+            async for some in in_steps(list(zip(named, visible, told, strict=True)))
+            for item, seen, (decision, _) in some
             if seen
         ]
         return Shown(items=tuple(shown), offered=len(items))

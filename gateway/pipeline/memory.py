@@ -4,13 +4,20 @@ Forgetting is safe: a proof that is forgotten is no proof, labels are kept elsew
 a run that may have been led before, it is known that not all is known.
 """
 
-from typing import Final
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 from gateway.domain.bounded import Bounded
 from gateway.domain.flow import Run, RunId
 from gateway.domain.labels import Integrity
+from gateway.domain.nodes import most_nodes
 from gateway.flow.given import Given
 from gateway.flow.provenance import Provenance
+from gateway.turns import QUICK_NODES, in_turn
+
+T = TypeVar("T")
 
 _MOST_RUNS: Final = 256
 _OCTETS: Final = 32 * 1024**2
@@ -22,24 +29,55 @@ class ProvenanceMemory:
 
     def __init__(self) -> None:
         self._runs: Bounded[RunId, Provenance] = Bounded(most=_MOST_RUNS, octets=_OCTETS)
-        self._last: tuple[RunId, Provenance] | None = None
-        """Which was asked for last: it may have grown since."""
+        self._locks: WeakValueDictionary[RunId, asyncio.Lock] = WeakValueDictionary()
+        """Of each run that somebody uses or waits for: one after the other."""
         self.given = Given()
         """What servers gave out, in whichever run: it is theirs."""
 
+    async def with_it(self, run: Run, who: str, octets: int, work: Callable[[Provenance], T]) -> T:
+        """Return what `work` makes of what is remembered of `run`, alone with it.
+
+        It goes through `octets` of a message and what was not looked at yet. Where that is much it
+        is done beside the event loop, in the turn of `who`.
+
+        Raises:
+            RateLimited: As `in_turn`.
+
+        """
+        lock = self._locks.setdefault(run.id, asyncio.Lock())
+        await lock.acquire()
+        found = self.of(run)
+        nodes = most_nodes(octets + found.unread)
+        if nodes <= QUICK_NODES:
+            try:
+                return work(found)
+            finally:
+                self._leave(run.id, found, lock)
+        # A thread cannot be ended: until it is done nobody else is with it, whoever waits for that.
+        done = asyncio.ensure_future(in_turn(who, nodes, work, found))
+        done.add_done_callback(lambda task: self._leave(run.id, found, lock, task))
+        return await asyncio.shield(done)
+
+    def _leave(
+        self,
+        run: RunId,
+        grown: Provenance,
+        lock: asyncio.Lock,
+        done: asyncio.Future[Any] | None = None,
+    ) -> None:
+        """Count what a run takes now; what was forgotten meanwhile stays so."""
+        lock.release()
+        if self._runs.get(run) is grown:
+            self._runs.put(run, grown, grown.octets)
+        if done is not None and not done.cancelled():
+            done.exception()  # looked at, also if whoever waited for it has gone
+
     def of(self, run: Run) -> Provenance:
-        """Return what is remembered of `run`, which may be nothing yet."""
-        self._weigh_last()
+        """Return what is remembered of `run`, which may be nothing yet; of whoever is alone with it."""
         found = self._runs.get(run.id)
         if found is None:
             # What it has written since it read something untrusted is forgotten, if there is any.
             complete = run.label.integrity is Integrity.TRUSTED or not run.sources
             found = Provenance(complete=complete)
             self._runs.put(run.id, found)
-        self._last = run.id, found
         return found
-
-    def _weigh_last(self) -> None:
-        if self._last is not None and self._last[0] in self._runs:
-            id_, grown = self._last
-            self._runs.put(id_, grown, grown.octets)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
+from gateway.domain.nodes import most_nodes
 from gateway.errors import (
     AuditUnavailable,
     CredentialRequired,
@@ -26,6 +27,7 @@ from gateway.pipeline.release import Release
 from gateway.pipeline.streams import StreamRelay
 from gateway.pipeline.trail import Trail, outcome_kind
 from gateway.ports import AuditLog, Clock, UpstreamDirectory
+from gateway.turns import finished
 from gateway.wire.elicitation import declares_url, ways_to_ask
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.own import is_ours
@@ -87,7 +89,8 @@ class Pipeline:
 
     async def handle(self, call: Call) -> Reply:
         """Carry `call` to its reply. A no is a reply too: this raises nothing of ours."""
-        call = self._admission.narrowed(call)
+        nodes = most_nodes(len(call.message.body))
+        call = await finished(call.source_ip, nodes, self._admission.narrowed, call)
         trail = Trail(call, clock=self._clock, new_id=self._new_id)
         return await self._or_refusal(call, trail, self._carried(call, trail))
 

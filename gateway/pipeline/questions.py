@@ -1,6 +1,6 @@
 """What policy is asked about a call: its subject, its flow, its task (stage 6)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gateway.domain.calls import AccessRequest, Call
@@ -10,6 +10,7 @@ from gateway.domain.labels import Confidentiality, Effect, Integrity, ToolRule
 from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Target
 from gateway.errors import Denied, ProtocolError
 from gateway.flow.beside import Beside
+from gateway.flow.provenance import Provenance
 from gateway.flow.review import (
     PRIVATE_TO_OUTSIDE,
     UNPROVEN_DESTINATION,
@@ -49,7 +50,7 @@ class Questions:
         rule = self._rules.servers[target.server].tool(target.name)
         return Subject.of(target, rule, pin, suppose=suppose)
 
-    def require_nothing_told(self, call: Call, principal: Principal, run: Run) -> None:
+    async def require_nothing_told(self, call: Call, principal: Principal, run: Run) -> None:
         """Return if a message that has no target tells its server nothing that policy would judge.
 
         Nobody is asked about one: so in a run that read what is private, or what an outsider wrote,
@@ -57,15 +58,16 @@ class Questions:
 
         Raises:
             Denied: It says something else.
+            RateLimited: So much of the same principal's is looked at already.
 
         """
         if call.server == OWN or not run.has_read:
             return
-        flow = self._reviewed(
+        flow = await self._reviewed(
             call,
             principal,
             run,
-            Use(
+            lambda: Use(
                 server=call.server,
                 tool="",
                 rule=ToolRule(),
@@ -107,13 +109,20 @@ class Questions:
                 rpc_id=call.message.id,
             )
 
-    def review(self, call: Call, principal: Principal, run: Run, subject: Subject) -> FlowReview:
-        """Return where the data of a call comes from, and where they go."""
-        return self._reviewed(
+    async def review(
+        self, call: Call, principal: Principal, run: Run, subject: Subject
+    ) -> FlowReview:
+        """Return where the data of a call comes from, and where they go.
+
+        Raises:
+            RateLimited: So much of the same principal's is looked at already.
+
+        """
+        return await self._reviewed(
             call,
             principal,
             run,
-            Use(
+            lambda: Use(
                 server=subject.target.server,
                 tool=subject.target.name,
                 rule=subject.rule,
@@ -123,16 +132,16 @@ class Questions:
             ),
         )
 
-    def _reviewed(self, call: Call, principal: Principal, run: Run, use: Use) -> FlowReview:
-        return review(
-            run,
-            use,
-            Knowledge(
-                tenant=self._rules.tenant,
-                task=narrowed(run.task, _task(call, principal)),
-                provenance=self._memory.of(run),
-            ),
-        )
+    async def _reviewed(
+        self, call: Call, principal: Principal, run: Run, use: Callable[[], Use]
+    ) -> FlowReview:
+        task = narrowed(run.task, _task(call, principal))
+
+        def looked(provenance: Provenance) -> FlowReview:
+            known = Knowledge(tenant=self._rules.tenant, task=task, provenance=provenance)
+            return review(run, use(), known)
+
+        return await self._memory.with_it(run, principal.key, len(call.message.body), looked)
 
     def _beside(
         self, call: Call, principal: Principal, run: Run, declared: frozenset[str]
@@ -183,14 +192,21 @@ class Questions:
         )
         return next((v for t in templates if (v := filled_in(t, uri)) is not None), None)
 
-    def note_sent(self, access: AccessRequest) -> None:
-        """Take note of what a permitted call sends: what comes back with it was not minted there."""
-        asks = access.target.kind in _ASKS
-        self._memory.of(access.run).sends(
-            said(access.call.message),
-            Effect.READ if asks else access.effect,
-            clean=access.run.label.integrity is Integrity.TRUSTED,
-        )
+    async def note_sent(self, access: AccessRequest) -> None:
+        """Take note of what a permitted call sends: what comes back with it was not minted there.
+
+        Raises:
+            RateLimited: So much of the same principal's is looked at already.
+
+        """
+        effect = Effect.READ if access.target.kind in _ASKS else access.effect
+        clean = access.run.label.integrity is Integrity.TRUSTED
+        message = access.call.message
+
+        def note(provenance: Provenance) -> None:
+            provenance.sends(said(message), effect, clean=clean)
+
+        await self._memory.with_it(access.run, access.principal.key, len(message.body), note)
 
 
 def _declared(pin: Pin) -> Iterator[str]:

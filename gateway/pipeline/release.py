@@ -9,12 +9,12 @@ from gateway.domain.calls import AccessRequest, Form, Permit
 from gateway.domain.decisions import Decision, Duty, Obligation
 from gateway.domain.flow import Run
 from gateway.domain.labels import BOTTOM, Integrity, Label
-from gateway.domain.nodes import weight
+from gateway.domain.nodes import most_nodes, weight
 from gateway.domain.tools import OWN, Kind
 from gateway.errors import AuditUnavailable, GatewayError, UpstreamFailed
 from gateway.flow.carried import Carried
 from gateway.flow.given import resources_in
-from gateway.flow.provenance import Answered
+from gateway.flow.provenance import Answered, Provenance
 from gateway.flow.results import said_in
 from gateway.pins.ui import is_ui
 from gateway.pipeline.duties import Duties
@@ -134,7 +134,8 @@ class Release:
             # What it repeats of a record is found again, but nothing in it was promised an id.
             said = {"structuredContent": error}
             size = len(message.data)
-            self._remember(permit, run, said, label=label, failed=True, size=size, trail=trail)
+            kept = self._answered(permit, said, label=label, failed=True, size=size, trail=trail)
+            await self._keep(permit, run, size, kept)
             duties = (*permit.decision.obligations, *decision.obligations)
             return await _apart(permit, duties, message, Carrier.ERROR, error)
         return await self._bare_error(permit, message, error, trail)
@@ -219,8 +220,8 @@ class Release:
         decision = await self._judged(permit, access, run, result, trail)
         label = label.join(decided_label(decision))
         failed = result.get("isError") is True
-        self._remember(permit, run, result, label=label, failed=failed, size=size, trail=trail)
-        self._note_given(permit, run, result)
+        kept = self._answered(permit, result, label=label, failed=failed, size=size, trail=trail)
+        await self._keep(permit, run, size, kept, given=result)
         duties = (*permit.decision.obligations, *decision.obligations)
         sealed = partial(self._rounds.sealed, permit)
         return await _apart(permit, duties, message, Carrier.RESULT, result, finished=sealed)
@@ -266,13 +267,22 @@ class Release:
         label = self._labels.of_result(permit).join(read)
         problems: tuple[str, ...] = ()
         if access.target.kind is Kind.TOOL:
-            self._schemas.require_plain_result(access.pinned, result, self._typed(access))
-            problems = self._schemas.result_problems(access.pinned, result, size)
+            nodes = most_nodes(size)
+            problems = await in_turn(
+                permit.principal.key, nodes, self._checked, access, result, size
+            )
         elif access.target.kind is Kind.PROMPT:
             problems = await self._prompts.problems(access, result)
         for problem in problems:
             trail.reasons("invalid_result", problem)
         return label.join(_UNVOUCHED) if problems else label
+
+    def _checked(
+        self, access: AccessRequest, result: Mapping[str, Any], size: int
+    ) -> tuple[str, ...]:
+        """Return why a tool's result is not what its approved definition promises."""
+        self._schemas.require_plain_result(access.pinned, result, self._typed(access))
+        return self._schemas.result_problems(access.pinned, result, size)
 
     async def _raise_for(
         self, permit: Permit, content: Mapping[str, Any], size: int, trail: Trail
@@ -290,41 +300,55 @@ class Release:
         trail.label(run.label)
         return run
 
-    def _remember(
+    def _answered(
         self,
         permit: Permit,
-        run: Run,
         content: Mapping[str, Any],
         *,
         label: Label,
         failed: bool,
         size: int,
         trail: Trail,
+    ) -> Answered:
+        """Return what was answered as a source of later calls' values, labelled as it is by itself."""
+        access, before = permit.access, permit.run.label
+        return Answered(
+            source=source_of(permit, label, trail.intent_index),
+            effect=None if access is None else access.effect,
+            arguments=_asked(permit),
+            content=content,
+            octets=size + len(permit.call.message.body),
+            typed=() if failed else self._typed(access),
+            clean=before.integrity is Integrity.TRUSTED,
+            failed=failed,
+        )
+
+    async def _keep(
+        self,
+        permit: Permit,
+        run: Run,
+        size: int,
+        answered: Answered | None = None,
+        *,
+        given: Mapping[str, Any] | None = None,
     ) -> None:
-        """Keep what was answered as a source of later calls' values, labelled as it is by itself.
+        """Keep what was `answered`, and what its server gave out: `size` bytes of both.
 
         What else its run has seen takes nothing from what it proves.
         """
-        access = permit.access
-        if permit.call.server == OWN:
-            # Made of what a program's calls answered, each of which is remembered by itself: what
-            # the program made of it proves nothing about where it may go.
-            return
-        before = permit.run.label
-        self._memory.of(run).remember(
-            Answered(
-                source=source_of(permit, label, trail.intent_index),
-                effect=None if access is None else access.effect,
-                arguments=_asked(permit),
-                content=content,
-                octets=size + len(permit.call.message.body),
-                typed=() if failed else self._typed(access),
-                clean=before.integrity is Integrity.TRUSTED,
-                failed=failed,
-            )
-        )
 
-    def _note_given(self, permit: Permit, run: Run, result: Mapping[str, Any]) -> None:
+        def keep(provenance: Provenance) -> None:
+            # What a program made of the answers to its calls, each of which is remembered by itself,
+            # proves nothing about where it may go.
+            if answered is not None and permit.call.server != OWN:
+                provenance.remember(answered)
+            if given is not None:
+                self._note_given(permit, provenance, given)
+
+        octets = size + len(permit.call.message.body)
+        await self._memory.with_it(run, permit.principal.key, octets, keep)
+
+    def _note_given(self, permit: Permit, written: Provenance, result: Mapping[str, Any]) -> None:
         """Note what the server gives out to be brought back to it.
 
         A resource that the call itself named, or that a call of this run which may have been led
@@ -335,7 +359,7 @@ class Release:
         named = [uri for uri in resources_in(result) if not given.has(server, uri)]
         if not named:
             return
-        carried, written = Carried(said_in(_asked(permit))), self._memory.of(run)
+        carried = Carried(said_in(_asked(permit)))
         for uri in named:
             if not carried.has(uri) and not written.wrote(uri):
                 given.add(server, uri)
@@ -400,7 +424,8 @@ class Release:
         _require_progress(permit.call.message.params, message.result or {})
         shown = await self._lists.show(permit, kind, items)
         trail.reasons("shown", f"{len(shown.items)} of {shown.offered} are shown")
-        self._note_given(permit, permit.run, {**(message.result or {}), member: shown.items})
+        given = {**(message.result or {}), member: shown.items}
+        await self._keep(permit, permit.run, len(message.data), given=given)
         if kind is Kind.RESOURCE:
             # Definitions are shown as a person approved them; of resources nobody has seen any.
             await self._raise_for(permit, message.result or {}, len(message.data), trail)
@@ -408,7 +433,8 @@ class Release:
             message,
             content={**message.content, "result": bare_result(message.result or {}, member)},
         )
-        return with_items(bare, member, shown.items)
+        nodes = most_nodes(len(message.data))
+        return await in_turn(permit.principal.key, nodes, with_items, bare, member, shown.items)
 
 
 def _asked(permit: Permit) -> Mapping[str, Any]:

@@ -66,6 +66,8 @@ class StreamRelay:
             # Whoever has begun to read has to end this properly, also before the first event.
             yield b""
             async for event in events:
+                # Many may have come at once: others have their turn between two of them.
+                await asyncio.sleep(0)
                 self._conversations.asides.gave(permit, event)
                 if event.data is None:
                     yield framed(event)

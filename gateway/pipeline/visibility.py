@@ -1,7 +1,7 @@
 """Which targets a principal may know of: policy's phase `list`, asked once and remembered."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from gateway.domain.bounded import Bounded, digest_of
 from gateway.domain.calls import Call
@@ -13,6 +13,7 @@ from gateway.domain.tools import Kind, Pin, PinStatus, Target, UpstreamId
 from gateway.pipeline.decide import Subject, question
 from gateway.pipeline.filter import meet
 from gateway.ports import Clock, PolicyEngine
+from gateway.turns import in_steps
 
 _MOST_ANSWERS: Final = 100_000
 _OCTETS: Final = 32 * 1024**2
@@ -59,19 +60,20 @@ class Visibility:
         self, call: Call, principal: Principal, pins: Sequence[tuple[Target, Pin]]
     ) -> list[bool]:
         who = self.standing(call, principal)
-        keys = [_key(who, target, pin) for target, pin in pins]
+        keys = [_key(who, target, pin) async for some in in_steps(pins) for target, pin in some]
         found = [self._answers.get(key) for key in keys]
         unknown = [i for i, known in enumerate(found) if known is None]
         if unknown:
             asked = await self.asked(call, principal, [pins[i] for i in unknown])
-            told = [_shows(decision, *pair) for decision, pair in asked]
-            for i, allowed in zip(unknown, told, strict=True):
-                found[i] = allowed
-            # A policy that was swapped meanwhile may have answered: whose answers these are, nobody
-            # knows, and the one that was asked may come back.
-            if self.standing(call, principal) == who:
-                for i, allowed in zip(unknown, told, strict=True):
-                    self._answers.put(keys[i], allowed)
+            told = [(i, *each) for i, each in zip(unknown, asked, strict=True)]
+            async for some in in_steps(told):
+                # A policy that was swapped meanwhile may have answered: whose answers these are,
+                # nobody knows, and the one that was asked may come back.
+                is_theirs = self.standing(call, principal) == who
+                for i, decision, pair in some:
+                    found[i] = allowed = _shows(decision, *pair)
+                    if is_theirs:
+                        self._answers.put(keys[i], allowed)
         return [allowed is True for allowed in found]
 
     async def asked(
@@ -84,24 +86,21 @@ class Visibility:
 
         """
         now = self._clock()
-        questions = [
-            question(
-                Phase.LIST,
-                call,
-                principal,
-                None,
-                Subject.of(
-                    target,
-                    self._servers[target.server].tool(target.name),
-                    pin,
-                    suppose=PinStatus.APPROVED,
-                ),
-                now=now,
-            )
-            for target, pin in pins
-        ]
-        decisions = await self._policy.evaluate_many(questions)
-        return list(zip(decisions, pins, strict=True))
+        while True:
+            decisions: list[Decision] = []
+            async for some in in_steps(pins):
+                questions = [self._question(call, principal, *pair, now=now) for pair in some]
+                decisions += await self._policy.evaluate_many(questions)
+            # All by the same policy: one that was swapped between two steps is asked anew.
+            if len({decision.policy_digest for decision in decisions}) <= 1:
+                return list(zip(decisions, pins, strict=True))
+
+    def _question(
+        self, call: Call, principal: Principal, target: Target, pin: Pin, *, now: float
+    ) -> Mapping[str, Any]:
+        rule = self._servers[target.server].tool(target.name)
+        subject = Subject.of(target, rule, pin, suppose=PinStatus.APPROVED)
+        return question(Phase.LIST, call, principal, None, subject, now=now)
 
 
 def _shows(decision: Decision, target: Target, pin: Pin) -> bool:

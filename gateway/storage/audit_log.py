@@ -3,9 +3,14 @@
 import time
 from collections.abc import Callable
 
-from gateway.audit.record import RecordEncoder
+from gateway.audit.record import Entry, RecordEncoder
 from gateway.domain.audit import AuditRecord, LogEntry
+from gateway.domain.nodes import amount
 from gateway.storage.writer import Writer
+from gateway.turns import QUICK_NODES, finished
+
+_LARGE = ("arguments", "result")
+"""Fields that are as large as callers and servers like."""
 
 Waited = Callable[[str, float], None]
 """Hears of each durable record where it is (`log`, `spool`) and how many seconds that took."""
@@ -13,6 +18,18 @@ Waited = Callable[[str, float], None]
 
 def nobody(place: str, seconds: float) -> None:
     """Hear nothing."""
+
+
+async def encoded(encoder: RecordEncoder, record: AuditRecord) -> Entry:
+    """Return `record` as it will be stored. What is large is hashed beside the event loop.
+
+    Raises:
+        ValueError: As `RecordEncoder.encode`.
+
+    """
+    nodes = sum(amount(record.fields.get(name), QUICK_NODES) for name in _LARGE)
+    who = str(record.fields.get("principal", ""))
+    return await finished(who, nodes, encoder.encode, record)
 
 
 class SqliteAuditLog:
@@ -33,6 +50,6 @@ class SqliteAuditLog:
 
         """
         began = time.perf_counter()
-        entry = await self._writer.append(self._encoder.encode(record))
+        entry = await self._writer.append(await encoded(self._encoder, record))
         self.waited("log", time.perf_counter() - began)
         return entry

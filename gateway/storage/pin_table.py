@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from threading import Lock
 
 from gateway.domain.tools import Pin, PinStatus, Profile, Target, UpstreamId
 from gateway.pins.observe import pin_at
@@ -19,12 +20,15 @@ class PinTable:
         """All of them in a stable order, as they were when they were last listed."""
         self._until = math.inf
         """When the first approval among the listed runs out."""
+        self._lock = Lock()
+        """Threads look here too, for what takes long beside the event loop."""
 
     def put(self, pins: Iterable[Pin]) -> None:
         """Take in what was committed."""
-        self._pins.update((pin_key(pin), pin) for pin in pins)
-        self._listed = None
-        self._version += 1
+        with self._lock:
+            self._pins.update((pin_key(pin), pin) for pin in pins)
+            self._listed = None
+            self._version += 1
 
     def committed(self, target: Target, profile: Profile) -> Pin | None:
         """Return a pin as it was written, whatever the time."""
@@ -47,6 +51,10 @@ class PinTable:
         return self._version
 
     def _listed_at(self, now: float) -> list[Pin]:
+        with self._lock:
+            return self._listed_now(now)
+
+    def _listed_now(self, now: float) -> list[Pin]:
         if self._listed is None or now >= self._until:
             if self._listed is not None:
                 self._version += 1

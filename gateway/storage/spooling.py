@@ -15,7 +15,7 @@ from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
 from gateway.errors import AuditUnavailable
 from gateway.ports import Clock
-from gateway.storage.audit_log import Waited, nobody
+from gateway.storage.audit_log import Waited, encoded, nobody
 from gateway.storage.spool import Spool, Spooled
 from gateway.storage.writer import NotAccepted, Writer, change_nothing
 
@@ -111,7 +111,7 @@ class SpoolingLog:
 
         """
         began = time.perf_counter()
-        found = await self._append(self._encoder.encode(record))
+        found = await self._append(await encoded(self._encoder, record))
         place = "spool" if found.leaf_index == NOWHERE_YET else "log"
         self.waited(place, time.perf_counter() - began)
         return found

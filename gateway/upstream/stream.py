@@ -1,7 +1,6 @@
 """An upstream's event stream, read one event at a time."""
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Self
 
 import aiohttp
@@ -34,7 +33,8 @@ class EventStream:
         self._limits = limits
         self._abandoned = abandoned
         self._reader = EventReader(limits.wire)
-        self._ready: deque[ServerEvent] = deque()
+        self._ready: Iterator[ServerEvent] = iter(())
+        """What has come and was not asked for: it is cut into events one by one."""
         self._taken_bytes = 0
         self._ended = False
 
@@ -49,11 +49,11 @@ class EventStream:
             LimitExceeded: An event or the stream is larger than the limits allow.
 
         """
-        while not self._ready:
+        while (event := self._next()) is None:
             if self._ended:
                 raise StopAsyncIteration
             self._take(await self._chunk())
-        return self._ready.popleft()
+        return event
 
     async def aclose(self) -> None:
         """Close the connection at once, which cancels a call of the stateless revision.
@@ -81,14 +81,21 @@ class EventStream:
         if not chunk:
             # What the upstream began and did not end is no event.
             self._ended = True
-            self._ready.extend(self._reader.finish()[0])
+            self._ready = iter(self._reader.finish()[0])
             return
         self._taken_bytes += len(chunk)
+        if self._taken_bytes > self._limits.stream_bytes:
+            self._give_up()
+            raise too_large(f"a stream of more than {self._limits.stream_bytes} bytes")
+        self._ready = self._reader.feed(chunk)
+
+    def _next(self) -> ServerEvent | None:
         try:
-            self._ready.extend(self._reader.feed(chunk))
-            if self._taken_bytes > self._limits.stream_bytes:
-                raise too_large(f"a stream of more than {self._limits.stream_bytes} bytes")
+            return next(self._ready, None)
         except LimitExceeded:
-            self._response.close()
-            self._abandoned()
+            self._give_up()
             raise
+
+    def _give_up(self) -> None:
+        self._response.close()
+        self._abandoned()

@@ -10,6 +10,8 @@ from typing import Any, Final
 LONGEST_NAME: Final = 8 * 1024
 """Bytes in UTF-8."""
 
+_WIDEST: Final = 4
+"""Bytes of UTF-8 that a character takes at most."""
 _EACH: Final = "*"
 """Whatever stands here: every member of an object, every item of an array."""
 _KEYS: Final = "#"
@@ -55,8 +57,7 @@ client's or a server's, and the headers that mean something are bounded where th
 
 def within(text: str) -> bool:
     """Whether `text` may be a name."""
-    # Four bytes are the most that a character takes.
-    if len(text) * 4 <= LONGEST_NAME:
+    if len(text) * _WIDEST <= LONGEST_NAME:
         return True
     return len(text.encode("utf-8", "surrogatepass")) <= LONGEST_NAME
 
@@ -78,7 +79,8 @@ def _texts(node: Any, place: tuple[str, ...]) -> Iterator[str]:
     step, rest = place[0], place[1:]
     if isinstance(node, dict):
         if step == _KEYS:
-            yield from node
+            # There may be many, of which none is long.
+            yield from (name for name in node if len(name) * _WIDEST > LONGEST_NAME)
         elif step == _EACH:
             for inner in node.values():
                 yield from _texts(inner, rest)

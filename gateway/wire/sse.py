@@ -19,6 +19,9 @@ _KEEP_ALIVE = b": still here\n\n"
 _SPLITTING = {"\x85": b"\\u0085", "\u2028": b"\\u2028", "\u2029": b"\\u2029"}
 """What ends a line for readers that take more for a line's end than the standard does (section 9.2.6).
 In JSON it stands in strings alone, where its escape is the same text."""
+MOST_LINES = 10_000
+"""Of one event. Each is looked at by itself; a message is one line, or as many as somebody reads."""
+_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 _LONGEST_BLANK = len(b"\r\n\r\n")
 _MOST_DIGITS = 9
 """Of a number of milliseconds that means more than for ever."""
@@ -78,11 +81,16 @@ class EventReader:
     def _take(self, end: int) -> ServerEvent:
         self._check(end)
         raw = bytes(self._rest[:end])
+        self._check_lines(raw)
         del self._rest[:end]
         event = ServerEvent(raw=raw, data=_data(raw.removeprefix(_BOM) if self._first else raw))
         self._searched = 0
         self._first = False
         return event
+
+    def _check_lines(self, raw: bytes) -> None:
+        if _line_ends(raw) > MOST_LINES:
+            raise LimitExceeded("An event of the server's has too many lines")
 
     def _check(self, size: int) -> None:
         if size > self._limit:
@@ -127,6 +135,8 @@ def retry_s(event: ServerEvent) -> float | None:
 def _field(event: ServerEvent, name: bytes) -> bytes | None:
     """Return what the last line of that name says; `None` without one."""
     said = None
+    if name not in event.raw:
+        return None
     for line in event.raw.removeprefix(_BOM).splitlines():
         field, _, rest = line.partition(b":")
         if field == name:
@@ -138,7 +148,14 @@ def _data_lines(data: bytes) -> bytes:
     if not data.isascii():
         for character, escape in _SPLITTING.items():
             data = data.replace(character.encode(), escape)
+    if _line_ends(data) > MOST_LINES:
+        # In JSON a line ends between values, where a space says the same.
+        data = data.translate(_ONE_LINE)
     return b"".join(b"data: " + line + b"\n" for line in data.splitlines() or [b""])
+
+
+def _line_ends(raw: bytes) -> int:
+    return raw.count(b"\n") + raw.count(b"\r")
 
 
 def _data(raw: bytes) -> bytes | None:

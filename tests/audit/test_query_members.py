@@ -80,7 +80,7 @@ def log():
 
 def rows(log, **asked):
     statement = compile_filter(
-        Filter(**asked), now=NOW, hashes_of=lambda text: ("h7:other", ENCODER._hash.of(text))
+        Filter(**asked), now=NOW, hashes_of=lambda text: ("h7:other", ENCODER._rules._hash.of(text))
     )
     found = [row[0] for row in log.execute(statement.sql, statement.parameters)]
     if statement.unindexed is None:

@@ -6,7 +6,7 @@ from gateway.domain.decisions import Duty, Phase, Verdict
 from gateway.domain.flow import Proof
 from gateway.domain.tools import Disposition
 from gateway.pins.tiers import Tier
-from gateway.policy import settings, toolchain, wasm
+from gateway.policy import instance, settings, toolchain
 from gateway.policy.builtins import BUILTINS
 from gateway.policy.schema import input_schema
 from tests.docs.pages import ROOT, blocks, prose, rows, spans
@@ -46,7 +46,7 @@ def test_every_phase_verdict_and_disposition_is_told() -> None:
 
 
 def test_the_bounds_are_the_engines() -> None:
-    millions, mebibytes = settings.FUEL // 10**6, wasm.MEMORY_BYTES // 1024**2
+    millions, mebibytes = settings.FUEL // 10**6, instance.MEMORY_BYTES // 1024**2
     assert f"{millions} million instructions, {mebibytes} MiB" in prose(PAGE)
     assert ".".join(map(str, toolchain.VERSION)) in prose(PAGE)
 

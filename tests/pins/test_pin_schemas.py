@@ -110,10 +110,12 @@ def test_a_recursive_schema_checks_what_is_not_too_deep():
 
 
 def test_a_value_that_would_take_too_long_is_refused_unchecked():
+    twice = {"properties": {"left": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}}
     deep: dict[str, Any] = {}
     for _ in range(40):
         deep = {"left": deep}
-    assert problems(TREE, deep) == ["$: does not satisfy size (too much to check)"]
+    assert problems(twice, deep) == ["$: does not satisfy size (too much to check)"]
+    assert problems(TREE, deep) == []
 
 
 def test_a_long_value_is_counted_before_it_is_refused():
@@ -121,6 +123,16 @@ def test_a_long_value_is_counted_before_it_is_refused():
     assert problems(wide, {"p1": "x" * 1_000_000}) == []
     items = {"type": "array", "items": {"allOf": [{"type": "integer"}] * 500}}
     assert problems(items, [1] * 100_000) == ["$: does not satisfy size (too much to check)"]
+    rows = {"type": "array", "items": wide}
+    assert problems(rows, [{"p1": "x", "p2": "y"}] * 30_000) == []
+
+
+@pytest.mark.parametrize("word", ["additionalProperties", "patternProperties", "propertyNames"])
+def test_what_members_meet_is_counted_however_they_are_named(word):
+    heavy = {"allOf": [{"minLength": 0}] * 500}
+    named = {word: {".": heavy} if word == "patternProperties" else heavy}
+    many = {f"n{number}": "" for number in range(1_000)}
+    assert problems(named, many) == ["$: does not satisfy size (too much to check)"]
 
 
 def test_anchors_pointers_and_drafts_are_followed_inside_of_the_definition():

@@ -1,6 +1,7 @@
 """Buckets, provenance and conversations: what is counted, and that all of it is bounded."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -11,7 +12,7 @@ from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT
 from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Profile
 from gateway.errors import ProtocolError, RateLimited
-from gateway.flow.provenance import Answered
+from gateway.flow.provenance import Answered, Provenance
 from gateway.pipeline import conversations, limits, memory, visibility
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.limits import CallLimits
@@ -185,13 +186,15 @@ async def test_calls_whose_streams_were_cut_are_kept_within_their_bytes(monkeypa
     assert open_._cut.octets <= 4 * ENTRY
 
 
-def test_what_runs_have_read_is_kept_within_its_bytes(monkeypatch):
+async def test_what_runs_have_read_is_kept_within_its_bytes(monkeypatch):
     monkeypatch.setattr(memory, "_OCTETS", 3_000_000)
     kept = ProvenanceMemory()
     for number in range(20):
         source = Source(server="mail", tool="search", record=number, label=BOTTOM)
-        kept.of(Run(id=RunId(f"r{number}"), label=BOTTOM)).remember(
-            Answered(source=source, effect=None, arguments={}, content={"a": "b"}, octets=250_000)
+        said = Answered(
+            source=source, effect=None, arguments={}, content={"a": "b"}, octets=250_000
         )
+        run = Run(id=RunId(f"r{number}"), label=BOTTOM)
+        await kept.with_it(run, "alice", 0, partial(Provenance.remember, answered=said))
     assert len(kept._runs) < 5
     assert kept._runs.octets <= 3_000_000

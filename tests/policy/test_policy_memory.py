@@ -8,7 +8,7 @@ import pytest
 
 from gateway.domain.bounded import ENTRY
 from gateway.errors import PolicyUnavailable
-from gateway.policy import wasm
+from gateway.policy import instance, wasm
 from gateway.policy.opa import Opa
 from gateway.policy.reads import Reads
 from gateway.policy.wasm import WasmEngine
@@ -30,19 +30,19 @@ def uncollected() -> Iterator[None]:
 
 
 def held(engine: WasmEngine) -> "list[weakref.ref[object]]":
-    assert engine._instance is not None
-    return [weakref.ref(engine._instance), weakref.ref(engine._instance._store)]
+    assert engine._here.instance is not None
+    return [weakref.ref(engine._here.instance), weakref.ref(engine._here.instance._store)]
 
 
 @pytest.mark.usefixtures("uncollected")
 def test_an_instance_that_failed_is_freed_at_once(opa: Opa):
     engine = engine_of(opa, HUNGRY, fuel=2**60)
     engine.decide({"arguments": {"n": 3}})
-    instance = held(engine)
+    seated = held(engine)
     with pytest.raises(PolicyUnavailable) as caught:
         engine.decide({"arguments": {"n": 3_000_000}})
     # Even while somebody still looks at what was raised.
-    assert [each() for each in instance] == [None, None]
+    assert [each() for each in seated] == [None, None]
     assert caught.value.__context__ is None
     assert engine.decide({"arguments": {"n": 3}}).verdict == "allow"
 
@@ -51,18 +51,18 @@ def test_an_instance_that_failed_is_freed_at_once(opa: Opa):
 def test_an_instance_that_grew_large_is_freed_once_it_has_answered(opa: Opa, monkeypatch):
     engine = engine_of(opa, HUNGRY, fuel=2**60)
     engine.decide({"arguments": {"n": 3}})
-    instance = held(engine)
+    seated = held(engine)
     engine.decide({"arguments": {"n": 1_000}})
-    assert instance[0]() is not None
-    monkeypatch.setattr(wasm, "_LARGE", 1 << 20)
+    assert seated[0]() is not None
+    monkeypatch.setattr(instance, "_LARGE", 1 << 20)
     assert engine.decide({"arguments": {"n": 100_000}}).verdict == "allow"
-    assert [each() for each in instance] == [None, None]
+    assert [each() for each in seated] == [None, None]
 
 
 def test_an_instance_that_cannot_be_made_is_no_answer(opa: Opa, monkeypatch):
     engine = engine_of(opa, HUNGRY)
-    engine._let_go()
-    monkeypatch.setattr(wasm, "MEMORY_BYTES", 1)
+    engine._here.let_go()
+    monkeypatch.setattr(instance, "MEMORY_BYTES", 1)
     with pytest.raises(PolicyUnavailable):
         engine.decide({"arguments": {"n": 3}})
     monkeypatch.undo()

@@ -1,6 +1,7 @@
 """The engine in this process: its limits, its built-ins, what it does after a failure."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from gateway.policy.opa import Opa
 from gateway.policy.settings import FUEL
 from gateway.policy.sources import Sources
 from gateway.policy.wasm import MissingBuiltins, WasmEngine
+from gateway.turns import Turns
 
 NOW = 1_800_000_000.25
 
@@ -48,10 +50,10 @@ decision := {"verdict": "deny", "reasons": []} if {
 async def test_a_runaway_policy_is_refused_and_the_next_question_answered(opa: Opa) -> None:
     engine = engine_of(opa, RUNAWAY)
     for _ in range(2):
-        instance = engine._instance
+        instance = engine._here.instance
         with pytest.raises(PolicyUnavailable, match="fuel"):
             await engine.evaluate({"target": {"name": "bad"}})
-        assert engine._instance is not instance
+        assert engine._here.instance is not instance
         decision = await engine.evaluate({"target": {"name": "good"}})
         assert (decision.id, decision.verdict) == ("d_1", "allow")
 
@@ -178,3 +180,78 @@ async def test_a_format_that_we_do_not_know_is_refused_not_ignored(opa: Opa, cal
     )
     with pytest.raises(PolicyUnavailable):
         await engine.evaluate({})
+
+
+SLOW = """package douane
+
+decision := {"verdict": "allow", "reasons": []} if {
+	count([1 | some a in input.arguments.many; some b in input.arguments.many; a == b]) > 0
+}
+"""
+
+
+class Noting(Turns):
+    """Notes whose turn was taken."""
+
+    def __init__(self) -> None:
+        super().__init__(places=1)
+        self.took: list[str] = []
+
+    async def take(self, who: str, work: Callable[..., Any], *args: Any) -> Any:
+        self.took.append(who)
+        return await super().take(who, work, *args)
+
+
+def noting(engine: WasmEngine) -> Noting:
+    engine._turns = Noting()
+    return engine._turns
+
+
+def asks(who: str, many: list[Any]) -> dict[str, Any]:
+    return {"principal": {"iss": "i", "sub": who, "client": {}}, "arguments": {"many": many}}
+
+
+async def test_what_policy_thinks_about_for_long_leaves_the_loop_and_is_answered_alike(opa: Opa):
+    engine = engine_of(opa, SLOW)
+    noted = noting(engine)
+    assert (await engine.evaluate(asks("a", [1, 2]))).verdict == "allow"
+    assert not noted.took
+    assert (await engine.evaluate(asks("a", list(range(250))))).verdict == "allow"
+    assert len(noted.took) == 1
+
+
+async def test_what_takes_all_fuel_is_refused_beside_the_loop(opa: Opa):
+    engine = engine_of(opa, SLOW, fuel=30_000_000)
+    noted = noting(engine)
+    with pytest.raises(PolicyUnavailable, match="fuel"):
+        await engine.evaluate(asks("a", list(range(3900))))
+    assert len(noted.took) == 1
+    assert (await engine.evaluate(asks("a", [1]))).verdict == "allow"
+
+
+async def test_a_large_result_is_not_judged_on_the_loop(opa: Opa):
+    engine = engine_of(opa, deciding('{"verdict": "allow", "reasons": []}'))
+    noted = noting(engine)
+    await engine.evaluate({**asks("a", []), "result": {"a": [{}] * 5_000}})
+    assert len(noted.took) == 1
+
+
+async def test_a_large_question_is_not_even_begun_on_the_loop(opa: Opa):
+    engine = engine_of(
+        opa, deciding('{"verdict": "allow", "reasons": []}') + '\npin := "approve"\n'
+    )
+    noted = noting(engine)
+    engine._here.let_go()
+    for large in ([0] * 5_000, ["a" * 2_000_000]):
+        assert (await engine.evaluate(asks("a", large))).verdict == "allow"
+        assert await engine.judge_pin(asks("a", large)) == "approve"
+    assert len(noted.took) == 4
+    assert engine._here.instance is None
+
+
+async def test_each_principal_waits_for_its_own_large_questions(opa: Opa):
+    engine = engine_of(opa, deciding('{"verdict": "allow", "reasons": []}'))
+    noted = noting(engine)
+    for who in ("a", "b", "a"):
+        await engine.evaluate(asks(who, [0] * 5_000))
+    assert noted.took[0] == noted.took[2] != noted.took[1]

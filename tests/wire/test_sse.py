@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gateway.domain.calls import ServerEvent
 from gateway.errors import LimitExceeded
 from gateway.wire.jsontext import WireLimits
-from gateway.wire.sse import EventReader, data_event, event_id, framed, retry_s
+from gateway.wire.sse import MOST_LINES, EventReader, data_event, event_id, framed, retry_s
 
 LIMITS = WireLimits()
 
@@ -192,3 +192,18 @@ def test_no_reader_finds_an_event_within_an_event(end: str):
 def test_where_and_when_to_come_back(raw: bytes, id_: str | None, after_s: float | None):
     event = ServerEvent(raw=raw, data=None)
     assert (event_id(event), retry_s(event)) == (id_, after_s)
+
+
+def test_an_event_of_more_lines_than_somebody_reads_is_refused():
+    assert len(data(b"data: 1\n" * (MOST_LINES - 1) + b"\n")) == 1
+    for end in (b"\n", b"\r"):
+        with pytest.raises(LimitExceeded):
+            cut((b"data:" + end) * (MOST_LINES + 1) + end)
+
+
+def test_json_in_more_lines_than_an_event_has_goes_out_in_one():
+    text = b"[" + b"\n" * (2 * MOST_LINES) + b"1,\r\n2]"
+    event = data_event(text)
+    assert event.raw.count(b"data:") == 1
+    (read,) = data(event.raw)
+    assert json.loads(read or b"") == [1, 2]

@@ -1,0 +1,183 @@
+"""What takes long for a large message is done beside the event loop, and for a small one at once."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Any
+
+import pytest
+
+from gateway.domain.decisions import Verdict
+from gateway.domain.flow import Run, RunId
+from gateway.domain.labels import BOTTOM, Effect, ToolRule
+from gateway.flow.provenance import Provenance
+from gateway.pipeline import keeper, questions, release
+from gateway.pipeline.admission import Admission
+from gateway.pipeline.memory import ProvenanceMemory
+from gateway.pipeline.schemas import Schemas
+from gateway.turns import STEP
+from tests.pipeline.house import Events, House, decision, event, result, text
+
+MANY = [{"a": 1}] * 3_000
+PARTS: list[tuple[Any, str]] = [
+    (Admission, "narrowed"),
+    (Schemas, "require_plain_arguments"),
+    (Schemas, "require_arguments"),
+    (questions, "review"),
+    (Provenance, "sends"),
+    (Schemas, "require_plain_result"),
+    (Schemas, "result_problems"),
+    (Provenance, "remember"),
+]
+"""What goes through all of a call's arguments or of its result."""
+NAMES = [name for _, name in PARTS]
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[int]]:
+    """Note in which threads each of the parts ran."""
+    noted: dict[str, set[int]] = {}
+
+    def noting(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(work)
+        def done(*args: Any, **kwargs: Any) -> Any:
+            noted.setdefault(name, set()).add(threading.get_ident())
+            return work(*args, **kwargs)
+
+        return done
+
+    for holder, name in [*PARTS, (keeper, "read_list"), (release, "with_items")]:
+        monkeypatch.setattr(holder, name, noting(name, getattr(holder, name)))
+    return noted
+
+
+async def called(house: House, arguments: Any, said: Any) -> None:
+    house.server.answer = lambda permit: result(permit, said)
+    await house.approve_all()
+    assert (await house.handle(house.call("search", arguments))).code is None
+
+
+def the_house() -> House:
+    return House(tools={"search": ToolRule(effect=Effect.READ)})
+
+
+async def test_what_goes_through_a_small_call_stays_on_the_loop(threads: dict[str, set[int]]):
+    await called(the_house(), {"a": 1}, text("small"))
+    assert [threads[name] for name in NAMES] == [{threading.get_ident()}] * len(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_what_goes_through_a_large_call_leaves_the_loop(
+    threads: dict[str, set[int]], name: str
+):
+    await called(the_house(), {"a": MANY}, {**text("large"), "structuredContent": {"a": MANY}})
+    assert threads[name]
+    assert threading.get_ident() not in threads[name]
+
+
+async def test_nobody_is_with_what_a_run_has_read_beside_a_thread_that_is():
+    memory, run = ProvenanceMemory(), Run(id=RunId("r1"), label=BOTTOM)
+    going, order = threading.Event(), list[str]()
+
+    def slow(_: Provenance) -> None:
+        going.wait(60)
+        order.append("slow")
+
+    large = asyncio.create_task(memory.with_it(run, "alice", 1_000_000, slow))
+    await asyncio.sleep(0)
+    small = asyncio.create_task(memory.with_it(run, "alice", 0, lambda _: order.append("small")))
+    other = Run(id=RunId("r2"), label=BOTTOM)
+    await memory.with_it(other, "bob", 0, lambda _: order.append("other run"))
+    large.cancel()
+    await asyncio.wait([large])
+    assert order == ["other run"]
+    going.set()
+    await small
+    assert order == ["other run", "slow", "small"]
+
+
+async def turns_during(work: Any) -> int:
+    """Return how many turns somebody else had meanwhile."""
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(other())
+    await work
+    beside.cancel()
+    return turns
+
+
+async def test_a_long_list_of_resources_is_asked_about_in_steps(monkeypatch: pytest.MonkeyPatch):
+    house, asked = the_house(), list[int]()
+    await house.approve_all()
+    listed = [{"uri": f"mail://{number}", "name": "n"} for number in range(3 * STEP)]
+    house.server.answer = lambda permit: result(permit, {"resources": listed})
+    evaluate_many = house.rule.evaluate_many
+
+    async def noting(questions: Any) -> Any:
+        asked.append(len(questions))
+        return await evaluate_many(questions)
+
+    monkeypatch.setattr(house.rule, "evaluate_many", noting)
+    await house.handle(house.request("resources/list"))
+    assert asked == [STEP] * 6
+
+
+async def test_a_list_is_shown_by_one_policy_though_it_is_swapped_between_two_steps(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    house, asked = the_house(), list[int]()
+    await house.approve_all()
+    listed = [{"uri": f"mail://{number}", "name": "n"} for number in range(2 * STEP)]
+    house.server.answer = lambda permit: result(permit, {"resources": listed})
+
+    async def swapped(questions: Any) -> Any:
+        asked.append(len(questions))
+        by = "first" if len(asked) == 1 else "second"
+        verdict = Verdict.ALLOW if by == "first" else Verdict.DENY
+        return [replace(decision(verdict), policy_digest=by) for _ in questions]
+
+    monkeypatch.setattr(house.rule, "evaluate_many", swapped)
+    shown = await house.handle(house.request("resources/list"))
+    assert shown.json["result"]["resources"] == []
+    assert len(asked) == 2 + 2 + 2
+
+
+async def test_others_have_their_turn_between_two_events_that_came_at_once():
+    house = the_house()
+    await house.approve_all()
+    notice = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x"}}
+    last = {"jsonrpc": "2.0", "id": 1, "result": text("done")}
+    events = Events([event(notice)] * 50 + [event(last)])
+    house.server.answer = lambda permit: events.answer()
+    assert await turns_during(house.handle(house.call())) >= 51
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "listed"),
+    [
+        ("tools/list", "read_list", {"tools": [{"name": "search", "inputSchema": {"a": MANY}}]}),
+        (
+            "resources/list",
+            "with_items",
+            {"resources": [{"uri": "mail://1", "name": "n" * 99_999}]},
+        ),
+    ],
+)
+async def test_a_long_list_is_read_and_written_beside_the_loop(
+    threads: dict[str, set[int]], method: str, name: str, listed: Any
+):
+    house = the_house()
+    await house.approve_all()
+    threads.clear()
+    house.server.answer = lambda permit: result(permit, listed)
+    await house.handle(house.request(method))
+    assert threads[name]
+    assert threading.get_ident() not in threads[name]
