@@ -1,7 +1,10 @@
 """Large work leaves the loop, one place a principal, and is bounded."""
 
 import asyncio
+import gc
 import threading
+import weakref
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -79,3 +82,29 @@ async def test_a_line_refuses_who_comes_when_it_is_long():
     going.set()
     assert all(await asyncio.gather(*held))
     assert await line.take(going.wait)
+
+
+class Large:
+    """Something that work is given."""
+
+
+@pytest.mark.parametrize("kind", [Turns, Line])
+async def test_what_was_refused_is_freed_at_once(kind):
+    def refuse(_: object = None) -> None:
+        raise ValueError
+
+    large = Large()
+    left = weakref.ref(large)
+    gc.disable()
+    try:
+        with suppress(ValueError):
+            if kind is Turns:
+                await Turns().take("a", refuse, large)
+            else:
+                await Line().take(partial(asyncio.to_thread, refuse, large))
+        del large
+        async with asyncio.timeout(5):
+            while left() is not None:
+                await asyncio.sleep(0)
+    finally:
+        gc.enable()

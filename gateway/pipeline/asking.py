@@ -60,7 +60,8 @@ def bound_by(access: AccessRequest, decision: Decision, key: bytes) -> Bound:
         fingerprint=_keyed(key, fingerprint),
         # Where nobody knows all the places that a call reaches, no other call reaches the same.
         scope=_keyed(key, scope if _knows_places(access.review) else fingerprint),
-        carried=canonical(_shown(carried)),
+        # A copy: what is written has many times its size set aside, and this is kept.
+        carried=bytes(memoryview(canonical(_shown(carried)))),
     )
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.domain.room import FREE, SHARE, Room, Share
+from gateway.domain.room import FREE, SHARE, Room, Rooms, Share
 from gateway.errors import LimitExceeded
 from gateway.upstream import roomy
 from gateway.upstream.roomy import answering
@@ -13,8 +13,13 @@ MOST = 4 * FREE
 
 
 @pytest.fixture
-def room() -> Room:
-    return Room(MOST)
+def rooms() -> Rooms:
+    return Rooms(MOST)
+
+
+@pytest.fixture
+def room(rooms: Rooms) -> Room:
+    return rooms.answers
 
 
 async def read(share: Share | None, *sizes: int) -> None:
@@ -26,8 +31,8 @@ async def read(share: Share | None, *sizes: int) -> None:
         found.settle(sizes[-1])
 
 
-async def test_a_large_answer_waits_for_room_and_a_small_one_does_not(room: Room):
-    first, second, small = Share(room), Share(room), Share(room)
+async def test_a_large_answer_waits_for_room_and_a_small_one_does_not(rooms: Rooms, room: Room):
+    first, second, small = Share(rooms), Share(rooms), Share(rooms)
     await read(first, FREE, 3 * FREE)
     assert room.taken == 3 * FREE
     waiting = asyncio.create_task(read(second, 2 * FREE))
@@ -40,17 +45,17 @@ async def test_a_large_answer_waits_for_room_and_a_small_one_does_not(room: Room
     assert room.taken == 0
 
 
-async def test_what_was_not_read_to_its_end_is_given_back(room: Room):
-    SHARE.set(Share(room))
+async def test_what_was_not_read_to_its_end_is_given_back(rooms: Rooms, room: Room):
+    SHARE.set(Share(rooms))
     async with answering(MOST) as found:
         await found.grown(2 * FREE)
         assert room.taken == MOST
     assert room.taken == 0
 
 
-async def test_whoever_stops_waiting_takes_nothing(room: Room):
+async def test_whoever_stops_waiting_takes_nothing(rooms: Rooms, room: Room):
     room.take(MOST)
-    waiting = asyncio.create_task(read(Share(room), 2 * FREE))
+    waiting = asyncio.create_task(read(Share(rooms), 2 * FREE))
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.wait([waiting])
@@ -58,11 +63,36 @@ async def test_whoever_stops_waiting_takes_nothing(room: Room):
     assert room.taken == 0
 
 
-async def test_nobody_waits_for_ever(room: Room, monkeypatch: pytest.MonkeyPatch):
+async def test_large_requests_do_not_keep_their_own_answers_waiting(rooms: Rooms, room: Room):
+    shares = [Share(rooms), Share(rooms)]
+    assert [share.covers(2 * FREE) for share in shares] == [True, True]
+    reading = [asyncio.create_task(read(share, 3 * FREE)) for share in shares]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert [one.done() for one in reading] == [True, False]
+    shares[0].end()
+    await asyncio.wait_for(reading[1], 60)
+    shares[1].end()
+    assert (rooms.requests.taken, room.taken) == (0, 0)
+
+
+async def test_one_request_of_many_large_answers_never_waits_for_itself(
+    rooms: Rooms, room: Room, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(roomy, "_PATIENCE_S", 0.0)
+    share = Share(rooms)
+    for _ in range(5):
+        await read(share, 3 * FREE)
+    assert room.taken == 3 * FREE
+    share.end()
+    assert room.taken == 0
+
+
+async def test_nobody_waits_for_ever(rooms: Rooms, room: Room, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(roomy, "_PATIENCE_S", 0.0)
     room.take(MOST)
     with pytest.raises(LimitExceeded):
-        await read(Share(room), 2 * FREE)
+        await read(Share(rooms), 2 * FREE)
 
 
 async def test_what_the_gateway_asks_for_itself_takes_no_room():
