@@ -159,7 +159,16 @@ async def failing_rules(hour: Hour, http: aiohttp.ClientSession) -> None:
 
 async def slow_readers(hour: Hour, _: aiohttp.ClientSession) -> None:
     """Ask for large results on many connections, and read nothing."""
-    hour.raw.play(_saying("r" * (3 * MIB)))
+    await _unread(hour, _saying("r" * (3 * MIB)))
+
+
+async def unread_streams(hour: Hour, _: aiohttp.ClientSession) -> None:
+    """Ask for streams of large events on many connections, and read nothing."""
+    await _unread(hour, _events)
+
+
+async def _unread(hour: Hour, says: Callable[[web.Request], Awaitable[Any]]) -> None:
+    hour.raw.play(says)
     before = len(hour.raw.seen)
     async with _connections(hour, hour.size.readers) as writers:
         for number, writer in enumerate(writers):
@@ -219,6 +228,7 @@ STEPS: Final[Mapping[str, Step]] = {
     "large results": large_results,
     "cut streams": cut_streams,
     "slow readers": slow_readers,
+    "unread streams": unread_streams,
 }
 
 
@@ -409,4 +419,19 @@ async def _cut(request: web.Request) -> web.StreamResponse:
     await stream.prepare(request)
     await stream.write(b"id: 1\ndata:\n\n")
     await stream.write_eof()
+    return stream
+
+
+async def _events(request: web.Request) -> web.StreamResponse:
+    message = json.loads(await request.read() or b"{}")
+    if message.get("method") != "tools/call":
+        return await behaves(request)
+    stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await stream.prepare(request)
+    params = {"level": "info", "data": "r" * (3 * MIB)}
+    told = {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
+    with suppress(ConnectionError):
+        for said in (told, told, told):
+            await stream.write(b"data: %b\n\n" % json.dumps(said).encode())
+        await stream.write_eof()
     return stream

@@ -1,13 +1,18 @@
 """Large answers of servers wait until there is room for them; small ones never do."""
 
 import asyncio
+from contextlib import suppress
+from typing import cast
 
+import aiohttp
 import pytest
 
 from gateway.domain.room import FREE, SHARE, Room, Rooms, Share
 from gateway.errors import LimitExceeded
 from gateway.upstream import roomy
 from gateway.upstream.roomy import answering
+from gateway.upstream.settings import Limits, Timeouts
+from gateway.upstream.stream import EventStream
 
 MOST = 4 * FREE
 
@@ -97,3 +102,71 @@ async def test_nobody_waits_for_ever(rooms: Rooms, room: Room, monkeypatch: pyte
 
 async def test_what_the_gateway_asks_for_itself_takes_no_room():
     await read(None, 100 * FREE)
+
+
+class Content:
+    """What a server sends, in pieces."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._pieces = pieces
+
+    async def readany(self) -> bytes:
+        return self._pieces.pop(0) if self._pieces else b""
+
+
+class Response:
+    """An answer that is a stream."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.content = Content(pieces)
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def stream(rooms: Rooms, *pieces: bytes) -> tuple[EventStream, Response]:
+    SHARE.set(Share(rooms))
+    response = Response(list(pieces))
+    limits = Limits(result_bytes=MOST)
+    found = EventStream(
+        cast("aiohttp.ClientResponse", response),
+        timeouts=Timeouts(),
+        limits=limits,
+        abandoned=lambda: None,
+    )
+    return found, response
+
+
+BEGUN = b"data: " + b"x" * (2 * FREE)
+
+
+async def test_a_large_event_takes_room_until_the_next_is_asked_for(rooms: Rooms, room: Room):
+    events, _ = stream(rooms, BEGUN, b"\n\n", b"data: small\n\n")
+    assert len((await anext(events)).raw) > 2 * FREE
+    assert room.taken == MOST
+    assert (await anext(events)).data == b"small"
+    assert room.taken == 0
+
+
+@pytest.mark.parametrize("end", ["ends", "is closed"])
+async def test_a_stream_that_is_over_gives_its_room_back(rooms: Rooms, room: Room, end: str):
+    events, response = stream(rooms, BEGUN, *([] if end == "ends" else [b"\n\n"]))
+    with suppress(StopAsyncIteration):
+        await anext(events)
+        assert room.taken == MOST
+        await events.aclose()
+    assert (room.taken, response.closed) == (0, True)
+
+
+async def test_a_large_event_waits_and_not_for_ever(
+    rooms: Rooms, room: Room, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(roomy, "_PATIENCE_S", 0.0)
+    events, response = stream(rooms, BEGUN, b"\n\n")
+    room.take(MOST)
+    with pytest.raises(LimitExceeded):
+        await anext(events)
+    assert response.closed
+    room.give(MOST)
+    assert room.taken == 0
