@@ -59,7 +59,11 @@ class Turns:
             raise
         done = asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args))
         done.add_done_callback(lambda _: self._ended(who, line))
-        return await asyncio.shield(done)
+        try:
+            return await asyncio.shield(done)
+        finally:
+            # What it raises comes through here: with `done` it would be a cycle, and keep `args`.
+            del done
 
     def _ended(self, who: str, line: asyncio.Lock) -> None:
         line.release()
@@ -94,7 +98,10 @@ class Line:
         task = asyncio.ensure_future(self._done(work))
         self._under_way.add(task)
         task.add_done_callback(self._ended)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        finally:
+            del task  # as in `Turns.take`
 
     async def _done(self, work: Callable[[], Awaitable[T]]) -> T:
         async with self._turn:

@@ -1,7 +1,10 @@
 """Large work leaves the loop, one place a principal, and is bounded."""
 
 import asyncio
+import gc
 import threading
+import weakref
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -100,3 +103,29 @@ async def test_what_must_be_done_is_never_refused():
     await asyncio.sleep(0)
     going.set()
     assert all(await asyncio.gather(*held))
+
+
+class Large:
+    """Something that work is given."""
+
+
+@pytest.mark.parametrize("kind", [Turns, Line])
+async def test_what_was_refused_is_freed_at_once(kind):
+    def refuse(_: object = None) -> None:
+        raise ValueError
+
+    large = Large()
+    left = weakref.ref(large)
+    gc.disable()
+    try:
+        with suppress(ValueError):
+            if kind is Turns:
+                await Turns().take("a", refuse, large)
+            else:
+                await Line().take(partial(asyncio.to_thread, refuse, large))
+        del large
+        async with asyncio.timeout(5):
+            while left() is not None:
+                await asyncio.sleep(0)
+    finally:
+        gc.enable()

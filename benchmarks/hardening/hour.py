@@ -76,7 +76,7 @@ class Hour:
     answers: Counter[str] = field(default_factory=Counter)
     """HTTP statuses; `gone` where the connection ended without an answer."""
     peaks: dict[str, float] = field(default_factory=dict)
-    """MiB after each step: it never sinks."""
+    """MiB at most in each step; where the system does not forget a peak, in all until then."""
 
     def resident_mib(self, name: str = "VmHWM") -> float:
         status = Path(f"/proc/{self.running.process.pid}/status").read_text()
@@ -84,6 +84,11 @@ class Hour:
         if found is None:
             raise RuntimeError(f"the system does not tell {name}")
         return int(found[1]) / 1024
+
+    def begin_peak(self) -> None:
+        """Have the system forget the largest so far (proc(5), `clear_refs`), if it does so."""
+        with suppress(OSError):
+            Path(f"/proc/{self.running.process.pid}/clear_refs").write_text("5")
 
     @property
     def url(self) -> str:
@@ -154,7 +159,16 @@ async def failing_rules(hour: Hour, http: aiohttp.ClientSession) -> None:
 
 async def slow_readers(hour: Hour, _: aiohttp.ClientSession) -> None:
     """Ask for large results on many connections, and read nothing."""
-    hour.raw.play(_saying("r" * (3 * MIB)))
+    await _unread(hour, _saying("r" * (3 * MIB)))
+
+
+async def unread_streams(hour: Hour, _: aiohttp.ClientSession) -> None:
+    """Ask for streams of large events on many connections, and read nothing."""
+    await _unread(hour, _events)
+
+
+async def _unread(hour: Hour, says: Callable[[web.Request], Awaitable[Any]]) -> None:
+    hour.raw.play(says)
     before = len(hour.raw.seen)
     async with _connections(hour, hour.size.readers) as writers:
         for number, writer in enumerate(writers):
@@ -214,6 +228,7 @@ STEPS: Final[Mapping[str, Step]] = {
     "large results": large_results,
     "cut streams": cut_streams,
     "slow readers": slow_readers,
+    "unread streams": unread_streams,
 }
 
 
@@ -263,7 +278,7 @@ def part_of(hour: Hour, start: float) -> Part:
             ("requests", requests),
             *((f"answered with {status}", count) for status, count in sorted(hour.answers.items())),
             ("MiB before", round(start)),
-            *((f"MiB at most, after {step}", round(mib)) for step, mib in hour.peaks.items()),
+            *((f"MiB at most, {step}", round(mib)) for step, mib in hour.peaks.items()),
         ],
         figures={
             "hour.peak_rss_mib": round(peak, 1),
@@ -283,6 +298,7 @@ async def _play(hour: Hour) -> None:
     timeout = aiohttp.ClientTimeout(total=300)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as http:
         for name, step in STEPS.items():
+            hour.begin_peak()
             await step(hour, http)
             hour.peaks[name] = hour.resident_mib()
 
@@ -403,4 +419,19 @@ async def _cut(request: web.Request) -> web.StreamResponse:
     await stream.prepare(request)
     await stream.write(b"id: 1\ndata:\n\n")
     await stream.write_eof()
+    return stream
+
+
+async def _events(request: web.Request) -> web.StreamResponse:
+    message = json.loads(await request.read() or b"{}")
+    if message.get("method") != "tools/call":
+        return await behaves(request)
+    stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await stream.prepare(request)
+    params = {"level": "info", "data": "r" * (3 * MIB)}
+    told = {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
+    with suppress(ConnectionError):
+        for said in (told, told, told):
+            await stream.write(b"data: %b\n\n" % json.dumps(said).encode())
+        await stream.write_eof()
     return stream

@@ -7,6 +7,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.domain._value import value
+from gateway.domain.flow import source_name
 
 OUTCOME: Final = b'"kind":"outcome"'
 """What the bytes of a record must hold to be looked at; all others are passed over unread."""
@@ -32,7 +33,7 @@ class Observation:
     client: str
     server: str
     tool: str
-    """Empty where the call named none that there is."""
+    """Empty where the call named none that there is; cut if it is long, for it is kept for weeks."""
     refused: bool
     destinations: tuple[str, ...] = ()
     """Keyed hashes of whom data went to; the server's name where it sends and nobody knows whom."""
@@ -61,7 +62,7 @@ def observed(leaf_index: int, body: bytes) -> Observation | None:
         principal=record["principal"],
         client=record.get("client") or "",
         server=record["server"],
-        tool=record.get("target") or "",
+        tool=source_name(record.get("target") or ""),
         refused=refused,
         destinations=() if refused else _destinations(record),
     )

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NewType
 
+import orjson
+
 from gateway.domain._value import value
 from gateway.domain.decisions import Reason
 from gateway.domain.document import Digest
@@ -59,7 +61,8 @@ class ApprovalRequest:
     target: Target
     effect: Effect | None
     pin_digest: Digest
-    arguments: Mapping[str, Any]
+    carried: bytes
+    """All that the call carries, in canonical form: values take many times as much memory."""
     label: Label
     reasons: tuple[Reason, ...]
     evidence: tuple[str, ...]
@@ -75,6 +78,12 @@ class ApprovalRequest:
     """Until when the question waits; once it is answered, until when the answer holds."""
     asked: int = 1
     """How often the same call was made while the question waited."""
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """Return what the call carries, as values."""
+        found: dict[str, Any] = orjson.loads(self.carried)
+        return found
 
 
 @value

@@ -8,8 +8,9 @@ from typing import Final
 FREE: Final = 16 * 1024
 """Bytes of a message that are not counted: what everybody sends is held up by nobody's large bodies."""
 
-UNDER_WAY: Final = 16 * 1024**2
-"""Bytes. What a large message becomes while it is judged takes several times its size."""
+UNDER_WAY: Final = 8 * 1024**2
+"""Bytes of requests, and as many of answers. What a large message becomes while it is judged takes
+several times its size."""
 
 
 class Room:
@@ -60,35 +61,55 @@ class Room:
             taken()
 
 
+class Rooms:
+    """Room for requests, and room for answers.
+
+    They are apart, lest large requests keep each other's answers waiting: whoever waits for an answer
+    holds no room for one.
+    """
+
+    def __init__(self, octets: int = UNDER_WAY) -> None:
+        self.requests = Room(octets)
+        self.answers = Room(octets)
+
+
 class Share:
     """What one request has taken, with all that it led to; it gives everything back at its end."""
 
-    def __init__(self, room: Room) -> None:
-        self.room = room
+    def __init__(self, rooms: Rooms) -> None:
+        self._requests = rooms.requests
+        self.answers = rooms.answers
         self.over = False
         self._taken = 0
+        self._held = 0
 
     def covers(self, octets: int) -> bool:
         """Whether there is room for a message of which `octets` are here; they are taken if so."""
         lacking = octets - self._taken
         if octets <= FREE or lacking <= 0:
             return True
-        if not self.room.take(lacking):
+        if not self._requests.take(lacking):
             return False
         self._taken += lacking
         return True
 
     def hold(self, octets: int) -> None:
-        """Answer for `octets` that were taken already; after the end they go back at once."""
+        """Answer for `octets` of an answer, taken already; after the end they go back at once."""
         if self.over:
-            self.room.give(octets)
+            self.answers.give(octets)
         else:
-            self._taken += octets
+            self._held += octets
+
+    def let_go(self) -> None:
+        """Give back what earlier answers hold: the next one is about to be waited for."""
+        self.answers.give(self._held)
+        self._held = 0
 
     def end(self) -> None:
         """Give everything back."""
         self.over = True
-        self.room.give(self._taken)
+        self.let_go()
+        self._requests.give(self._taken)
         self._taken = 0
 
 

@@ -225,7 +225,7 @@ class Approvals:
             target=access.target,
             effect=access.effect,
             pin_digest=access.pinned.manifest.digest,
-            arguments=bound.arguments,
+            carried=bound.carried,
             label=access.run.label,
             reasons=decision.reasons,
             evidence=sentences(access.review),

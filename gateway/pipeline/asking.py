@@ -27,8 +27,8 @@ class Bound:
 
     fingerprint: Digest
     scope: Digest
-    arguments: Mapping[str, Any]
-    """All that the call carries, for the person who is asked."""
+    carried: bytes
+    """All that the call carries, in canonical form, for the person who is asked."""
 
 
 def bound_by(access: AccessRequest, decision: Decision, key: bytes) -> Bound:
@@ -60,7 +60,8 @@ def bound_by(access: AccessRequest, decision: Decision, key: bytes) -> Bound:
         fingerprint=_keyed(key, fingerprint),
         # Where nobody knows all the places that a call reaches, no other call reaches the same.
         scope=_keyed(key, scope if _knows_places(access.review) else fingerprint),
-        arguments=_shown(carried),
+        # A copy: what is written has many times its size set aside, and this is kept.
+        carried=bytes(memoryview(canonical(_shown(carried)))),
     )
 
 
@@ -107,7 +108,7 @@ def question_of(request: ApprovalRequest) -> str:
     target = request.target
     parts = [
         f"Let {visible(request.client_name)} call {visible(target.name)} at {target.server}?",
-        f"It would send: {visible(_json(request.arguments))}",
+        f"It would send: {visible(request.carried.decode())}",
         *(visible(reason.message) for reason in request.reasons),
         *(visible(sentence) for sentence in request.evidence),
     ]
@@ -116,8 +117,4 @@ def question_of(request: ApprovalRequest) -> str:
 
 def fits_a_form(request: ApprovalRequest) -> bool:
     """Whether a client's form can be trusted to show all of the question."""
-    return len(visible(_json(request.arguments))) <= _LONGEST_FORM
-
-
-def _json(content: Mapping[str, Any]) -> str:
-    return canonical(content).decode()
+    return len(visible(request.carried.decode())) <= _LONGEST_FORM

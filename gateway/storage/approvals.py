@@ -17,14 +17,13 @@ from gateway.domain.approvals import (
     Span,
 )
 from gateway.domain.decisions import Reason
-from gateway.domain.document import Digest
+from gateway.domain.document import Digest, canonical
 from gateway.domain.flow import RunId
 from gateway.domain.labels import Confidentiality, Effect, Integrity, Label
 from gateway.domain.tools import Kind, Target, UpstreamId
 from gateway.ports.secrets import Sealer
 from gateway.storage.questions import (
     HOUR_S,
-    MOST_KEPT,
     Book,
     answered,
     asked_again,
@@ -40,16 +39,13 @@ _COLUMNS = (
     " asked, asked_at, expires_at, question"
 )
 _ALL = f"SELECT {_COLUMNS} FROM approvals"  # noqa: S608 - fixed text
+_OLDEST_FIRST = f"{_ALL} ORDER BY asked_at, id"
 _STORE = f"INSERT INTO approvals ({_COLUMNS}) VALUES ({', '.join('?' * 13)})"  # noqa: S608
 _CHANGE = (
     "UPDATE approvals SET state = ?, span = ?, answered_by = ?, answered_by_id = ?,"
     " answered_at = ?, note = ?, asked = ?, expires_at = ? WHERE id = ?"
 )
-_STALE = (
-    "DELETE FROM approvals WHERE asked_at <= ? AND (expires_at <= ? OR id IN"
-    " (SELECT id FROM approvals WHERE principal = ? AND (expires_at <= ? OR state = 'used')"
-    " ORDER BY asked_at DESC, id DESC LIMIT -1 OFFSET ?)) RETURNING id"
-)
+_FORGET = "DELETE FROM approvals WHERE id = ?"
 
 _Changed = tuple[Sequence[Approval], Sequence[ApprovalId]]
 """What was written, and what was forgotten."""
@@ -76,7 +72,7 @@ class SqliteApprovalStore:
         self._writer = writer
         self._sealer = sealer
         self._rules = rules
-        self._book = Book(self._approval(row) for row in connection.execute(_ALL))
+        self._book = Book(self._approval(row) for row in connection.execute(_OLDEST_FIRST))
 
     def find(self, fingerprint: Digest, scope: Digest, *, now: float) -> Approval | None:
         return self._book.find(fingerprint, scope, now)
@@ -97,6 +93,9 @@ class SqliteApprovalStore:
         What was kept for long enough is forgotten on the way.
         """
         rules = self._rules()
+        known = self._book.waiting(request.fingerprint, request.asked_at)
+        # What has ended stays so: it may be chosen before the transaction.
+        gone = () if known is not None else self._book.outlived(request, rules.keep_s)
         sealed = self._sealer.seal(_spelled(request), _row(request.id))
 
         def job(connection: sqlite3.Connection) -> _Changed:
@@ -107,7 +106,7 @@ class SqliteApprovalStore:
             )
             if same is not None:
                 return [_change(connection, asked_again(same))], ()
-            gone = _forget(connection, request, rules)
+            connection.executemany(_FORGET, [(id_,) for id_ in gone])
             _require_room(connection, request, rules)
             return [_insert(connection, waits(request), sealed)], gone
 
@@ -179,15 +178,6 @@ class SqliteApprovalStore:
             at=at,
             note=note,
         )
-
-
-def _forget(
-    connection: sqlite3.Connection, request: ApprovalRequest, rules: ApprovalRules
-) -> list[ApprovalId]:
-    now = request.asked_at
-    # What was asked within the hour still counts against the next question.
-    stale = (now - HOUR_S, now - rules.keep_s, request.principal, now, MOST_KEPT)
-    return [ApprovalId(id_) for (id_,) in connection.execute(_STALE, stale).fetchall()]
 
 
 def _require_room(
@@ -262,7 +252,7 @@ def _spelled(request: ApprovalRequest) -> bytes:
         "target": [request.target.server, request.target.kind.value, request.target.name],
         "effect": None if request.effect is None else request.effect.value,
         "pin_digest": str(request.pin_digest),
-        "arguments": request.arguments,
+        "arguments": orjson.Fragment(request.carried),
         "label": [int(request.label.integrity), int(request.label.confidentiality)],
         "reasons": [[reason.code, reason.message] for reason in request.reasons],
         "evidence": request.evidence,
@@ -275,6 +265,7 @@ def _spelled(request: ApprovalRequest) -> bytes:
 
 def _request(spelled: bytes) -> ApprovalRequest:
     content: dict[str, Any] = json.loads(spelled)
+    carried = canonical(content.pop("arguments"))
     server, kind, name = content["target"]
     integrity, confidentiality = content["label"]
     effect = content["effect"]
@@ -294,6 +285,7 @@ def _request(spelled: bytes) -> ApprovalRequest:
             "reasons": tuple(Reason(code=code, message=text) for code, text in content["reasons"]),
             "evidence": tuple(content["evidence"]),
         },
+        carried=carried,
         asked_at=0.0,  # the row's own columns say when
         expires_at=0.0,
     )

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from gateway.errors import ConfigError
 
 _WAL_BYTES = 64 << 20
-_CACHE_KIB = 64 << 10
+_CACHE_KIB = 16 << 10
 _READER_WAIT_S = 5.0
 
 

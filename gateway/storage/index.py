@@ -39,7 +39,7 @@ _AGAIN = 4096
 """Records whose words are put in again at once, where the table that had them was dropped."""
 _MOST_FRESH_MARKS = 1 << 18
 _WAIT_S = 5.0
-_CACHE_KIB = 64 << 10
+_CACHE_KIB = 16 << 10
 _WAL_PAGES = 4096
 
 

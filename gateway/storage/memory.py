@@ -28,7 +28,6 @@ from gateway.storage.pin_table import PinKey, PinTable
 from gateway.storage.pins import known, sighted
 from gateway.storage.questions import (
     HOUR_S,
-    MOST_KEPT,
     Book,
     answered,
     asked_again,
@@ -174,7 +173,7 @@ class MemoryApprovalStore:
         same = self._book.waiting(request.fingerprint, now)
         if same is not None:
             return self._kept(asked_again(same))
-        self._forget(request.principal, now)
+        self._book.forget(self._book.outlived(request, self._rules.keep_s))
         mine = self._book.of(request.principal)
         require_room(
             self._rules,
@@ -219,25 +218,6 @@ class MemoryApprovalStore:
     def _kept(self, approval: Approval) -> Approval:
         self._book.keep(approval)
         return approval
-
-    def _forget(self, principal: str, now: float) -> None:
-        old = {
-            one.request.id
-            for one in self._book.all(now)
-            if one.request.expires_at <= now - self._rules.keep_s
-        }
-        ended = [
-            one
-            for one in self._book.of(principal)
-            if one.request.expires_at <= now or one.state is ApprovalState.USED
-        ]
-        old |= {one.request.id for one in ended[: max(0, len(ended) - MOST_KEPT)]}
-        # What was asked within the hour still counts against the next question.
-        self._book.forget(
-            one.request.id
-            for one in self._book.all(now)
-            if one.request.id in old and one.request.asked_at <= now - HOUR_S
-        )
 
 
 class MemoryClientStore:

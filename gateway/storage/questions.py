@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from gateway.domain.approvals import (
     Approval,
@@ -18,6 +19,13 @@ from gateway.errors import Denied, NotFound, RateLimited
 HOUR_S = 3600.0
 MOST_KEPT = 500
 """Questions of one principal that are kept at once; the oldest that have ended go first."""
+OCTETS: Final = 32 * 1024**2
+"""Bytes of memory that all questions may take; one more is not filed. What has ended makes room."""
+OCTETS_OF_ONE: Final = OCTETS // 8
+"""Of those, for one principal."""
+
+_FIXED_OCTETS: Final = 4096
+"""Of one question, beside its texts."""
 
 _STANDING = frozenset({ApprovalState.WAITING, ApprovalState.ALLOWED, ApprovalState.DENIED})
 """What time ends; a yes that was used stays one."""
@@ -43,6 +51,17 @@ def asked_again(approval: Approval) -> Approval:
 def waits(request: ApprovalRequest) -> Approval:
     """Return a question that nobody has answered yet."""
     return Approval(request=request, state=ApprovalState.WAITING)
+
+
+def octets_of(request: ApprovalRequest) -> int:
+    """Return about how many bytes of memory a question takes, at most."""
+    texts = [
+        *(request.target.name, request.client_name, request.subject, request.principal),
+        *(text for reason in request.reasons for text in (reason.code, reason.message)),
+        *request.evidence,
+    ]
+    # Four bytes are the most that a character takes.
+    return _FIXED_OCTETS + len(request.carried) + 4 * sum(map(len, texts))
 
 
 def require_room(rules: ApprovalRules, *, waiting: int, this_hour: int) -> None:
@@ -106,6 +125,10 @@ def used(approval: Approval | None, now: float) -> Approval | None:
     return replace(approval, state=ApprovalState.USED)
 
 
+def _has_ended(approval: Approval, now: float) -> bool:
+    return approval.request.expires_at <= now or approval.state is ApprovalState.USED
+
+
 class Book:
     """Questions by what they are looked up by."""
 
@@ -113,12 +136,16 @@ class Book:
         self._by_id: dict[ApprovalId, Approval] = {}
         self._alike: dict[Digest, set[ApprovalId]] = {}
         """By fingerprint and by scope: two digests are never equal by chance."""
+        self._octets: Counter[str] = Counter()
+        """By principal."""
         for approval in approvals:
             self.keep(approval)
 
     def keep(self, approval: Approval) -> None:
         """Take in a question, or what has become of it."""
         request = approval.request
+        if request.id not in self._by_id:
+            self._octets[request.principal] += octets_of(request)
         self._by_id[request.id] = approval
         for digest in (request.fingerprint, request.scope):
             self._alike.setdefault(digest, set()).add(request.id)
@@ -129,11 +156,51 @@ class Book:
             approval = self._by_id.pop(id_, None)
             if approval is None:
                 continue
+            principal = approval.request.principal
+            self._octets[principal] -= octets_of(approval.request)
+            if not self._octets[principal]:
+                del self._octets[principal]
             for digest in (approval.request.fingerprint, approval.request.scope):
                 alike = self._alike.get(digest, set())
                 alike.discard(id_)
                 if not alike:
                     self._alike.pop(digest, None)
+
+    def outlived(self, request: ApprovalRequest, keep_s: float) -> Sequence[ApprovalId]:
+        """Return which questions are to be forgotten as `request` is filed, oldest first.
+
+        Those that ended `keep_s` ago, and of its principal those beyond the newest; and as many more
+        as it takes to make room. What was asked within the hour still counts against the next question.
+
+        Raises:
+            RateLimited: There would be no room all the same.
+
+        """
+        now, principal, octets = request.asked_at, request.principal, octets_of(request)
+        ended = [one for one in self._by_id.values() if _has_ended(one, now)]
+        surplus = sum(one.request.principal == principal for one in ended) - MOST_KEPT
+        lacking = self._octets[principal] + octets - OCTETS_OF_ONE
+        lacking_in_all = self._octets.total() + octets - OCTETS
+        gone = []
+        for one in ended:
+            old, is_mine = one.request, one.request.principal == principal
+            surplus -= is_mine
+            if old.asked_at > now - HOUR_S:
+                continue
+            if (
+                old.expires_at <= now - keep_s
+                or lacking_in_all > 0
+                or (is_mine and (surplus >= 0 or lacking > 0))
+            ):
+                gone.append(old.id)
+                lacking_in_all -= octets_of(old)
+                lacking -= octets_of(old) if is_mine else 0
+        if lacking > 0 or lacking_in_all > 0:
+            raise RateLimited(
+                "too many questions wait for a person",
+                detail=f"{self._octets[principal]} bytes, {self._octets.total()} of all",
+            )
+        return gone
 
     def get(self, id_: ApprovalId) -> Approval | None:
         return self._by_id.get(id_)

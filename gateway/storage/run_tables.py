@@ -2,8 +2,8 @@
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
 
 from gateway.domain.flow import Run, RunId, Source
 from gateway.domain.labels import Confidentiality, Integrity, Label
@@ -12,6 +12,8 @@ from gateway.storage.writer import Writer
 
 MOST_ENDED = 10_000
 """How many runs that have ended are kept, the newest; the audit log has the story of all."""
+ENDED_OCTETS: Final = 16 * 1024**2
+"""Bytes of memory that those take, with what they have read; in memory the oldest go beyond it."""
 
 Job = Callable[[RunTable], Change]
 
@@ -87,17 +89,12 @@ class SqliteRunTable:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def all(self) -> Sequence[Kept]:
-        """Return every run, in the order in which they began."""
-        sources: dict[str, list[Source]] = defaultdict(list)
-        for run, *columns in self._connection.execute(
-            f"SELECT run, {_SOURCE} FROM run_sources ORDER BY rowid"  # noqa: S608 - fixed text
-        ):
-            sources[run].append(_source(*columns))
+    def all(self) -> Iterator[Kept]:
+        """Iterate over every run, in the order in which they began: together they may be large."""
         rows = self._connection.execute(
             f"SELECT {_COLUMNS} FROM runs ORDER BY began"  # noqa: S608 - fixed text
         )
-        return [_kept(row, sources.get(row[0], ())) for row in rows]
+        return (_kept(row, self._sources(row[0])) for row in rows)
 
     def belonging(self) -> Sequence[Belonging]:
         """Return for whom each owner calls, where that is known."""

@@ -7,7 +7,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from gateway.domain._value import value
 from gateway.domain.flow import Run, RunHandle, RunHint, RunId, RunState, Source, Task
@@ -17,11 +17,15 @@ from gateway.errors import Fault
 from gateway.ports import Clock
 from gateway.storage import run_changes
 from gateway.storage.run_changes import Belonging, Change, Kept, OwnerName, PersonName, raised
-from gateway.storage.run_tables import MOST_ENDED, Job
+from gateway.storage.run_tables import ENDED_OCTETS, MOST_ENDED, Job
 
 HANDLE_OCTETS = 16
 
 _ID_CHARACTERS = 32
+
+_RUN_OCTETS: Final = 1024
+_SOURCE_OCTETS: Final = 256
+"""Of one, beside its name."""
 
 
 @value
@@ -115,7 +119,10 @@ class Runs:
         self._persons: dict[OwnerName, PersonName] = {}
         self._tasks: dict[RunId, Task] = {}
         self._ended: deque[RunId] = deque()
-        self._remember(Change(kept=tuple(kept), belonging=tuple(belonging)))
+        self._ended_octets = 0
+        self._remember(Change(belonging=tuple(belonging)))
+        for one in kept:
+            self._keep(one)
         self._used.update((one.owner, self._since) for one in self._kept.values() if not one.ended)
 
     async def of(self, principal: Principal, hint: RunHint) -> Run:
@@ -328,5 +335,14 @@ class Runs:
         known = self._kept.get(run)
         if known is None or not known.ended:
             self._ended.append(run)
-        if len(self._ended) > MOST_ENDED:
-            self._kept.pop(self._ended.popleft(), None)
+        else:
+            self._ended_octets -= _octets(known.run)
+        self._ended_octets += _octets(kept.run)
+        while len(self._ended) > MOST_ENDED or self._ended_octets > ENDED_OCTETS:
+            self._ended_octets -= _octets(self._kept.pop(self._ended.popleft(), kept).run)
+
+
+def _octets(run: Run) -> int:
+    """Return about how many bytes of memory a run takes, with what it lists, at most."""
+    # Four bytes are the most that a character takes.
+    return _RUN_OCTETS + sum(_SOURCE_OCTETS + 4 * len(each.tool) for each in run.sources)

@@ -31,8 +31,9 @@ class Answering:
         """
         if self._share is None or self._taken or size <= FREE:
             return
-        room, taken = self._share.room, asyncio.get_running_loop().create_future()
-        end_waiting = room.wait(self._most, lambda: taken.set_result(None))
+        self._share.let_go()
+        taken = asyncio.get_running_loop().create_future()
+        end_waiting = self._share.answers.wait(self._most, lambda: taken.set_result(None))
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await asyncio.shield(taken)
@@ -47,7 +48,7 @@ class Answering:
         """Keep `size` bytes for as long as the request lasts, and give the rest back."""
         if self._share is not None and self._taken:
             kept = min(size, self._taken)
-            self._share.room.give(self._taken - kept)
+            self._share.answers.give(self._taken - kept)
             self._share.hold(kept)
             self._taken = 0
 

@@ -6,8 +6,10 @@ from typing import Self
 import aiohttp
 
 from gateway.domain.calls import ServerEvent
+from gateway.domain.room import SHARE
 from gateway.errors import LimitExceeded
 from gateway.upstream.faults import broken_answer, too_large
+from gateway.upstream.roomy import Answering
 from gateway.upstream.settings import Limits, Timeouts
 from gateway.wire.sse import EventReader
 
@@ -37,6 +39,8 @@ class EventStream:
         """What has come and was not asked for: it is cut into events one by one."""
         self._taken_bytes = 0
         self._ended = False
+        self._room = Answering(SHARE.get(), limits.wire.event_bytes)
+        """What the event takes that is being read, or was given out last."""
 
     def __aiter__(self) -> Self:
         return self
@@ -46,13 +50,20 @@ class EventStream:
 
         Raises:
             UpstreamFailed: The connection broke or the upstream fell silent.
-            LimitExceeded: An event or the stream is larger than the limits allow.
+            LimitExceeded: An event or the stream is larger than the limits allow, or there was no room
+                for a large event in time.
 
         """
-        while (event := self._next()) is None:
-            if self._ended:
-                raise StopAsyncIteration
-            self._take(await self._chunk())
+        self._room.settle(0)
+        try:
+            while (event := self._next()) is None:
+                if self._ended:
+                    raise StopAsyncIteration
+                await self._room.grown(self._reader.pending)
+                self._take(await self._chunk())
+        except BaseException:
+            await self.aclose()
+            raise
         return event
 
     async def aclose(self) -> None:
@@ -60,6 +71,7 @@ class EventStream:
 
         Waits for nothing, so that it also works while its caller is being cancelled.
         """
+        self._room.settle(0)
         self._response.close()
 
     async def _chunk(self) -> bytes:

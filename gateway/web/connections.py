@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Callable
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.domain._value import value
 from gateway.web.guard import TARGET, Refused
+from gateway.web.pieces import Pieces
 
 _CONNECTIONS = "connections"
 """How the counter calls a connection beyond the bound; nothing is said to it."""
@@ -64,7 +65,8 @@ class BoundedConnection(HttpToolsProtocol):
     _reader: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        self._pieces = Pieces(transport, self._make_room)
+        super().connection_made(cast("asyncio.Transport", self._pieces))
         if len(self.connections) > self.bounds.connections:
             type(self).count(_CONNECTIONS)
             transport.abort()
@@ -73,8 +75,16 @@ class BoundedConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._arrived()
+        self._pieces.drop()
         self.resume_writing()
         super().connection_lost(exc)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        # Who says nothing more may still read the answer; below, only what it has is sent.
+        unread = self.transport.get_write_buffer_size() > 0
+        if unread:
+            self.transport.close()
+        return unread
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -116,12 +126,16 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def pause_writing(self) -> None:
-        self._reader = self.loop.call_later(self.bounds.stall_s, self.let_go)
+        self._pieces.pause()
+        if self._reader is None:
+            self._reader = self.loop.call_later(self.bounds.stall_s, self.let_go)
         super().pause_writing()
         self.unread[self] = None
         self._make_room()
 
     def resume_writing(self) -> None:
+        if not self._pieces.resume():
+            return
         if self._reader is not None:
             self._reader.cancel()
             self._reader = None

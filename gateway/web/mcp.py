@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.domain.calls import AGGREGATE, Call, CallId, Form, Message, Reply
 from gateway.domain.identity import BearerToken, Credential
 from gateway.domain.nodes import weight
-from gateway.domain.room import SHARE, Room, Share
+from gateway.domain.room import SHARE, Rooms, Share
 from gateway.domain.tools import OWN, Profile, UpstreamId
 from gateway.errors import ProtocolError, RateLimited, Unauthenticated
 from gateway.oauth.limits import Throttle
@@ -80,7 +80,7 @@ class McpEndpoint:
         self._client_address = client_address
         self._new_id = new_id
         self._failures = Throttle(allowed=most_failures, window_s=60.0)
-        self._room = Room()
+        self._rooms = Rooms()
         self._listening: set[_Watch] = set()
         self._ending = False
 
@@ -104,7 +104,7 @@ class McpEndpoint:
         who = await self._known(scope, headers, send)
         if who is None:
             return
-        share = Share(self._room)
+        share = Share(self._rooms)
         SHARE.set(share)
         try:
             body = await self._body(scope, receive, share)
@@ -319,6 +319,7 @@ class _Watch:
         self._timer.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
+            self._watcher = None  # it ends with an exception that came through us
 
     def _start(self) -> None:
         self._watcher = asyncio.create_task(self._wait())

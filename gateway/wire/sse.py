@@ -53,6 +53,11 @@ class EventReader:
             yield self._take(end)
         self._check(len(self._rest))
 
+    @property
+    def pending(self) -> int:
+        """How many bytes of an event are here whose end is not."""
+        return len(self._rest)
+
     def finish(self) -> tuple[tuple[ServerEvent, ...], int]:
         """Return the event that only the end completes, if any, and how many bytes were dropped.
 

@@ -27,6 +27,12 @@ GROWTH: Final = 24 * 1024**2
 """Bytes by which the process grows before it is looked through."""
 _SHARE: Final = 50
 """Of the time that goes by, one part of so many at most goes into looking."""
+_LONG_S: Final = 0.02
+"""A collection holds everybody up; one of all objects that takes longer is made rarely."""
+_RARE_SHARE: Final = 1000
+_YOUNG: Final = 1
+_ALL: Final = 2
+"""Generations of objects, as `gc.collect` has them."""
 
 
 def lay_out() -> None:
@@ -52,29 +58,42 @@ def settle() -> None:
 
 
 class Housekeeping:
-    """Collects and gives back once the process has grown by much since it last did."""
+    """Collects and gives back once the process has grown by much since it last did.
+
+    Young objects come first, which is quick: all are looked through only where that was not enough.
+    """
 
     def __init__(
-        self, resident: Callable[[], int], collect: Callable[[], object], trim: Callable[[], object]
+        self,
+        resident: Callable[[], int],
+        collect: Callable[[int], object],
+        trim: Callable[[], object],
+        elapsed: Callable[[], float] = time.monotonic,
     ) -> None:
         """`resident` says how many bytes the process has; `trim` may take a while, in a thread."""
         self._resident = resident
         self._collect = collect
         self._trim = trim
+        self._elapsed = elapsed
         self._floor = resident()
-        self._not_before = 0.0
+        self._not_before = {_YOUNG: 0.0, _ALL: 0.0}
 
     async def look(self, now: float) -> bool:
         """Do what is due; return whether anything was."""
-        resident = self._resident()
-        self._floor = min(self._floor, resident)
-        if resident - self._floor < GROWTH or now < self._not_before:
+        self._floor = min(self._floor, self._resident())
+        did = [await self._looked_through(generation, now) for generation in (_YOUNG, _ALL)]
+        if any(did):
+            self._floor = self._resident()
+        return any(did)
+
+    async def _looked_through(self, generation: int, now: float) -> bool:
+        if self._resident() - self._floor < GROWTH or now < self._not_before[generation]:
             return False
-        began = time.monotonic()
-        self._collect()
-        self._not_before = now + _SHARE * (time.monotonic() - began)
+        began = self._elapsed()
+        self._collect(generation)
+        took = self._elapsed() - began
+        self._not_before[generation] = now + took * (_RARE_SHARE if took > _LONG_S else _SHARE)
         await asyncio.to_thread(self._trim)
-        self._floor = self._resident()
         return True
 
 

@@ -44,7 +44,7 @@ def question(name: str = "a", **changes: Any) -> ApprovalRequest:
         target=Target(server=UpstreamId("mail"), kind=Kind.TOOL, name="send"),
         effect=Effect.EGRESS,
         pin_digest=Digest.of(b"pin"),
-        arguments={"to": ["eve@outside.example"]},
+        carried=b'{"to":["eve@outside.example"]}',
         label=STRICTEST_DEFAULT,
         reasons=(Reason(code="outside", message="it leaves"),),
         evidence=("this address stands only in a mail from outside",),

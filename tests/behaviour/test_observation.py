@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.behaviour.observation import Observation, observed
+from gateway.domain.flow import LONGEST_SOURCE, source_name
 
 CALL = {
     "id": "r1",
@@ -37,6 +38,14 @@ def test_a_call_is_seen_as_it_ended() -> None:
         refused=False,
         destinations=("h1:ab",),
     )
+
+
+def test_a_name_that_a_caller_chose_is_kept_short() -> None:
+    found = seen(target="n" * 8000)
+    assert found is not None
+    assert found.tool.startswith("nnn")
+    assert len(found.tool) <= LONGEST_SOURCE
+    assert found.tool != source_name("n" * 7999)
 
 
 @pytest.mark.parametrize(

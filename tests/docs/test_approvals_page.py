@@ -8,7 +8,7 @@ import pytest
 from gateway.domain.approvals import Span
 from gateway.pipeline.asking import LARGEST_QUESTION_BYTES
 from gateway.policy import toolchain
-from gateway.storage.questions import MOST_KEPT
+from gateway.storage.questions import MOST_KEPT, OCTETS, OCTETS_OF_ONE
 from tests.docs.pages import ROOT, blocks, prose, rows
 
 PAGE = ROOT / "docs" / "approvals.md"
@@ -21,6 +21,8 @@ def test_every_span_is_told() -> None:
 def test_the_bounds_on_the_page_are_those_of_the_code() -> None:
     assert f"larger than {LARGEST_QUESTION_BYTES // 1024} KiB" in prose(PAGE)
     assert f"no more than {MOST_KEPT} that" in prose(PAGE)
+    assert f"no more than {OCTETS // 1024**2} MiB of memory" in prose(PAGE)
+    assert OCTETS_OF_ONE * 8 == OCTETS
 
 
 @pytest.mark.parametrize(

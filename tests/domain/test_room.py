@@ -1,6 +1,6 @@
 """Bytes under way: handed out up to a bound, given back whole, waited for in order."""
 
-from gateway.domain.room import FREE, Room, Share
+from gateway.domain.room import FREE, Room, Rooms, Share
 
 
 def test_so_many_bytes_are_handed_out_and_no_more():
@@ -30,21 +30,23 @@ def test_whoever_waits_is_served_in_order_and_before_whoever_comes():
 
 
 def test_what_is_small_takes_no_room():
-    room = Room(0)
-    assert Share(room).covers(FREE)
-    assert room.taken == 0
+    rooms = Rooms(0)
+    assert Share(rooms).covers(FREE)
+    assert rooms.requests.taken == 0
 
 
 def test_a_share_takes_what_has_come_and_gives_back_all_of_it_once():
-    room = Room(10 * FREE)
-    share = Share(room)
+    rooms = Rooms(10 * FREE)
+    share = Share(rooms)
     assert share.covers(FREE + 1)
     assert share.covers(4 * FREE)
-    assert room.taken == 4 * FREE
-    assert not Share(room).covers(7 * FREE)
+    assert (rooms.requests.taken, rooms.answers.taken) == (4 * FREE, 0)
+    assert not Share(rooms).covers(7 * FREE)
+    rooms.answers.take(7)
+    share.hold(7)
     share.end()
     share.end()
-    assert room.taken == 0
-    room.take(5)
+    assert (rooms.requests.taken, rooms.answers.taken) == (0, 0)
+    rooms.answers.take(5)
     share.hold(5)
-    assert room.taken == 0
+    assert rooms.answers.taken == 0

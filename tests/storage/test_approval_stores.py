@@ -16,7 +16,7 @@ from gateway.domain.approvals import (
     Span,
 )
 from gateway.domain.decisions import Reason
-from gateway.domain.document import Digest
+from gateway.domain.document import Digest, canonical
 from gateway.domain.flow import RunId
 from gateway.domain.labels import STRICTEST_DEFAULT, Effect
 from gateway.domain.tools import Kind, Target, UpstreamId
@@ -66,7 +66,7 @@ def question(name="a", *, call="call", scope="scope", principal="p", now=NOW, **
         target=Target(server=UpstreamId("mail"), kind=Kind.TOOL, name="send"),
         effect=Effect.EGRESS,
         pin_digest=digest("pin"),
-        arguments={"to": ["eve@outside.example"], "body": SECRET, "n": 1.5},
+        carried=canonical({"to": ["eve@outside.example"], "body": SECRET, "n": 1.5}),
         label=STRICTEST_DEFAULT,
         reasons=(Reason(code="egress", message="it leaves"),),
         evidence=("this address stands only in a mail from outside",),
@@ -224,8 +224,7 @@ class ApprovalStoreSuite:
         await store.file(question("more", call="more"))
 
     async def test_too_many_questions_within_an_hour_are_not_asked(self, store, monkeypatch):
-        monkeypatch.setattr("gateway.storage.approvals.MOST_KEPT", 1)
-        monkeypatch.setattr("gateway.storage.memory.MOST_KEPT", 1)
+        monkeypatch.setattr(questions, "MOST_KEPT", 1)
         for n in range(RULES.most_per_hour):
             await put(store, f"q{n}", f"c{n}", allow=False)
         with pytest.raises(RateLimited):
@@ -254,12 +253,38 @@ class ApprovalStoreSuite:
         assert [one.request.id for one in store.all(now=kept)] == ["new", "newer"]
 
     async def test_no_more_than_so_many_that_ended_are_kept(self, store, monkeypatch):
-        monkeypatch.setattr("gateway.storage.approvals.MOST_KEPT", 2)
-        monkeypatch.setattr("gateway.storage.memory.MOST_KEPT", 2)
+        monkeypatch.setattr(questions, "MOST_KEPT", 2)
         for n in range(4):
             await store.file(question(f"q{n}", call=f"c{n}", now=NOW + n * questions.HOUR_S))
         await store.file(question("new", call="new", now=NOW + 5 * questions.HOUR_S))
         assert [one.request.id for one in store.all(now=NOW)] == ["q2", "q3", "new"]
+
+    async def test_what_ended_makes_room_for_the_next_question(self, store, monkeypatch):
+        monkeypatch.setattr(questions, "OCTETS_OF_ONE", 2 * questions.octets_of(question()))
+        hours = [NOW + n * questions.HOUR_S for n in range(4)]
+        for n, now in enumerate(hours):
+            await store.file(question(f"q{n}", call=f"c{n}", now=now))
+        assert [one.request.id for one in store.all(now=NOW)] == ["q2", "q3"]
+
+    async def test_questions_that_wait_leave_no_room_for_more_bytes(self, store, monkeypatch):
+        large = question("q0", carried=b'{"body":"%b"}' % (b"x" * 60_000))
+        monkeypatch.setattr(questions, "OCTETS_OF_ONE", questions.octets_of(large) + 4_000)
+        await store.file(large)
+        with pytest.raises(RateLimited):
+            await store.file(question("more", call="more"))
+        assert (await store.file(replace(large, id=ApprovalId("same")))).request.asked == 2
+        await store.file(question("other", call="other", principal="another"))
+
+    async def test_all_questions_together_have_so_much_room(self, store, monkeypatch):
+        octets = questions.octets_of(question(principal="p0"))
+        monkeypatch.setattr(questions, "OCTETS", 2 * octets)
+        for n in range(2):
+            await store.file(question(f"q{n}", call=f"c{n}", principal=f"p{n}"))
+        with pytest.raises(RateLimited):
+            await store.file(question("more", call="more", principal="p2"))
+        later = NOW + questions.HOUR_S
+        await store.file(question("more", call="more", principal="p2", now=later))
+        assert [one.request.id for one in store.all(now=NOW)] == ["q1", "more"]
 
 
 class TestMemory(ApprovalStoreSuite):

@@ -181,7 +181,7 @@ class TestSqliteRunStore(RunStoreSuite):
             await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source())
             await stores.runs.end(run.id)
         live = await stores.runs.of(host(), SESSION)
-        kept = await stores.writer.run(lambda c: run_tables.SqliteRunTable(c).all())
+        kept = await stores.writer.run(lambda c: list(run_tables.SqliteRunTable(c).all()))
         assert [(each.run.id == live.id, each.ended) for each in kept] == [
             (False, True),
             (False, True),
@@ -192,6 +192,24 @@ class TestSqliteRunStore(RunStoreSuite):
             lambda c: c.execute("SELECT count(DISTINCT run) FROM run_sources").fetchone()
         )
         assert left == (2,)
+
+    async def test_what_ended_runs_have_read_takes_so_much_memory_and_no_more(
+        self, stores, reopened, monkeypatch
+    ):
+        monkeypatch.setattr(runs, "ENDED_OCTETS", 6000)
+        begun = []
+        for _ in range(4):
+            run = await stores.runs.of(host(), SESSION)
+            begun.append(run.id)
+            await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source(tool="t" * 256))
+            await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source(tool="late"))
+            await stores.runs.end(run.id)
+            await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source(tool="later"))
+        ended = [each.run.id for each in stores.runs.all() if not each.live]
+        assert ended == begun[2:]
+        again = await reopened()
+        assert [each.run.id for each in again.runs.all() if not each.live] == ended
+        await again.close()
 
 
 async def _failing(*_):

@@ -1,20 +1,30 @@
 """Large answers of servers wait until there is room for them; small ones never do."""
 
 import asyncio
+from contextlib import suppress
+from typing import cast
 
+import aiohttp
 import pytest
 
-from gateway.domain.room import FREE, SHARE, Room, Share
+from gateway.domain.room import FREE, SHARE, Room, Rooms, Share
 from gateway.errors import LimitExceeded
 from gateway.upstream import roomy
 from gateway.upstream.roomy import answering
+from gateway.upstream.settings import Limits, Timeouts
+from gateway.upstream.stream import EventStream
 
 MOST = 4 * FREE
 
 
 @pytest.fixture
-def room() -> Room:
-    return Room(MOST)
+def rooms() -> Rooms:
+    return Rooms(MOST)
+
+
+@pytest.fixture
+def room(rooms: Rooms) -> Room:
+    return rooms.answers
 
 
 async def read(share: Share | None, *sizes: int) -> None:
@@ -26,8 +36,8 @@ async def read(share: Share | None, *sizes: int) -> None:
         found.settle(sizes[-1])
 
 
-async def test_a_large_answer_waits_for_room_and_a_small_one_does_not(room: Room):
-    first, second, small = Share(room), Share(room), Share(room)
+async def test_a_large_answer_waits_for_room_and_a_small_one_does_not(rooms: Rooms, room: Room):
+    first, second, small = Share(rooms), Share(rooms), Share(rooms)
     await read(first, FREE, 3 * FREE)
     assert room.taken == 3 * FREE
     waiting = asyncio.create_task(read(second, 2 * FREE))
@@ -40,17 +50,17 @@ async def test_a_large_answer_waits_for_room_and_a_small_one_does_not(room: Room
     assert room.taken == 0
 
 
-async def test_what_was_not_read_to_its_end_is_given_back(room: Room):
-    SHARE.set(Share(room))
+async def test_what_was_not_read_to_its_end_is_given_back(rooms: Rooms, room: Room):
+    SHARE.set(Share(rooms))
     async with answering(MOST) as found:
         await found.grown(2 * FREE)
         assert room.taken == MOST
     assert room.taken == 0
 
 
-async def test_whoever_stops_waiting_takes_nothing(room: Room):
+async def test_whoever_stops_waiting_takes_nothing(rooms: Rooms, room: Room):
     room.take(MOST)
-    waiting = asyncio.create_task(read(Share(room), 2 * FREE))
+    waiting = asyncio.create_task(read(Share(rooms), 2 * FREE))
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.wait([waiting])
@@ -58,12 +68,105 @@ async def test_whoever_stops_waiting_takes_nothing(room: Room):
     assert room.taken == 0
 
 
-async def test_nobody_waits_for_ever(room: Room, monkeypatch: pytest.MonkeyPatch):
+async def test_large_requests_do_not_keep_their_own_answers_waiting(rooms: Rooms, room: Room):
+    shares = [Share(rooms), Share(rooms)]
+    assert [share.covers(2 * FREE) for share in shares] == [True, True]
+    reading = [asyncio.create_task(read(share, 3 * FREE)) for share in shares]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert [one.done() for one in reading] == [True, False]
+    shares[0].end()
+    await asyncio.wait_for(reading[1], 60)
+    shares[1].end()
+    assert (rooms.requests.taken, room.taken) == (0, 0)
+
+
+async def test_one_request_of_many_large_answers_never_waits_for_itself(
+    rooms: Rooms, room: Room, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(roomy, "_PATIENCE_S", 0.0)
+    share = Share(rooms)
+    for _ in range(5):
+        await read(share, 3 * FREE)
+    assert room.taken == 3 * FREE
+    share.end()
+    assert room.taken == 0
+
+
+async def test_nobody_waits_for_ever(rooms: Rooms, room: Room, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(roomy, "_PATIENCE_S", 0.0)
     room.take(MOST)
     with pytest.raises(LimitExceeded):
-        await read(Share(room), 2 * FREE)
+        await read(Share(rooms), 2 * FREE)
 
 
 async def test_what_the_gateway_asks_for_itself_takes_no_room():
     await read(None, 100 * FREE)
+
+
+class Content:
+    """What a server sends, in pieces."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._pieces = pieces
+
+    async def readany(self) -> bytes:
+        return self._pieces.pop(0) if self._pieces else b""
+
+
+class Response:
+    """An answer that is a stream."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.content = Content(pieces)
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def stream(rooms: Rooms, *pieces: bytes) -> tuple[EventStream, Response]:
+    SHARE.set(Share(rooms))
+    response = Response(list(pieces))
+    limits = Limits(result_bytes=MOST)
+    found = EventStream(
+        cast("aiohttp.ClientResponse", response),
+        timeouts=Timeouts(),
+        limits=limits,
+        abandoned=lambda: None,
+    )
+    return found, response
+
+
+BEGUN = b"data: " + b"x" * (2 * FREE)
+
+
+async def test_a_large_event_takes_room_until_the_next_is_asked_for(rooms: Rooms, room: Room):
+    events, _ = stream(rooms, BEGUN, b"\n\n", b"data: small\n\n")
+    assert len((await anext(events)).raw) > 2 * FREE
+    assert room.taken == MOST
+    assert (await anext(events)).data == b"small"
+    assert room.taken == 0
+
+
+@pytest.mark.parametrize("end", ["ends", "is closed"])
+async def test_a_stream_that_is_over_gives_its_room_back(rooms: Rooms, room: Room, end: str):
+    events, response = stream(rooms, BEGUN, *([] if end == "ends" else [b"\n\n"]))
+    with suppress(StopAsyncIteration):
+        await anext(events)
+        assert room.taken == MOST
+        await events.aclose()
+    assert (room.taken, response.closed) == (0, True)
+
+
+async def test_a_large_event_waits_and_not_for_ever(
+    rooms: Rooms, room: Room, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(roomy, "_PATIENCE_S", 0.0)
+    events, response = stream(rooms, BEGUN, b"\n\n")
+    room.take(MOST)
+    with pytest.raises(LimitExceeded):
+        await anext(events)
+    assert response.closed
+    room.give(MOST)
+    assert room.taken == 0

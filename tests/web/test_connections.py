@@ -8,15 +8,16 @@ from typing import Any
 
 import uvicorn
 
-from gateway.web.connections import Bounds, bounded_by
+from gateway.web.connections import BoundedConnection, Bounds, bounded_by
 from gateway.web.guard import TARGET
 from tests.servers.process import free_port
 
 BOUNDS = Bounds(connections=3, head_s=0.3, body_s=0.8, head_bytes=2000, stall_s=0.3)
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n"
-SIZES = {"/large": 4_000_000, "/huge": 64_000_000}
-"""Of answers, in bytes; the second does not fit into any buffer on the way."""
+SIZES = {"/large": 4_000_000, "/huge": 64_000_000, "/whole": 16_000_000}
+"""Of answers, in bytes; the second does not fit into any buffer on the way, and the last is written
+at once."""
 
 
 @dataclass
@@ -26,6 +27,7 @@ class Listener:
     targets: list[bytes] = field(default_factory=list)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once an application was told that its caller is gone."""
+    connections: type[BoundedConnection] = BoundedConnection
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator["Client"]:
@@ -56,9 +58,10 @@ class Listener:
         length = str(len(body)).encode()
         headers = [(b"content-length", length)]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        for start in range(0, len(body), 65536):
-            more = start + 65536 < len(body)
-            piece = body[start : start + 65536]
+        step = len(body) if scope["path"] == "/whole" else 65536
+        for start in range(0, len(body), step):
+            more = start + step < len(body)
+            piece = body[start : start + step]
             await send({"type": "http.response.body", "body": piece, "more_body": more})
         if (await receive())["type"] == "http.disconnect":
             self.ended.set()
@@ -129,10 +132,11 @@ class Quiet(uvicorn.Server):
 @asynccontextmanager
 async def listening(bounds: Bounds = BOUNDS) -> AsyncIterator[Listener]:
     listener = Listener(port=free_port())
+    listener.connections = bounded_by(bounds, listener.refused.append)
     config = uvicorn.Config(
         listener.app,
         port=listener.port,
-        http=bounded_by(bounds, listener.refused.append),
+        http=listener.connections,
         lifespan="off",
         interface="asgi3",
         ws="none",
@@ -258,6 +262,21 @@ async def test_of_those_who_do_not_read_the_longest_is_let_go_when_it_is_too_muc
             client.writer.write(GET.replace(b"/", b"/huge", 1))
         await asyncio.wait_for(at.ended.wait(), 60)
         assert at.refused[:1] == ["slow_reader"]
+
+
+async def test_of_a_large_answer_only_what_was_not_taken_is_kept():
+    async with listening(replace(BOUNDS, stall_s=60)) as at, at.client() as client:
+        client.writer.write(GET.replace(b"/", b"/whole", 1))
+        async with asyncio.timeout(60):
+            while not at.connections.unread:
+                await asyncio.sleep(0)
+        (unread,) = at.connections.unread
+        kept = unread._pieces._left
+        assert max(map(len, kept)) <= 65536
+        assert sum(map(len, kept)) <= unread.transport.get_write_buffer_size() < SIZES["/whole"]
+        await client.status()
+        await client.reader.readexactly(SIZES["/whole"])
+        assert at.refused == []
 
 
 async def test_what_is_left_of_a_body_that_was_answered_is_thrown_away():

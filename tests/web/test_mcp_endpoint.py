@@ -1,14 +1,16 @@
 """The MCP endpoint over the real pipeline: from an HTTP request to its answer, and every way out."""
 
 import asyncio
+import gc
 import json
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from gateway.domain.calls import Permit, RawAnswer
-from gateway.domain.room import Room
+from gateway.domain.room import Rooms
 from gateway.domain.tools import Profile
 from gateway.oauth.limits import Throttle
 from gateway.web import mcp
@@ -382,6 +384,32 @@ async def test_nobody_is_left_watching_when_a_call_is_over(site, monkeypatch):
     assert asyncio.all_tasks() == before
 
 
+async def test_who_was_watching_is_freed_at_once(site, monkeypatch):
+    monkeypatch.setattr(mcp, "_QUICK_S", 0.0)
+    made: list[weakref.ref[Any]] = []
+
+    class Noted(mcp._Watch):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr(mcp, "_Watch", Noted)
+
+    async def forward(permit: Permit) -> RawAnswer:
+        await asyncio.sleep(0.01)
+        return result(permit, text("hello"))
+
+    site.house.server.forward = forward
+    gc.disable()
+    try:
+        await site.post()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert [left() for left in made] == [None]
+    finally:
+        gc.enable()
+
+
 async def test_what_else_a_client_sends_meanwhile_is_not_its_farewell(site, monkeypatch):
     monkeypatch.setattr(mcp, "_QUICK_S", 0.0)
 
@@ -412,12 +440,12 @@ async def test_an_address_that_only_gets_refusals_is_refused_unread(site: Site) 
 
 async def test_large_bodies_share_a_room_and_the_next_is_told_to_come_again(site, monkeypatch):
     monkeypatch.setattr("gateway.domain.room.FREE", 100)
-    site.app._app._room = Room(LARGEST_BYTES)
+    rooms = site.app._app._rooms = Rooms(LARGEST_BYTES)
     first = Exchange(chunks=[b"x" * 600], never_ends=True)
     holding = asyncio.create_task(first.ask(site.app, "POST", PATH, (HOST, ALICE, JSON)))
     for _ in range(10):
         await asyncio.sleep(0)
-    assert site.app._app._room.taken == 600
+    assert rooms.requests.taken == 600
     for chunks in ([CALL.ljust(600)], [CALL, b" " * 500]):
         answer = await Exchange(chunks=chunks).ask(site.app, "POST", PATH, (HOST, ALICE, JSON))
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
@@ -426,4 +454,4 @@ async def test_large_bodies_share_a_room_and_the_next_is_told_to_come_again(site
     holding.cancel()
     await asyncio.wait([holding])
     assert (await site.post(CALL.ljust(600))).status == 200
-    assert site.app._app._room.taken == 0
+    assert rooms.requests.taken == 0

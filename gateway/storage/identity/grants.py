@@ -250,7 +250,7 @@ class SqliteGrantStore:
         """Delete what is past its time; return how many rows those were."""
 
         def job(connection: sqlite3.Connection) -> tuple[int, Revoked]:
-            return forget_expired(connection, now=now), revoked(connection)
+            return forget_expired(connection, now=now), revoked(connection, now=now)
 
         def committed(result: tuple[int, Revoked]) -> None:
             self._revocations.hold(result[1])

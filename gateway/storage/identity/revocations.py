@@ -2,9 +2,14 @@
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from gateway.ports import Clock
 from gateway.storage.identity.database import IdentityDatabase
+from gateway.storage.identity.expiry import GRANT_KEPT_S
+
+_HELD_S: Final = 2 * GRANT_KEPT_S
+"""Seconds after which no token of a revoked grant is valid, with a day for clocks that differ."""
 
 
 class Revoked(NamedTuple):
@@ -15,12 +20,12 @@ class Revoked(NamedTuple):
 
 
 class Revocations:
-    """Every revoked grant and token that the database still has, whichever process revoked it."""
+    """What was revoked and may still have tokens, whichever process revoked it."""
 
-    def __init__(self, database: IdentityDatabase) -> None:
+    def __init__(self, database: IdentityDatabase, *, clock: Clock) -> None:
         self._grants: set[str] = set()
         self._tokens: set[str] = set()
-        database.remembers(lambda connection: self.hold(revoked(connection)))
+        database.remembers(lambda connection: self.hold(revoked(connection, now=clock())))
 
     def cover(self, grant_id: str, token_id: str) -> bool:
         """Whether the token or its family was revoked."""
@@ -39,9 +44,13 @@ class Revocations:
         self._tokens.add(token_id)
 
 
-def revoked(connection: sqlite3.Connection) -> Revoked:
-    """Return what the database has as revoked."""
-    grants = connection.execute("SELECT id FROM grants WHERE revoked_at IS NOT NULL")
+def revoked(connection: sqlite3.Connection, *, now: float) -> Revoked:
+    """Return what the database has as revoked, as long as a token of it may be valid.
+
+    A grant stays for months, and is asked about at every call no longer than for days: each is some
+    hundred bytes, and who is let in can begin and end very many.
+    """
+    grants = connection.execute("SELECT id FROM grants WHERE revoked_at > ?", (now - _HELD_S,))
     tokens = connection.execute("SELECT token_id FROM revoked_tokens")
     return Revoked({name for (name,) in grants}, {name for (name,) in tokens})
 

@@ -24,7 +24,7 @@ class IdentityStores:
     def __init__(self, database: IdentityDatabase, *, clock: Clock) -> None:
         """Wire the stores to an open database; see `open`."""
         self._database = database
-        revocations = Revocations(database)
+        revocations = Revocations(database, clock=clock)
         self.clients: ClientStore = SqliteClientStore(database, revocations, clock=clock)
         self.users: UserStore = SqliteUserStore(database, revocations)
         self.browsers: BrowserStore = SqliteBrowserStore(database, revocations, clock=clock)

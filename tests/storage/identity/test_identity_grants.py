@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.domain.grants import DeviceStatus
+from gateway.storage.identity.expiry import GRANT_KEPT_S
 from tests.storage.identity.identities import NOW, code, device, grant, session, token, user
 
 
@@ -259,6 +260,16 @@ def test_a_revocation_outlasts_every_token_of_its_family(stores, elsewhere):
     stores.grants.forget_expired(now=NOW + 1000 + 86_400)
     assert not stores.grants.is_revoked("g", "")
     assert stores.grants.grant("g") is None
+
+
+def test_memory_holds_a_revocation_no_longer_than_a_token_of_it_may_be_valid(stores):
+    stores.grants.begin_family(replace(grant(), expires_at=NOW + 10**7), None)
+    stores.grants.revoke_grant("g", "test", at=NOW)
+    stores.grants.forget_expired(now=NOW + 2 * GRANT_KEPT_S - 1)
+    assert stores.grants.is_revoked("g", "")
+    stores.grants.forget_expired(now=NOW + 2 * GRANT_KEPT_S)
+    assert not stores.grants.is_revoked("g", "")
+    assert stores.grants.grant("g").revoked_at == NOW
 
 
 def test_a_chain_goes_with_its_grant(stores):
