@@ -33,6 +33,7 @@ def check(place: Place, /, *, as_json: bool) -> None:
     else:
         for problem in result["problems"]:
             click.echo(cell(problem))
+        _say_notices(result)
         click.echo("the policy compiles" if result["ok"] else "the policy has problems")
     _exit(result)
 
@@ -48,7 +49,9 @@ def test(place: Place, /, *, as_json: bool) -> None:
     else:
         for failure in result["failures"]:
             click.echo(cell(failure))
-        click.echo(f"{result['passed']} passed, {result['failed']} failed")
+        _say_notices(result)
+        changed = f", {result['changed']} of the shipped ones changed" if result["changed"] else ""
+        click.echo(f"{result['passed']} passed, {result['failed']} failed{changed}")
     _exit(result)
 
 
@@ -119,6 +122,11 @@ def status(place: Place, /, *, as_json: bool) -> None:
 
 
 policy.add_command(replay)
+
+
+def _say_notices(result: Row) -> None:
+    for notice in result["notices"]:
+        click.echo(cell(f"notice: {notice}"))
 
 
 def _exit(result: Row) -> None:

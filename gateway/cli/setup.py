@@ -121,6 +121,7 @@ def _of_policy(config: Config) -> Iterator[Row]:
     try:
         compiled = of_files(config, check_files)
         yield from (_error(problem) for problem in compiled["problems"])
+        yield from (_warning(f"policy: {notice}") for notice in compiled["notices"])
         if not compiled["ok"]:
             return
         tested = of_files(config, test_files)
@@ -128,7 +129,7 @@ def _of_policy(config: Config) -> Iterator[Row]:
         yield _error(error.message)
         return
     yield from (_error(f"policy test failed: {text}") for text in tested["failures"])
-    if not tested["passed"] and not tested["failed"]:
+    if not tested["passed"] + tested["changed"] + tested["failed"]:
         yield _warning(f"policy.path: {config.policy.path} holds no tests")
 
 

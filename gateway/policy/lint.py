@@ -31,6 +31,12 @@ def defines(modules: Iterable[Module], rule: str) -> bool:
     return any(name[: len(wanted)] == wanted for module in modules for name, _ in _rules(module))
 
 
+def heads(module: Module) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Yield the full name of each rule of `module`, with its line."""
+    for name, rule in _rules(module):
+        yield name, _line(rule)
+
+
 def problems(modules: Iterable[Module]) -> list[str]:
     """Return what is wrong, each as `file:line: text`."""
     found = []

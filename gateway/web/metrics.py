@@ -118,6 +118,11 @@ class Metrics:
             ["result"],
             registry=self._registry,
         )
+        self.empty = Gauge(
+            "douane_policy_empty",
+            "1 while the policy in force says nothing about any decision: every call is refused.",
+            registry=self._registry,
+        )
         self.candidates = Counter(
             "douane_policy_candidate",
             "Answers of the candidate policy, by verdict and by what the policy in force said.",

@@ -227,34 +227,38 @@ class PolicyFilesOf:
         self._current = current
         self._line = Line()
 
-    async def check(self) -> Sequence[str]:
-        """Compile it, and return its problems as `file:line: text`.
+    async def check(self) -> Mapping[str, Sequence[str]]:
+        """Compile it, and return its `problems` and `notices`.
 
         Raises:
             RateLimited: Too many checks and tests wait already.
 
         """
         config = self._current()
-        return await self._line.take(
+        checked = await self._line.take(
             lambda: policy_commands.check(policy_settings(config), policy_data(config))
         )
+        return {"problems": checked.problems, "notices": checked.notices}
 
     async def test(self) -> Mapping[str, Any]:
-        """Run its own tests, and say how many passed and which failed.
+        """Run its tests, and say how many passed and which failed.
 
         Raises:
             RateLimited: As `check`.
 
         """
         settings = policy_settings(self._current())
-        tests = await self._line.take(
+        tests, notices = await self._line.take(
             lambda: asyncio.to_thread(policy_commands.run_own_tests, settings)
         )
-        failures = [f"{test.where}: {test.name}" for test in tests if not test.passed]
+        wrong = [test for test in tests if not test.passed]
+        failures = [f"{test.where}: {test.name}" for test in wrong if not test.shipped]
         return {
-            "passed": len(tests) - len(failures),
+            "passed": len(tests) - len(wrong),
+            "changed": len(wrong) - len(failures),
             "failed": len(failures),
             "failures": failures,
+            "notices": list(notices),
         }
 
 

@@ -282,18 +282,32 @@ class Files:
     """Policy files with these problems and test results."""
 
     def __init__(
-        self, problems: Sequence[str] = (), passed: int = 3, failures: Sequence[str] = ()
+        self,
+        problems: Sequence[str] = (),
+        passed: int = 3,
+        failures: Sequence[str] = (),
+        *,
+        changed: int = 0,
+        notices: Sequence[str] = (),
     ) -> None:
         self.problems = problems
         self.passed = passed
         self.failures = failures
+        self.changed = changed
+        self.notices = list(notices)
 
-    async def check(self) -> Sequence[str]:
-        return self.problems
+    async def check(self) -> Mapping[str, Sequence[str]]:
+        return {"problems": self.problems, "notices": self.notices}
 
     async def test(self) -> Mapping[str, Any]:
         failures = list(self.failures)
-        return {"passed": self.passed, "failed": len(failures), "failures": failures}
+        return {
+            "passed": self.passed,
+            "changed": self.changed,
+            "failed": len(failures),
+            "failures": failures,
+            "notices": self.notices,
+        }
 
 
 class Runs:

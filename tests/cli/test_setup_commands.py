@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,11 @@ def test_a_policy_that_does_not_compile_or_fails_its_tests_is_an_error(site: Sit
     assert findings(site) == [("warning", "policy.path: /policies holds no tests")]
 
 
+def test_what_an_own_rule_changes_is_a_warning(site: Site) -> None:
+    site.files = Files(passed=0, changed=1, notices=["a.rego:3: data.douane.deny changes"])
+    assert findings(site) == [("warning", "policy: a.rego:3: data.douane.deny changes")]
+
+
 def test_without_opa_the_check_says_so_and_goes_on(site: Site) -> None:
     site.files = NoOpa()
     site.open_upstreams = ("mail",)
@@ -129,7 +135,7 @@ def test_without_opa_the_check_says_so_and_goes_on(site: Site) -> None:
 
 
 class NoOpa(Files):
-    async def check(self) -> list[str]:
+    async def check(self) -> Mapping[str, Sequence[str]]:
         from gateway.errors import ConfigError
 
         raise ConfigError("OPA could not be fetched")
