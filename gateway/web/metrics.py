@@ -118,6 +118,11 @@ class Metrics:
             ["result"],
             registry=self._registry,
         )
+        self.stopped = Gauge(
+            "douane_policy_stopped",
+            "1 while an operator has stopped everything.",
+            registry=self._registry,
+        )
         self.empty = Gauge(
             "douane_policy_empty",
             "1 while the policy in force says nothing about any decision: every call is refused.",

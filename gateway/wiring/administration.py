@@ -25,6 +25,7 @@ from gateway.admin.pins import PinDesk
 from gateway.admin.policy import PolicyDesk, PolicyInForce
 from gateway.admin.runs import RunDesk
 from gateway.admin.scripts import ScriptDesk
+from gateway.admin.stop import StopDesk
 from gateway.admin.users import UserDesk
 from gateway.builtin.names import public_name
 from gateway.config import Config, Server
@@ -41,6 +42,7 @@ from gateway.policy.toolchain import find_opa
 from gateway.ports import Authenticator
 from gateway.ports.scripts import ScriptStore
 from gateway.signin.links import SetupLinks
+from gateway.storage.stop import Stop
 from gateway.storage.verify import verify
 from gateway.turns import Line
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
@@ -86,6 +88,7 @@ async def open_admin(config: Config) -> AsyncIterator[Admin]:
                 questions=lasting.questions,
                 scripts=lasting.scripts,
                 policy=PolicyOnDemand(config),
+                stop=lasting.stop,
                 servers=partial(_not_running, config),
                 followers=tuple,
                 registry=Registration(lambda: config, environ=None, take_up=nothing_to_take_up),
@@ -104,6 +107,7 @@ def admin_of(
     questions: ApprovalDesk,
     scripts: ScriptStore,
     policy: PolicyInForce,
+    stop: Stop,
     servers: ServerRows,
     followers: Callable[[], Sequence[Following]],
     registry: ServerRegistry,
@@ -206,6 +210,7 @@ def admin_of(
             ),
             scripts=ScriptDesk(scripts, journal, clock=now),
             policy=PolicyDesk(policy, PolicyFilesOf(current)),
+            stop=StopDesk(stop, journal, clock=now),
             replay=replay_desk(current, past, journal, audit.explain, store.hashes_of),
             audit=audit,
             export=export,

@@ -23,6 +23,7 @@ from gateway.storage.approvals import SqliteApprovalStore
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
 from gateway.storage.scripts import SqliteScriptStore
+from gateway.storage.stop import Stop
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
 
@@ -42,6 +43,8 @@ class Standing:
     scripts: ScriptStore
     questions: ApprovalDesk
     """Where people come to them, by whatever door."""
+    stop: Stop
+    """Whether everything is refused."""
 
 
 def standing(config: Callable[[], Config], identity: Identity) -> Standing:
@@ -90,6 +93,7 @@ def standing(config: Callable[[], Config], identity: Identity) -> Standing:
             issuer=config().public_url,
             clock=now,
         ),
+        stop=Stop(identity.store.data_dir),
     )
 
 

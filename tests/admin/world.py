@@ -33,6 +33,7 @@ from gateway.admin.policy import PolicyDesk
 from gateway.admin.replay import ReplayDesk
 from gateway.admin.runs import RunDesk
 from gateway.admin.scripts import ScriptDesk
+from gateway.admin.stop import StopDesk
 from gateway.admin.users import UserDesk
 from gateway.domain.decisions import Decision, Reason, Verdict
 from gateway.domain.descriptions import NO_GUIDANCE, Guidance
@@ -50,6 +51,7 @@ from gateway.storage.database import DATABASE
 from gateway.storage.identity.store import IdentityStores
 from gateway.storage.memory import MemoryApprovalStore, MemoryAuditLog, MemoryPinStore
 from gateway.storage.memory_scripts import MemoryScriptStore
+from gateway.storage.stop import Stop
 from gateway.storage.store import Store
 from gateway.storage.verify import verify
 from gateway.wiring.indexing import archive_of
@@ -612,6 +614,7 @@ async def opened(
                 ),
                 scripts=ScriptDesk(scripts or MemoryScriptStore(), journal, clock=clock),
                 policy=PolicyDesk(Engine(), files or Files()),
+                stop=StopDesk(Stop(data_dir), journal, clock=clock),
                 replay=replay_desk_of(
                     around.enter_context(closing(store.reader())), journal, audit
                 ),
