@@ -108,7 +108,11 @@ def _findings(place: Place, *, offline: bool) -> Iterator[Row]:
     yield from _of_files(config)
     if sqlite3.sqlite_version_info < _SOUND_SQLITE:
         sound = ".".join(map(str, _SOUND_SQLITE))
-        yield _warning(f"SQLite is {sqlite3.sqlite_version}; use {sound} or later")
+        yield _warning(
+            f"SQLite is {sqlite3.sqlite_version}, and before {sound} checkpoints that run at the same "
+            "time may damage a database: run the gateway with a Python that has a later one (upgrade the "
+            "system's libsqlite3, or take a newer base image), and see docs/operations.md, SQLite"
+        )
     yield from _of_model(config)
     yield from _of_local_servers(config)
     yield from _of_programs(config)
@@ -216,8 +220,10 @@ def _of_issuers(config: Config) -> Iterator[Row]:
         yield _error(error.public)
         return
     for issuer, why in wrong.items():
-        # It may only be down, and nobody is kept from what needs no sign-in.
-        yield _warning(f"auth: the metadata of {issuer} cannot be used: {why}")
+        yield _error(
+            f"{issuer} cannot be used, so nobody can sign in there: {why}; "
+            "an address that is not public has to be listed in `egress.allow`"
+        )
 
 
 def _error(text: str) -> Row:

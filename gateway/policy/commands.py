@@ -1,14 +1,18 @@
 """What a person does with a policy at the command line: check it, test it, ask it."""
 
+import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gateway.domain._value import value
 from gateway.domain.decisions import Decision
 from gateway.errors import ConfigError
+from gateway.policy.arguments import Takes, misnamed
 from gateway.policy.building import EMPTY, build
+from gateway.policy.bundle import laid_out, parsed
 from gateway.policy.settings import PolicySettings
+from gateway.policy.shipped import is_shipped
 from gateway.policy.sources import read_sources
 from gateway.policy.standard import changed, run_tests
 from gateway.policy.testing import RuleTest
@@ -25,8 +29,13 @@ class Checked:
     """What its operator should know and is not wrong."""
 
 
-async def check(settings: PolicySettings, config: Mapping[str, Any]) -> Checked:
-    """Return what is wrong with a policy: it cannot be put in force, or nothing could be called."""
+async def check(
+    settings: PolicySettings, config: Mapping[str, Any], approved: Sequence[Takes] = ()
+) -> Checked:
+    """Return what is wrong with a policy: it cannot be put in force, or rules of it never hold.
+
+    Either they can never say yes, or they name an argument that nothing `approved` has.
+    """
     try:
         built = await build(settings, config, clock=time.time)
     except ConfigError as error:
@@ -34,7 +43,18 @@ async def check(settings: PolicySettings, config: Mapping[str, Any]) -> Checked:
     await built.engine.close()
     if built.is_empty:
         return Checked(problems=(f"{settings.path}: {EMPTY}",))
-    return Checked(notices=built.notices)
+    return Checked(
+        problems=() if settings.is_central else await asyncio.to_thread(_wrong, settings, approved),
+        notices=built.notices,
+    )
+
+
+def _wrong(settings: PolicySettings, approved: Sequence[Takes]) -> tuple[str, ...]:
+    opa = find_opa()
+    sources = read_sources(settings, opa)
+    with laid_out(sources, tests=False) as folder:
+        own = [path for path in sources.rego if not is_shipped(sources.files[path])]
+        return tuple(misnamed([parsed(opa, folder, path) for path in own], approved))
 
 
 def run_own_tests(settings: PolicySettings) -> tuple[tuple[RuleTest, ...], tuple[str, ...]]:

@@ -28,20 +28,32 @@ from gateway.admin.scripts import ScriptDesk
 from gateway.admin.stop import StopDesk
 from gateway.admin.users import UserDesk
 from gateway.builtin.names import public_name
+from gateway.builtin.run_code import own_pins
 from gateway.config import Config, Server
+from gateway.config.auth import Enterprise
 from gateway.domain.decisions import Decision
 from gateway.domain.descriptions import NO_GUIDANCE, Guidance
 from gateway.domain.labels import ServerRule
-from gateway.domain.tools import Target, UpstreamId
-from gateway.errors import ConfigError, IdentityUnavailable, PolicyUnavailable, UpstreamFailed
+from gateway.domain.tools import Kind, Target, UpstreamId
+from gateway.errors import (
+    ConfigError,
+    IdentityUnavailable,
+    PolicyUnavailable,
+    Unauthenticated,
+    UpstreamFailed,
+)
+from gateway.oauth.foreign.keys import RemoteKeys
 from gateway.oauth.foreign.metadata import RemoteMetadata
 from gateway.oauth.resources import Resources
 from gateway.policy import commands as policy_commands
+from gateway.policy.arguments import Takes
 from gateway.policy.sources import read_sources
 from gateway.policy.toolchain import find_opa
 from gateway.ports import Authenticator
 from gateway.ports.scripts import ScriptStore
 from gateway.signin.links import SetupLinks
+from gateway.storage.database import DATABASE
+from gateway.storage.pins import read_pins
 from gateway.storage.stop import Stop
 from gateway.storage.verify import verify
 from gateway.turns import Line
@@ -241,7 +253,9 @@ class PolicyFilesOf:
         """
         config = self._current()
         checked = await self._line.take(
-            lambda: policy_commands.check(policy_settings(config), policy_data(config))
+            lambda: policy_commands.check(
+                policy_settings(config), policy_data(config), _approved(config)
+            )
         )
         return {"problems": checked.problems, "notices": checked.notices}
 
@@ -265,6 +279,17 @@ class PolicyFilesOf:
             "failures": failures,
             "notices": list(notices),
         }
+
+
+def _approved(config: Config) -> Sequence[Takes]:
+    """Return what approved definitions say of their arguments; nothing, if none is approved."""
+    pins = [pin for pin in read_pins(config.data_dir / DATABASE) if pin.approved is not None]
+    shown = [*pins, *own_pins(extracts=True).values()] if pins else []
+    return [
+        Takes.of(pin.target.server, pin.target.name, pin.approved.definition.content)
+        for pin in shown
+        if pin.approved is not None and pin.target.kind in (Kind.TOOL, Kind.PROMPT)
+    ]
 
 
 class PolicyOnDemand:
@@ -359,16 +384,19 @@ def place_of(server: Server) -> str:
 
 
 async def probe_issuers(config: Config) -> Mapping[str, str]:
-    """Return the configured issuers whose metadata cannot be used, and why, from this machine."""
-    auth = config.auth
+    """Return the configured issuers whose metadata or keys cannot be used, and why, from here."""
     fetcher = GuardedFetcher(EgressPolicy.of(config.egress.allow), ca=config.egress.ca)
     metadata = RemoteMetadata(fetcher, clock=now)
+    keys = RemoteKeys(fetcher, metadata=metadata, clock=now)
     wrong = {}
-    for issuer in sorted(auth.issuers):
+    for where, one in config.auth.trusted.items():
+        jwks_url = str((isinstance(one, Enterprise) and one.jwks_url) or "")
         try:
-            await metadata.of(issuer)
+            await keys.key(str(one.issuer), "", one.algorithm, jwks_url=jwks_url)
+        except Unauthenticated:
+            continue  # it has keys, and none without a name
         except IdentityUnavailable as error:
-            wrong[issuer] = error.detail or error.public
+            wrong[f"{where}.issuer: {one.issuer}"] = error.detail or error.public
     return wrong
 
 

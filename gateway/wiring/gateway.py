@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.admin.rows import rfc3339
 from gateway.builtin.mailboxes import Mailboxes
 from gateway.config import Config
+from gateway.config.changes import changed_keys
 from gateway.errors import ConfigError
 from gateway.oauth.metadata import PROTECTED_RESOURCE_PATH
 from gateway.oauth.resources import ADMIN_API
@@ -380,9 +381,17 @@ def _require_same_process(before: Config, after: Config) -> None:
         "runs",
         "alerts",
     )
-    changed = [key for key in fixed if getattr(before, key) != getattr(after, key)]
+    changed = [
+        path
+        for key in fixed
+        if getattr(before, key) != getattr(after, key)
+        for path in changed_keys(before, after, key)
+    ]
     if changed:
         raise ConfigError(
             "the new configuration needs a restart",
-            problems=[f"{key}: cannot change while the gateway runs" for key in changed],
+            problems=[
+                f"{path}: cannot change while the gateway runs; restart it, or undo the change"
+                for path in changed
+            ],
         )

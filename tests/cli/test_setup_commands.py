@@ -148,10 +148,13 @@ def test_an_upstream_that_answers_anybody_is_warned_of_unless_offline(site: Site
     assert findings(site, "--offline") == []
 
 
-def test_an_issuer_that_cannot_be_used_is_warned_of_unless_offline(site: Site) -> None:
-    site.wrong_issuers = {"https://id.example": "it names another issuer"}
-    told = "auth: the metadata of https://id.example cannot be used: it names another issuer"
-    assert findings(site) == [("warning", told)]
+def test_an_issuer_that_cannot_be_used_is_an_error_unless_offline(site: Site) -> None:
+    where = "auth.external.issuer: https://id.example"
+    site.wrong_issuers = {where: "it names another issuer"}
+    ((level, text),) = findings(site, exit_code=1)
+    assert level == "error"
+    assert text.startswith(f"{where} cannot be used, so nobody can sign in there: it names another")
+    assert "`egress.allow`" in text
     assert findings(site, "--offline") == []
 
 
@@ -248,5 +251,8 @@ def test_secret_files_and_tls_files_are_looked_at(site: Site) -> None:
 def test_an_old_sqlite_is_warned_of(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 51, 2))
     monkeypatch.setattr(sqlite3, "sqlite_version", "3.51.2")
-    assert findings(site) == [("warning", "SQLite is 3.51.2; use 3.51.3 or later")]
+    ((level, text),) = findings(site)
+    assert level == "warning"
+    assert text.startswith("SQLite is 3.51.2, and before 3.51.3 ")
+    assert "libsqlite3" in text
     assert site.run("check").stdout.startswith("warning: SQLite")
