@@ -65,6 +65,10 @@ def serve(context: click.Context, place: Place) -> None:
         context.exit(run(config, place.path))
     except ConfigError as error:
         raise Failed.of(error) from error
+    except GatewayError as error:
+        # A log that cannot be written, most of all: what is wrong, and no traceback.
+        why = f": {error.detail}" if error.detail else ""
+        raise Failed(f"the gateway cannot run: {error.public}{why}", exit_code=NO) from error
 
 
 @click.group()

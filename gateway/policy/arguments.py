@@ -60,7 +60,9 @@ def misnamed(modules: Sequence[Module], approved: Sequence[Takes]) -> list[str]:
         aliases = {head for head, of in _assigned_heads(module) if of == _ARGUMENTS}
         for rule in module.tree.get("rules", []):
             known = _known(rule, approved)
-            for name, line in () if known is None else _arguments(rule, aliases):
+            if known is None:
+                continue
+            for name, line in _arguments(rule, aliases):
                 if name not in known:
                     text = f"no approved definition has an argument {name}"
                     found.append(f"{module.path}:{line}: {text}{_like(name, known)}")

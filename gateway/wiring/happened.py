@@ -96,5 +96,5 @@ class Happened:
         }
         try:
             await self._audit.append(AuditRecord(kind=kind, time=now(), id=new_id(), fields=fields))
-        except AuditUnavailable:
-            logger.exception("%s could not be recorded", code)
+        except AuditUnavailable as error:
+            logger.error("%s could not be recorded: %s", code, error.detail or error.public)  # noqa: TRY400 - no bug, no traceback

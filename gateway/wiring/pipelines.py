@@ -243,6 +243,7 @@ def pipelines(
         chosen=lambda key: store.choices.of(key).number,
         notices=notices,
         clock=now,
+        listed=metrics.listed,
     )
     aggregate = Aggregate(
         carrier=Metered(over({OWN: own, **front.clients}), metrics),

@@ -117,6 +117,7 @@ async def runtime(
             relisted=lambda server: front.followers.relisted(server, ""),
             known=carried.links.watched,
             people=People(who.broker),
+            crawled=metrics.crawled,
         )
         stack.push_async_callback(crawler.aclose)
         opened: dict[UpstreamId, Upstream] = {}

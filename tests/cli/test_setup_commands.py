@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 
 from gateway.cli import main
 from gateway.config import parse, schema
+from gateway.errors import AuditUnavailable
 from gateway.ports.sandbox import Confinement
 from tests.admin.world import Files
 from tests.cli.world import CONFIG, Site
@@ -146,6 +148,18 @@ def test_an_upstream_that_answers_anybody_is_warned_of_unless_offline(site: Site
     ((level, text),) = findings(site)
     assert (level, text.split(":")[0]) == ("warning", "servers.mail")
     assert findings(site, "--offline") == []
+
+
+def test_a_gateway_whose_log_is_down_says_so_in_words(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def serve(*_: object) -> int:
+        raise AuditUnavailable("the audit log cannot record this now", detail="disk full")
+
+    monkeypatch.setattr(sys.modules["gateway.wiring"], "serve", serve)
+    result = site.run("serve")
+    told = "douane: the gateway cannot run: the audit log cannot record this now: disk full\n"
+    assert (result.exit_code, result.stderr) == (1, told)
 
 
 def test_an_issuer_that_cannot_be_used_is_an_error_unless_offline(site: Site) -> None:

@@ -2,6 +2,7 @@
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,7 @@ async def test_the_arguments_of_rules_are_compared_with_what_was_approved(tmp_pa
     (tmp_path / "douane.yaml").write_text("version: 1\npublic_url: http://127.0.0.1:8080\n")
     found = load(tmp_path / "douane.yaml", {})
     assert (await policy_files(found).check())["problems"] == ()
-    schema = {"inputSchema": {"properties": {"amount": {}}}}
+    schema: dict[str, Any] = {"inputSchema": {"properties": {"amount": {}}}}
     async with open_store(found) as store:
         (pin,) = await store.pins.observe([sighting("pay", members=schema)])
         assert (await policy_files(found).check())["problems"] == ()
