@@ -92,6 +92,7 @@ def standing(config: Callable[[], Config], identity: Identity) -> Standing:
             sources=partial(_sources, identity),
             issuer=config().public_url,
             clock=now,
+            pages_at=config().public_url if config().auth.external is None else "",
         ),
         stop=Stop(identity.store.data_dir),
     )
