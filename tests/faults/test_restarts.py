@@ -7,11 +7,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+from tests.e2e.posting import Poster
 from tests.e2e.scripted import instead
+from tests.e2e.site import Corridor
 from tests.e2e.sockets import Answered
 from tests.faults.scene import Scene, eventually, gateway, scene
+from tests.running import ALL
 from tests.servers.raw import answers, hangs
 
 STRANGE = {"integrity": "untrusted", "confidentiality": "private"}
@@ -22,6 +26,17 @@ TOOLS = {
 FIRST = "friend@elsewhere.example"
 STRANGER = "stranger@elsewhere.example"
 """Whom no call named before anything strange was read."""
+
+
+AT_FRONT: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("tools/list", {}),
+    ("resources/list", {}),
+    ("server/discover", {}),
+    ("tools/call", {"name": "raw__allowed", "arguments": {"text": "x"}}),
+    ("tools/call", {"name": "allowed", "arguments": {"text": "x"}}),
+    ("tools/call", {"name": "search_tools", "arguments": {"query": "allowed"}}),
+    ("tools/call", {"name": "call_tool", "arguments": {"name": "raw__allowed", "arguments": {}}}),
+)
 
 
 @contextmanager
@@ -109,6 +124,9 @@ def test_a_stop_outlives_reloads_and_restarts_and_is_undone_without_a_gateway(
         done = at.running.douane("policy", "stop", "--note", "a token is public")
         assert done.returncode == 0, done.stderr
         assert at.call().code == "policy_stopped"
+        front = Poster(Corridor(at.running), ALL)
+        for method, params in AT_FRONT:
+            assert front.modern(method, params).refusal == "policy_stopped", method
         assert at.raw.methods.count("tools/call") == 0
         os.kill(at.running.process.pid, signal.SIGHUP)
         query = ("audit", "query", "--code", "reloaded")
