@@ -79,7 +79,7 @@ def test_other_data_is_told_as_such(opa: Opa) -> None:
     data = SHIPPED.files["data.yaml"].decode().replace("profile: default", "profile: observe")
     assert data.encode() != SHIPPED.files["data.yaml"]
     for notice in with_own(opa, {"data.yaml": data}).notices:
-        assert notice.startswith("data changes what a shipped test says")
+        assert notice.startswith("other data, or a file that is missing, changes what")
 
 
 def test_an_own_test_judges_the_whole(opa: Opa) -> None:
