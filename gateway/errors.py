@@ -11,6 +11,7 @@
         . ReadBefore         approved, but not what the caller has read
     - Denied               policy says no
       + InvalidArguments   they are not what the approved definition says
+    - Stopped              an operator has stopped everything
     - DescriptionRequired  the caller has not read what it calls
     - ApprovalRequired     policy wants a person's word first
     - RateLimited          too many calls
@@ -135,6 +136,12 @@ class Denied(Refusal):
 
 class InvalidArguments(Denied):
     """They are not what the tool's approved definition says, whatever policy would say."""
+
+
+class Stopped(Refusal):
+    """Everything is refused, whatever policy says, until an operator lets it go on."""
+
+    code = "policy_stopped"
 
 
 class DescriptionRequired(Refusal):

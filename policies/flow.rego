@@ -200,12 +200,14 @@ is_own_id(destination) if {
 }
 
 # Example: a tool posts to one fixed place, which no argument names.
-flow_ask contains {"code": "no_destination", "message": "the tool sends data and does not say where to"} if {
+flow_ask contains {"code": "no_destination", "message": no_destination_message} if {
 	is_tool_call
 	destination_needed
 	not names_destination
 	not needs_no_destination
 }
+
+no_destination_message := concat("", ["the tool's effect is ", effect, ", and no argument says what it reaches"])
 
 destination_needed if proof_needed
 

@@ -18,6 +18,11 @@ allowed := ["allow", []]
 
 asking(code) := ["ask", [code]]
 
+messages(changes) := {reason.message | some reason in answer.reasons} if {
+	answer := douane.decision with input as fix.with_changes(changes)
+		with data.douane.config as fix.config
+}
+
 clean := ["/flow/label", fix.label("trusted", "internal")]
 
 clean_private := ["/flow/label", fix.label("trusted", "private")]
@@ -116,6 +121,7 @@ test_what_cannot_be_undone_is_asked_for if {
 	decided([effect("destroy"), going("own_id")]) == asking("unproven_destination")
 	decided([effect("destroy"), going("others_id"), asked_for(true)]) == asking("unproven_destination")
 	decided([effect("destroy"), where]) == asking("no_destination")
+	"the tool's effect is destroy, and no argument says what it reaches" in messages([effect("destroy"), where])
 }
 
 test_a_name_is_good_for_a_write_that_the_user_asks_for if {

@@ -22,6 +22,7 @@ from gateway.admin.policy import PolicyDesk
 from gateway.admin.replay import ReplayDesk
 from gateway.admin.runs import RunDesk
 from gateway.admin.scripts import ScriptDesk
+from gateway.admin.stop import StopDesk
 from gateway.admin.users import UserDesk
 
 _Table = dict[str, Callable[..., Any]]
@@ -46,6 +47,7 @@ class Admin:
         runs: RunDesk,
         scripts: ScriptDesk,
         policy: PolicyDesk,
+        stop: StopDesk,
         replay: ReplayDesk,
         audit: AuditDesk,
         export: ExportDesk,
@@ -84,6 +86,7 @@ class Admin:
             "runs.programs": scripts.list,
             "policy.status": policy.status,
             "policy.check": policy.check,
+            "policy.stopped": stop.state,
             "policy.test": policy.test,
             "policy.explain": replay.explain,
             "audit.query": audit.query,
@@ -126,6 +129,8 @@ class Admin:
             "runs.relabel": runs.relabel,
             "runs.revoke": scripts.revoke,
             "policy.eval": policy.eval,
+            "policy.stop": stop.stop,
+            "policy.go": stop.go,
             "policy.replay": replay.replay,
             "audit.ask": ask.ask,
             "audit.verify": audit.verify,

@@ -28,27 +28,45 @@ class ApprovalDesk:
         sources: Callable[[RunId], Sequence[Source]],
         issuer: str,
         clock: Clock,
+        pages_at: str = "",
     ) -> None:
-        """Take what gives the results that a run has seen, and our own `issuer`: the one of people who sign in here."""
+        """Take what gives the results that a run has seen, and our own `issuer`: the one of people who sign in here.
+
+        `pages_at` is where the pages are, without a last `/`; empty where nobody signs in here.
+        """
         self._approvals = approvals
         self._journal = journal
         self._sources = sources
         self._issuer = issuer
         self._clock = clock
+        self._pages_at = pages_at
 
     async def list(self, person: Person, *, all: bool = False) -> Rows:  # noqa: A002 - the command's option
         """Return one row a question that waits, or a question at all: waiting first, then newest.
 
         Whoever neither approves nor audits sees the questions about their own calls.
         """
+        return [self._row(one) for one in self._seen_by(person) if all or _waits(one)]
+
+    def waiting(self, person: Person) -> Sequence[Approval]:
+        """Return the questions that wait, of those that `list` shows."""
+        return [one for one in self._seen_by(person) if _waits(one)]
+
+    def _seen_by(self, person: Person) -> Sequence[Approval]:
+        """Return what is theirs to see: waiting first, then newest."""
         person.need(*EVERY_ROLE)
-        rows = [
-            one
-            for one in self._approvals.all(now=self._clock())
-            if self._sees(person, one.request) and (all or one.state is ApprovalState.WAITING)
+        seen = [
+            one for one in self._approvals.all(now=self._clock()) if self._sees(person, one.request)
         ]
-        rows.sort(key=lambda one: (one.state is not ApprovalState.WAITING, -one.request.asked_at))
-        return [row_of(one) for one in rows]
+        return sorted(seen, key=lambda one: (not _waits(one), -one.request.asked_at))
+
+    def _row(self, found: Approval) -> Row:
+        """Return the documented fields of a question, and where its page is; `None` without pages."""
+        id_ = found.request.id
+        return {
+            **row_of(found),
+            "url": f"{self._pages_at}/approve/{id_}" if self._pages_at else None,
+        }
 
     async def show(self, person: Person, *, approval: str) -> Row:
         """Return a question with all that it says, and what its run has read by now.
@@ -60,7 +78,7 @@ class ApprovalDesk:
         found = self.seen(person, approval)
         request = found.request
         return {
-            **row_of(found),
+            **self._row(found),
             "principal": request.principal,
             "arguments": request.arguments,
             "label": request.label.words,
@@ -127,7 +145,7 @@ class ApprovalDesk:
         """
         if person.how is How.TOKEN and not person.user_id:
             raise Forbidden("only a person can answer; sign in as one", detail=person.name)
-        if not self._is_own(person, request):
+        if not self.is_own(person, request):
             person.need(Role.APPROVER, Role.ADMIN)
         elif not request.self_approval:
             raise Forbidden(
@@ -152,12 +170,12 @@ class ApprovalDesk:
             now=self._clock(),
         )
         change = _change(found.request, allow=allow, span=span, note=note)
-        return row_of(await self._journal.make(person, change, act))
+        return self._row(await self._journal.make(person, change, act))
 
     def _sees(self, person: Person, request: ApprovalRequest) -> bool:
-        return not person.roles.isdisjoint(_SEES_ALL) or self._is_own(person, request)
+        return not person.roles.isdisjoint(_SEES_ALL) or self.is_own(person, request)
 
-    def _is_own(self, person: Person, request: ApprovalRequest) -> bool:
+    def is_own(self, person: Person, request: ApprovalRequest) -> bool:
         """Whether the call is this person's, under whatever account they come."""
         if person.user_id and person.user_id == request.user_id:
             return True
@@ -166,6 +184,10 @@ class ApprovalDesk:
         if owner == f"{self._issuer}|{request.subject}":
             names.add(f"user:{request.subject}")
         return person.name in names
+
+
+def _waits(one: Approval) -> bool:
+    return one.state is ApprovalState.WAITING
 
 
 def row_of(approval: Approval) -> Row:

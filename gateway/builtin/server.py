@@ -24,7 +24,7 @@ from gateway.builtin.own_tools import OwnTools
 from gateway.builtin.shelf import Item, Shelf
 from gateway.builtin.under_way import UnderWay
 from gateway.domain.calls import Form, Permit, RawAnswer, ServerEvent
-from gateway.domain.tools import Kind, Profile
+from gateway.domain.tools import Kind, Profile, UpstreamId
 from gateway.errors import ProtocolError, UpstreamFailed
 from gateway.ports import Clock
 from gateway.wire import jsontext, rev_stateless
@@ -102,6 +102,7 @@ class OwnServer:
         withheld: Callable[[Permit], Awaitable[Collection[str]]],
         models: ClientModels | None = None,
         page: int = _PAGE,
+        listed: Callable[[str, Collection[UpstreamId]], None] | None = None,
     ) -> None:
         """`new_nonce` tells sessions apart; 1 to 128 visible ASCII characters.
 
@@ -109,6 +110,7 @@ class OwnServer:
         `tools` are our own, in the order in which they are listed, but for those whose names
         `withheld` returns: what policy lets nobody but others call. `levels` is told by session how
         much of what servers log its client wants to hear. `models` asks clients' models.
+        `listed` is told of every list that was made, and the servers of which something is offered.
         """
         self._offers = offers
         self._shelf = shelf
@@ -126,6 +128,7 @@ class OwnServer:
         self._withheld = withheld
         self._models = models
         self._page = page
+        self._listed = listed
         self._under_way = UnderWay()
 
     async def forward(self, permit: Permit) -> RawAnswer:
@@ -229,6 +232,8 @@ class OwnServer:
 
     async def _list(self, permit: Permit, kind: Kind, member: str) -> RawAnswer:
         offers = await self._offers.of(permit.call, permit.principal, kind)
+        if self._listed is not None:
+            self._listed(permit.call.message.method, {one.target.server for one in offers})
         if kind is Kind.TOOL:
             offers = await self._descriptions.worded(permit, offers)
             withheld = await self._withheld(permit)

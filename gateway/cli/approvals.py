@@ -10,7 +10,18 @@ from gateway.cli.output import cell, print_json, print_rows
 
 _COLUMNS = ("id", "state", "server", "name", "subject", "client", "codes", "asked", "expires_at")
 _ANSWER = ("id", "state", "server", "name", "subject", "by", "span", "expires_at")
-_TOLD = ("id", "state", "asked", "asked_at", "expires_at", "run", "self_approval", "by", "note")
+_TOLD = (
+    "id",
+    "state",
+    "url",
+    "asked",
+    "asked_at",
+    "expires_at",
+    "run",
+    "self_approval",
+    "by",
+    "note",
+)
 
 _note = click.option("--note", default="", help="Why; it is kept with the answer and in the log.")
 

@@ -33,6 +33,7 @@ def check(place: Place, /, *, as_json: bool) -> None:
     else:
         for problem in result["problems"]:
             click.echo(cell(problem))
+        _say_notices(result)
         click.echo("the policy compiles" if result["ok"] else "the policy has problems")
     _exit(result)
 
@@ -48,7 +49,9 @@ def test(place: Place, /, *, as_json: bool) -> None:
     else:
         for failure in result["failures"]:
             click.echo(cell(failure))
-        click.echo(f"{result['passed']} passed, {result['failed']} failed")
+        _say_notices(result)
+        changed = f", {result['changed']} of the shipped ones changed" if result["changed"] else ""
+        click.echo(f"{result['passed']} passed, {result['failed']} failed{changed}")
     _exit(result)
 
 
@@ -112,13 +115,53 @@ def explain(place: Place, /, *, decision: str, as_json: bool) -> None:
 @as_json
 @place
 def status(place: Place, /, *, as_json: bool) -> None:
-    """Show which policy is in force."""
+    """Show which policy is in force, and whether everything is stopped."""
     with connect(place.config) as gateway:
-        row = gateway.call("policy.status")
+        held = gateway.call("policy.stopped")
+        row = {**gateway.call("policy.status"), **_stopped(held)}
     print_fields(row, as_json=as_json)
 
 
+_WHY = "Why; it is kept in the audit log."
+
+
+@policy.command()
+@click.option("--note", required=True, help=_WHY)
+@as_json
+@place
+def stop(place: Place, /, *, note: str, as_json: bool) -> None:
+    """Refuse every call from now on, whatever the rules say, until `douane policy go`.
+
+    It holds at once, and after a reload and a restart as well.
+    """
+    with connect(place.config) as gateway:
+        row = gateway.call("policy.stop", note=note)
+    print_fields(_stopped(row), as_json=as_json)
+
+
+@policy.command()
+@click.option("--note", required=True, help=_WHY)
+@as_json
+@place
+def go(place: Place, /, *, note: str, as_json: bool) -> None:
+    """Undo `douane policy stop`: the rules decide again."""
+    with connect(place.config) as gateway:
+        row = gateway.call("policy.go", note=note)
+    print_fields(_stopped(row), as_json=as_json)
+
+
+def _stopped(row: Row) -> Row:
+    named = {"by": "stopped_by", "at": "stopped_at", "note": "stopped_note"}
+    told = {new: row[old] for old, new in named.items()} if row["stopped"] else {}
+    return {"stopped": row["stopped"], **told}
+
+
 policy.add_command(replay)
+
+
+def _say_notices(result: Row) -> None:
+    for notice in result["notices"]:
+        click.echo(cell(f"notice: {notice}"))
 
 
 def _exit(result: Row) -> None:

@@ -65,6 +65,10 @@ def serve(context: click.Context, place: Place) -> None:
         context.exit(run(config, place.path))
     except ConfigError as error:
         raise Failed.of(error) from error
+    except GatewayError as error:
+        # A log that cannot be written, most of all: what is wrong, and no traceback.
+        why = f": {error.detail}" if error.detail else ""
+        raise Failed(f"the gateway cannot run: {error.public}{why}", exit_code=NO) from error
 
 
 @click.group()
@@ -108,7 +112,11 @@ def _findings(place: Place, *, offline: bool) -> Iterator[Row]:
     yield from _of_files(config)
     if sqlite3.sqlite_version_info < _SOUND_SQLITE:
         sound = ".".join(map(str, _SOUND_SQLITE))
-        yield _warning(f"SQLite is {sqlite3.sqlite_version}; use {sound} or later")
+        yield _warning(
+            f"SQLite is {sqlite3.sqlite_version}, and before {sound} checkpoints that run at the same "
+            "time may damage a database: run the gateway with a Python that has a later one (upgrade the "
+            "system's libsqlite3, or take a newer base image), and see docs/operations.md, SQLite"
+        )
     yield from _of_model(config)
     yield from _of_local_servers(config)
     yield from _of_programs(config)
@@ -121,6 +129,7 @@ def _of_policy(config: Config) -> Iterator[Row]:
     try:
         compiled = of_files(config, check_files)
         yield from (_error(problem) for problem in compiled["problems"])
+        yield from (_warning(f"policy: {notice}") for notice in compiled["notices"])
         if not compiled["ok"]:
             return
         tested = of_files(config, test_files)
@@ -128,7 +137,7 @@ def _of_policy(config: Config) -> Iterator[Row]:
         yield _error(error.message)
         return
     yield from (_error(f"policy test failed: {text}") for text in tested["failures"])
-    if not tested["passed"] and not tested["failed"]:
+    if not tested["passed"] + tested["changed"] + tested["failed"]:
         yield _warning(f"policy.path: {config.policy.path} holds no tests")
 
 
@@ -215,8 +224,10 @@ def _of_issuers(config: Config) -> Iterator[Row]:
         yield _error(error.public)
         return
     for issuer, why in wrong.items():
-        # It may only be down, and nobody is kept from what needs no sign-in.
-        yield _warning(f"auth: the metadata of {issuer} cannot be used: {why}")
+        yield _error(
+            f"{issuer} cannot be used, so nobody can sign in there: {why}; "
+            "an address that is not public has to be listed in `egress.allow`"
+        )
 
 
 def _error(text: str) -> Row:

@@ -1,6 +1,7 @@
 """The section `auth`: who signs people in, who may register, how long what they get is good."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
@@ -194,8 +195,14 @@ class Auth(Section):
     @property
     def issuers(self) -> frozenset[str]:
         """Everybody else whose word about people is taken."""
-        providers = {provider.issuer for provider in self.providers.values()}
-        enterprise = {provider.issuer for provider in self.enterprise.values()}
-        return frozenset(
-            providers | enterprise | ({self.external.issuer} if self.external else set())
-        )
+        return frozenset(one.issuer for one in self.trusted.values())
+
+    @property
+    def trusted(self) -> "Mapping[str, Provider | Enterprise | External]":
+        """Those, by where they are written."""
+        external = {} if self.external is None else {"auth.external": self.external}
+        return {
+            **{f"auth.providers.{name}": one for name, one in self.providers.items()},
+            **{f"auth.enterprise.{name}": one for name, one in self.enterprise.items()},
+            **external,
+        }

@@ -87,8 +87,12 @@ class Admission:
         seal_key: bytes,
         clock: Clock,
         ended: Callable[[str, str], bool],
+        require_going: Callable[[], None],
     ) -> None:
-        """Take a session of our own for over where `ended` says so of its principal's key and id."""
+        """Take a session of our own for over where `ended` says so of its principal's key and id.
+
+        Nobody is let further than their name where `require_going` raises.
+        """
         self._authenticator = authenticator
         self._runs = runs
         self._pins = pins
@@ -108,6 +112,7 @@ class Admission:
         self._clock = clock
         self._schemas = schemas
         self._ended = ended
+        self._require_going = require_going
 
     def narrowed(self, call: Call) -> Call:
         """Return `call` declaring only the extensions that are approved for its server.
@@ -245,6 +250,7 @@ class Admission:
     async def _authenticated(self, call: Call, trail: Trail) -> Principal:
         principal = await self._authenticator.authenticate(call.credential, call.endpoint)
         trail.principal(principal, self._rules.roles_of(principal.groups))
+        self._require_going()
         if call.declared is not None:
             trail.task(counts=principal.trusted_host)
         # Whatever its form: each message is forwarded and fills the log.
@@ -272,12 +278,15 @@ class Admission:
     def require_unchanged(self, permit: Permit) -> None:
         """Return if the definition that was decided on is still the approved one.
 
-        A list that passes, or a person, may have ended it since.
+        A list that passes, or a person, may have ended it since; and somebody may have stopped
+        everything.
 
         Raises:
             PinMismatch: It is not.
+            Stopped: Nothing goes out.
 
         """
+        self._require_going()
         if permit.access is None:
             return
         pinned = permit.access.pinned

@@ -1,5 +1,7 @@
 """Compares what upstreams show with what a person approved, and writes down what changed."""
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -20,8 +22,11 @@ from gateway.errors import PolicyUnavailable
 from gateway.pins.catalog import Rejected, read_list
 from gateway.pins.diff import pin_question
 from gateway.pins.names import tools_elsewhere
+from gateway.pins.visible import visible
 from gateway.ports import AuditLog, Clock, PinStore, PolicyEngine
 from gateway.turns import QUICK_NODES, finished
+
+logger = logging.getLogger(__name__)
 
 _MOST_TOLD = 10_000
 """Items that cannot be pinned, of all servers, that are remembered as recorded."""
@@ -149,6 +154,7 @@ class PinKeeper:
                 )
             )
         await self._pins.observe(sightings)
+        _tell(sightings)
 
     async def _disposition(self, question: Mapping[str, Any]) -> Disposition:
         # `data.douane.pin` is a convenience; without an answer a person decides.
@@ -205,6 +211,20 @@ class PinKeeper:
             ],
         }
         return AuditRecord(kind=RecordKind.PIN, time=now, id=self._new_id(), fields=fields)
+
+
+def _tell(sightings: Sequence[Sighting]) -> None:
+    """Say in the log what an operator may have to look at; what is new waits for them in the list."""
+    new = Counter(one.manifest.target.server for one in sightings if one.judged_beside is None)
+    for server, count in new.items():
+        logger.info("%s: %d definitions are new, and wait for approval", server, count)
+    for one in [one for one in sightings if one.judged_beside is not None][:_MOST_TOLD_AT_ONCE]:
+        target = one.manifest.target
+        named = f"{target.server}: the {target.kind.value} {visible(target.name)}"
+        if one.disposition is Disposition.HOLD:
+            logger.warning("%s has changed, and waits for a person: `douane pins review`", named)
+        else:
+            logger.info("%s has changed, and policy says %s", named, one.disposition.value)
 
 
 def _that_fit(

@@ -4,8 +4,9 @@ import asyncio
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+from gateway.domain._value import value
 from gateway.errors import ConfigError
 from gateway.policy import lint
 from gateway.policy.archive import PolicyArchive
@@ -21,6 +22,8 @@ from gateway.policy.toolchain import find_opa
 from gateway.policy.wasm import MissingBuiltins, WasmEngine
 from gateway.ports import PolicyEngine
 
+EMPTY: Final = "no rule says what data.douane.decision is, so every call is refused"
+
 
 class Engine(PolicyEngine, Protocol):
     """An engine of this room: it can be put out of force."""
@@ -30,9 +33,23 @@ class Engine(PolicyEngine, Protocol):
         ...
 
 
+@value
+class Built:
+    """An engine that may be put in force."""
+
+    engine: Engine
+    notices: tuple[str, ...] = ()
+    """What its operator should know and is not wrong."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it says nothing about any decision: then all are a no."""
+        return isinstance(self.engine, RefusingEngine)
+
+
 async def build(
     settings: PolicySettings, config: Mapping[str, Any], *, clock: Callable[[], float] = time.time
-) -> Engine:
+) -> Built:
     """Build the engine that `settings` name, of what lies there now; as `build_of`.
 
     Raises:
@@ -50,7 +67,7 @@ async def build_of(
     config: Mapping[str, Any],
     *,
     clock: Callable[[], float],
-) -> Engine:
+) -> Built:
     """Build an engine of `snapshot`, checked and tested; the event loop goes on meanwhile.
 
     A central server's policy lies there, so of it there is no snapshot.
@@ -62,17 +79,25 @@ async def build_of(
     if snapshot is None:
         if settings.server is None:
             raise ConfigError("there is no central policy server")
-        return await RestEngine.connect(settings.server, deadline=settings.deadline)
+        return Built(engine=await RestEngine.connect(settings.server, deadline=settings.deadline))
     try:
         opa, policy = await asyncio.to_thread(_prepared, snapshot, settings, config)
-        if "decision" not in policy.entrypoints:
-            return RefusingEngine(digest=policy.digest)
-        if settings.engine is EngineKind.OPA:
-            return await ManagedEngine.start(opa, policy, deadline=settings.deadline)
-        return await asyncio.to_thread(wasm_engine, opa, policy, clock, fuel=settings.fuel)
+        engine = await _engine(opa, policy, settings, clock)
+        said = (EMPTY,) if isinstance(engine, RefusingEngine) else ()
+        return Built(engine=engine, notices=(*said, *policy.notices))
     except (OSError, subprocess.SubprocessError) as error:
         # A full disk, a machine that is too slow: it may do tomorrow.
         raise ConfigError("the policy cannot be built here", problems=[str(error)]) from error
+
+
+async def _engine(
+    opa: Opa, policy: Policy, settings: PolicySettings, clock: Callable[[], float]
+) -> Engine:
+    if "decision" not in policy.entrypoints:
+        return RefusingEngine(digest=policy.digest)
+    if settings.engine is EngineKind.OPA:
+        return await ManagedEngine.start(opa, policy, deadline=settings.deadline)
+    return await asyncio.to_thread(wasm_engine, opa, policy, clock, fuel=settings.fuel)
 
 
 def _prepared(

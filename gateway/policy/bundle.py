@@ -17,11 +17,10 @@ from gateway.policy import lint
 from gateway.policy.lint import Module
 from gateway.policy.opa import Opa, Ran, require
 from gateway.policy.schema import input_schema
-from gateway.policy.sources import Sources
+from gateway.policy.sources import POLICY_FOLDER, Sources
+from gateway.policy.testing import Judged, judge
 
 ENTRYPOINTS = ("decision", "pin", "pin_approvals", "self_approval")
-POLICY_FOLDER = "policy"
-"""Where a policy lies in the folder it is laid out in; not part of the paths that are told."""
 
 
 @value
@@ -35,6 +34,8 @@ class Policy:
     entrypoints: tuple[str, ...]
     """Which of `ENTRYPOINTS` it says anything about."""
     digest: str
+    notices: tuple[str, ...] = ()
+    """What its operator should know and is not wrong."""
 
 
 def prepare(
@@ -49,11 +50,14 @@ def prepare(
 
     """
     with laid_out(sources, tests=True) as folder:
-        modules = tuple(_parsed(opa, folder, path) for path in sources.rego)
+        modules = tuple(parsed(opa, folder, path) for path in sources.rego)
         if wrong := lint.problems(modules) + type_problems(opa, folder):
             raise ConfigError("the policy is refused", problems=wrong)
+        judged = Judged()
         if tested and sources.has_tests:
-            require(opa.run("test", "-b", POLICY_FOLDER, cwd=folder), "the policy's own tests fail")
+            judged = judge(opa, folder, sources, modules)
+        if judged.failures:
+            raise ConfigError("the policy's own tests fail", problems=judged.failures)
         data = _data(opa, folder, config)
     return Policy(
         sources=sources,
@@ -61,6 +65,7 @@ def prepare(
         data=data,
         entrypoints=tuple(name for name in ENTRYPOINTS if lint.defines(modules, name)),
         digest=sources.digest(config),
+        notices=judged.notices,
     )
 
 
@@ -154,7 +159,13 @@ def laid_out(sources: Sources, *, tests: bool) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _parsed(opa: Opa, folder: Path, path: str) -> Module:
+def parsed(opa: Opa, folder: Path, path: str) -> Module:
+    """Parse one file of the policy laid out in `folder`.
+
+    Raises:
+        ConfigError: It is no Rego.
+
+    """
     ran = opa.run(
         "parse",
         "--format",

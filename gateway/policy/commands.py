@@ -1,37 +1,73 @@
 """What a person does with a policy at the command line: check it, test it, ask it."""
 
+import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gateway.domain._value import value
 from gateway.domain.decisions import Decision
 from gateway.errors import ConfigError
-from gateway.policy.building import build
+from gateway.policy.arguments import Takes, misnamed
+from gateway.policy.building import EMPTY, build
+from gateway.policy.bundle import laid_out, parsed
 from gateway.policy.settings import PolicySettings
+from gateway.policy.shipped import is_shipped
 from gateway.policy.sources import read_sources
-from gateway.policy.standard import RuleTest, run_tests
+from gateway.policy.standard import changed, run_tests
+from gateway.policy.testing import RuleTest
 from gateway.policy.toolchain import find_opa
 
 
-async def check(settings: PolicySettings, config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return everything that keeps a policy from being put in force; nothing if it could be."""
+@value
+class Checked:
+    """What there is to say of a policy that is not in force."""
+
+    problems: tuple[str, ...] = ()
+    """Whatever keeps it from being put in force, or from ever saying yes."""
+    notices: tuple[str, ...] = ()
+    """What its operator should know and is not wrong."""
+
+
+async def check(
+    settings: PolicySettings, config: Mapping[str, Any], approved: Sequence[Takes] = ()
+) -> Checked:
+    """Return what is wrong with a policy: it cannot be put in force, or rules of it never hold.
+
+    Either they can never say yes, or they name an argument that nothing `approved` has.
+    """
     try:
-        engine = await build(settings, config, clock=time.time)
+        built = await build(settings, config, clock=time.time)
     except ConfigError as error:
-        return error.problems or (error.public,)
-    await engine.close()
-    return ()
+        return Checked(problems=error.problems or (error.public,))
+    await built.engine.close()
+    if built.is_empty:
+        return Checked(problems=(f"{settings.path}: {EMPTY}",))
+    return Checked(
+        problems=() if settings.is_central else await asyncio.to_thread(_wrong, settings, approved),
+        notices=built.notices,
+    )
 
 
-def run_own_tests(settings: PolicySettings) -> tuple[RuleTest, ...]:
-    """Run the policy's own tests.
+def _wrong(settings: PolicySettings, approved: Sequence[Takes]) -> tuple[str, ...]:
+    opa = find_opa()
+    sources = read_sources(settings, opa)
+    with laid_out(sources, tests=False) as folder:
+        own = [path for path in sources.rego if not is_shipped(sources.files[path])]
+        return tuple(misnamed([parsed(opa, folder, path) for path in own], approved))
+
+
+def run_own_tests(settings: PolicySettings) -> tuple[tuple[RuleTest, ...], tuple[str, ...]]:
+    """Run the policy's own tests, and say which rules change what shipped ones say.
 
     Raises:
         ConfigError: They cannot be run.
 
     """
     opa = find_opa()
-    return run_tests(opa, read_sources(settings, opa))
+    sources = read_sources(settings, opa)
+    tests = run_tests(opa, sources)
+    return tests, changed(opa, sources, tests)
 
 
 async def evaluate(
@@ -44,7 +80,7 @@ async def evaluate(
         PolicyUnavailable: It has no usable answer.
 
     """
-    engine = await build(settings, config, clock=time.time)
+    engine = (await build(settings, config, clock=time.time)).engine
     try:
         return await engine.evaluate(question)
     finally:
@@ -61,7 +97,7 @@ async def pin_approvals(
         PolicyUnavailable: It has no usable answer.
 
     """
-    engine = await build(settings, config, clock=time.time)
+    engine = (await build(settings, config, clock=time.time)).engine
     try:
         return await engine.pin_approvals(question)
     finally:

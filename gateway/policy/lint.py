@@ -7,7 +7,7 @@ from gateway.domain._value import value
 from gateway.domain.decisions import Phase
 from gateway.policy.schema import ABSENT
 
-_EQUALS = frozenset({"equal", "eq", "assign"})
+EQUALS = frozenset({"equal", "eq", "assign"})
 _RESERVED = (("data", "douane", "config"), ("data", "system"))
 """What the gateway itself puts beside a policy."""
 
@@ -31,12 +31,18 @@ def defines(modules: Iterable[Module], rule: str) -> bool:
     return any(name[: len(wanted)] == wanted for module in modules for name, _ in _rules(module))
 
 
+def heads(module: Module) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Yield the full name of each rule of `module`, with its line."""
+    for name, rule in _rules(module):
+        yield name, line_of(rule)
+
+
 def problems(modules: Iterable[Module]) -> list[str]:
     """Return what is wrong, each as `file:line: text`."""
     found = []
     for module in modules:
         for name, rule in _rules(module):
-            where = f"{module.path}:{_line(rule)}"
+            where = f"{module.path}:{line_of(rule)}"
             found += [
                 f"{where}: {'.'.join(taken)} belongs to the gateway"
                 for taken in _RESERVED
@@ -59,7 +65,7 @@ def _of_phase(rule: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
         body = [expression for expression in branch.get("body", []) if isinstance(expression, dict)]
         for phase in filter(None, map(_phase_of, body)):
             if phase not in Phase.__members__.values():
-                yield _line(rule), f"there is no phase {phase}"
+                yield line_of(rule), f"there is no phase {phase}"
                 continue
             for ref, line in _refs((branch.get("head"), body)):
                 if ref[:1] == ("input",) and set(ref[1:2]) & ABSENT[Phase(phase)]:
@@ -73,9 +79,9 @@ def _phase_of(expression: Mapping[str, Any]) -> str | None:
     if expression.get("negated") or not isinstance(terms, list) or len(terms) != 3:  # noqa: PLR2004 - f(a, b)
         return None
     operator, *sides = terms
-    if not _EQUALS & {part.get("value") for part in operator.get("value", []) if part}:
+    if not EQUALS & {part.get("value") for part in operator.get("value", []) if part}:
         return None
-    if not any(_name(side) == ("input", "phase") for side in sides):
+    if not any(name_of(side) == ("input", "phase") for side in sides):
         return None
     return next((str(side["value"]) for side in sides if side.get("type") == "string"), None)
 
@@ -93,18 +99,24 @@ def places(modules: Iterable[Module], function: str) -> list[str]:
 
 def _refs(node: Any) -> Iterator[tuple[tuple[str, ...], int]]:
     """Yield every reference below `node`, up to its first part that is not a name."""
+    for one in walk(node):
+        if name := name_of(one):
+            yield name, line_of(one)
+
+
+def walk(node: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield every object of a syntax tree, from the outside in."""
     if isinstance(node, dict):
-        name = _name(node)
-        if name:
-            yield name, _line(node)
+        yield node
         for inner in node.values():
-            yield from _refs(inner)
+            yield from walk(inner)
     elif isinstance(node, list | tuple):
         for inner in node:
-            yield from _refs(inner)
+            yield from walk(inner)
 
 
-def _name(node: Mapping[str, Any]) -> tuple[str, ...]:
+def name_of(node: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the parts of a reference up to its first that is not a name; none, if it is no reference."""
     if node.get("type") != "ref":
         return ()
     parts: list[str] = []
@@ -115,5 +127,6 @@ def _name(node: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def _line(node: Mapping[str, Any]) -> int:
+def line_of(node: Mapping[str, Any]) -> int:
+    """Return the line on which `node` begins; 0 if the tree does not say."""
     return int(node.get("location", {}).get("row", 0))

@@ -17,7 +17,7 @@ from watchfiles import awatch
 from gateway.domain._value import value
 from gateway.domain.decisions import Decision
 from gateway.errors import ConfigError
-from gateway.policy.building import Engine, build_of
+from gateway.policy.building import Built, Engine, build_of
 from gateway.policy.refusing import RefusingEngine
 from gateway.policy.settings import OnChange, PolicyEvent, PolicySettings
 from gateway.policy.sources import Snapshot, take
@@ -212,11 +212,13 @@ class PolicyHolder:
     async def _try(self, look: _Look) -> PolicyEvent:
         old, first = self.digest, not self.number
         try:
-            engine = await self._known(old, look)
+            built = await self._known(old, look)
         except ConfigError as error:
             return self._refuse(look, error)
-        self._put(engine, look)
-        event = PolicyEvent(old=old, new=self.digest, ok=True)
+        self._put(built.engine, look)
+        event = PolicyEvent(
+            old=old, new=self.digest, ok=True, empty=built.is_empty, notices=built.notices
+        )
         if first or event.new != event.old:
             self._on_change(event)
         return event
@@ -246,15 +248,15 @@ class PolicyHolder:
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
 
-    async def _known(self, old: str, look: _Look) -> Engine:
+    async def _known(self, old: str, look: _Look) -> Built:
         """Build an engine that can name its policy: a server may just now not answer."""
         if look.problem is not None:
             raise look.problem
-        engine = await build_of(look.snapshot, self._settings, self._config, clock=self._clock)
-        if old and not engine.digest:
-            await engine.close()
+        built = await build_of(look.snapshot, self._settings, self._config, clock=self._clock)
+        if old and not built.engine.digest:
+            await built.engine.close()
             raise ConfigError("the policy server does not say which policy it has")
-        return engine
+        return built
 
     async def _watch(self) -> None:
         settings = self._settings

@@ -69,6 +69,10 @@ class PolicyEvent:
     ok: bool
     problems: tuple[str, ...] = ()
     """Why a change was refused: `file:line: text`."""
+    empty: bool = False
+    """Whether what is in force says nothing about any decision."""
+    notices: tuple[str, ...] = ()
+    """What is remarkable about what is in force."""
 
 
 OnChange = Callable[[PolicyEvent], None]

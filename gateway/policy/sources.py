@@ -15,6 +15,9 @@ from gateway.errors import ConfigError
 from gateway.policy.opa import Opa, require
 from gateway.policy.settings import PolicySettings
 
+POLICY_FOLDER = "policy"
+"""Where a policy lies in the folder it is laid out in; not part of the paths that are told."""
+
 DATA_NAMES = frozenset({"data.json", "data.yaml", "data.yml"})
 """The only names that OPA reads data from in a bundle."""
 

@@ -26,6 +26,7 @@ CONSENT_PATH = "/consent"
 DEVICE_PATH = "/device"
 ACCOUNT_PATH = "/account"
 APPROVE_PATH = "/approve/"
+APPROVALS_PATH = "/approvals"
 
 After = Callable[[str], str]
 """From a purpose's detail to the path that goes on with it."""
@@ -40,6 +41,7 @@ def _connect(detail: str) -> str:
 AFTER: Mapping[str, After] = {
     "account": lambda _: ACCOUNT_PATH,
     "approve": lambda approval: f"{APPROVE_PATH}{quote(approval, safe='')}",
+    "approvals": lambda _: APPROVALS_PATH,
     "connect": lambda server: f"/connect/{quote(server, safe='?=&+%')}",
     "device": lambda code: f"{DEVICE_PATH}?user_code={quote(code, safe='')}",
 }

@@ -66,6 +66,12 @@ def rename(path: Path, to: Path) -> None:
     _sync_directory(to.parent)
 
 
+def remove(path: Path) -> None:
+    """Have no file at `path`; durable on return."""
+    path.unlink(missing_ok=True)
+    _sync_directory(path.parent)
+
+
 def _sync_directory(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -3,7 +3,9 @@
 import json
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from gateway.domain.document import Document
@@ -22,6 +24,7 @@ from gateway.errors import PinMismatch
 from gateway.pins.names import tools_elsewhere
 from gateway.pins.observe import approved_pin, observed, pin_at, revoked_pin, with_body
 from gateway.ports import Clock
+from gateway.storage.connection import open_reader
 from gateway.storage.pin_table import PinKey, PinTable, identity_of, pin_key
 from gateway.storage.writer import Writer
 
@@ -124,6 +127,17 @@ class SqlitePinStore:
             return [_write(connection, with_body(pin, digest))]
 
         return (await self._writer.run(job, committed=self._pins.put))[0]
+
+
+def read_pins(path: Path) -> Sequence[Pin]:
+    """Return the pins in a database, also beside a gateway that writes; none, if there are none yet."""
+    if not path.is_file():
+        return ()
+    try:
+        with closing(open_reader(path)) as connection:
+            return [_pin(row) for row in connection.execute(_ALL)]
+    except sqlite3.OperationalError:
+        return ()  # no gateway has made its tables yet, or another version has
 
 
 def sighted(sighting: Sighting) -> PinKey:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from gateway.domain.identity import Principal
 from gateway.domain.tools import Kind, Profile, UpstreamId
@@ -40,6 +40,12 @@ _PAUSE_S: Final = 5.0
 _CHANCE: Final = random.SystemRandom().random
 
 
+class Crawled(Protocol):
+    """Told of a crawl that ended."""
+
+    def __call__(self, server: UpstreamId, seconds: float, *, failed: bool) -> None: ...
+
+
 class Crawler:
     """Reads the lists of every upstream in every family of revisions that it speaks.
 
@@ -64,6 +70,7 @@ class Crawler:
         known: Mapping[UpstreamId, Watched] | None = None,
         people: People | None = None,
         chance: Callable[[], float] = _CHANCE,
+        crawled: Crawled | None = None,
     ) -> None:
         """`debounce_s` seconds of announcements become one crawl.
 
@@ -73,6 +80,7 @@ class Crawler:
         What is `known` of an upstream that is the same as before is taken over.
         `people` are shown the lists of upstreams that are `per_person`.
         `chance` gives a number from 0 to 1.
+        `crawled` is told of every crawl that ended: its server, its seconds and whether it failed.
         """
         self._breakers = breakers or {}
         self._watched = {one.server: _taken_over(one, known or {}) for one in upstreams}
@@ -90,6 +98,7 @@ class Crawler:
             raise ValueError("what is per person is read in people's names")
         self._people = people
         self._chance = chance
+        self._crawled = crawled
         self._running: asyncio.Task[None] | None = None
 
     @property
@@ -131,16 +140,23 @@ class Crawler:
         if watched is None:
             raise UnknownTool("There is no such server.", detail=f"server {server!r}")
         async with watched.alone:
+            began = self._monotonic()
             try:
                 waits = await self._crawl(watched)
             except FAILURES as error:
                 watched.failures += 1
                 watched.status = replace(watched.status, error=str(error))
+                self._tell(server, began, failed=True)
                 raise
+            self._tell(server, began, failed=False)
             watched.failures = 0
             watched.crawled_at = self._monotonic()
             seen_at = watched.status.seen_at if waits else self._clock()
             watched.status = replace(watched.status, error="", seen_at=seen_at, waits=waits)
+
+    def _tell(self, server: UpstreamId, began: float, *, failed: bool) -> None:
+        if self._crawled is not None:
+            self._crawled(server, self._monotonic() - began, failed=failed)
 
     async def refresh(
         self,

@@ -13,7 +13,7 @@ from gateway.domain.document import canonical
 from gateway.domain.identity import User
 from gateway.pins.visible import visible
 from gateway.signin.errors import NotSignedIn
-from gateway.signin.sign_in import APPROVE_PATH, SignIn
+from gateway.signin.sign_in import APPROVALS_PATH, APPROVE_PATH, SignIn
 from gateway.signin.transactions import Purpose
 from gateway.web.forms import BadForm
 from gateway.web.visits import Visit, Visits
@@ -38,7 +38,19 @@ class ApprovalPages:
 
     @property
     def routes(self) -> list[Route]:
-        return [self._visits.route(f"{APPROVE_PATH}{{id}}", get=self._question, post=self._answer)]
+        return [
+            self._visits.route(APPROVALS_PATH, get=self._waiting),
+            self._visits.route(f"{APPROVE_PATH}{{id}}", get=self._question, post=self._answer),
+        ]
+
+    async def _waiting(self, visit: Visit) -> Response:
+        """Show what waits, of what the person may see."""
+        user = await self._sign_in.user_of(visit.request.cookies)
+        if user is None:
+            begun = await self._sign_in.begin(Purpose(name="approvals"), visit.browser)
+            return self._pages.redirect(self._sign_in.path_to(begun))
+        waiting = [one.request for one in self._desk.waiting(self._person_of(user))]
+        return self._pages.page("approvals.html", user=user, waiting=waiting)
 
     async def _question(self, visit: Visit) -> Response:
         user = await self._sign_in.user_of(visit.request.cookies)
@@ -63,6 +75,16 @@ class ApprovalPages:
             csrf=visit.token("approve", *_bound(found)),
         )
 
+    def _then(self, person: Person, found: Approval) -> str:
+        """Say what follows a yes: to whoever makes the call, or to whoever answered for them."""
+        if self._desk.is_own(person, found.request):
+            return "Go back to your application and let it try again."
+        request = found.request
+        return (
+            f"{visible(request.client_name)} can now make this call for {visible(request.subject)}; "
+            f"it goes out when it is made again. What else waits is at {APPROVALS_PATH}."
+        )
+
     async def _answer(self, visit: Visit) -> Response:
         user = await self._sign_in.user_of(visit.request.cookies)
         if user is None:
@@ -75,8 +97,7 @@ class ApprovalPages:
         match visit.form.get("action"):
             case Span.ONCE | Span.RUN as span:
                 await self._desk.allow(person, approval=id_, for_run=span == Span.RUN)
-                told = "Go back to your application and let it try again."
-                return self._pages.message("Allowed", told)
+                return self._pages.message("Allowed", self._then(person, found))
             case "deny" | "deny_run" as no:
                 await self._desk.deny(person, approval=id_, for_run=no == "deny_run")
                 return self._pages.message("Refused", "The call does not go out.")

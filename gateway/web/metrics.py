@@ -1,6 +1,6 @@
 """Counting from outside: the pipeline does not know that it is measured."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -106,6 +106,19 @@ class Metrics:
             ["server"],
             registry=self._registry,
         )
+        self.pins = Gauge(
+            "douane_pins",
+            "Definitions that servers show or showed, one a family of revisions, by status.",
+            ["server", "status"],
+            registry=self._registry,
+        )
+        self.crawls = Histogram(
+            "douane_crawl_duration_seconds",
+            "How long the reading of all lists of a server took, by result (ok or failed).",
+            ["server", "result"],
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
         self.refusals = Counter(
             "douane_refusals",
             "Refusals and faults, by code; before a body is parsed under the guard's own codes.",
@@ -116,6 +129,16 @@ class Metrics:
             "douane_policy_reloads",
             "Policy changes, by result.",
             ["result"],
+            registry=self._registry,
+        )
+        self.stopped = Gauge(
+            "douane_policy_stopped",
+            "1 while an operator has stopped all calls.",
+            registry=self._registry,
+        )
+        self.empty = Gauge(
+            "douane_policy_empty",
+            "1 while the policy in force says nothing about any decision: all calls are refused.",
             registry=self._registry,
         )
         self.candidates = Counter(
@@ -222,6 +245,15 @@ class Metrics:
         """Have approved tools counted by name from now on, and the size of all of them told."""
         self._tools = registry
 
+    def crawled(self, server: UpstreamId, seconds: float, *, failed: bool) -> None:
+        """Count one look at all lists of a server."""
+        self.crawls.labels(server, "failed" if failed else "ok").observe(seconds)
+
+    def listed(self, method: str, servers: Collection[UpstreamId]) -> None:
+        """Count a list at `/mcp` for each server of which something stands in it."""
+        for server in servers:
+            self.requests.labels(server, method, "ok").inc()
+
     def tool_called(self, call: Call, outcome: Outcome, seconds: float) -> None:
         """Count one whole call of a tool."""
         self.tool_calls.labels(call.server, self._tool(call), outcome.value).inc()
@@ -236,6 +268,9 @@ class Metrics:
             for server, size in self._tools.sizes().items():
                 self.registry_tools.labels(server).set(size.tools)
                 self.registry_tokens.labels(server).set(size.cost)
+            self.pins.clear()
+            for (server, status), count in self._tools.states().items():
+                self.pins.labels(server, status.value).set(count)
         return generate_latest(self._registry)
 
     def _tool(self, call: Call) -> str:

@@ -1,6 +1,6 @@
 """Which tools were approved, and what they would cost a model to read: the pins, for the metrics."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
@@ -33,6 +33,7 @@ class Registry:
         self._version: int | None = None
         self._names: frozenset[tuple[UpstreamId, str]] = frozenset()
         self._weighed: tuple[int, Mapping[str, Size]] | None = None
+        self._counted: tuple[int, Counter[tuple[str, PinStatus]]] | None = None
 
     def knows(self, server: UpstreamId, name: str) -> bool:
         """Whether a person has approved a tool of this name, be it in force now or not."""
@@ -53,6 +54,15 @@ class Registry:
             self._weighed = version, self._weigh()
         found = self._weighed[1]
         return {server: found.get(server, _NOTHING) for server in self._servers()}
+
+    def states(self) -> Mapping[tuple[str, PinStatus], int]:
+        """Return how many definitions there are of each server in each state, also none."""
+        version = self._pins.version
+        if self._counted is None or self._counted[0] != version:
+            found = Counter((str(pin.target.server), pin.status) for pin in self._pins.all())
+            self._counted = version, found
+        counted = self._counted[1]
+        return {(s, state): counted[s, state] for s in self._servers() for state in PinStatus}
 
     def _weigh(self) -> Mapping[str, Size]:
         octets: defaultdict[str, dict[str, int]] = defaultdict(dict)

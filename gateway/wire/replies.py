@@ -65,6 +65,11 @@ CODES: Mapping[str, Told] = MappingProxyType(
             rpc_code=40302,
             advice="Do not retry the same call. Tell the user that a person has to allow it first.",
         ),
+        "policy_stopped": Told(
+            status=403,
+            rpc_code=40304,
+            advice="Do not retry. Tell the user: calls go on once an operator lets them.",
+        ),
         "description_required": Told(
             status=403,
             rpc_code=40321,

@@ -25,22 +25,36 @@ from gateway.admin.pins import PinDesk
 from gateway.admin.policy import PolicyDesk, PolicyInForce
 from gateway.admin.runs import RunDesk
 from gateway.admin.scripts import ScriptDesk
+from gateway.admin.stop import StopDesk
 from gateway.admin.users import UserDesk
 from gateway.builtin.names import public_name
+from gateway.builtin.run_code import own_pins
 from gateway.config import Config, Server
+from gateway.config.auth import Enterprise
 from gateway.domain.decisions import Decision
 from gateway.domain.descriptions import NO_GUIDANCE, Guidance
 from gateway.domain.labels import ServerRule
-from gateway.domain.tools import Target, UpstreamId
-from gateway.errors import ConfigError, IdentityUnavailable, PolicyUnavailable, UpstreamFailed
+from gateway.domain.tools import Kind, Target, UpstreamId
+from gateway.errors import (
+    ConfigError,
+    IdentityUnavailable,
+    PolicyUnavailable,
+    Unauthenticated,
+    UpstreamFailed,
+)
+from gateway.oauth.foreign.keys import RemoteKeys
 from gateway.oauth.foreign.metadata import RemoteMetadata
 from gateway.oauth.resources import Resources
 from gateway.policy import commands as policy_commands
+from gateway.policy.arguments import Takes
 from gateway.policy.sources import read_sources
 from gateway.policy.toolchain import find_opa
 from gateway.ports import Authenticator
 from gateway.ports.scripts import ScriptStore
 from gateway.signin.links import SetupLinks
+from gateway.storage.database import DATABASE
+from gateway.storage.pins import read_pins
+from gateway.storage.stop import Stop
 from gateway.storage.verify import verify
 from gateway.turns import Line
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
@@ -86,6 +100,7 @@ async def open_admin(config: Config) -> AsyncIterator[Admin]:
                 questions=lasting.questions,
                 scripts=lasting.scripts,
                 policy=PolicyOnDemand(config),
+                stop=lasting.stop,
                 servers=partial(_not_running, config),
                 followers=tuple,
                 registry=Registration(lambda: config, environ=None, take_up=nothing_to_take_up),
@@ -104,6 +119,7 @@ def admin_of(
     questions: ApprovalDesk,
     scripts: ScriptStore,
     policy: PolicyInForce,
+    stop: Stop,
     servers: ServerRows,
     followers: Callable[[], Sequence[Following]],
     registry: ServerRegistry,
@@ -206,6 +222,7 @@ def admin_of(
             ),
             scripts=ScriptDesk(scripts, journal, clock=now),
             policy=PolicyDesk(policy, PolicyFilesOf(current)),
+            stop=StopDesk(stop, journal, clock=now),
             replay=replay_desk(current, past, journal, audit.explain, store.hashes_of),
             audit=audit,
             export=export,
@@ -227,35 +244,52 @@ class PolicyFilesOf:
         self._current = current
         self._line = Line()
 
-    async def check(self) -> Sequence[str]:
-        """Compile it, and return its problems as `file:line: text`.
+    async def check(self) -> Mapping[str, Sequence[str]]:
+        """Compile it, and return its `problems` and `notices`.
 
         Raises:
             RateLimited: Too many checks and tests wait already.
 
         """
         config = self._current()
-        return await self._line.take(
-            lambda: policy_commands.check(policy_settings(config), policy_data(config))
+        checked = await self._line.take(
+            lambda: policy_commands.check(
+                policy_settings(config), policy_data(config), _approved(config)
+            )
         )
+        return {"problems": checked.problems, "notices": checked.notices}
 
     async def test(self) -> Mapping[str, Any]:
-        """Run its own tests, and say how many passed and which failed.
+        """Run its tests, and say how many passed and which failed.
 
         Raises:
             RateLimited: As `check`.
 
         """
         settings = policy_settings(self._current())
-        tests = await self._line.take(
+        tests, notices = await self._line.take(
             lambda: asyncio.to_thread(policy_commands.run_own_tests, settings)
         )
-        failures = [f"{test.where}: {test.name}" for test in tests if not test.passed]
+        wrong = [test for test in tests if not test.passed]
+        failures = [f"{test.where}: {test.name}" for test in wrong if not test.shipped]
         return {
-            "passed": len(tests) - len(failures),
+            "passed": len(tests) - len(wrong),
+            "changed": len(wrong) - len(failures),
             "failed": len(failures),
             "failures": failures,
+            "notices": list(notices),
         }
+
+
+def _approved(config: Config) -> Sequence[Takes]:
+    """Return what approved definitions say of their arguments; nothing, if none is approved."""
+    pins = [pin for pin in read_pins(config.data_dir / DATABASE) if pin.approved is not None]
+    shown = [*pins, *own_pins(extracts=True).values()] if pins else []
+    return [
+        Takes.of(pin.target.server, pin.target.name, pin.approved.definition.content)
+        for pin in shown
+        if pin.approved is not None and pin.target.kind in (Kind.TOOL, Kind.PROMPT)
+    ]
 
 
 class PolicyOnDemand:
@@ -350,16 +384,19 @@ def place_of(server: Server) -> str:
 
 
 async def probe_issuers(config: Config) -> Mapping[str, str]:
-    """Return the configured issuers whose metadata cannot be used, and why, from this machine."""
-    auth = config.auth
+    """Return the configured issuers whose metadata or keys cannot be used, and why, from here."""
     fetcher = GuardedFetcher(EgressPolicy.of(config.egress.allow), ca=config.egress.ca)
     metadata = RemoteMetadata(fetcher, clock=now)
+    keys = RemoteKeys(fetcher, metadata=metadata, clock=now)
     wrong = {}
-    for issuer in sorted(auth.issuers):
+    for where, one in config.auth.trusted.items():
+        jwks_url = str((isinstance(one, Enterprise) and one.jwks_url) or "")
         try:
-            await metadata.of(issuer)
+            await keys.key(str(one.issuer), "", one.algorithm, jwks_url=jwks_url)
+        except Unauthenticated:
+            continue  # it has keys, and none without a name
         except IdentityUnavailable as error:
-            wrong[issuer] = error.detail or error.public
+            wrong[f"{where}.issuer: {one.issuer}"] = error.detail or error.public
     return wrong
 
 

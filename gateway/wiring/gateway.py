@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.admin.rows import rfc3339
 from gateway.builtin.mailboxes import Mailboxes
 from gateway.config import Config
+from gateway.config.changes import changed_keys
 from gateway.errors import ConfigError
 from gateway.oauth.metadata import PROTECTED_RESOURCE_PATH
 from gateway.oauth.resources import ADMIN_API
@@ -37,7 +38,7 @@ from gateway.wiring.background import begun, ended
 from gateway.wiring.carried import Carried
 from gateway.wiring.code import told_of
 from gateway.wiring.foundation import new_id, now
-from gateway.wiring.happened import Happened
+from gateway.wiring.happened import Happened, stopped_facts
 from gateway.wiring.identity import Identity
 from gateway.wiring.in_force import AuthenticatorInForce, PolicyInForce
 from gateway.wiring.indexing import kept_up
@@ -79,6 +80,7 @@ class Gateway:
         self._lasting = standing(lambda: self._config, identity)
         self._metrics.tell_tools_apart(Registry(identity.store.pins, lambda: self._config.servers))
         self._metrics.count_questions(lambda: self._lasting.approvals.counts(now=now()))
+        self._metrics.stopped.set_function(lambda: self._lasting.stop.holds is not None)
         self.recorded = recorded(config, identity.store, self._metrics)
         self.watch = Watch(config, identity.store)
         self._metrics.count_keeping(lambda: self.watch.spooled, lambda: self.watch.free)
@@ -98,6 +100,7 @@ class Gateway:
         self._current = await Tenure.begin(self._config, self)
         self._carried.links.watched = self._current.runtime.crawler.known
         self._current.runtime.announce()
+        self.happened.stands_still(self._lasting.stop.holds)
         watching = begun(self._identity.watch(), "watching identity providers")
         try:
             policy = PolicyInForce(
@@ -113,6 +116,7 @@ class Gateway:
                 questions=self._lasting.questions,
                 scripts=self._lasting.scripts,
                 policy=policy,
+                stop=self._lasting.stop,
                 servers=self._servers,
                 followers=lambda: self.recorded.followers,
                 registry=Registration(
@@ -267,6 +271,7 @@ class Gateway:
                 **told_of(self._tenure.runtime.engine),
                 **self.recorded.facts(),
                 **self.watch.facts(),
+                **stopped_facts(self._lasting.stop),
             },
             guard=guard,
             client_address=address,
@@ -275,7 +280,9 @@ class Gateway:
 
     async def started(self) -> None:
         """Record what runs from now on."""
-        await self.happened.started(self._config, self._tenure.runtime.policy.digest)
+        await self.happened.started(
+            self._config, self._tenure.runtime.policy.digest, self._lasting.stop.holds
+        )
 
     async def stopped(self) -> None:
         """Record that nothing more is carried."""
@@ -374,9 +381,17 @@ def _require_same_process(before: Config, after: Config) -> None:
         "runs",
         "alerts",
     )
-    changed = [key for key in fixed if getattr(before, key) != getattr(after, key)]
+    changed = [
+        path
+        for key in fixed
+        if getattr(before, key) != getattr(after, key)
+        for path in changed_keys(before, after, key)
+    ]
     if changed:
         raise ConfigError(
             "the new configuration needs a restart",
-            problems=[f"{key}: cannot change while the gateway runs" for key in changed],
+            problems=[
+                f"{path}: cannot change while the gateway runs; restart it, or undo the change"
+                for path in changed
+            ],
         )

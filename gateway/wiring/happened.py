@@ -11,9 +11,16 @@ from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.document import Digest, canonical
 from gateway.errors import AuditUnavailable
 from gateway.ports import AuditLog
+from gateway.ports.stop import Standstill
+from gateway.storage.stop import Stop
 from gateway.wiring.foundation import new_id, now
 
 logger = logging.getLogger(__name__)
+
+
+def stopped_facts(stop: Stop) -> Mapping[str, str]:
+    """Return what /readyz says of a stop; nothing, if calls are carried."""
+    return {} if stop.holds is None else {"stopped": f"every call is refused, {stop.holds}"}
 
 
 def digest_of(config: Config) -> str:
@@ -27,8 +34,15 @@ class Happened:
     def __init__(self, audit: AuditLog) -> None:
         self._audit = audit
 
-    async def started(self, config: Config, policy_digest: str) -> None:
-        """Record what runs from now on, and by which rules."""
+    def stands_still(self, held: Standstill | None) -> None:
+        """Say in the log that a stop goes on, if one does."""
+        if held is not None:
+            logger.warning("every call is refused, %s; `douane policy go` ends that", held)
+
+    async def started(
+        self, config: Config, policy_digest: str, held: Standstill | None = None
+    ) -> None:
+        """Record what runs from now on, and by which rules; or that everything is refused."""
         installed = version("douane")
         await self._record(
             RecordKind.SYSTEM,
@@ -36,7 +50,11 @@ class Happened:
             f"process {os.getpid()}, version {installed}",
             config_digest=digest_of(config),
             policy_digest=policy_digest,
-            evidence={"version": installed, "process": os.getpid()},
+            evidence={
+                "version": installed,
+                "process": os.getpid(),
+                **({} if held is None else {"stopped": str(held)}),
+            },
         )
 
     async def stopped(self, config: Config, policy_digest: str) -> None:
@@ -78,5 +96,5 @@ class Happened:
         }
         try:
             await self._audit.append(AuditRecord(kind=kind, time=now(), id=new_id(), fields=fields))
-        except AuditUnavailable:
-            logger.exception("%s could not be recorded", code)
+        except AuditUnavailable as error:
+            logger.error("%s could not be recorded: %s", code, error.detail or error.public)  # noqa: TRY400 - no bug, no traceback

@@ -39,5 +39,6 @@ class LookalikeReporter:
         record = AuditRecord(kind=RecordKind.SYSTEM, time=now(), id=new_id(), fields=fields)
         try:
             await self._audit.append(record)
-        except AuditUnavailable:
-            logger.exception("names that look alike could not be recorded")
+        except AuditUnavailable as error:
+            told = error.detail or error.public
+            logger.error("names that look alike could not be recorded: %s", told)  # noqa: TRY400 - no bug, no traceback

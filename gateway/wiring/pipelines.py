@@ -1,6 +1,6 @@
 """The one path, wired twice: to servers as they are, and to clients of our own in front of all."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from gateway.builtin.aggregate import Aggregate
 from gateway.builtin.descriptions import Descriptions
@@ -60,6 +60,7 @@ def pipelines(
     scripts: ScriptStore,
     who: Authorization,
     policy: PolicyEngine,
+    require_going: Callable[[], None],
     keeper: PinKeeper,
     crawler: Crawler,
     upstreams: Mapping[UpstreamId, Upstream],
@@ -159,6 +160,7 @@ def pipelines(
         seal_key=store.keys.seal,
         clock=now,
         ended=front.has_ended,
+        require_going=require_going,
     )
     begun = BegunRuns(
         admission=admission, runs=store.runs, audit=store.audit, idle_s=store.runs.idle_s
@@ -241,6 +243,7 @@ def pipelines(
         chosen=lambda key: store.choices.of(key).number,
         notices=notices,
         clock=now,
+        listed=metrics.listed,
     )
     aggregate = Aggregate(
         carrier=Metered(over({OWN: own, **front.clients}), metrics),

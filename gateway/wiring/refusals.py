@@ -39,5 +39,6 @@ class RefusedEgressReporter:
         record = AuditRecord(kind=RecordKind.SYSTEM, time=now(), id=new_id(), fields=fields)
         try:
             await self._audit.append(record)
-        except AuditUnavailable:
-            logger.exception("a refused destination of %s could not be recorded", server)
+        except AuditUnavailable as error:
+            told = error.detail or error.public
+            logger.error("a refused destination of %s could not be recorded: %s", server, told)  # noqa: TRY400 - no bug, no traceback

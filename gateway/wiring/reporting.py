@@ -43,6 +43,8 @@ class PolicyReporter:
         self._count(event)
         if event.ok:
             logger.info(self.what, event.new)
+            for notice in event.notices:
+                logger.warning("policy: %s", notice)
         else:
             logger.error(
                 "a new policy was refused (%s), %s stays: %s",
@@ -61,23 +63,26 @@ class PolicyReporter:
         if before is not None:
             await before
         problems = event.problems or (self.done.replace("_", " "),)
+        told = [("policy", text) for text in problems] + [("notice", n) for n in event.notices]
         fields = {
             "method": self.method,
             "verdict": "allow" if event.ok else "deny",
             "code": self.done if event.ok else "refused",
             "policy_digest": event.new,
             "evidence": {"before": event.old},
-            "reasons": [{"code": "policy", "message": text} for text in problems[:50]],
+            "reasons": [{"code": code, "message": text} for code, text in told[:50]],
         }
         record = AuditRecord(kind=RecordKind.POLICY, time=now(), id=new_id(), fields=fields)
         try:
             await self._store.audit.append(record)
-        except AuditUnavailable:
+        except AuditUnavailable as error:
             # Every decision names the policy that made it, and none is given unrecorded.
-            logger.exception("a policy change could not be recorded")
+            logger.error("a policy change could not be recorded: %s", error.detail or error.public)  # noqa: TRY400 - no bug, no traceback
 
     def _count(self, event: PolicyEvent) -> None:
         self._metrics.reloads.labels("ok" if event.ok else "refused").inc()
+        if event.ok:
+            self._metrics.empty.set(event.empty)
 
 
 class CandidateReporter(PolicyReporter):

@@ -12,6 +12,7 @@ from gateway.oauth.resources import Resources
 from gateway.pipeline import Pipeline
 from gateway.pipeline.keeper import PinKeeper
 from gateway.policy.reload import PolicyHolder
+from gateway.policy.stopping import Stoppable
 from gateway.ports import Upstream
 from gateway.sandbox.languages import Engines
 from gateway.upstream.crawler import Crawler
@@ -116,6 +117,7 @@ async def runtime(
             relisted=lambda server: front.followers.relisted(server, ""),
             known=carried.links.watched,
             people=People(who.broker),
+            crawled=metrics.crawled,
         )
         stack.push_async_callback(crawler.aclose)
         opened: dict[UpstreamId, Upstream] = {}
@@ -140,7 +142,12 @@ async def runtime(
             approvals=lasting.approvals,
             scripts=lasting.scripts,
             who=who,
-            policy=decided_by.deciding,
+            policy=Stoppable(
+                decided_by.deciding,
+                require_none=lasting.stop.require_none,
+                holds=lambda: lasting.stop.holds is not None,
+            ),
+            require_going=lasting.stop.require_none,
             keeper=keeper,
             crawler=crawler,
             upstreams=upstreams,

@@ -23,6 +23,7 @@ from gateway.storage.approvals import SqliteApprovalStore
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
 from gateway.storage.scripts import SqliteScriptStore
+from gateway.storage.stop import Stop
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
 
@@ -42,6 +43,8 @@ class Standing:
     scripts: ScriptStore
     questions: ApprovalDesk
     """Where people come to them, by whatever door."""
+    stop: Stop
+    """Whether everything is refused."""
 
 
 def standing(config: Callable[[], Config], identity: Identity) -> Standing:
@@ -89,7 +92,9 @@ def standing(config: Callable[[], Config], identity: Identity) -> Standing:
             sources=partial(_sources, identity),
             issuer=config().public_url,
             clock=now,
+            pages_at=config().public_url if config().auth.external is None else "",
         ),
+        stop=Stop(identity.store.data_dir),
     )
 
 

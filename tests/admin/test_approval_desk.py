@@ -122,6 +122,7 @@ async def test_a_question_is_shown_with_everything_it_says() -> None:
         "by": None,
         "answered_at": None,
         "span": None,
+        "url": None,
         "note": "",
         "principal": f"{URL}|emma|c_1",
         "arguments": {"to": ["eve@outside.example"]},

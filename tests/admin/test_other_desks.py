@@ -145,10 +145,21 @@ async def test_the_policy_in_force_answers_and_nothing_is_done_with_it() -> None
 
 async def test_policy_files_are_good_only_if_they_compile_and_have_tests_that_pass() -> None:
     sound = PolicyDesk(Engine(), Files())
-    assert await sound.check(USER) == {"ok": True, "problems": []}
-    assert await sound.test(USER) == {"ok": True, "passed": 3, "failed": 0, "failures": []}
+    assert await sound.check(USER) == {"ok": True, "problems": [], "notices": []}
+    assert await sound.test(USER) == {
+        "ok": True,
+        "passed": 3,
+        "changed": 0,
+        "failed": 0,
+        "failures": [],
+        "notices": [],
+    }
     broken = PolicyDesk(Engine(), Files(problems=["a.rego:1: no"], failures=["test_a"]))
-    assert await broken.check(USER) == {"ok": False, "problems": ["a.rego:1: no"]}
+    assert await broken.check(USER) == {
+        "ok": False,
+        "problems": ["a.rego:1: no"],
+        "notices": [],
+    }
     assert (await broken.test(USER))["ok"] is False
     untested = PolicyDesk(Engine(), Files(passed=0))
     assert (await untested.test(USER))["ok"] is False
@@ -359,8 +370,11 @@ async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
         "policy.check",
         "policy.eval",
         "policy.explain",
+        "policy.go",
         "policy.replay",
         "policy.status",
+        "policy.stop",
+        "policy.stopped",
         "policy.test",
         "runs.end",
         "runs.list",

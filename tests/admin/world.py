@@ -33,6 +33,7 @@ from gateway.admin.policy import PolicyDesk
 from gateway.admin.replay import ReplayDesk
 from gateway.admin.runs import RunDesk
 from gateway.admin.scripts import ScriptDesk
+from gateway.admin.stop import StopDesk
 from gateway.admin.users import UserDesk
 from gateway.domain.decisions import Decision, Reason, Verdict
 from gateway.domain.descriptions import NO_GUIDANCE, Guidance
@@ -50,6 +51,7 @@ from gateway.storage.database import DATABASE
 from gateway.storage.identity.store import IdentityStores
 from gateway.storage.memory import MemoryApprovalStore, MemoryAuditLog, MemoryPinStore
 from gateway.storage.memory_scripts import MemoryScriptStore
+from gateway.storage.stop import Stop
 from gateway.storage.store import Store
 from gateway.storage.verify import verify
 from gateway.wiring.indexing import archive_of
@@ -282,18 +284,32 @@ class Files:
     """Policy files with these problems and test results."""
 
     def __init__(
-        self, problems: Sequence[str] = (), passed: int = 3, failures: Sequence[str] = ()
+        self,
+        problems: Sequence[str] = (),
+        passed: int = 3,
+        failures: Sequence[str] = (),
+        *,
+        changed: int = 0,
+        notices: Sequence[str] = (),
     ) -> None:
         self.problems = problems
         self.passed = passed
         self.failures = failures
+        self.changed = changed
+        self.notices = list(notices)
 
-    async def check(self) -> Sequence[str]:
-        return self.problems
+    async def check(self) -> Mapping[str, Sequence[str]]:
+        return {"problems": self.problems, "notices": self.notices}
 
     async def test(self) -> Mapping[str, Any]:
         failures = list(self.failures)
-        return {"passed": self.passed, "failed": len(failures), "failures": failures}
+        return {
+            "passed": self.passed,
+            "changed": self.changed,
+            "failed": len(failures),
+            "failures": failures,
+            "notices": self.notices,
+        }
 
 
 class Runs:
@@ -598,6 +614,7 @@ async def opened(
                 ),
                 scripts=ScriptDesk(scripts or MemoryScriptStore(), journal, clock=clock),
                 policy=PolicyDesk(Engine(), files or Files()),
+                stop=StopDesk(Stop(data_dir), journal, clock=clock),
                 replay=replay_desk_of(
                     around.enter_context(closing(store.reader())), journal, audit
                 ),

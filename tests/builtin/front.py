@@ -139,6 +139,7 @@ class Site:
             pins=self.house.pins,
             sight=sight,
         )
+        self.told_lists: list[tuple[str, list[str]]] = []
         self.notices = Notices(
             followers=self.followers,
             authenticator=self.house.gate,
@@ -176,6 +177,7 @@ class Site:
                 ),
                 *programs,
             ],
+            listed=lambda method, servers: self.told_lists.append((method, sorted(servers))),
             withheld=programs[0].withheld if programs else _nothing,
             models=self.models,
             levels=self.levels,

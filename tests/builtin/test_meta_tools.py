@@ -73,6 +73,12 @@ async def test_they_are_listed_first_and_nobody_changes_them(profile: Profile) -
         assert listed[:3] == json.loads(json.dumps(DEFINITIONS))
 
 
+async def test_a_list_is_told_with_the_servers_of_which_something_is_offered(site: Site) -> None:
+    site.house.rule.says = hiding("notes")
+    await site.ask("tools/list")
+    assert site.told_lists == [("tools/list", ["mail"])]
+
+
 def test_no_tool_of_a_server_can_be_called_like_them() -> None:
     assert not [name for name in OWN_TOOLS if "__" in name or "--" in name]
 

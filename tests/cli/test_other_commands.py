@@ -171,7 +171,7 @@ def test_a_value_is_hashed_as_json_or_else_as_text(site: Site) -> None:
 
 
 def test_the_policys_files_are_compiled_and_tested_without_a_gateway(site: Site) -> None:
-    assert site.rows("policy", "check") == [{"ok": True, "problems": []}]
+    assert site.rows("policy", "check") == [{"ok": True, "problems": [], "notices": []}]
     assert site.run("policy", "check").stdout == "the policy compiles\n"
     assert site.run("policy", "test").stdout == "3 passed, 0 failed\n"
     assert site.rows("policy", "test")[0]["passed"] == 3
@@ -181,6 +181,28 @@ def test_the_policys_files_are_compiled_and_tested_without_a_gateway(site: Site)
     assert (told.exit_code, told.stdout) == (1, "a.rego:1: no\nthe policy has problems\n")
     told = site.run("policy", "test")
     assert (told.exit_code, told.stdout) == (1, "data.x.test_a\n3 passed, 1 failed\n")
+
+
+def test_everything_is_stopped_and_goes_on_by_one_command_each(site: Site) -> None:
+    assert site.run("policy", "go", "--note", "x").exit_code == 1
+    assert site.run("policy", "stop").exit_code == 2
+    (row,) = site.rows("policy", "stop", "--note", "a token is public")
+    assert (row["stopped"], row["stopped_note"]) == (True, "a token is public")
+    (status,) = site.rows("policy", "status")
+    assert status.items() >= row.items()
+    assert site.rows("policy", "go", "--note", "replaced") == [{"stopped": False}]
+    (status,) = site.rows("policy", "status")
+    assert status["stopped"] is False
+
+
+def test_what_an_own_rule_changes_is_told_and_is_no_failure(site: Site) -> None:
+    site.files = Files(changed=2, notices=["a.rego:3: data.douane.deny changes"])
+    told = site.run("policy", "check")
+    said = "notice: a.rego:3: data.douane.deny changes\n"
+    assert (told.exit_code, told.stdout) == (0, said + "the policy compiles\n")
+    told = site.run("policy", "test")
+    counted = "3 passed, 0 failed, 2 of the shipped ones changed\n"
+    assert (told.exit_code, told.stdout) == (0, said + counted)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +228,7 @@ def test_a_decision_that_nobody_made_cannot_be_explained(site: Site) -> None:
 
 
 def test_the_policy_in_force_is_named(site: Site) -> None:
-    named = {"digest": "sha256:0123", "candidate": "sha256:4567"}
+    named = {"digest": "sha256:0123", "candidate": "sha256:4567", "stopped": False}
     assert site.rows("policy", "status") == [named]
 
 

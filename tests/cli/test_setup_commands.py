@@ -2,6 +2,8 @@
 
 import json
 import sqlite3
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from click.testing import CliRunner
 
 from gateway.cli import main
 from gateway.config import parse, schema
+from gateway.errors import AuditUnavailable
 from gateway.ports.sandbox import Confinement
 from tests.admin.world import Files
 from tests.cli.world import CONFIG, Site
@@ -120,6 +123,11 @@ def test_a_policy_that_does_not_compile_or_fails_its_tests_is_an_error(site: Sit
     assert findings(site) == [("warning", "policy.path: /policies holds no tests")]
 
 
+def test_what_an_own_rule_changes_is_a_warning(site: Site) -> None:
+    site.files = Files(passed=0, changed=1, notices=["a.rego:3: data.douane.deny changes"])
+    assert findings(site) == [("warning", "policy: a.rego:3: data.douane.deny changes")]
+
+
 def test_without_opa_the_check_says_so_and_goes_on(site: Site) -> None:
     site.files = NoOpa()
     site.open_upstreams = ("mail",)
@@ -129,7 +137,7 @@ def test_without_opa_the_check_says_so_and_goes_on(site: Site) -> None:
 
 
 class NoOpa(Files):
-    async def check(self) -> list[str]:
+    async def check(self) -> Mapping[str, Sequence[str]]:
         from gateway.errors import ConfigError
 
         raise ConfigError("OPA could not be fetched")
@@ -142,10 +150,25 @@ def test_an_upstream_that_answers_anybody_is_warned_of_unless_offline(site: Site
     assert findings(site, "--offline") == []
 
 
-def test_an_issuer_that_cannot_be_used_is_warned_of_unless_offline(site: Site) -> None:
-    site.wrong_issuers = {"https://id.example": "it names another issuer"}
-    told = "auth: the metadata of https://id.example cannot be used: it names another issuer"
-    assert findings(site) == [("warning", told)]
+def test_a_gateway_whose_log_is_down_says_so_in_words(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def serve(*_: object) -> int:
+        raise AuditUnavailable("the audit log cannot record this now", detail="disk full")
+
+    monkeypatch.setattr(sys.modules["gateway.wiring"], "serve", serve)
+    result = site.run("serve")
+    told = "douane: the gateway cannot run: the audit log cannot record this now: disk full\n"
+    assert (result.exit_code, result.stderr) == (1, told)
+
+
+def test_an_issuer_that_cannot_be_used_is_an_error_unless_offline(site: Site) -> None:
+    where = "auth.external.issuer: https://id.example"
+    site.wrong_issuers = {where: "it names another issuer"}
+    ((level, text),) = findings(site, exit_code=1)
+    assert level == "error"
+    assert text.startswith(f"{where} cannot be used, so nobody can sign in there: it names another")
+    assert "`egress.allow`" in text
     assert findings(site, "--offline") == []
 
 
@@ -242,5 +265,8 @@ def test_secret_files_and_tls_files_are_looked_at(site: Site) -> None:
 def test_an_old_sqlite_is_warned_of(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 51, 2))
     monkeypatch.setattr(sqlite3, "sqlite_version", "3.51.2")
-    assert findings(site) == [("warning", "SQLite is 3.51.2; use 3.51.3 or later")]
+    ((level, text),) = findings(site)
+    assert level == "warning"
+    assert text.startswith("SQLite is 3.51.2, and before 3.51.3 ")
+    assert "libsqlite3" in text
     assert site.run("check").stdout.startswith("warning: SQLite")

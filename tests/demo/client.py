@@ -7,6 +7,7 @@ asks you to sign in with a browser.
 import asyncio
 import json
 import sys
+import urllib.error
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -42,7 +43,27 @@ async def call(
 
 
 def main() -> int:
-    """Print the result; return 1 if it is an error."""
+    """Print the result; return 1 if it is an error, or if there is none and why."""
+    try:
+        return _called()
+    except Exception as error:  # noqa: BLE001 - whatever it is, a person reads it
+        print(f"no result: {words_of(error)}", file=sys.stderr)
+        return 1
+
+
+def words_of(error: BaseException) -> str:
+    """Return what went wrong, as a person would say it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, urllib.error.HTTPError):
+        said = error.read().decode(errors="replace").strip()
+        return f"the gateway refused ({error.code}): {said or error.reason}"
+    if isinstance(error, urllib.error.URLError | ConnectionError):
+        return f"the gateway does not answer ({error}); is `make run` still running?"
+    return f"{type(error).__name__}: {error}"
+
+
+def _called() -> int:
     words = sys.argv[1:]
     asks = words[:1] == ["--sign-in"]
     if len(words) - asks not in (2, 3):

@@ -7,11 +7,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+from tests.e2e.posting import Poster
 from tests.e2e.scripted import instead
+from tests.e2e.site import Corridor
 from tests.e2e.sockets import Answered
 from tests.faults.scene import Scene, eventually, gateway, scene
+from tests.running import ALL
 from tests.servers.raw import answers, hangs
 
 STRANGE = {"integrity": "untrusted", "confidentiality": "private"}
@@ -24,10 +28,21 @@ STRANGER = "stranger@elsewhere.example"
 """Whom no call named before anything strange was read."""
 
 
+AT_FRONT: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("tools/list", {}),
+    ("resources/list", {}),
+    ("server/discover", {}),
+    ("tools/call", {"name": "raw__allowed", "arguments": {"text": "x"}}),
+    ("tools/call", {"name": "allowed", "arguments": {"text": "x"}}),
+    ("tools/call", {"name": "search_tools", "arguments": {"query": "allowed"}}),
+    ("tools/call", {"name": "call_tool", "arguments": {"name": "raw__allowed", "arguments": {}}}),
+)
+
+
 @contextmanager
 def killed_and_restarted(at: Scene, folder: Path) -> Iterator[Scene]:
     """Kill the gateway and run another one on its files and ports."""
-    os.kill(at.running.process.pid, signal.SIGKILL)
+    at.running.process.kill()
     at.running.process.wait()
     urls = (at.running.url, at.running.admin_url)
     ports = tuple(int(urlsplit(url).port or 0) for url in urls)
@@ -100,3 +115,35 @@ def test_a_call_under_way_when_the_process_is_killed_stays_an_intent(tmp_path: P
             (stats,) = after.running.rows("audit", "stats")
             assert stats["outcome_unknown"] == 1
             assert at.raw.methods.count("tools/call") == 1  # and nobody sends it again
+
+
+def test_a_stop_outlives_reloads_and_restarts_and_is_undone_without_a_gateway(
+    tmp_path: Path,
+) -> None:
+    with scene(tmp_path, tools=TOOLS) as at:
+        done = at.running.douane("policy", "stop", "--note", "a token is public")
+        assert done.returncode == 0, done.stderr
+        assert at.call().code == "policy_stopped"
+        front = Poster(Corridor(at.running), ALL)
+        for method, params in AT_FRONT:
+            assert front.modern(method, params).refusal == "policy_stopped", method
+        assert at.raw.methods.count("tools/call") == 0
+        os.kill(at.running.process.pid, signal.SIGHUP)
+        query = ("audit", "query", "--code", "reloaded")
+        assert eventually(lambda: bool(at.running.rows(*query)))
+        assert at.call().code == "policy_stopped"
+        with killed_and_restarted(at, tmp_path) as after:
+            assert after.call().code == "policy_stopped"
+            (status,) = after.running.rows("policy", "status")
+            assert (status["stopped"], status["stopped_note"]) == (True, "a token is public")
+            assert "every call is refused, stopped by" in after.running.log
+            after.running.process.kill()
+            after.running.process.wait()
+            undone = after.running.douane("policy", "go", "--note", "replaced")
+            assert undone.returncode == 0, undone.stderr
+            with killed_and_restarted(after, tmp_path) as last:
+                assert last.call().code is None
+                told = [one["code"] for one in last.log() if one["kind"] == "admin"]
+                assert told[-1] == "all_go"
+                assert "all_stopped" in told
+                assert last.verified() == ""

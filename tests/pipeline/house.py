@@ -26,7 +26,7 @@ from gateway.domain.labels import (
     ToolRule,
 )
 from gateway.domain.tools import Kind, Manifest, Pinned, Profile, Sighting, Target, UpstreamId
-from gateway.errors import Unauthenticated
+from gateway.errors import Stopped, Unauthenticated
 from gateway.pipeline import Pipeline
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.approvals import Approvals
@@ -48,6 +48,7 @@ from gateway.pipeline.selections import Selections
 from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.streams import StreamRelay
 from gateway.pipeline.visibility import Visibility
+from gateway.policy.stopping import Stoppable
 from gateway.ports import RunStore
 from gateway.ports.descriptions import DescriptionGate
 from gateway.storage.choices import MemoryChoices
@@ -266,6 +267,7 @@ class House:
         self.now = 1_800_000_000.0
         self.server = Server()
         self.rule = Rule()
+        self.stopped = False
         self.gate = Gate()
         self.audit = MemoryAuditLog()
         self.pins = MemoryPinStore(clock=self.clock)
@@ -298,8 +300,13 @@ class House:
     def new_id(self) -> str:
         return f"id{next(self._ids)}"
 
+    def require_going(self) -> None:
+        if self.stopped:
+            raise Stopped("an operator has stopped all calls")
+
     def _wired(self) -> Pipeline:
         shared: dict[str, Any] = {"clock": self.clock, "new_id": self.new_id}
+        policy = Stoppable(self.rule, require_none=self.require_going, holds=lambda: self.stopped)
         self.keeper = PinKeeper(
             pins=self.pins,
             policy=self.rule,
@@ -307,11 +314,11 @@ class House:
             identities=self.identities,
             **shared,
         )
-        visibility = Visibility(policy=self.rule, servers=self.rules.servers, clock=self.clock)
+        visibility = Visibility(policy=policy, servers=self.rules.servers, clock=self.clock)
         labels = Labeller(runs=self.runs, rules=self.rules)
-        duties = Duties(policy=self.rule, labels=labels, limits=self.limits)
+        duties = Duties(policy=policy, labels=labels, limits=self.limits)
         requests = ServerRequests(
-            policy=self.rule,
+            policy=policy,
             pins=self.pins,
             rules=self.rules,
             labels=labels,
@@ -351,10 +358,10 @@ class House:
             runs=self.runs,
             pins=self.pins,
             catalogs=self.catalogs,
-            policy=self.rule,
+            policy=policy,
             approvals=Approvals(
                 store=self.approvals,
-                policy=self.rule,
+                policy=policy,
                 audit=self.audit,
                 rules=ApprovalRules(),
                 pages_at="https://gateway.example",
@@ -362,7 +369,7 @@ class House:
                 seal_key=KEY,
                 **shared,
             ),
-            grants=Grants(scripts=self.scripts, policy=self.rule, clock=self.clock),
+            grants=Grants(scripts=self.scripts, policy=policy, clock=self.clock),
             visibility=visibility,
             selections=Selections(self.choices),
             descriptions=self.descriptions,
@@ -374,6 +381,7 @@ class House:
             seal_key=KEY,
             clock=self.clock,
             ended=self.has_ended,
+            require_going=self.require_going,
         )
         return Pipeline(
             admission=admission,

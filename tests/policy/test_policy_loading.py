@@ -130,7 +130,8 @@ def test_an_unused_variable_is_refused(opa: Opa) -> None:
 
 def test_a_policy_whose_own_tests_fail_is_refused(opa: Opa) -> None:
     failing = {"p_test.rego": "package p_test\n\ntest_it if false\n"}
-    assert any("test_it: FAIL" in line for line in problems(opa, {"p.rego": RULE, **failing}))
+    found = problems(opa, {"p.rego": RULE, **failing})
+    assert found == ("p_test.rego:3: data.p_test.test_it fails",)
 
 
 async def test_a_built_in_that_only_a_server_has_is_refused_with_its_place(
@@ -143,9 +144,9 @@ async def test_a_built_in_that_only_a_server_has_is_refused_with_its_place(
         'package douane\n\ndecision := {"verdict": "allow", "reasons": [data.fetch.x]}\n'
     )
     settings = PolicySettings(path=str(folder))
-    assert await check(settings, {}) == ("fetch.rego:3: http.send needs `engine: opa`",)
+    assert (await check(settings, {})).problems == ("fetch.rego:3: http.send needs `engine: opa`",)
     managed = PolicySettings(path=str(folder), engine=EngineKind.OPA)
-    assert await check(managed, {}) == ()
+    assert (await check(managed, {})).problems == ()
 
 
 @pytest.mark.parametrize("files", [{}, {"other.rego": "package other\n\nx := 1\n"}])
@@ -156,7 +157,8 @@ async def test_a_folder_that_decides_nothing_denies_everything(
         (tmp_path / name).write_text(text)
     for engine in EngineKind:
         settings = PolicySettings(path=str(tmp_path), engine=engine)
-        assert await check(settings, {}) == ()
+        (said,) = (await check(settings, {})).problems
+        assert "data.douane.decision" in said
         decision = await evaluate(settings, {}, {"method": "x"})
         assert decision.verdict == "deny"
         assert [reason.code for reason in decision.reasons] == ["no_policy"]
@@ -171,7 +173,8 @@ async def test_a_policy_can_be_asked_without_being_put_in_force(folder: Path) ->
 
 def test_a_policys_own_tests_can_be_run_by_themselves(folder: Path) -> None:
     (folder / "a_test.rego").write_text("package a_test\n\ntest_no if false\n")
-    assert [test.passed for test in run_own_tests(PolicySettings(path=str(folder)))] == [False]
+    tests, _ = run_own_tests(PolicySettings(path=str(folder)))
+    assert [test.passed for test in tests] == [False]
 
 
 def test_data_in_a_file_that_opa_would_not_read_is_refused(opa: Opa, folder: Path) -> None:

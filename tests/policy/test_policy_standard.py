@@ -8,7 +8,8 @@ from gateway.policy.opa import Opa
 from gateway.policy.schema import ABSENT, input_schema
 from gateway.policy.settings import PolicySettings
 from gateway.policy.sources import read_sources
-from gateway.policy.standard import RuleTest, run_tests, schema_text, shortcomings
+from gateway.policy.standard import run_tests, schema_text, shortcomings
+from gateway.policy.testing import RuleTest
 from gateway.policy.toolchain import main
 from tests.policy.policy_questions import POLICIES, cases, pin_cases
 

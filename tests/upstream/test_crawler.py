@@ -130,6 +130,19 @@ async def test_the_first_pass_ends_when_all_were_tried():
         assert lists_read(server) == 1
 
 
+async def test_every_crawl_is_told_with_its_time_and_what_became_of_it():
+    told = []
+
+    def crawled(server, seconds, *, failed):
+        told.append((str(server), seconds >= 0, failed))
+
+    async with crawling(legacy(shows("a")), crawled=crawled) as (crawler, _, server):
+        await crawler.first_pass(10)
+        server.script = answers(status=500)
+        await crawler._try(RAW)
+    assert told == [(str(RAW), True, False), (str(RAW), True, True)]
+
+
 async def test_the_first_pass_waits_for_no_upstream_longer_than_it_may():
     async with raw_upstream(legacy(shows("a"))) as good, raw_upstream(hangs) as bad:
         catalog = Catalog()

@@ -158,6 +158,28 @@ async def test_an_approver_answers_for_somebody_else(house):
     assert house.approvals.get(ApprovalId("a"), now=house.clock()).by == "user:ada"
 
 
+async def test_an_approver_finds_what_waits_and_is_told_what_follows(house):
+    await asked(house, self_approval=False)
+    await asked(house, "b", self_approval=False)
+    browser, page = await signed_in(house, "ada", url=f"{HTTPS}/approvals")
+    assert (page.status, page.url) == (200, f"{HTTPS}/approvals")
+    assert all(f'href="/approve/{name}"' in page.body for name in ("a", "b"))
+    page = await browser.get(APPROVE)
+    done = await browser.submit(page.form("approve-question"), page, action="once")
+    assert "your application" not in done.body
+    assert "for alice; it goes out when it is made again" in done.body
+    page = await browser.get(f"{HTTPS}/approvals")
+    assert 'href="/approve/a"' not in page.body
+    assert 'href="/approve/b"' in page.body
+
+
+async def test_what_waits_is_shown_to_nobody_else(house):
+    await asked(house)
+    _, page = await signed_in(house, "bob", url=f"{HTTPS}/approvals")
+    assert (page.status, "none" in page.ids) == (200, True)
+    assert "/approve/a" not in page.body
+
+
 async def test_the_person_whose_call_it_is_gets_no_form_unless_policy_says_so(house):
     await asked(house, self_approval=False)
     _, page = await signed_in(house)

@@ -329,3 +329,34 @@ def test_a_request_that_is_refused_unread_counts_and_is_told_of() -> None:
     page = metrics.page().decode()
     for code in ("host", "origin", "connections"):
         assert f'douane_refusals_total{{code="{code}"}} 1.0' in page
+
+
+async def test_definitions_are_counted_by_server_and_status(metrics):
+    house, registry = await furnished("search", "send")
+    metrics.tell_tools_apart(registry)
+    await house.approve(Kind.TOOL, "search")
+    told = series(metrics)
+    found = {
+        status: told.get(f'douane_pins{{server="mail",status="{status}"}}', 0)
+        for status in ("approved", "pending", "drifted", "revoked")
+    }
+    assert found == {"approved": 1, "pending": 1, "drifted": 0, "revoked": 0}
+    target = Target(server=MAIL, kind=Kind.TOOL, name="search")
+    await house.pins.revoke(target, Profile.MODERN, by="bob", note="")
+    assert series(metrics)['douane_pins{server="mail",status="revoked"}'] == 1
+
+
+def test_crawls_are_timed_by_what_became_of_them(metrics):
+    metrics.crawled(MAIL, 0.25, failed=False)
+    metrics.crawled(MAIL, 3.0, failed=True)
+    told = series(metrics)
+    assert told['douane_crawl_duration_seconds_count{result="failed",server="mail"}'] == 1
+    assert told['douane_crawl_duration_seconds_count{result="ok",server="mail"}'] == 1
+
+
+def test_a_list_in_front_of_all_counts_for_every_server_in_it(metrics):
+    metrics.listed("tools/list", [MAIL, UpstreamId("notes")])
+    told = series(metrics)
+    for server in ("mail", "notes"):
+        labels = f'method="tools/list",outcome="ok",server="{server}"'
+        assert told[f"douane_requests_total{{{labels}}}"] == 1
