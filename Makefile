@@ -47,8 +47,8 @@ demo: setup ## Play the whole story by itself; exits 0 only if every step did wh
 # Half of what collecting takes, and a second of every start, is to compile what was compiled before.
 unexport PYTHONDONTWRITEBYTECODE
 
-# One more than processors: some of the tests wait. Neighbours stay together, and share their servers.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Two more than processors: many of the tests wait. Neighbours stay together, and share their servers.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: test

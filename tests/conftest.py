@@ -1,7 +1,7 @@
 """What holds for every test.
 
-Property tests are alike at every run: the same examples, and no deadline on a busy machine.
-`pytest --hypothesis-profile default` looks at new examples.
+Property tests are alike at every run: the same examples, and no deadline on a busy machine; more of
+them with `--full`. `pytest --hypothesis-profile default` looks at new examples.
 
 Gateways are forked from a process that has loaded them, and what was found out about a policy is
 remembered for the run (`tests.forks`, `tests.remembered`).
@@ -17,8 +17,9 @@ from hypothesis import settings
 
 from tests import forks, quick, remembered
 
-settings.load_profile("ci")
 settings.register_profile("quick", settings.get_profile("ci"), max_examples=10)
+settings.register_profile("test", settings.get_profile("ci"), max_examples=40)
+settings.load_profile("test")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,6 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
     forks.begin()
     if config.getoption("--quick"):
         settings.load_profile("quick")
+    elif config.getoption("--full"):
+        settings.load_profile("ci")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -56,15 +56,10 @@ class EventStream:
         """
         self._room.settle(0)
         try:
-            while (event := self._next()) is None:
-                if self._ended:
-                    raise StopAsyncIteration
-                await self._room.grown(self._reader.pending)
-                self._take(await self._chunk())
+            return await self._coming()
         except BaseException:
             await self.aclose()
             raise
-        return event
 
     async def aclose(self) -> None:
         """Close the connection at once, which cancels a call of the stateless revision.
@@ -73,6 +68,14 @@ class EventStream:
         """
         self._room.settle(0)
         self._response.close()
+
+    async def _coming(self) -> ServerEvent:
+        while (event := self._next()) is None:
+            if self._ended:
+                raise StopAsyncIteration
+            await self._room.grown(self._reader.pending)
+            self._take(await self._chunk())
+        return event
 
     async def _chunk(self) -> bytes:
         usable = False

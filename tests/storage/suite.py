@@ -436,9 +436,12 @@ class RunStoreSuite:
         run = await stores.runs.of(principal(), SESSION)
         for n in range(MOST_SOURCES):
             await stores.runs.raise_label(run.id, BOTTOM, source(f"t{n}", of=BOTTOM))
-        after = await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source("one too many"))
+        await stores.runs.raise_label(run.id, BOTTOM, source("one too many", of=BOTTOM))
+        await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source("what raises it"))
+        after = await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source("as much again"))
         assert after.label == STRICTEST_DEFAULT
-        assert [each.tool for each in after.sources] == [f"t{n}" for n in range(MOST_SOURCES)]
+        listed = [f"t{n}" for n in range(MOST_SOURCES)]
+        assert [each.tool for each in after.sources] == [*listed, "what raises it"]
 
     async def test_no_server_is_left_out_for_the_many_tools_of_another(self, stores):
         run = await stores.runs.of(principal(), SESSION)

@@ -14,7 +14,7 @@ from gateway.storage.answers import Answers
 from gateway.storage.index import AuditIndex
 from tests.storage.logged import NOW, Event, remove_before, write
 
-RECORDS = 150
+RECORDS = 70
 WORDS = ("amber", "birch", "cedar")
 
 
