@@ -13,7 +13,7 @@ import aiohttp
 from benchmarks.flow.host import Host, RefusedStepError
 from benchmarks.flow.outcome import Outcome
 from benchmarks.flow.traces import Step, Suite, Trace
-from benchmarks.flow.upstream import STEPS, RecordedServers, listening
+from benchmarks.flow.upstream import RecordedServers, listening
 from benchmarks.report import ROOT
 from gateway.cli.connection import connect
 from gateway.config import load
@@ -116,12 +116,12 @@ class Stage:
         """
         id_ = f"step-{next(self._ids)}"
         task = {"douane/task": {"prompt": trace.prompt}} if self._declared else {}
-        self._servers.expect(id_, expected)
-        try:
-            answer = await host.call(step, id_, {**task, STEPS: id_})
-        except (aiohttp.ClientError, TimeoutError, RefusedStepError) as error:
-            answer = {"error": {"data": {"code": f"{type(error).__name__}: {error}"}}}
-        return answer, self._servers.arrived(id_)
+        async with self._servers.expecting(expected) as steps:
+            try:
+                answer = await host.call(step, id_, task)
+            except (aiohttp.ClientError, TimeoutError, RefusedStepError) as error:
+                answer = {"error": {"data": {"code": f"{type(error).__name__}: {error}"}}}
+            return answer, [arrived for _, arrived in steps]
 
     async def _conversation(
         self, client: Mapping[str, Any], traces: Sequence[Trace]

@@ -1,43 +1,55 @@
 """Every server of a suite: a call gets what was recorded of the step that it belongs to."""
 
+import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from aiohttp import web
 
 from benchmarks.flow.traces import Step
 
-STEPS = "flow-report/steps"
-"""In the `_meta` of a call, which a gateway relays: what the steps that it leads to are expected by."""
-
 _STATELESS = "2026-07-28"
 _LASTS = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 _METHOD_NOT_FOUND, _INVALID_PARAMS = -32601, -32602
 _LARGEST_BODY = 64 * 1024 * 1024
+_Tool: TypeAlias = tuple[str, str]
+"""A server's name and a tool's."""
 
 
 class RecordedServers:
     """What the servers offer, which calls are expected, and which of them have arrived.
 
-    They speak both families of revisions. A call is told from others by its `_meta`, so many
-    conversations can go on at once.
+    They speak both families of revisions. Nothing in a call tells whose it is, for a gateway may keep
+    that to itself: calls of one tool are expected one after the other, and others at once.
     """
 
     def __init__(self, tools: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         """`tools` is what each server answers to `tools/list`."""
         self._tools = tools
-        self._expected: dict[str, list[tuple[Step, bool]]] = {}
+        self._expected: dict[_Tool, list[tuple[Step, bool]]] = {}
+        self._over = asyncio.Condition()
 
-    def expect(self, id_: str, steps: Sequence[Step]) -> None:
-        """Make ready for calls of these steps in this order, of which some may never come."""
-        self._expected[id_] = [(step, False) for step in steps]
+    @asynccontextmanager
+    async def expecting(self, steps: Sequence[Step]) -> AsyncIterator[list[tuple[Step, bool]]]:
+        """Expect calls of these steps in this order, and give them with whether they have arrived.
 
-    def arrived(self, id_: str) -> list[bool]:
-        """Return which of those calls have arrived, and expect them no longer."""
-        return [arrived for _, arrived in self._expected.pop(id_)]
+        Some may never come. Nobody else expects calls of the same tools meanwhile.
+        """
+        tools = {(step.server, step.tool) for step in steps}
+        expected = [(step, False) for step in steps]
+        async with self._over:
+            await self._over.wait_for(lambda: tools.isdisjoint(self._expected))
+            self._expected |= dict.fromkeys(tools, expected)
+        try:
+            yield expected
+        finally:
+            async with self._over:
+                for tool in tools:
+                    del self._expected[tool]
+                self._over.notify_all()
 
     async def answer(self, request: web.Request) -> web.Response:
         """Answer one request of either family."""
@@ -81,7 +93,7 @@ class RecordedServers:
     def _called(
         self, server: str, params: Mapping[str, Any], lasts: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        expected = self._expected.get(str((params.get("_meta") or {}).get(STEPS)), [])
+        expected = self._expected.get((server, str(params.get("name"))), [])
         at = _place(expected, server, params)
         if at is None:
             return {"error": {"code": _INVALID_PARAMS, "message": "nothing is recorded of this"}}

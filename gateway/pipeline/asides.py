@@ -163,13 +163,17 @@ class Asides:
             kept[_MARK] = self._name(owner, "token", token, wary=wary)
         if CLIENT in kept:
             kept[CLIENT] = self._program(owner, kept[CLIENT], wary=wary, small=small)
-        if not wary:
-            return kept
-        if isinstance(followed := kept.get(SUBSCRIPTION), str | int):
-            kept[SUBSCRIPTION] = self._name(owner, "id", followed, wary=wary, again=True)
         known = (KNOWN_ABOUT - {_STATE}) | {_MARK}
         if not is_parent(kept.get(_PARENT)):
             known -= {_PARENT}
+        others = {name: _said_as(owner, name, inner) for name, inner in meta.items() if small}
+        if not wary:
+            for name in others.keys() - known:
+                self._heard.put(others[name], kept=True)
+            return kept
+        if isinstance(followed := kept.get(SUBSCRIPTION), str | int):
+            kept[SUBSCRIPTION] = self._name(owner, "id", followed, wary=wary, again=True)
+        known |= {name for name, said in others.items() if said in self._heard}
         return {name: inner for name, inner in kept.items() if name in known}
 
     def _name(
@@ -193,7 +197,7 @@ class Asides:
 
     def _program(self, owner: bytes, program: Any, *, wary: bool, small: bool) -> Any:
         """Return what a client calls itself, as far as its server has heard it before."""
-        key = digest_of(owner, _PROGRAM, jsontext.write(program)) if small else b""
+        key = _said_as(owner, _PROGRAM, program) if small else b""
         if not wary:
             if small:
                 self._heard.put(key, kept=True)
@@ -218,6 +222,11 @@ async def _without_remarks(permit: Permit) -> Message:
 def _owner(permit: Permit) -> bytes:
     principal = permit.principal
     return digest_of(permit.call.server, principal.key, principal.script, permit.session)
+
+
+def _said_as(owner: bytes, name: str, inner: Any) -> bytes:
+    """Return by what it is known again that a server has heard this."""
+    return digest_of(owner, _META, name, jsontext.write(inner))
 
 
 def _about(message: ServerMessage) -> Mapping[str, Any]:

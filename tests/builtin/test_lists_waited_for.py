@@ -61,7 +61,7 @@ def test_no_more_is_kept_than_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_server_that_hangs_is_left_out_of_the_next_list_unasked_until_it_is_well(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(waits_module, "_WHOLE_S", 0.01)
+    monkeypatch.setattr(waits_module, "_WHOLE_S", 0.5)
     site = await Site().furnish()
     site.house.gate.people["bob"] = replace(ALICE, subject="bob")
     for server, uri in ((MAIL, "m:1"), (NOTES, "n:1")):

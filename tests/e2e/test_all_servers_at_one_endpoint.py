@@ -12,6 +12,7 @@ from aiohttp import web
 
 from tests.demo.client import connected
 from tests.e2e.conftest import policies_in
+from tests.e2e.own import until
 from tests.e2e.posting import Poster
 from tests.e2e.scripted import Raw, instead, opened
 from tests.e2e.site import SERVERS, Corridor
@@ -19,11 +20,15 @@ from tests.e2e.test_local_servers_behind_it import servers_in
 from tests.e2e.test_node_clients import INSPECTOR, SCRIPTS, refusal, run, seen_by
 from tests.e2e.test_python_clients import MODES, NEGOTIATED, text_of
 from tests.e2e.test_python_clients import refusal as refused_as
-from tests.running import ALL, running_gateway
+from tests.running import ALL, Running, running_gateway
 from tests.servers.process import RunningServer
 
 LOCAL = ("repo", "files")
 ALL_OF_THEM = ("everything", "notes", "filesystem", "raw", *LOCAL)
+
+
+def families(gateway: Running, server: str) -> set[str]:
+    return {row["profile"] for row in gateway.rows("pins", "list", "--server", server)}
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +56,8 @@ def front(
         pins={"recheck": "1h", "fresh": "1h"},
         discovery={"defer": "off"},
     ) as running:
+        # It starts once for either family, and takes its time.
+        until(lambda: len(families(running, "repo")) == 2)
         for name in (*urls, *LOCAL):
             running.approve_all(name)
         yield Corridor(running)

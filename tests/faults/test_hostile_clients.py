@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gzip
 import http.client
+import itertools
 import json
 import os
 import resource
@@ -172,7 +173,9 @@ def test_without_a_descriptor_left_calls_fail_and_come_back(tmp_path: Path) -> N
         assert "result" in kept.call()
         pid = at.running.process.pid
         before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(descriptors(at)) + 1, before[1]))
+        taken = {*descriptors(at)}
+        lowest = next(number for number in itertools.count() if number not in taken)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest, before[1]))
         busy_s = processor_s(at)
         refused = Kept(at, timeout_s=2)
         stack.callback(refused.close)

@@ -49,6 +49,7 @@ def sent(house: House) -> str:
     return json.dumps([call.message.body.decode(), call.headers])
 
 
+MODERN = Profile.MODERN
 ASIDES: list[dict[str, Any]] = [
     {"id_": CODED},
     {"id_": 1234567890123456},
@@ -125,6 +126,19 @@ async def test_a_program_that_the_server_knows_keeps_its_name(house: House) -> N
         await house.handle(call)
         assert house.server.saw[-1].call.message.params["_meta"][CLIENT] == told
         await _heard_before(house, known)
+
+
+async def test_what_the_server_has_heard_before_it_may_hear_again(house: House) -> None:
+    await house.handle(message(house, "tools/call", {"meta": {"com.example/x": "de"}}, MODERN))
+    await read(house, MODERN)
+    about = {"com.example/x": "de", "com.example/y": "de"}
+    for said, heard in (
+        (about, {"com.example/x": "de"}),
+        ({"com.example/x": CODED}, {}),
+    ):
+        await house.handle(message(house, "tools/call", {"meta": said}, MODERN))
+        told = house.server.saw[-1].call.message.params["_meta"]
+        assert {name: one for name, one in told.items() if name.startswith("com.")} == heard
 
 
 async def _heard_before(house: House, known: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import orjson
 import pytest
 from starlette.routing import Router
 
@@ -261,7 +262,7 @@ async def test_an_answer_that_cannot_be_recorded_is_none(house):
 
 async def test_nothing_that_an_agent_wrote_hides_or_becomes_markup(house):
     arguments = {"<b id='x'>": "a\u202eb\x1b[2J<script>alert(1)</script>", "long": "y" * 5000}
-    await asked(house, arguments=arguments)
+    await asked(house, carried=orjson.dumps(arguments))
     _, page = await signed_in(house)
     assert not {"script", "b"} & page.elements
     assert "\u202e" not in page.body

@@ -72,6 +72,7 @@ def test_every_code_of_the_contract_is_told():
         "insufficient_scope",
         "unauthenticated",
         "identity_unavailable",
+        "policy_stopped",
     }
     assert len({told.rpc_code for told in CODES.values()}) == len(CODES)
 
