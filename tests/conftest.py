@@ -7,6 +7,7 @@ Gateways are forked from a process that has loaded them, and what was found out 
 remembered for the run (`tests.forks`, `tests.remembered`).
 """
 
+import gc
 import os
 import shutil
 import tempfile
@@ -53,6 +54,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left += more
     if left:
         config.hook.pytest_deselected(items=left)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected out of every search for garbage: it is as much as a test makes in hours."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
