@@ -11,6 +11,7 @@ from gateway.domain.audit import RecordKind
 from gateway.domain.flow import FlowReview, Run, RunId, RunState
 from gateway.domain.labels import Confidentiality, Effect, Integrity, Label
 from gateway.errors import BadCommand, Denied, Forbidden, NotFound, PolicyUnavailable
+from gateway.flow.evidence import why_untrusted
 from gateway.flow.picture import picture
 from gateway.flow.question import flow_input
 from gateway.flow.story import Story, rows, tell
@@ -85,7 +86,7 @@ class RunDesk:
     async def show(self, person: Person, *, run: str) -> Row:
         """Return a run with the results that its label comes from, and its steps in their order.
 
-        `left_out` says that there were more steps before these.
+        `because` says why it is untrusted. `left_out` says that there were more steps before these.
 
         Raises:
             Forbidden: The person is neither approver, admin nor auditor; so for `picture`.
@@ -99,6 +100,7 @@ class RunDesk:
         sources = () if state is None else state.run.sources
         return {
             **head,
+            "because": [] if state is None else list(why_untrusted(state.run.label, sources)),
             "sources": [
                 {
                     "server": source.server,

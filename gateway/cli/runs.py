@@ -62,7 +62,10 @@ def show(place: Place, /, *, run: str, svg: Path | None, as_json: bool) -> None:
             print_json(step)
         return
     cut = row.pop("left_out")
+    because = row.pop("because")
     print_fields({name: row[name] for name in row if name != "sources"}, as_json=False)
+    for sentence in because:
+        click.echo(cell(sentence, whole=True))
     for source in row["sources"]:
         place_of = "/".join(filter(None, (source["server"], source["tool"])))
         click.echo(cell(f"saw {place_of}: {_label(source)}"))

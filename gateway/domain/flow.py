@@ -8,7 +8,7 @@ opening another session, nor asking for more scope sheds a label. A run of its o
 host that an administrator trusts to keep its conversations apart.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Final, NewType
@@ -80,6 +80,14 @@ class Run:
             or source.label.confidentiality >= Confidentiality.PRIVATE
             for source in self.sources
         )
+
+
+def untrusted_by(sources: Iterable[Source]) -> tuple[Source, ...]:
+    """Return those that an outsider can have written: why a run that has read them is untrusted.
+
+    Where a run is untrusted and has none, it is only not known to be clean.
+    """
+    return tuple(one for one in sources if one.label.integrity is Integrity.UNTRUSTED)
 
 
 @value

@@ -1,12 +1,15 @@
 """What a flow review says, as sentences for the person who is asked."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from gateway.domain.flow import Destination, FlowReview, Proof, Source
-from gateway.domain.labels import Confidentiality, Integrity
+from gateway.domain.flow import Destination, FlowReview, Proof, Source, untrusted_by
+from gateway.domain.labels import Confidentiality, Integrity, Label
 
 _LONGEST_VALUE = 200
 _QUOTES = str.maketrans(dict.fromkeys('"\u201c\u201d\u201e\u2033\uff02', "'"))
+UNKNOWN = (
+    "No session names the run of this call, or what it read is forgotten: it counts as untrusted."
+)
 _MOST = 40
 """Sentences. A person reads no more."""
 
@@ -88,13 +91,22 @@ def _carried(review: FlowReview) -> Iterator[str]:
 
 
 def _run(review: FlowReview) -> Iterator[str]:
-    untrusted = [s for s in review.sources if s.label.integrity is Integrity.UNTRUSTED]
-    if untrusted:
-        yield f"This run has read what outsiders can write: {_names(untrusted)}."
+    yield from why_untrusted(review.label, review.sources)
     secret = [s for s in review.sources if s.label.confidentiality is Confidentiality.SECRET]
     if secret:
         yield f"This run has read secrets: {_names(secret)}."
 
 
-def _names(sources: list[Source]) -> str:
+def why_untrusted(label: Label, sources: Sequence[Source]) -> tuple[str, ...]:
+    """Return the sentence that names what was read of outsiders, or says that nobody knows it.
+
+    What a run has read is told also where a person vouched for it since; of the others that are
+    trusted there is nothing to tell.
+    """
+    if led := untrusted_by(sources):
+        return (f"This run has read what outsiders can write: {_names(led)}.",)
+    return () if label.integrity is Integrity.TRUSTED else (UNKNOWN,)
+
+
+def _names(sources: Sequence[Source]) -> str:
     return ", ".join(f"{source.server}/{source.tool}" for source in sources[:8])

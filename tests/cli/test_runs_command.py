@@ -81,6 +81,7 @@ def test_a_story_is_a_table_of_at_most_a_hundred_columns(told: Site) -> None:
     lines = shown.stdout.splitlines()
     assert max(map(len, lines)) < 100
     assert "saw web/fetch: untrusted private" in lines
+    assert "This run has read what outsiders can write: web/fetch." in lines
     assert lines[-5:] == [
         "  SEQ  TIME     WHAT                          EFFECT     VERDICT                  LABEL AFTER",
         "  1    08:00:00 web/fetch_a_page_with_a_very~ read       allow                    untrusted private",

@@ -2,14 +2,14 @@
 
 import pytest
 
-from gateway.domain.flow import Destination, FlowReview, Proof
-from gateway.domain.labels import STRICTEST_DEFAULT, Integrity
-from gateway.flow.evidence import sentences
+from gateway.domain.flow import Destination, FlowReview, Proof, Source
+from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Integrity
+from gateway.flow.evidence import UNKNOWN, sentences
 
 
 def told(value: str) -> str:
     to = Destination(path="$.to", value=value, proof=Proof.NONE, integrity=Integrity.UNTRUSTED)
-    (sentence,) = sentences(FlowReview(label=STRICTEST_DEFAULT, destinations=(to,)))
+    sentence, _ = sentences(FlowReview(label=STRICTEST_DEFAULT, destinations=(to,)))
     return sentence
 
 
@@ -27,3 +27,18 @@ def test_a_destination_cannot_end_its_quotes_and_go_on_as_a_sentence_of_ours(quo
 
 def test_a_long_destination_does_not_push_the_verdict_out_of_sight() -> None:
     assert told("x" * 5000).startswith(f'"{"x" * 200}..." ($.to) ')
+
+
+READ = Source(server="web", tool="fetch", record=7, label=STRICTEST_DEFAULT)
+OURS = Source(server="crm", tool="find", record=8, label=BOTTOM)
+
+
+def test_an_untrusted_call_is_told_with_the_results_that_made_it_so() -> None:
+    (sentence,) = sentences(FlowReview(label=STRICTEST_DEFAULT, sources=(READ, OURS)))
+    assert sentence == "This run has read what outsiders can write: web/fetch."
+
+
+def test_an_untrusted_call_that_nobody_knows_a_result_of_says_so() -> None:
+    assert sentences(FlowReview(label=STRICTEST_DEFAULT)) == (UNKNOWN,)
+    assert sentences(FlowReview(label=STRICTEST_DEFAULT, sources=(OURS,))) == (UNKNOWN,)
+    assert sentences(FlowReview(label=BOTTOM)) == ()
