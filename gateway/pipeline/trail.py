@@ -133,7 +133,8 @@ class Trail:
         """Note where the run's label comes from."""
         if run.sources:
             self._fields["sources"] = [
-                {"server": s.server, "tool": s.tool, "record": s.record} for s in run.sources
+                {"server": s.server, "tool": s.tool, "record": s.record, "label": s.label.words}
+                for s in run.sources
             ]
 
     def task(self, *, counts: bool) -> None:

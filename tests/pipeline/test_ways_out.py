@@ -12,7 +12,7 @@ from gateway.domain.labels import STRICTEST_DEFAULT, ToolRule
 from gateway.domain.tools import Kind, Profile
 from gateway.pipeline.outgoing import beside
 from gateway.wire.jsonrpc import INVALID_PARAMS
-from tests.pipeline.house import Events, House, event, result, text, whole
+from tests.pipeline.house import ALICE, UNHINTED, Events, House, event, result, text, whole
 
 PRIVATE_LINE = "The merger with Oakland Fittings closes on the ninth of March"
 TEMPLATE = "notes://by/{name}"
@@ -86,6 +86,14 @@ async def test_a_source_that_a_caller_named_is_not_on_record_in_clear(house):
     await house.handle(house.call())
     assert house.last["sources"]
     assert "evil.example" not in written(house)
+
+
+async def test_a_record_says_of_each_source_what_label_it_gave(house):
+    house.server.answer = lambda permit: result(permit, {"contents": []})
+    await house.handle(house.request("resources/read", {"uri": URIS[0]}))
+    await house.handle(house.call())
+    run = await house.runs.of(ALICE, UNHINTED)
+    assert [one["label"] for one in house.last["sources"]] == [s.label.words for s in run.sources]
 
 
 async def test_what_its_own_server_gave_out_goes_home(house):
