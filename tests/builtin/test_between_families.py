@@ -206,7 +206,7 @@ async def test_a_server_that_fails_or_hangs_takes_no_resources_of_others_with_it
 
     site.servers[MAIL].answer = gone
     assert await _uris(site) == ["douane://notes/n:1"]
-    monkeypatch.setattr("gateway.builtin.waits._WHOLE_S", 0.01)
+    monkeypatch.setattr("gateway.builtin.waits._WHOLE_S", 0.5)
     monkeypatch.setattr(site.servers[MAIL], "forward", _for_ever)
     assert await _uris(site) == ["douane://notes/n:1"]
 
