@@ -100,8 +100,9 @@ class Pipeline:
         permit = await self._admission.permit(call, trail)  # 2 to 7
         entry = await self._audit.append(trail.intent())  # 8
         trail.intent_index = entry.leaf_index
-        self._admission.require_unchanged(permit)
         going = await self._admission.asides.going(permit)
+        # Last of all: during whatever is awaited before, it may change.
+        self._admission.require_unchanged(permit)
         trail.sent = True
         answer = await self._upstreams.of(call.server).forward(going)  # 9
         return await self._reply(permit, answer, trail)  # 10 to 12

@@ -141,6 +141,24 @@ async def test_what_a_stop_overtakes_while_its_intent_is_written_is_not_sent(
     assert house.kinds() == ["intent", "outcome"]
 
 
+async def test_what_a_stop_overtakes_while_it_is_written_anew_is_not_sent(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asides = house.conversations.asides
+    going = asides.going
+
+    async def stopping(permit: Permit) -> Permit:
+        # A large message waits here for its turn beside the event loop.
+        told = await going(permit)
+        house.stopped = True
+        return told
+
+    monkeypatch.setattr(asides, "going", stopping)
+    assert (await house.handle(house.call())).code == "policy_stopped"
+    assert house.server.saw == []
+    assert house.kinds() == ["intent", "outcome"]
+
+
 async def test_no_answer_of_before_is_remembered_for_a_stop_or_after_it(house: House) -> None:
     house.server.answer = lists
     await house.handle(house.request("tools/list"))
