@@ -23,7 +23,9 @@ import time
 from typing import Any
 
 from gateway.cli import main as douane
-from gateway.policy import ids
+from gateway.policy import ids, toolchain
+from gateway.upstream import egress
+from gateway.web import pages
 from gateway.wiring import foundation
 from tests import remembered
 
@@ -43,6 +45,10 @@ def main(descriptor: int) -> None:
     if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208 - names are enough
         sys.exit("a process with threads is not to be forked")
     remembered.begin()
+    # What is kept for a process is made here once: templates, authorities, the pinned OPA's digest.
+    pages.Pages()
+    egress.system_authorities()
+    toolchain.find_opa()
     gc.freeze()
     asked = _Server(socket.socket(fileno=descriptor)).serve()
     if asked is not None:

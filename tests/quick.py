@@ -1,4 +1,4 @@
-"""What `make quick` runs: the tests of every room that need a moment each, and a few of many cases.
+"""What `make quick` runs: some tests of every file that needs a moment, each with one of its cases.
 
 It is what one runs while one writes; what lands is held by `make test`.
 """
@@ -9,8 +9,19 @@ from pathlib import Path
 
 import pytest
 
-ROOMS_LEFT_OUT = frozenset({"benchmarks", "conformance", "deploy", "e2e", "faults", "signin_e2e"})
-"""They start gateways, browsers, clients and servers."""
+ROOMS_LEFT_OUT = frozenset(
+    {
+        "architecture",
+        "benchmarks",
+        "conformance",
+        "deploy",
+        "e2e",
+        "faults",
+        "sandbox",
+        "signin_e2e",
+    }
+)
+"""They start gateways, browsers, clients, servers and jails, or read the whole tree."""
 
 LEFT_OUT: Mapping[str, str] = {
     "tests/builtin/test_parity.py": "thousands of calls, each both ways",
@@ -18,8 +29,8 @@ LEFT_OUT: Mapping[str, str] = {
     "tests/audit/test_independent_verifier.py": "a process for each of many logs",
     "tests/audit/test_witnessed_exports.py": "likewise",
     "tests/search/test_search_model.py": "the weights of the model",
+    "tests/pipeline/test_one_path.py": "the whole tree is read",
     "tests/pipeline/test_pin_keeper.py::test_items_that_cannot_be_pinned_fill_no_memory": "memory",
-    "tests/architecture/test_mutants.py": "every entry, and a program for each",
     "tests/flow/test_flow_review.py::test_a_deep_document_is_read_without_recursion": "its size",
     "tests/flow/test_flow_forms.py::test_a_megabyte_of_anything_is_read": "megabytes",
     "tests/storage/test_crash.py": "processes that are killed",
@@ -28,8 +39,33 @@ LEFT_OUT: Mapping[str, str] = {
 FIXTURES_LEFT_OUT = frozenset({"everything", "notes", "own_notes", "opa"})
 """A server of its own, or policies that are compiled."""
 
-CASES = 3
-"""At most so many of one test's, spread over all of them."""
+SLOW: Mapping[str, str] = {
+    "admin": "test_audit_desk test_discovery_desk test_export_desk",
+    "audit": "test_merkle test_query",
+    "cli": "test_exported_files test_labels_command test_login test_other_commands test_people_commands "
+    "test_pins_command",
+    "config": "test_contract",
+    "docs": "test_sandbox_page test_threat_model_page",
+    "export": "test_parquet test_witness",
+    "flow": "test_flow_pointing",
+    "oauth": "test_malformed_requests",
+    "pins": "test_pin_findings",
+    "pipeline": "test_runs_of_calls",
+    "policy": "test_policy_candidate test_policy_reload test_policy_shipped_tests",
+    "signin": "test_account test_consent test_devices test_new_tasks test_password_sign_in test_setup_links",
+    "storage": "test_answers test_disclosures test_index test_retention test_retention_faults "
+    "test_script_store test_spool test_spool_torn test_writer",
+    "upstream": "test_egress test_jailed_network test_jails test_local_crawls test_local_servers "
+    "test_resumed_answers test_upstream_faults",
+    "web": "test_approval_pages test_connect_pages test_connections",
+    "wiring": "test_saved_while_a_reload_builds test_secrets_at_start",
+}
+"""By room, the files whose tests start programs, hash passwords or fill disks: the first of each is
+run."""
+
+
+MOST = 6
+"""At most so many tests of a file, spread over all of them, each with the first of its cases."""
 
 
 def is_left_out(path: Path, below: Path) -> bool:
@@ -46,7 +82,11 @@ def chosen(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         cases[item.nodeid.partition("[")[0]].append(item)
-    kept = {id(item) for ones in cases.values() for item in _spread(ones) if _is_quick(item)}
+    files: dict[Path, list[pytest.Item]] = defaultdict(list)
+    for first, *_ in cases.values():
+        if _is_quick(first):
+            files[first.path].append(first)
+    kept = {id(item) for path, tests in files.items() for item in _spread(tests, _most(path))}
     run: list[pytest.Item] = []
     left: list[pytest.Item] = []
     for item in items:
@@ -60,11 +100,15 @@ def without_full(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[
     return [item for item in items if item.get_closest_marker("full") is None], left
 
 
-def _spread(cases: list[pytest.Item]) -> list[pytest.Item]:
+def _most(path: Path) -> int:
+    return 1 if path.stem in SLOW.get(path.parent.name, "").split() else MOST
+
+
+def _spread(tests: list[pytest.Item], most: int) -> list[pytest.Item]:
     """Return the first, the last and some between."""
-    if len(cases) <= CASES:
-        return cases
-    return [cases[number * (len(cases) - 1) // (CASES - 1)] for number in range(CASES)]
+    if len(tests) <= most or most == 1:
+        return tests[:most]
+    return [tests[number * (len(tests) - 1) // (most - 1)] for number in range(most)]
 
 
 def _is_quick(item: pytest.Item) -> bool:

@@ -55,13 +55,14 @@ class Commands:
 
         `forbidden` records who was refused which of them for want of a role.
         """
-        self._table = {name: Command.of(name, act) for name, act in table.items()}
+        self._acts = dict(table)
+        self._made: dict[str, Command] = {}
         self._reads = frozenset(reads)
         self._forbidden = forbidden
 
     def reads(self, command: str) -> bool | None:
         """Whether `command` only reads; `None` if there is no such command."""
-        return command in self._reads if command in self._table else None
+        return command in self._reads if command in self._acts else None
 
     def run(self, person: Person, command: str, arguments: bytes) -> Answer:
         """Begin `command` as `person`; `arguments` is a JSON object.
@@ -123,10 +124,12 @@ class Commands:
                 raise
 
     def _named(self, command: str) -> Command:
-        found = self._table.get(command)
-        if found is None:
-            raise BadCommand(f"no such command; there are: {', '.join(sorted(self._table))}")
-        return found
+        act = self._acts.get(command)
+        if act is None:
+            raise BadCommand(f"no such command; there are: {', '.join(sorted(self._acts))}")
+        if command not in self._made:
+            self._made[command] = Command.of(command, act)
+        return self._made[command]
 
 
 def _bad(command: str, error: ValidationError) -> BadCommand:

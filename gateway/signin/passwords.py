@@ -1,6 +1,7 @@
 """Passwords: how one is chosen, kept and compared (RFC 9106; NIST SP 800-63B section 3.1.1)."""
 
 import asyncio
+import base64
 import re
 import unicodedata
 from collections.abc import Callable
@@ -48,7 +49,7 @@ class Passwords:
         self._random = random
         self._turns = asyncio.Semaphore(at_once)
         self._room = at_once + most_waiting
-        self._nobody = self._derived(random(_OCTETS))
+        self._nobody = _of_no_password(random)
 
     async def hashed(self, password: str) -> str:
         """Return the PHC text to store in place of `password`.
@@ -89,6 +90,12 @@ class Passwords:
             lanes=_LANES,
             memory_cost=_MEMORY_KIB,
         ).derive_phc_encoded(password)
+
+
+def _of_no_password(random: Random) -> str:
+    """Return a PHC text that takes as long to compare as any of ours, and that nothing made."""
+    salt, hashed = (base64.b64encode(random(size)).decode().rstrip("=") for size in (16, _OCTETS))
+    return f"$argon2id$v=19$m={_MEMORY_KIB},t={_ITERATIONS},p={_LANES}${salt}${hashed}"
 
 
 def outgrown(phc: str) -> bool:

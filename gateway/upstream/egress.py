@@ -1,6 +1,7 @@
 """The one way out to URLs that somebody else names, and only to where the operator lets us go."""
 
 import asyncio
+import functools
 import json
 import socket
 import ssl
@@ -351,16 +352,23 @@ class Judged(AbstractResolver):
 
 
 def _tls(ca: Path | None) -> ssl.SSLContext:
+    if ca is None:
+        return system_authorities()
     context = ssl.create_default_context()
-    if ca is not None:
-        try:
-            context.load_verify_locations(ca)
-        except OSError as error:
-            raise ConfigError(
-                "the further authority for https cannot be used",
-                problems=[f"egress.ca: {ca} is no readable PEM file of certificates"],
-            ) from error
+    try:
+        context.load_verify_locations(ca)
+    except OSError as error:
+        raise ConfigError(
+            "the further authority for https cannot be used",
+            problems=[f"egress.ca: {ca} is no readable PEM file of certificates"],
+        ) from error
     return context
+
+
+@functools.cache
+def system_authorities() -> ssl.SSLContext:
+    """Return what trusts the system's authorities, which are read once for the process."""
+    return ssl.create_default_context()
 
 
 def _written(

@@ -292,7 +292,7 @@ async def test_words_are_no_selection_of_decisions() -> None:
 
 
 def _desk(admin: Any) -> AuditDesk:
-    desk: AuditDesk = admin.commands._table["audit.explain"].act.__self__
+    desk: AuditDesk = admin.commands._acts["audit.explain"].__self__
     return desk
 
 
