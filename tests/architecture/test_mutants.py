@@ -1,6 +1,7 @@
 """The lists of mutants cannot rot: every edit fits, every test exists, everything is covered."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -17,14 +18,19 @@ PIPELINE = ROOT / "gateway" / "pipeline"
 _TEST = re.compile(r"tests/[a-z0-9_/]+\.py(::[A-Za-z]\w*)?::test_\w+")
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def names_of_tests(path: Path) -> set[str]:
     """Return the names of the tests in a file: `test_a`, or `TestB::test_a` with the inherited."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     own = classes = classes_of(tree)
-    for node in tree.body:
+    for node in tree.body if own else ():
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
             module = (ROOT / str(node.module).replace(".", "/")).with_suffix(".py")
-            classes = classes_of(ast.parse(module.read_text())) | classes
+            classes = classes_of(parsed(module)) | classes
     found = functions_of(tree)
     for name, node in own.items():
         bases = [classes[b.id] for b in node.bases if isinstance(b, ast.Name) and b.id in classes]

@@ -47,7 +47,8 @@ def makers_of(proof: str) -> set[str]:
     """Return the modules that construct `proof`."""
     found = set()
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)) if f"{proof}(" in text else ():
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == proof:
                 found.add(path.relative_to(PACKAGE).as_posix())
     return found
