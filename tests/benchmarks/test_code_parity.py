@@ -37,6 +37,7 @@ async def test_calls_of_programs_are_answered_as_direct_ones(banking: Suite) -> 
     assert found.programs > found.traces, "what waits for a person ends its program"
 
 
+@pytest.mark.full
 async def test_programs_go_on_after_a_denial(banking: Suite) -> None:
     found = Parity()
     with strict_policies() as policies:
@@ -47,6 +48,7 @@ async def test_programs_go_on_after_a_denial(banking: Suite) -> None:
     assert found.programs == found.traces
 
 
+@pytest.mark.full
 async def test_calls_of_programs_in_typescript_are_answered_as_direct_ones(
     banking: Suite,
 ) -> None:

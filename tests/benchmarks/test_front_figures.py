@@ -74,6 +74,7 @@ def folder() -> Iterator[Path]:
         yield Path(made)
 
 
+@pytest.mark.full
 def test_one_server_that_hangs_leaves_the_others_as_they_are(folder: Path) -> None:
     figures = crowd.measure(crowd.QUICK, folder)
     assert figures["hung.resources.of_others_percent"] == 100.0
