@@ -179,7 +179,7 @@ def running_gateway(
             admin_url=f"http://127.0.0.1:{admin_port}",
             process=process,
         )
-        _wait_until_ready(gateway)
+        wait_until_ready(gateway.admin_url, gateway.process, folder / "gateway.log")
         yield gateway
 
 
@@ -209,13 +209,20 @@ def _process(
             end_now(process, grace_s=40)
 
 
-def _wait_until_ready(gateway: Running, patience_s: float = 90.0) -> None:
+def wait_until_ready(admin_url: str, process: Process, log: Path, patience_s: float = 90.0) -> None:
+    """Return once the gateway whose admin listener is at `admin_url` is ready.
+
+    Raises:
+        RuntimeError: It ended, or took too long; the end of its log is told.
+
+    """
     deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline and gateway.process.poll() is None:
+    while time.monotonic() < deadline and process.poll() is None:
         try:
-            urllib.request.urlopen(f"{gateway.admin_url}/readyz", timeout=10).close()
+            urllib.request.urlopen(f"{admin_url}/readyz", timeout=10).close()
         except OSError:
             time.sleep(0.1)
         else:
             return
-    raise RuntimeError(f"the gateway did not become ready; its log ends:\n{gateway.log[-4000:]}")
+    end = log.read_text(errors="replace")[-4000:]
+    raise RuntimeError(f"the gateway did not become ready; its log ends:\n{end}")

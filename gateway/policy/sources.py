@@ -121,7 +121,8 @@ def take(settings: PolicySettings) -> Snapshot:
         return Snapshot(name=_FETCHED, files={"": _fetch(settings.path)}, key=key)
     path = Path(settings.path)
     if not path.is_file() and not path.is_dir():
-        raise ConfigError("the policy is neither a folder nor a bundle", problems=[str(path)])
+        problem = f"policy.path: nothing is at {path}; `douane init` writes the shipped policies"
+        raise ConfigError("the policy is neither a folder nor a bundle", problems=[problem])
     try:
         files = _taken(path, signed=key is not None)
     except OSError as error:

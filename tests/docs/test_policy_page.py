@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from gateway.domain.calls import OriginKind
 from gateway.domain.decisions import Duty, Phase, Verdict
 from gateway.domain.flow import Proof
 from gateway.domain.tools import Disposition
@@ -37,6 +38,12 @@ def test_every_built_in_of_the_engine_is_told() -> None:
 def test_every_member_of_the_question_is_told() -> None:
     decision = input_schema()["anyOf"][0]
     assert set(first_cells("member")) == set(decision["properties"]) - {"version"}
+
+
+def test_every_origin_and_all_that_is_said_of_it_is_told() -> None:
+    origin = input_schema()["anyOf"][0]["properties"]["origin"]["properties"]
+    (told,) = (row["what it is"] for row in rows(PAGE, "member") if row["member"] == "`origin`")
+    assert {*origin, *OriginKind} <= set(spans(told))
 
 
 def test_every_phase_verdict_and_disposition_is_told() -> None:
