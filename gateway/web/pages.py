@@ -13,11 +13,12 @@ from starlette.responses import Response
 
 _TEMPLATES = Path(__file__).parent / "templates"
 STYLE_PATH = "/assets/douane.css"
+ICON_PATH = "/assets/douane.svg"
 
 _HEADERS = {
-    # No script, no frame, no form that leads elsewhere, nothing from anywhere but our style sheet.
+    # No script, no frame, no form that leads elsewhere, nothing from anywhere but our style and sign.
     "content-security-policy": (
-        "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none';"
+        "default-src 'none'; img-src 'self'; style-src 'self'; form-action 'self'; frame-ancestors 'none';"
         " base-uri 'none'"
     ),
     "x-frame-options": "DENY",
@@ -35,6 +36,7 @@ class Pages:
     def __init__(self) -> None:
         self._templates = _templates()
         self._style = (_TEMPLATES / "douane.css").read_bytes()
+        self._icon = (_TEMPLATES / "douane.svg").read_bytes()
 
     def page(
         self,
@@ -69,9 +71,17 @@ class Pages:
         return Response(status_code=303, headers={**_HEADERS, "location": location})
 
     def style(self) -> Response:
-        """Return the style sheet: the one thing of ours that may be kept."""
-        headers = {**_HEADERS, "cache-control": "public, max-age=3600"}
-        return Response(self._style, headers=headers, media_type="text/css")
+        """Return the style sheet; it and the sign are what may be kept of ours."""
+        return _kept(self._style, "text/css")
+
+    def icon(self) -> Response:
+        """Return the sign that a browser shows beside a page's title."""
+        return _kept(self._icon, "image/svg+xml")
+
+
+def _kept(content: bytes, media_type: str) -> Response:
+    headers = {**_HEADERS, "cache-control": "public, max-age=3600"}
+    return Response(content, headers=headers, media_type=media_type)
 
 
 def visible(text: str) -> str:
@@ -105,6 +115,6 @@ def _templates() -> Mapping[str, Template]:
         lstrip_blocks=True,
     )
     environment.filters |= {"visible": visible, "when": when}
-    environment.globals["style"] = STYLE_PATH
+    environment.globals |= {"style": STYLE_PATH, "icon": ICON_PATH}
     names = environment.list_templates(extensions=["html"])
     return MappingProxyType({name: environment.get_template(name) for name in names})

@@ -22,7 +22,7 @@ from gateway.signin.journal import Event, Journal
 from gateway.web.cookies import BrowserCookies
 from gateway.web.forms import BadForm, form_of, query_of
 from gateway.web.guard import UNREAD
-from gateway.web.pages import STYLE_PATH, Pages
+from gateway.web.pages import ICON_PATH, STYLE_PATH, Pages
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +103,10 @@ class Visits:
         async def style(_: Visit) -> Response:
             return self.pages.style()
 
-        return [self.route(STYLE_PATH, get=style)]
+        async def icon(_: Visit) -> Response:
+            return self.pages.icon()
+
+        return [self.route(STYLE_PATH, get=style), self.route(ICON_PATH, get=icon)]
 
     async def answer(self, request: Request, handlers: Mapping[str, Handler]) -> Response:
         """Return the page that answers `request`."""

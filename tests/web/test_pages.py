@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import IdentityUnavailable
-from gateway.web.pages import STYLE_PATH, Pages, visible, when
+from gateway.web.pages import ICON_PATH, STYLE_PATH, Pages, visible, when
 from tests.oauth.world import NOW
 from tests.signin.browser import Browser, Page
 from tests.signin.house import House
 
 HEADERS = {
     "content-security-policy": (
-        "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none';"
+        "default-src 'none'; img-src 'self'; style-src 'self'; form-action 'self'; frame-ancestors 'none';"
         " base-uri 'none'"
     ),
     "x-frame-options": "DENY",
@@ -111,6 +111,15 @@ async def test_the_style_sheet_may_be_kept_and_asks_for_nothing(house: House) ->
     assert "prefers-color-scheme: dark" in answer.body
     assert "url(" not in answer.body
     assert "@import" not in answer.body
+
+
+async def test_every_page_has_its_sign_and_a_way_on(house: House) -> None:
+    page = await house.browser().get(house.url + "/sign-in?transaction=unknown")
+    assert f'<link rel="icon" href="{ICON_PATH}"' in page.body
+    assert '<a href="/account">' in page.body
+    answer = await house.browser().send("GET", house.url + ICON_PATH)
+    assert (answer.status, answer.headers["content-type"]) == (200, "image/svg+xml")
+    assert "script" not in answer.body
 
 
 def test_what_a_template_is_given_cannot_become_markup() -> None:
