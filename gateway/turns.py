@@ -6,7 +6,7 @@ is, for the way to a thread and back costs more than that.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -81,7 +81,7 @@ class Line:
     def __init__(self, *, most_waiting: int = 8) -> None:
         self._most_waiting = most_waiting
         self._turn = asyncio.Lock()
-        self._under_way: set[asyncio.Future[Any]] = set()
+        self._under_way = 0
 
     async def take(self, work: Callable[[], Awaitable[T]]) -> T:
         """Return what `work` returns, begun once nothing before it is under way.
@@ -93,24 +93,48 @@ class Line:
             RateLimited: So much waits already.
 
         """
-        if len(self._under_way) > self._most_waiting:
+        if self._under_way > self._most_waiting:
             raise RateLimited("too much of this is asked for at once; wait and try again")
-        task = asyncio.ensure_future(self._done(work))
-        self._under_way.add(task)
-        task.add_done_callback(self._ended)
-        try:
-            return await asyncio.shield(task)
-        finally:
-            del task  # as in `Turns.take`
+        self._under_way += 1
+        return await _to_its_end(self._done(work), self._ended)
 
     async def _done(self, work: Callable[[], Awaitable[T]]) -> T:
         async with self._turn:
             return await work()
 
-    def _ended(self, task: asyncio.Future[Any]) -> None:
-        self._under_way.discard(task)
-        if not task.cancelled():
-            task.exception()  # looked at, also if whoever waited for it has gone
+    def _ended(self) -> None:
+        self._under_way -= 1
+
+
+async def in_thread(turn: asyncio.Lock | asyncio.Semaphore, work: Callable[[], T]) -> T:
+    """Return what `work` returns, done in a thread that has `turn`: to its end, whoever waits for it.
+
+    Let go by whoever waits, a lock would not keep the next thread from what this one is still at.
+    """
+    await turn.acquire()
+    return await _to_its_end(asyncio.to_thread(work), turn.release)
+
+
+_UNDER_WAY: set[asyncio.Future[Any]] = set()
+"""What nobody else may refer to any more."""
+
+
+async def _to_its_end(work: Coroutine[Any, Any, T], ended: Callable[[], object]) -> T:
+    """Return what `work` comes to, and call `ended` then, also if nobody waits for it any more."""
+
+    def look(done: asyncio.Future[T]) -> None:
+        _UNDER_WAY.discard(done)
+        ended()
+        if not done.cancelled():
+            done.exception()  # looked at, also if whoever waited for it has gone
+
+    task = asyncio.ensure_future(work)
+    _UNDER_WAY.add(task)
+    task.add_done_callback(look)
+    try:
+        return await asyncio.shield(task)
+    finally:
+        del task  # as in `Turns.take`
 
 
 _TURNS = Turns()

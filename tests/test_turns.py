@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from gateway.errors import RateLimited
-from gateway.turns import QUICK_NODES, STEP, Line, Turns, in_steps, in_turn
+from gateway.turns import QUICK_NODES, STEP, Line, Turns, in_steps, in_thread, in_turn
 
 
 async def test_quick_work_stays_and_large_work_leaves_the_loop():
@@ -52,6 +52,45 @@ async def test_what_waits_of_one_principal_is_bounded():
     going.set()
     await asyncio.gather(*held)
     assert await turns.take("mallory", lambda: "again") == "again"
+
+
+@pytest.mark.parametrize("turn", [asyncio.Lock, asyncio.Semaphore])
+async def test_a_lock_is_held_to_the_threads_end_though_nobody_waits_for_that(turn):
+    begun, going, order = threading.Event(), threading.Event(), list[str]()
+    one = turn()
+
+    def slow() -> None:
+        begun.set()
+        going.wait(60)
+        order.append("slow")
+
+    first = asyncio.create_task(in_thread(one, slow))
+    await asyncio.to_thread(begun.wait, 60)
+    first.cancel()
+    await asyncio.wait([first])
+    second = asyncio.create_task(in_thread(one, partial(order.append, "next")))
+    try:
+        assert await turns_until(second) == []
+    finally:
+        going.set()
+    await second
+    assert order == ["slow", "next"]
+
+
+async def turns_until(task: asyncio.Task[None]) -> list[object]:
+    """Let what could go on go on; return what `task` came to, if it did."""
+    await asyncio.wait([task], timeout=0.05)
+    return [task.result()] if task.done() else []
+
+
+async def test_whoever_waits_for_a_lock_in_vain_lets_it_go():
+    one = asyncio.Lock()
+    async with one:
+        waiting = asyncio.create_task(in_thread(one, lambda: None))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+    assert await in_thread(one, lambda: "done") == "done"
 
 
 async def test_a_line_begins_nothing_before_what_it_began_is_done_though_nobody_waits_for_that():

@@ -10,6 +10,7 @@ from gateway.admin.rows import Rows
 from gateway.audit.query import QueryError, Statement
 from gateway.audit.questions import Progress
 from gateway.errors import AuditUnavailable, BadCommand
+from gateway.turns import in_thread
 
 logger = logging.getLogger(__name__)
 
@@ -118,8 +119,7 @@ class Archive:
     async def _read(self, read: Callable[[], T]) -> T:
         # In a thread, so that a long read does not hold up the calls; one at a time, because there
         # is one connection.
-        async with self._turn:
-            try:
-                return await asyncio.to_thread(read)
-            except QueryError as error:
-                raise BadCommand(str(error)) from error
+        try:
+            return await in_thread(self._turn, read)
+        except QueryError as error:
+            raise BadCommand(str(error)) from error

@@ -25,6 +25,7 @@ from gateway.audit.query import (
 from gateway.audit.questions import of_decision
 from gateway.errors import BadCommand, NotFound
 from gateway.ports import Clock
+from gateway.turns import in_thread
 
 T = TypeVar("T")
 OrderWord = Literal["newest", "oldest"]
@@ -329,8 +330,7 @@ class AuditDesk:
     async def _read(self, read: Callable[[], T]) -> T:
         # In a thread, so that a long query does not hold up the calls; one at a time, because
         # there is one connection.
-        async with self._turn:
-            return await asyncio.to_thread(read)
+        return await in_thread(self._turn, read)
 
 
 def verification_row(found: Verification) -> Row:

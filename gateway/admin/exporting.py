@@ -26,6 +26,7 @@ from gateway.domain.audit import RecordKind
 from gateway.errors import BadCommand, NotFound
 from gateway.ports import Clock
 from gateway.ports.following import Refused
+from gateway.turns import in_thread
 
 T = TypeVar("T")
 
@@ -286,8 +287,7 @@ class ExportDesk:
     async def _read(self, read: Callable[[], T]) -> T:
         # In a thread, so that it does not hold up the calls; one at a time, because there is one
         # connection.
-        async with self._turn:
-            return await asyncio.to_thread(read)
+        return await in_thread(self._turn, read)
 
 
 def _elsewhere(name: str, refused: Refused | None) -> BadCommand:

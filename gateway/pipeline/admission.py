@@ -14,6 +14,7 @@ from gateway.domain.scripts import InScript
 from gateway.domain.tools import OWN, Kind, Pin, Pinned, PinStatus, Profile, Target
 from gateway.errors import (
     Denied,
+    GatewayError,
     InsufficientScope,
     PinDrift,
     PinMismatch,
@@ -191,9 +192,10 @@ class Admission:
         access, decision, granted = await self._approvals.consulted(knowing, answered, trail)
         permit = permit_for(access, decision, session)
         self._meet_rate_limits(permit)
+        # Before a yes is used: it may be refused, and from there on the call goes out.
+        await self._questions.note_sent(access)
         await self._grants.use(call, usable)
         await self._approvals.use(granted, trail)
-        await self._questions.note_sent(access)
         return permit
 
     async def _answer(
@@ -227,9 +229,14 @@ class Admission:
         decision = await self._decided(access, trail)
         access, decision, granted = await self._approvals.consulted(access, decision, trail)
         permit = permit_for(access, decision, session)
-        self._conversations.require_asked(call, principal, session)
-        await self._approvals.use(granted, trail)
         await self._questions.note_sent(access)
+        self._conversations.require_asked(call, principal, session)
+        try:
+            await self._approvals.use(granted, trail)
+        except GatewayError:
+            if call.message.id is not None:
+                self._conversations.ask(permit, call.message.id, method)
+            raise
         return permit
 
     async def _decided(self, access: AccessRequest, trail: Trail) -> Decision:

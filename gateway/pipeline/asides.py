@@ -17,7 +17,7 @@ from gateway.domain.calls import Form, Message, Permit, ServerEvent
 from gateway.domain.nodes import weight
 from gateway.domain.tools import OWN
 from gateway.errors import Denied
-from gateway.turns import in_turn
+from gateway.turns import finished
 from gateway.wire import jsontext
 from gateway.wire.extensions import with_outcome, with_params
 from gateway.wire.headers import PARAM_PREFIX
@@ -79,7 +79,7 @@ class Asides:
         id_, params = self._said(permit)
         if id_ != message.id or params != message.params:
             told = replace(message, id=id_)
-            message = await in_turn(
+            message = await finished(
                 permit.principal.key, weight(message.body), with_params, told, params
             )
         headers = self._fields(permit) if permit.run.has_read else call.headers
@@ -98,7 +98,7 @@ class Asides:
         if not changed:
             return message
         who = permit.principal.key
-        return await in_turn(who, weight(message.data), _with, message, changed)
+        return await finished(who, weight(message.data), _with, message, changed)
 
     def _named(self, owner: bytes, message: ServerMessage) -> Mapping[str, Any]:
         """Return the members of `message` in which its client is told another name, if any."""
@@ -216,7 +216,7 @@ async def _without_remarks(permit: Permit) -> Message:
         return message
     kept = {name: inner for name, inner in message.params.items() if name != _META}
     who = permit.principal.key
-    return await in_turn(who, weight(message.body), with_outcome, message, kept)
+    return await finished(who, weight(message.body), with_outcome, message, kept)
 
 
 def _owner(permit: Permit) -> bytes:

@@ -3,7 +3,7 @@
 from gateway.domain.calls import Permit
 from gateway.domain.nodes import weight
 from gateway.domain.tools import OWN
-from gateway.turns import in_turn
+from gateway.turns import finished
 from gateway.wire.in_our_name import hear
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.server_message import ServerMessage, read_server_message
@@ -18,5 +18,5 @@ async def heard(permit: Permit, data: bytes, limits: WireLimits) -> ServerMessag
     """
     who = permit.principal.key
     if permit.call.server == OWN:
-        return await in_turn(who, weight(data), read_server_message, data, limits)
-    return await in_turn(who, weight(data), hear, data, limits)
+        return await finished(who, weight(data), read_server_message, data, limits)
+    return await finished(who, weight(data), hear, data, limits)

@@ -15,7 +15,7 @@ from gateway.flow.effects import result_label
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.trail import Trail
 from gateway.ports import RunStore
-from gateway.turns import in_turn
+from gateway.turns import finished
 
 
 class Labeller:
@@ -98,7 +98,7 @@ async def read_content(who: str, content: Mapping[str, Any], size: int, trail: T
 
     `size` is that of its message in bytes, `who` the principal whose turn is taken for it.
     """
-    label, codes = await in_turn(who, most_nodes(size), content_label, content)
+    label, codes = await finished(who, most_nodes(size), content_label, content)
     for code in codes:
         trail.reasons(code, SAID[code])
     return label

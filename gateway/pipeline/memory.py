@@ -10,12 +10,12 @@ from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
 from gateway.domain.bounded import Bounded
-from gateway.domain.flow import Run, RunId
+from gateway.domain.flow import Run, RunId, RunState, untrusted_by
 from gateway.domain.labels import Integrity
 from gateway.domain.nodes import most_nodes
 from gateway.flow.given import Given
 from gateway.flow.provenance import Provenance
-from gateway.turns import QUICK_NODES, in_turn
+from gateway.turns import QUICK_NODES, finished, in_turn
 
 T = TypeVar("T")
 
@@ -27,21 +27,32 @@ _OCTETS: Final = 32 * 1024**2
 class ProvenanceMemory:
     """The provenance of the runs used last."""
 
-    def __init__(self) -> None:
+    def __init__(self, find: Callable[[RunId], RunState | None]) -> None:
+        """Ask `find` what a run has read by now: a call knows what it had when it came."""
+        self._find = find
         self._runs: Bounded[RunId, Provenance] = Bounded(most=_MOST_RUNS, octets=_OCTETS)
         self._locks: WeakValueDictionary[RunId, asyncio.Lock] = WeakValueDictionary()
         """Of each run that somebody uses or waits for: one after the other."""
         self.given = Given()
         """What servers gave out, in whichever run: it is theirs."""
 
-    async def with_it(self, run: Run, who: str, octets: int, work: Callable[[Provenance], T]) -> T:
+    async def with_it(
+        self,
+        run: Run,
+        who: str,
+        octets: int,
+        work: Callable[[Provenance], T],
+        *,
+        must: bool = False,
+    ) -> T:
         """Return what `work` makes of what is remembered of `run`, alone with it.
 
         It goes through `octets` of a message and what was not looked at yet. Where that is much it
-        is done beside the event loop, in the turn of `who`.
+        is done beside the event loop, in the turn of `who`. What `must` be done, because what it is
+        about has been sent, is done however much waits.
 
         Raises:
-            RateLimited: As `in_turn`.
+            RateLimited: As `in_turn`; never of what must be done.
 
         """
         lock = self._locks.setdefault(run.id, asyncio.Lock())
@@ -54,7 +65,7 @@ class ProvenanceMemory:
             finally:
                 self._leave(run.id, found, lock)
         # A thread cannot be ended: until it is done nobody else is with it, whoever waits for that.
-        done = asyncio.ensure_future(in_turn(who, nodes, work, found))
+        done = asyncio.ensure_future((finished if must else in_turn)(who, nodes, work, found))
         done.add_done_callback(lambda task: self._leave(run.id, found, lock, task))
         return await asyncio.shield(done)
 
@@ -76,8 +87,16 @@ class ProvenanceMemory:
         """Return what is remembered of `run`, which may be nothing yet; of whoever is alone with it."""
         found = self._runs.get(run.id)
         if found is None:
-            # What it has written since it read something untrusted is forgotten, if there is any.
-            complete = run.label.integrity is Integrity.TRUSTED or not run.sources
-            found = Provenance(complete=complete)
+            state = self._find(run.id)
+            found = Provenance(complete=state is not None and _was_never_led(state.run))
             self._runs.put(run.id, found)
         return found
+
+
+def _was_never_led(run: Run) -> bool:
+    """Whether `run` has read nothing untrusted since when it may have written something, now forgotten.
+
+    A person who lowers its label does not speak for what it wrote before.
+    """
+    trusted = run.label.integrity is Integrity.TRUSTED
+    return not run.sources or (trusted and not untrusted_by(run.sources))

@@ -29,7 +29,7 @@ from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.trail import Trail
-from gateway.turns import in_turn
+from gateway.turns import finished
 from gateway.wire.bare_results import bare_error, bare_result
 from gateway.wire.in_our_name import asks_in_our_name
 from gateway.wire.operations import ELICIT, Operation, Sender, find
@@ -42,7 +42,7 @@ _MOST_ITEMS = 10_000
 """Of one page of a list: as many as one server can have pins of a kind."""
 _UNVOUCHED = Label(integrity=Integrity.UNTRUSTED, confidentiality=BOTTOM.confidentiality)
 _MEMBER = {Carrier.RESULT: "result", Carrier.ERROR: "error", Carrier.NOTIFICATION: "params"}
-Finished: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+Sealed: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 _REWRITES = frozenset({Duty.REDACT, Duty.TRUNCATE, Duty.DROP_STRUCTURED})
 
 
@@ -224,7 +224,7 @@ class Release:
         await self._keep(permit, run, size, kept, given=result)
         duties = (*permit.decision.obligations, *decision.obligations)
         sealed = partial(self._rounds.sealed, permit)
-        return await _apart(permit, duties, message, Carrier.RESULT, result, finished=sealed)
+        return await _apart(permit, duties, message, Carrier.RESULT, result, sealed=sealed)
 
     async def _judged(
         self,
@@ -268,7 +268,7 @@ class Release:
         problems: tuple[str, ...] = ()
         if access.target.kind is Kind.TOOL:
             nodes = most_nodes(size)
-            problems = await in_turn(
+            problems = await finished(
                 permit.principal.key, nodes, self._checked, access, result, size
             )
         elif access.target.kind is Kind.PROMPT:
@@ -346,7 +346,7 @@ class Release:
                 self._note_given(permit, provenance, given)
 
         octets = size + len(permit.call.message.body)
-        await self._memory.with_it(run, permit.principal.key, octets, keep)
+        await self._memory.with_it(run, permit.principal.key, octets, keep, must=True)
 
     def _note_given(self, permit: Permit, written: Provenance, result: Mapping[str, Any]) -> None:
         """Note what the server gives out to be brought back to it.
@@ -434,7 +434,7 @@ class Release:
             content={**message.content, "result": bare_result(message.result or {}, member)},
         )
         nodes = most_nodes(len(message.data))
-        return await in_turn(permit.principal.key, nodes, with_items, bare, member, shown.items)
+        return await finished(permit.principal.key, nodes, with_items, bare, member, shown.items)
 
 
 def _asked(permit: Permit) -> Mapping[str, Any]:
@@ -465,12 +465,12 @@ async def _apart(
     carrier: Carrier,
     content: Mapping[str, Any],
     *,
-    finished: Finished = _as_it_is,
+    sealed: Sealed = _as_it_is,
 ) -> bytes:
     """Return what `_rewritten` does, beside the loop where that is much."""
     nodes = weight(message.data)
     who = permit.principal.key
-    return await in_turn(who, nodes, _rewritten, obligations, message, carrier, content, finished)
+    return await finished(who, nodes, _rewritten, obligations, message, carrier, content, sealed)
 
 
 def _rewritten(
@@ -478,12 +478,12 @@ def _rewritten(
     message: ServerMessage,
     carrier: Carrier,
     content: Mapping[str, Any],
-    finished: Finished,
+    sealed: Sealed,
 ) -> bytes:
     """Return `message` saying `content` with the obligations met: its own bytes, if they ask nothing."""
     member = _MEMBER[carrier]
     if not any(obligation.duty in _REWRITES for obligation in obligations):
-        told = finished(content)
+        told = sealed(content)
         same = told is message.content.get(member)
         return message.data if same else with_member(message, member, told)
-    return with_member(message, member, finished(meet(obligations, content, carrier)))
+    return with_member(message, member, sealed(meet(obligations, content, carrier)))

@@ -116,7 +116,7 @@ class WasmEngine:
 
         Raises:
             PolicyUnavailable: The answer is undefined or malformed, or took too much.
-            RateLimited: So much of the same principal's waits already.
+            RateLimited: So much of the same principal's waits already; never of a result.
 
         """
         # Everything else in the question of a call is bounded.
@@ -193,7 +193,9 @@ class WasmEngine:
                 return answer(self._here, min(QUICK_FUEL, self._fuel), question)
             except Weary:
                 pass
-        return await self._turns.take(_asker(question), answer, self._beside, self._fuel, question)
+        # What is asked about was sent already, if it is a result: its answer is not kept from it.
+        turn = self._turns.finish if question.get("phase") == "result" else self._turns.take
+        return await turn(_asker(question), answer, self._beside, self._fuel, question)
 
     def _decided(self, seat: Seat, fuel: int, question: Mapping[str, Any]) -> Decision:
         if self._reads is None:

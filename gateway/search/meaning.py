@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from gateway.ports.vectors import VectorStore
@@ -9,6 +10,7 @@ from gateway.search.embedding import FORM, Embedder, aspects_of, server_aspect
 from gateway.search.index import Closeness
 from gateway.search.tools import ToolText
 from gateway.search.vectors import Vectors, closest, weighted
+from gateway.turns import in_thread
 
 Asked = TypeVar("Asked")
 Found = TypeVar("Found")
@@ -67,8 +69,7 @@ class Vectorized:
 
     async def _in_turn(self, compute: Callable[[Asked], Found], asked: Asked) -> Found:
         """Compute in a thread, one computation at a time: two would only slow each other down."""
-        async with self._turn:
-            return await asyncio.to_thread(compute, asked)
+        return await in_thread(self._turn, partial(compute, asked))
 
     def _definitions(self, tools: Sequence[ToolText]) -> dict[str, bytes]:
         kept = self._sound(self._store.tools(self._model, {tool.digest for tool in tools}))

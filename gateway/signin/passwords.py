@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
 from gateway.signin.browser import Random
 from gateway.signin.errors import Throttled, Unacceptable
+from gateway.turns import in_thread
 
 SHORTEST = 12
 LONGEST = 256
@@ -77,8 +78,7 @@ class Passwords:
             raise Throttled(1)
         self._room -= 1
         try:
-            async with self._turns:
-                return await asyncio.to_thread(job)
+            return await in_thread(self._turns, job)
         finally:
             self._room += 1
 

@@ -30,6 +30,7 @@ from gateway.storage.files import create_private, private_directory, rename
 from gateway.storage.removals import CODE, Removal
 from gateway.storage.tree import front_of, provable, root_of, tree_at
 from gateway.storage.writer import Writer
+from gateway.turns import Line
 
 T = TypeVar("T")
 
@@ -94,11 +95,11 @@ class Retention:
         verifier: VerifierKey,
         archive: Path,
         record: Record,
-        turn: asyncio.Lock,
+        turn: Line,
     ) -> None:
         """Archive into the folder `archive`; what is done stands in the log, by `record`.
 
-        `turn` is the log's: one at a time archives or removes, whoever asked for it.
+        `turn` is the log's: one at a time archives or removes, to its end, whoever asked for it.
         """
         self._database = data_dir / DATABASE
         self._writer = writer
@@ -117,16 +118,18 @@ class Retention:
             AuditUnavailable: The log cannot be read, or what was done not be recorded.
 
         """
-        async with self._turn:
-            made: list[Segment] = []
-            while True:
-                segment = await _read(partial(self._written, before_us))
-                if segment is None:
-                    return made
-                await self._writer.run(partial(_note_archive, segment=segment))
-                told = f"records {segment.first} to {segment.stop - 1} are in {segment.path}"
-                await self._record("log_archived", told, segment.members)
-                made.append(segment)
+        return await self._turn.take(lambda: self._archived(before_us))
+
+    async def _archived(self, before_us: int) -> list[Segment]:
+        made: list[Segment] = []
+        while True:
+            segment = await _read(partial(self._written, before_us))
+            if segment is None:
+                return made
+            await self._writer.run(partial(_note_archive, segment=segment))
+            told = f"records {segment.first} to {segment.stop - 1} are in {segment.path}"
+            await self._record("log_archived", told, segment.members)
+            made.append(segment)
 
     async def prune(self, before_us: int) -> Removed:
         """Remove what is older from the log, as far as files hold it.
@@ -136,18 +139,20 @@ class Retention:
             AuditUnavailable: It could not be recorded or done, or only in part.
 
         """
-        async with self._turn:
-            first, removal = await _read(partial(self._removable, before_us))
-            told = f"records {first} to {removal.stop - 1} are removed from the log"
-            entry = await self._record(CODE, told, removal.members(first))
-            if entry.leaf_index < removal.stop:
-                raise AuditUnavailable("the removal is not in the log yet, so nothing is removed")
-            for stop in range(first + _AT_ONCE, removal.stop + _AT_ONCE, _AT_ONCE):
-                try:
-                    await self._writer.run(partial(_remove, stop=min(stop, removal.stop)))
-                except sqlite3.IntegrityError as error:
-                    raise NotRemovable(str(error)) from error
-            return Removed(first=first, stop=removal.stop, root=removal.root)
+        return await self._turn.take(lambda: self._pruned(before_us))
+
+    async def _pruned(self, before_us: int) -> Removed:
+        first, removal = await _read(partial(self._removable, before_us))
+        told = f"records {first} to {removal.stop - 1} are removed from the log"
+        entry = await self._record(CODE, told, removal.members(first))
+        if entry.leaf_index < removal.stop:
+            raise AuditUnavailable("the removal is not in the log yet, so nothing is removed")
+        for stop in range(first + _AT_ONCE, removal.stop + _AT_ONCE, _AT_ONCE):
+            try:
+                await self._writer.run(partial(_remove, stop=min(stop, removal.stop)))
+            except sqlite3.IntegrityError as error:
+                raise NotRemovable(str(error)) from error
+        return Removed(first=first, stop=removal.stop, root=removal.root)
 
     async def hold(self, name: str, since_us: int) -> int:
         """Keep all records of `since_us` or later in the log, until `name` is released.

@@ -12,6 +12,7 @@ import orjson
 from gateway.errors import BadCommand, Stopped
 from gateway.ports.stop import Standstill
 from gateway.storage.files import remove, write_atomically
+from gateway.turns import Line
 
 STOP: Final = "stopped"
 _UNREADABLE: Final = "the file cannot be read"
@@ -23,7 +24,7 @@ class Stop:
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / STOP
         self._holds = _read(self._path)
-        self._changing = asyncio.Lock()
+        self._line = Line()
 
     @property
     def holds(self) -> Standstill | None:
@@ -43,35 +44,47 @@ class Stop:
     async def put(self, standstill: Standstill) -> None:
         """Refuse everything from now on; durable on return.
 
+        It is written to the end, also if whoever asked goes away.
+
         Raises:
             BadCommand: It holds now, and could not be written for after a restart.
+            RateLimited: It holds now; so much is being written already that this was not.
 
         """
-        async with self._changing:
-            self._holds = standstill
-            told = {"by": standstill.by, "at": standstill.at, "note": standstill.note}
-            try:
-                await asyncio.to_thread(write_atomically, self._path, orjson.dumps(told))
-            except OSError as error:
-                raise BadCommand(
-                    "all calls are refused, but only until the gateway ends: "
-                    f"{self._path}: {error.strerror}"
-                ) from error
+        self._holds = standstill
+        await self._line.take(lambda: self._written(standstill))
+
+    async def _written(self, standstill: Standstill) -> None:
+        told = {"by": standstill.by, "at": standstill.at, "note": standstill.note}
+        try:
+            await asyncio.to_thread(write_atomically, self._path, orjson.dumps(told))
+        except OSError as error:
+            raise BadCommand(
+                "all calls are refused, but only until the gateway ends: "
+                f"{self._path}: {error.strerror}"
+            ) from error
 
     async def lift(self) -> None:
         """Carry calls again; durable on return.
 
+        What is stopped again meanwhile stays so.
+
         Raises:
             BadCommand: The file cannot be removed, and everything stays refused.
+            RateLimited: So much is being written already; everything stays refused.
 
         """
-        async with self._changing:
-            try:
-                await asyncio.to_thread(remove, self._path)
-            except OSError as error:
-                raise BadCommand(
-                    f"all calls stay refused: {self._path}: {error.strerror}"
-                ) from error
+        held = self._holds
+        await self._line.take(lambda: self._removed(held))
+
+    async def _removed(self, held: Standstill | None) -> None:
+        if self._holds is not held:
+            return
+        try:
+            await asyncio.to_thread(remove, self._path)
+        except OSError as error:
+            raise BadCommand(f"all calls stay refused: {self._path}: {error.strerror}") from error
+        if self._holds is held:
             self._holds = None
 
 

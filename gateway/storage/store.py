@@ -34,6 +34,7 @@ from gateway.storage.run_tables import SqliteRunLedger, SqliteRunTable
 from gateway.storage.runs import RunLimits, RunNames, Runs
 from gateway.storage.spooling import SpoolingLog
 from gateway.storage.writer import Writer, change_nothing
+from gateway.turns import Line
 
 _RUN_LIMITS = RunLimits()
 _HASHED = Levels(Level(redaction=Redaction.HASHED))
@@ -64,14 +65,14 @@ class Store:
         self.log_id = encoder.log_id
         self._record_keys = record_keys
         self._encoder = encoder
-        self._rotating = asyncio.Lock()
+        self._rotating = Line()
         self.writer = writer
         self._opened = opened
         self.audit = log.audit
         self.found = log.found
         """What the log was like when it was opened."""
         self.cursors = SqliteCursors(writer)
-        self.aging = asyncio.Lock()
+        self.aging = Line()
         """Held by whoever archives or removes records."""
         connection = open_reader(data_dir / DATABASE)
         try:
@@ -183,10 +184,12 @@ class Store:
 
     async def rotate_record_hash(self) -> int:
         """Hash with a new key from now on, and return its number. The older ones are kept."""
-        async with self._rotating:
-            keys = await asyncio.to_thread(self._record_keys.add)
-            self._encoder.keep_to(replace(self._encoder.terms, keys=keys))
-            return len(keys)
+        return await self._rotating.take(self._with_new_key)
+
+    async def _with_new_key(self) -> int:
+        keys = await asyncio.to_thread(self._record_keys.add)
+        self._encoder.keep_to(replace(self._encoder.terms, keys=keys))
+        return len(keys)
 
     @property
     def record_hash_keys(self) -> int:

@@ -85,7 +85,7 @@ class Gateway:
         self.watch = Watch(config, identity.store)
         self._metrics.count_keeping(lambda: self.watch.spooled, lambda: self.watch.free)
         self._carried = Carried(
-            memory=ProvenanceMemory(),
+            memory=ProvenanceMemory(identity.store.runs.find),
             conversations=Conversations(),
             limits=CallLimits(calls_per_minute=config.limits.calls_per_minute, clock=now),
             boxes=Mailboxes(new_nonce=new_id),

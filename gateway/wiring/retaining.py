@@ -12,7 +12,7 @@ from gateway.audit.bundle import BundleVerification, NotABundle
 from gateway.audit.cosignature import WitnessKey
 from gateway.config import Config
 from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
-from gateway.errors import AuditUnavailable, ConfigError
+from gateway.errors import AuditUnavailable, ConfigError, RateLimited
 from gateway.storage.database import DATABASE
 from gateway.storage.retention import NotRemovable, Retention, segment_verified
 from gateway.storage.store import Store
@@ -113,5 +113,5 @@ async def retained(retention: Retention, keep_s: float) -> None:
         await retention.prune(before_us)
     except NotRemovable as error:
         logger.info("nothing leaves the audit log: %s", error)
-    except (OSError, ConfigError, AuditUnavailable) as error:
+    except (OSError, ConfigError, AuditUnavailable, RateLimited) as error:
         logger.warning("old records could not leave the audit log: %s", error)

@@ -8,7 +8,7 @@ import itertools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from gateway.domain.approvals import ApprovalRules
 from gateway.domain.calls import Call, CallId, Form, Message, Permit, RawAnswer, Reply, ServerEvent
@@ -273,8 +273,8 @@ class House:
         self.pins = MemoryPinStore(clock=self.clock)
         self.approvals = MemoryApprovalStore()
         self.scripts = MemoryScriptStore()
-        self.runs: Any = runs or MemoryRunStore()
-        self.memory = ProvenanceMemory()
+        self.runs = cast("Any", runs or MemoryRunStore())
+        self.memory = ProvenanceMemory(self.runs.find)
         self.conversations = Conversations()
         self.choices = MemoryChoices()
         self.descriptions = EverythingRead()

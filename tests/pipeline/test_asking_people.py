@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway import turns
 from gateway.domain.approvals import Approval, ApprovalState, Span
 from gateway.domain.audit import AuditRecord, LogEntry
 from gateway.domain.calls import Call
@@ -19,6 +20,7 @@ from gateway.domain.scripts import Script, ScriptId
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import PolicyUnavailable
 from gateway.pipeline.asking import bound_by
+from gateway.turns import Turns
 from gateway.wire.elicitation import approval_state
 from gateway.wire.session import seal
 from tests.pipeline.house import ALICE, KEY, MAIL, House, Seen, decision, text, whole
@@ -410,6 +412,24 @@ async def test_a_call_that_a_limit_refuses_has_not_used_its_yes(house: House) ->
     house.limits.take(f"{EMMA.key}|mail/tool/send", 1)
     assert (await house.handle(send(house))).code == "rate_limited"
     assert kept(house)[0].state is ApprovalState.ALLOWED
+
+
+async def test_a_call_that_has_no_turn_has_not_used_its_yes(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large call waits for its turn beside the loop, and too many of one principal's are refused."""
+    large = {**TO_EVE, "body": "hello " * 4_000}
+    await answer(house, await asked(house, arguments=large))
+
+    def says(question: Any) -> Any:
+        if isinstance(question.get("approval"), dict):
+            monkeypatch.setattr(turns, "_TURNS", Turns(most_waiting=0))
+        return asks(question)
+
+    house.rule.says = says
+    assert (await house.handle(send(house, large))).code == "rate_limited"
+    assert kept(house)[0].state is ApprovalState.ALLOWED
+    assert house.server.saw == []
 
 
 STEP_UP = Obligation(duty=Duty.REQUIRE_STEP_UP, detail={"scopes": ["money"]})

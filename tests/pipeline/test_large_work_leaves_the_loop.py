@@ -1,6 +1,7 @@
 """What takes long for a large message is done beside the event loop, and for a small one at once."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from gateway import turns
+from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Verdict
 from gateway.domain.flow import Run, RunId
 from gateway.domain.labels import BOTTOM, Effect, ToolRule
@@ -17,8 +20,8 @@ from gateway.pipeline import keeper, questions, release
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.schemas import Schemas
-from gateway.turns import STEP
-from tests.pipeline.house import Events, House, decision, event, result, text
+from gateway.turns import STEP, Turns
+from tests.pipeline.house import PRIVATE, Events, House, decision, event, result, text, whole
 
 MANY = [{"a": 1}] * 3_000
 PARTS: list[tuple[Any, str]] = [
@@ -78,7 +81,7 @@ async def test_what_goes_through_a_large_call_leaves_the_loop(
 
 
 async def test_nobody_is_with_what_a_run_has_read_beside_a_thread_that_is():
-    memory, run = ProvenanceMemory(), Run(id=RunId("r1"), label=BOTTOM)
+    memory, run = ProvenanceMemory(lambda _: None), Run(id=RunId("r1"), label=BOTTOM)
     going, order = threading.Event(), list[str]()
 
     def slow(_: Provenance) -> None:
@@ -96,6 +99,74 @@ async def test_nobody_is_with_what_a_run_has_read_beside_a_thread_that_is():
     going.set()
     await small
     assert order == ["other run", "slow", "small"]
+
+
+@pytest.fixture
+def busy(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Let so much of everybody's wait, once it is called, that nobody gets a turn."""
+    return lambda: monkeypatch.setattr(turns, "_TURNS", Turns(most_waiting=0))
+
+
+LAST: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "result": {**text("done"), "structuredContent": {"a": MANY}},
+}
+LARGE: dict[str, Callable[[Permit], RawAnswer]] = {
+    "whole": lambda permit: result(permit, LAST["result"]),
+    "streamed": lambda permit: Events([event(LAST)]).answer(),
+    "an error": lambda permit: whole(
+        json.dumps(
+            {"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "done", "data": MANY}}
+        ).encode()
+    ),
+}
+
+
+@pytest.mark.parametrize("how", LARGE)
+async def test_what_a_server_has_answered_is_given_out_however_much_waits(
+    busy: Callable[[], None], how: str
+):
+    house = House(tools={"search": ToolRule(effect=Effect.READ)}, default=PRIVATE)
+    await house.approve_all()
+
+    def answer(permit: Permit) -> RawAnswer:
+        busy()
+        return LARGE[how](permit)
+
+    house.server.answer = answer
+    seen = await house.handle(house.call())
+    assert b"done" in seen.bytes
+    assert house.last["verdict"] == "allow"
+
+
+async def test_a_list_that_came_is_shown_however_much_waits(busy: Callable[[], None]):
+    house = the_house()
+    await house.approve_all()
+
+    def answer(permit: Permit) -> RawAnswer:
+        busy()
+        return result(permit, {"resources": [{"uri": "mail://1", "name": "n" * 99_999}]})
+
+    house.server.answer = answer
+    assert b"mail://1" in (await house.handle(house.request("resources/list"))).bytes
+
+
+async def test_what_was_permitted_goes_out_however_much_waits(
+    busy: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+):
+    house = House(tools={"search": ToolRule(effect=Effect.READ)}, default=PRIVATE)
+    await house.approve_all()
+    await house.handle(house.call())
+    append = house.audit.append
+
+    async def recorded(record: Any) -> Any:
+        busy()
+        return await append(record)
+
+    monkeypatch.setattr(house.audit, "append", recorded)
+    assert (await house.handle(house.call("search", {"a": MANY}))).code is None
+    assert house.server.saw[-1].call.message.id != 1
 
 
 async def turns_during(work: Any) -> int:

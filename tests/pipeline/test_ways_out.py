@@ -6,13 +6,24 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.approvals import Span
 from gateway.domain.calls import Form
 from gateway.domain.decisions import Verdict
 from gateway.domain.labels import STRICTEST_DEFAULT, ToolRule
 from gateway.domain.tools import Kind, Profile
 from gateway.pipeline.outgoing import beside
 from gateway.wire.jsonrpc import INVALID_PARAMS
-from tests.pipeline.house import ALICE, UNHINTED, Events, House, event, result, text, whole
+from tests.pipeline.house import (
+    ALICE,
+    UNHINTED,
+    Events,
+    House,
+    decision,
+    event,
+    result,
+    text,
+    whole,
+)
 
 PRIVATE_LINE = "The merger with Oakland Fittings closes on the ninth of March"
 TEMPLATE = "notes://by/{name}"
@@ -271,6 +282,37 @@ async def test_a_refused_answer_leaves_its_question_open_and_is_not_sent(house):
     assert (await house.handle(answer)).reply.status >= HTTPStatus.BAD_REQUEST
     assert len(house.server.saw) == sent
     house.rule.says = lambda question: Verdict.ALLOW
+    house.server.answer = lambda permit: whole(b"", status=202)
+    await house.handle(answer)
+    assert len(house.server.saw) == sent + 1
+
+
+async def test_an_answer_whose_yes_is_used_up_leaves_its_question_open(house, monkeypatch):
+    await asked_by_server(house, "roots/list")
+    sent = len(house.server.saw)
+    answer = house.request("", {"roots": []}, form=Form.RESPONSE, id_="q1", profile=Profile.LEGACY)
+    house.rule.says = lambda question: (
+        Verdict.ALLOW if question.get("approval") else decision(Verdict.ASK, "outside")
+    )
+    await house.handle(answer)
+    (filed,) = house.approvals.all(now=house.now)
+    await house.approvals.answer(
+        filed.request.id,
+        allow=True,
+        span=Span.ONCE,
+        by="user:ada",
+        by_user_id="u_ada",
+        note="",
+        now=house.now,
+    )
+
+    async def used(*args, **kwargs):
+        return False
+
+    with monkeypatch.context() as patched:
+        patched.setattr(house.approvals, "use", used)
+        await house.handle(answer)
+    assert len(house.server.saw) == sent
     house.server.answer = lambda permit: whole(b"", status=202)
     await house.handle(answer)
     assert len(house.server.saw) == sent + 1

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.domain.bounded import ENTRY
 from gateway.domain.calls import Call
-from gateway.domain.flow import LONGEST_SOURCE, Run, RunId, Source, source_name
+from gateway.domain.flow import LONGEST_SOURCE, Run, RunId, RunState, Source, source_name
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT
 from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Profile
@@ -74,7 +74,7 @@ def test_the_bucket_used_last_is_kept(monkeypatch):
 
 def test_the_provenance_of_the_runs_used_last_is_kept(monkeypatch):
     monkeypatch.setattr(memory, "_MOST_RUNS", 2)
-    kept = ProvenanceMemory()
+    kept = ProvenanceMemory(lambda _: None)
     one, two, three = (Run(id=RunId(id_), label=BOTTOM) for id_ in ("r1", "r2", "r3"))
     first, second = kept.of(one), kept.of(two)
     assert kept.of(one) is first
@@ -95,7 +95,25 @@ def test_the_provenance_of_the_runs_used_last_is_kept(monkeypatch):
 def test_a_run_that_may_have_been_led_and_was_forgotten_is_not_begun_anew(label, has_read, vouches):
     seen = Source(server="mail", tool="search", record=1, label=label)
     run = Run(id=RunId("r1"), label=label, sources=(seen,) if has_read else ())
-    assert ProvenanceMemory().of(run).wrote("anything") is not vouches
+    kept = ProvenanceMemory({run.id: RunState(run=run, live=True, idle_s=0.0)}.get)
+    assert kept.of(run).wrote("anything") is not vouches
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_is_forgotten_is_not_begun_anew_for_a_call_that_came_before_it_was_written(known):
+    label = STRICTEST_DEFAULT
+    seen = Source(server="mail", tool="search", record=1, label=label)
+    before = Run(id=RunId("r1"), label=BOTTOM)
+    now = RunState(run=replace(before, label=label, sources=(seen,)), live=True, idle_s=0.0)
+    kept = ProvenanceMemory(lambda _: now if known else None)
+    assert kept.of(before).wrote("anything")
+
+
+def test_a_person_who_lowers_a_label_does_not_speak_for_what_was_written_and_forgotten():
+    seen = Source(server="mail", tool="search", record=1, label=STRICTEST_DEFAULT)
+    run = Run(id=RunId("r1"), label=BOTTOM, sources=(seen,))
+    kept = ProvenanceMemory(lambda _: RunState(run=run, live=True, idle_s=0.0))
+    assert kept.of(run).wrote("anything")
 
 
 async def test_ids_of_another_type_or_session_answer_nothing():
@@ -188,7 +206,7 @@ async def test_calls_whose_streams_were_cut_are_kept_within_their_bytes(monkeypa
 
 async def test_what_runs_have_read_is_kept_within_its_bytes(monkeypatch):
     monkeypatch.setattr(memory, "_OCTETS", 3_000_000)
-    kept = ProvenanceMemory()
+    kept = ProvenanceMemory(lambda _: None)
     for number in range(20):
         source = Source(server="mail", tool="search", record=number, label=BOTTOM)
         said = Answered(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import ConfigError, PolicyUnavailable
+from gateway.errors import ConfigError, PolicyUnavailable, RateLimited
 from gateway.policy.bundle import compile_wasm, export, prepare
 from gateway.policy.opa import Opa
 from gateway.policy.settings import FUEL
@@ -234,6 +234,15 @@ async def test_a_large_result_is_not_judged_on_the_loop(opa: Opa):
     noted = noting(engine)
     await engine.evaluate({**asks("a", []), "result": {"a": [{}] * 5_000}})
     assert len(noted.took) == 1
+
+
+async def test_a_result_is_judged_however_much_waits_and_a_call_is_not(opa: Opa):
+    engine = engine_of(opa, deciding('{"verdict": "allow", "reasons": []}'))
+    engine._turns = Turns(places=1, most_waiting=0)
+    large = {**asks("a", []), "result": {"a": [{}] * 5_000}}
+    assert (await engine.evaluate({**large, "phase": "result"})).verdict == "allow"
+    with pytest.raises(RateLimited):
+        await engine.evaluate({**large, "phase": "call"})
 
 
 async def test_a_large_question_is_not_even_begun_on_the_loop(opa: Opa):

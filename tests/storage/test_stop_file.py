@@ -1,11 +1,18 @@
 """A stop is a file: it outlives the process, and whatever cannot be read is one."""
 
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gateway.errors import BadCommand, Stopped
 from gateway.ports.stop import Standstill
+from gateway.storage import stop as stop_file
+from gateway.storage.files import remove, write_atomically
 from gateway.storage.stop import STOP, Stop
 
 HELD = Standstill(by="user:sam", at=1_800_000_000.5, note="a token is public")
@@ -48,3 +55,96 @@ async def test_a_stop_that_cannot_be_written_holds_all_the_same(tmp_path: Path) 
         await stop.put(HELD)
     with pytest.raises(Stopped):
         stop.require_none()
+
+
+class Slow:
+    """Does what it stands for once it is let go."""
+
+    def __init__(self, work: Callable[..., Any]) -> None:
+        self._work = work
+        self.begun, self.going, self.done = (threading.Event() for _ in range(3))
+
+    def __call__(self, *args: Any) -> None:
+        self.begun.set()
+        assert self.going.wait(60)
+        self._work(*args)
+        self.done.set()
+
+
+LATER = replace(HELD, note="another one")
+
+
+async def lifting(stop: Stop, monkeypatch: pytest.MonkeyPatch) -> tuple[Slow, asyncio.Task[None]]:
+    """Begin to lift a stop, and wait until its file is being removed."""
+    await stop.put(HELD)
+    slow = Slow(remove)
+    monkeypatch.setattr(stop_file, "remove", slow)
+    task = asyncio.create_task(stop.lift())
+    await asyncio.to_thread(slow.begun.wait, 60)
+    return slow, task
+
+
+async def test_a_stop_outlives_a_lift_that_nobody_waits_for_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = Stop(tmp_path)
+    slow, lift = await lifting(stop, monkeypatch)
+    lift.cancel()
+    await asyncio.wait([lift])
+    put = asyncio.create_task(stop.put(LATER))
+    await asyncio.wait([put], timeout=0.05)
+    slow.going.set()
+    await put
+    assert await asyncio.to_thread(slow.done.wait, 60)
+    assert stop.holds == LATER
+    assert Stop(tmp_path).holds == LATER
+
+
+async def test_what_is_stopped_again_while_it_is_lifted_is_refused_throughout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = Stop(tmp_path)
+    slow, lift = await lifting(stop, monkeypatch)
+    put = asyncio.create_task(stop.put(LATER))
+    await asyncio.sleep(0)
+    assert stop.holds == LATER
+    slow.going.set()
+    await lift
+    assert stop.holds == LATER
+    await put
+    assert Stop(tmp_path).holds == LATER
+
+
+async def test_a_lift_that_comes_to_its_turn_after_a_later_stop_removes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = Stop(tmp_path)
+    await stop.put(HELD)
+    slow = Slow(write_atomically)
+    with monkeypatch.context() as patched:
+        patched.setattr(stop_file, "write_atomically", slow)
+        first = asyncio.create_task(stop.put(HELD))
+        await asyncio.to_thread(slow.begun.wait, 60)
+    removed = list[Path]()
+    monkeypatch.setattr(stop_file, "remove", removed.append)
+    lift = asyncio.create_task(stop.lift())
+    await asyncio.sleep(0)
+    later = asyncio.create_task(stop.put(LATER))
+    await asyncio.sleep(0)
+    slow.going.set()
+    await asyncio.gather(first, lift, later)
+    assert removed == []
+    assert stop.holds == Stop(tmp_path).holds == LATER
+
+
+async def test_a_lift_is_done_to_its_end_though_nobody_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its file would be gone while it holds, and it would not outlive the process."""
+    stop = Stop(tmp_path)
+    slow, lift = await lifting(stop, monkeypatch)
+    lift.cancel()
+    await asyncio.wait([lift])
+    slow.going.set()
+    await stop.lift()
+    assert stop.holds is Stop(tmp_path).holds is None
