@@ -282,6 +282,15 @@ class Admission:
         """What a message says beside what was decided on."""
         return self._conversations.asides
 
+    def require_going(self) -> None:
+        """Return if nobody has stopped everything.
+
+        Raises:
+            Stopped: Nothing goes out, and nothing is given out.
+
+        """
+        self._require_going()
+
     def require_unchanged(self, permit: Permit) -> None:
         """Return if the definition that was decided on is still the approved one.
 

@@ -137,7 +137,10 @@ class Pipeline:
             return Reply(status=HTTPStatus.OK, headers=headers, body=events)
         body = await self._whole(permit, answer.status, answer.body, trail)
         trail.answer(answer.status, answer.body)
+        # Before its record says that it was given out, and last of all: it may change meanwhile.
+        self._admission.require_going()
         await self._audit.append(trail.outcome(outcome_kind(permit)))
+        self._admission.require_going()
         status = returned_status(answer.status, empty=not body)
         return Reply(status=status, headers=headers, body=body)
 

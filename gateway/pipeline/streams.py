@@ -1,7 +1,7 @@
 """A streamed answer: each event judged and filtered as it comes, the response last of all."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TypeAlias
 
 from gateway.domain.calls import Form, Permit, ServerEvent
@@ -44,7 +44,9 @@ class StreamRelay:
         upstreams: UpstreamDirectory,
         audit: AuditLog,
         limits: WireLimits,
+        require_going: Callable[[], None],
     ) -> None:
+        """Give nothing out where `require_going` raises."""
         self._release = release
         self._requests = requests
         self._labels = labels
@@ -52,6 +54,7 @@ class StreamRelay:
         self._upstreams = upstreams
         self._audit = audit
         self._limits = limits
+        self._require_going = require_going
 
     async def relay(
         self, permit: Permit, events: Events, trail: Trail
@@ -70,19 +73,21 @@ class StreamRelay:
                 await asyncio.sleep(0)
                 self._conversations.asides.gave(permit, event)
                 if event.data is None:
+                    self._require_going()
                     yield framed(event)
                     continue
                 message = await heard(permit, event.data, self._limits)
                 message = await self._conversations.asides.home(permit, message)
                 if self._is_final(permit, message):
                     last = await self._release.response(permit, message, trail)
-                    trail.answer(_OK, event.data)
-                    await self._audit.append(trail.outcome(outcome_kind(permit)))
+                    await self._given_out(permit, event, trail)
                     recorded = True
+                    self._require_going()
                     yield framed(event, last)
                     await _drain(events)
                     break
                 if part := await self._interim(permit, event, message, trail):
+                    self._require_going()
                     yield part
         except GatewayError as error:
             recorded = True
@@ -148,11 +153,17 @@ class StreamRelay:
         earlier, trail = waiting
         try:
             last = await self._release.response(earlier, message, trail)
-            trail.answer(_OK, event.data)
-            await self._audit.append(trail.outcome(outcome_kind(earlier)))
+            await self._given_out(earlier, event, trail)
+            self._require_going()
         except GatewayError as error:
             return await self._refused(earlier, trail, error)
         return framed(event, last)
+
+    async def _given_out(self, permit: Permit, event: ServerEvent, trail: Trail) -> None:
+        """Record that the response in `event` is given out, unless everything is stopped by now."""
+        trail.answer(_OK, event.data)
+        self._require_going()
+        await self._audit.append(trail.outcome(outcome_kind(permit)))
 
     async def _refused(self, permit: Permit, trail: Trail, error: GatewayError) -> bytes:
         trail.error(error)

@@ -17,7 +17,9 @@ from typing import Any, Final, TypeAlias
 
 from gateway.domain._value import value
 from gateway.domain.calls import Form, RawAnswer
+from gateway.domain.nodes import weight
 from gateway.errors import GatewayError, LimitExceeded, UpstreamFailed
+from gateway.turns import finished
 from gateway.upstream.child import Child
 from gateway.upstream.faults import unusable
 from gateway.upstream.inbox import Ending, Heard, Inbox, Messages
@@ -223,7 +225,9 @@ class Channel:
 
     async def _take(self, line: bytes) -> None:
         try:
-            message = read_server_message(line, self._limits.wire)
+            message = await finished(
+                self.owner, weight(line), read_server_message, line, self._limits.wire
+            )
         except UpstreamFailed as error:
             if line.startswith((b"{", b"[")):
                 # It may have been the answer of any of them.

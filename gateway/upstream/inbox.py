@@ -8,8 +8,10 @@ from typing import Self
 
 from gateway.domain._value import value
 from gateway.domain.calls import ServerEvent
+from gateway.domain.room import SHARE
 from gateway.errors import GatewayError
 from gateway.upstream.faults import late, too_large
+from gateway.upstream.roomy import Answering
 from gateway.upstream.settings import Limits, Timeouts
 from gateway.wire.sse import data_event
 
@@ -112,6 +114,8 @@ class Messages:
         self._most_bytes = limits.stream_bytes
         self._taken_bytes = 0
         self._left = left
+        self._room = Answering(SHARE.get(), limits.result_bytes)
+        """What the message takes that was given out last."""
         self._first: Heard | None = None
         self._ended = False
 
@@ -135,7 +139,8 @@ class Messages:
 
         Raises:
             UpstreamFailed: The process ended, spoke nonsense or fell silent.
-            LimitExceeded: The stream, or a line, is larger than the limits allow.
+            LimitExceeded: The stream, or a line, is larger than the limits allow, or there was no room
+                for a large one in time.
 
         """
         if self._first is not None:
@@ -151,8 +156,10 @@ class Messages:
         self._leave(Ending.GONE)
 
     async def _next(self) -> Heard:
+        self._room.settle(0)
         try:
             heard = await self._timed()
+            await self._room.grown(len(heard.line))
             self._taken_bytes += len(heard.line)
             if self._taken_bytes > self._most_bytes:
                 raise too_large(f"a stream of more than {self._most_bytes} bytes")
@@ -163,6 +170,7 @@ class Messages:
             self._leave(Ending.GONE)
             raise
         if heard.final:
+            self._room.settle(len(heard.line))
             self._leave(Ending.ANSWERED)
         return heard
 
@@ -179,6 +187,7 @@ class Messages:
             raise late("hard maximum", self._hard_s) from error
 
     def _leave(self, ending: Ending) -> None:
+        self._room.settle(0)
         if not self._ended:
             self._ended = True
             self._inbox.close()

@@ -10,8 +10,10 @@ from dataclasses import replace
 from http import HTTPStatus
 
 from gateway.domain.calls import Form, Message, Permit, RawAnswer
+from gateway.domain.nodes import weight
 from gateway.domain.tools import Profile
 from gateway.errors import ProtocolError
+from gateway.turns import finished
 from gateway.upstream.channel import Asked, Channel
 from gateway.upstream.local import Channels, status
 from gateway.upstream.settings import LocalSettings
@@ -68,7 +70,9 @@ class StdioUpstream:
         begun = False
         try:
             answer = await channel.ask(_asked(message))
-            begun = not isinstance(answer.body, bytes) or not self._is_error(answer.body)
+            begun = not isinstance(answer.body, bytes) or not await self._is_error(
+                owner, answer.body
+            )
             return replace(answer, session=session) if begun else answer
         finally:
             if not begun:
@@ -111,8 +115,9 @@ class StdioUpstream:
     def _shared(self, owner: str) -> tuple[Channel, ...]:
         return tuple(one for one in self._channels.of(owner) if one.stateless)
 
-    def _is_error(self, body: bytes) -> bool:
-        return read_server_message(body, self._limits.wire).error is not None
+    async def _is_error(self, owner: str, body: bytes) -> bool:
+        nodes, limits = weight(body), self._limits.wire
+        return (await finished(owner, nodes, read_server_message, body, limits)).error is not None
 
 
 def _asked(message: Message) -> Asked:

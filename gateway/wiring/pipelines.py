@@ -179,6 +179,7 @@ def pipelines(
                 upstreams=directory,
                 audit=store.audit,
                 limits=wire_limits,
+                require_going=require_going,
             ),
             labels=labels,
             begun=begun,

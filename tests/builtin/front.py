@@ -237,6 +237,7 @@ class Site:
                 upstreams=directory,
                 audit=streams._audit,
                 limits=WireLimits(),
+                require_going=streams._require_going,
             ),
             labels=relay._labels,
             begun=relay._begun,

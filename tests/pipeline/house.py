@@ -352,6 +352,7 @@ class House:
             upstreams=self.server,
             audit=self.audit,
             limits=WireLimits(),
+            require_going=self.require_going,
         )
         admission = Admission(
             authenticator=self.gate,

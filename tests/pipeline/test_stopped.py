@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.calls import Call, Form, Permit, RawAnswer
+from gateway.domain.audit import RecordKind
+from gateway.domain.calls import Call, Form, Permit, RawAnswer, ServerEvent
 from gateway.domain.tools import Profile
+from gateway.flow.provenance import Provenance
+from gateway.pipeline.release import Release
 from tests.pipeline.house import TOOLS, Events, House, event, result, text
 
 DOORS: dict[str, Callable[[House], Call]] = {
@@ -84,6 +87,7 @@ async def test_what_a_server_answers_after_a_stop_is_withheld(house: House) -> N
     assert seen.code == "policy_stopped"
     assert b"the secret" not in seen.bytes
     assert house.kinds() == ["intent", "outcome"]
+    assert "result" not in {asked["phase"] for asked in house.rule.asked}
 
 
 async def test_what_a_server_lists_after_a_stop_is_withheld(house: House) -> None:
@@ -95,8 +99,10 @@ async def test_what_a_server_lists_after_a_stop_is_withheld(house: House) -> Non
         return lists(permit)
 
     house.server.answer = answer
+    asked = len(house.rule.asked)
     seen = await house.handle(house.request("tools/list"))
     assert seen.code == "policy_stopped"
+    assert len(house.rule.asked) == asked
 
 
 async def test_what_a_stream_says_after_a_stop_is_withheld(house: House) -> None:
@@ -157,6 +163,107 @@ async def test_what_a_stop_overtakes_while_it_is_written_anew_is_not_sent(
     assert (await house.handle(house.call())).code == "policy_stopped"
     assert house.server.saw == []
     assert house.kinds() == ["intent", "outcome"]
+
+
+SECRET = {"jsonrpc": "2.0", "id": 1, "result": text("the secret")}
+NOTICE = {
+    "jsonrpc": "2.0",
+    "method": "notifications/message",
+    "params": {"level": "info", "data": "the secret"},
+}
+LAST: dict[str, Callable[[Permit], RawAnswer]] = {
+    "whole": lambda permit: result(permit, text("the secret")),
+    "streamed": lambda permit: Events([event(SECRET)]).answer(),
+}
+
+
+@pytest.mark.parametrize("how", LAST)
+async def test_what_a_stop_overtakes_while_its_outcome_is_written_is_withheld(
+    house: House, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    append = house.audit.append
+
+    async def stopping(record: Any) -> Any:
+        entry = await append(record)
+        house.stopped = record.kind is RecordKind.OUTCOME
+        return entry
+
+    house.server.answer = LAST[how]
+    monkeypatch.setattr(house.audit, "append", stopping)
+    seen = await house.handle(house.call())
+    assert b"the secret" not in seen.bytes
+    assert b"policy_stopped" in seen.bytes
+    assert house.kinds() == ["intent", "outcome", "outcome"]
+    assert house.last["code"] == "policy_stopped"
+
+
+@pytest.mark.parametrize("how", LAST)
+async def test_what_a_stop_overtakes_once_it_is_judged_is_recorded_as_withheld(
+    house: House, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    remember = Provenance.remember
+
+    def stopping(*args: Any) -> None:
+        remember(*args)
+        house.stopped = True
+
+    house.server.answer = LAST[how]
+    monkeypatch.setattr(Provenance, "remember", stopping)
+    assert b"the secret" not in (await house.handle(house.call())).bytes
+    assert house.kinds() == ["intent", "outcome"]
+    assert house.last["code"] == "policy_stopped"
+
+
+async def test_what_a_stop_overtakes_beside_an_answer_is_withheld(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notification = Release.notification
+
+    async def stopping(*args: Any) -> bytes:
+        told = await notification(*args)
+        house.stopped = True
+        return told
+
+    house.server.answer = lambda permit: Events([event(NOTICE), event(SECRET)]).answer()
+    monkeypatch.setattr(Release, "notification", stopping)
+    seen = await house.handle(house.call())
+    assert b"the secret" not in seen.bytes
+    assert house.last["code"] == "policy_stopped"
+
+
+async def test_a_stream_that_is_open_ends_with_a_stop_and_says_nothing_more(house: House) -> None:
+    comment = ServerEvent(raw=b"id: 7\n\n", data=None)
+    call = DOORS["a stream"](house)
+    house.server.answer = lambda permit: Events([comment, comment]).answer()
+    reply = await house.pipeline.handle(call)
+    assert not isinstance(reply.body, bytes)
+    parts = []
+    async for part in reply.body:
+        parts.append(part)
+        house.stopped = bool(part)
+    assert [part for part in parts if part] == [b"id: 7\ndata:\n\n"]
+    assert house.last["code"] == "policy_stopped"
+
+
+async def test_a_late_answer_is_withheld_that_a_stop_overtakes(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.server.answer = lambda permit: Events([]).answer()
+    await house.handle(
+        house.request("tools/call", {"name": "search"}, profile=Profile.LEGACY, session="up")
+    )
+    append = house.audit.append
+
+    async def stopping(record: Any) -> Any:
+        entry = await append(record)
+        house.stopped |= record.fields["method"] == "tools/call"
+        return entry
+
+    house.server.answer = lambda permit: Events([event(SECRET)]).answer()
+    monkeypatch.setattr(house.audit, "append", stopping)
+    seen = await house.handle(DOORS["a stream"](house))
+    assert b"the secret" not in seen.bytes
+    assert house.stopped
 
 
 async def test_no_answer_of_before_is_remembered_for_a_stop_or_after_it(house: House) -> None:

@@ -10,6 +10,7 @@ import pytest
 from gateway.domain.room import FREE, SHARE, Room, Rooms, Share
 from gateway.errors import LimitExceeded
 from gateway.upstream import roomy
+from gateway.upstream.inbox import Heard, Inbox, Messages
 from gateway.upstream.roomy import answering
 from gateway.upstream.settings import Limits, Timeouts
 from gateway.upstream.stream import EventStream
@@ -168,5 +169,65 @@ async def test_a_large_event_waits_and_not_for_ever(
     with pytest.raises(LimitExceeded):
         await anext(events)
     assert response.closed
+    room.give(MOST)
+    assert room.taken == 0
+
+
+def said(share: Share, *lines: Heard) -> Messages:
+    """Return what a local server has said to one reader."""
+    SHARE.set(share)
+    return Messages(
+        Inbox(MOST, lines),
+        timeouts=Timeouts(),
+        limits=Limits(result_bytes=MOST, stream_bytes=8 * MOST),
+        left=lambda _: None,
+    )
+
+
+LARGE = b"x" * (2 * FREE)
+
+
+async def test_what_a_local_server_answers_takes_room_until_its_request_ends(
+    rooms: Rooms, room: Room
+):
+    share = Share(rooms)
+    assert (await said(share, Heard(line=LARGE, final=True)).first()).line is LARGE
+    assert room.taken == len(LARGE)
+    share.end()
+    assert room.taken == 0
+
+
+async def test_a_large_answer_of_a_local_server_waits_for_room_and_a_small_one_does_not(
+    rooms: Rooms, room: Room
+):
+    room.take(MOST)
+    waiting = asyncio.create_task(said(Share(rooms), Heard(line=LARGE, final=True)).first())
+    await asyncio.sleep(0)
+    await said(Share(rooms), Heard(line=b"x" * FREE, final=True)).first()
+    assert not waiting.done()
+    room.give(MOST)
+    await waiting
+
+
+async def test_what_a_local_server_streams_takes_room_one_message_at_a_time(
+    rooms: Rooms, room: Room
+):
+    messages = said(Share(rooms), Heard(line=LARGE), Heard(line=b"small"), Heard(line=LARGE))
+    taken = []
+    for _ in range(3):
+        await anext(messages)
+        taken.append(room.taken)
+    await messages.aclose()
+    assert [*taken, room.taken] == [MOST, 0, MOST, 0]
+
+
+async def test_a_local_servers_answer_that_finds_no_room_in_time_is_refused(
+    rooms: Rooms, room: Room, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(roomy, "_PATIENCE_S", 0)
+    room.take(MOST)
+    messages = said(Share(rooms), Heard(line=LARGE, final=True))
+    with pytest.raises(LimitExceeded):
+        await messages.first()
     room.give(MOST)
     assert room.taken == 0
