@@ -20,7 +20,7 @@ LARGEST_RECORD_BYTES = 64 * 1024
 FIELDS = (
     "log_id", "id", "time", "kind", "principal", "client", "endpoint", "revision", "method",
     "server", "target", "effect", "pin_digest", "arguments_hmac", "arguments", "roles", "source_ip",
-    "token_id", "obligations", "task", "label_before", "label_after", "sources", "destinations", "verdict", "code",
+    "token_id", "obligations", "task", "label_before", "label_because", "label_after", "sources", "destinations", "verdict", "code",
     "reasons", "policy_digest", "config_digest", "decision_id", "approval_id", "run", "origin", "parent", "script_sha256", "seq",
     "upstream_status", "result_hmac", "result_bytes", "duration_us", "trace_id", "parent_span", "question", "candidate", "evidence",
     "truncated",
@@ -39,7 +39,7 @@ COLUMNS = (
 _OURS = frozenset(
     (
         "log_id", "id", "time", "kind", "principal", "effect", "pin_digest", "arguments_hmac",
-        "arguments", "roles", "source_ip", "token_id", "label_before", "label_after", "sources",
+        "arguments", "roles", "source_ip", "token_id", "label_before", "label_because", "label_after", "sources",
         "destinations", "verdict", "policy_digest", "config_digest", "decision_id",
         "approval_id", "run", "origin", "parent", "script_sha256", "seq", "upstream_status",
         "result_hmac", "result_bytes", "duration_us", "trace_id", "parent_span",
@@ -53,7 +53,7 @@ The id of a person or a token at somebody else's server may well look like a sec
 
 _ACCEPTED = frozenset(FIELDS) - {"log_id", "id", "time", "kind", "truncated"} | {"result"}
 
-# Clipped, any record fits: each of its at most 46 members is then at most 256 characters of
+# Clipped, any record fits: each of its at most 47 members is then at most 256 characters of
 # at most six bytes each ("\u0000"), or 1024 bytes of other JSON.
 _CLIPPED_CHARACTERS = 256
 _KEPT_BYTES = 1024

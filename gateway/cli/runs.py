@@ -175,6 +175,8 @@ def _story(steps: list[Mapping[str, Any]]) -> Iterator[str]:
             cell(f"{step['verdict']} {code}".strip()),
             _label(step["label_after"] or {}),
         ))  # fmt: skip
+        if step["label_because"]:
+            yield _UNDER + "no session names the run of this call: it counts as untrusted"
         for destination in step["destinations"]:
             yield _UNDER + _clipped(f"to {_destination(destination)}", 99 - len(_UNDER))
 

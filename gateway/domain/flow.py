@@ -68,6 +68,9 @@ class Run:
     """The client's whole run, which sees all that this one sees; `None` for that one itself."""
     task: "Task | None" = None
     """What a trusted host declared when it began the run."""
+    unnamed: bool = False
+    """Whether the call that it is given to names it by no session and no handle that we know. Its label
+    is the strictest for that one call, whatever it has read."""
 
     @property
     def has_read(self) -> bool:
@@ -183,6 +186,8 @@ class FlowReview:
 
     label: Label
     sources: tuple[Source, ...] = ()
+    unnamed: bool = False
+    """As `Run.unnamed`."""
     destinations: tuple[Destination, ...] = ()
     names_where: bool = False
     """Whether the tool has destination arguments, be they given in this call or not."""

@@ -7,9 +7,8 @@ from gateway.domain.labels import Confidentiality, Integrity, Label
 
 _LONGEST_VALUE = 200
 _QUOTES = str.maketrans(dict.fromkeys('"\u201c\u201d\u201e\u2033\uff02', "'"))
-UNKNOWN = (
-    "No session names the run of this call, or what it read is forgotten: it counts as untrusted."
-)
+NO_SESSION = "No session names the run of this call: it counts as untrusted."
+FORGOTTEN = "What the run of this call has read is forgotten: it counts as untrusted."
 _MOST = 40
 """Sentences. A person reads no more."""
 
@@ -91,21 +90,25 @@ def _carried(review: FlowReview) -> Iterator[str]:
 
 
 def _run(review: FlowReview) -> Iterator[str]:
-    yield from why_untrusted(review.label, review.sources)
+    yield from why_untrusted(review.label, review.sources, unnamed=review.unnamed)
     secret = [s for s in review.sources if s.label.confidentiality is Confidentiality.SECRET]
     if secret:
         yield f"This run has read secrets: {_names(secret)}."
 
 
-def why_untrusted(label: Label, sources: Sequence[Source]) -> tuple[str, ...]:
-    """Return the sentence that names what was read of outsiders, or says that nobody knows it.
+def why_untrusted(
+    label: Label, sources: Sequence[Source], *, unnamed: bool = False
+) -> tuple[str, ...]:
+    """Return the sentences that name what was read of outsiders, or say why nobody knows it.
 
     What a run has read is told also where a person vouched for it since; of the others that are
     trusted there is nothing to tell.
     """
-    if led := untrusted_by(sources):
-        return (f"This run has read what outsiders can write: {_names(led)}.",)
-    return () if label.integrity is Integrity.TRUSTED else (UNKNOWN,)
+    led = untrusted_by(sources)
+    read = (f"This run has read what outsiders can write: {_names(led)}.",) if led else ()
+    if unnamed:
+        return (*read, NO_SESSION)
+    return read if led or label.integrity is Integrity.TRUSTED else (FORGOTTEN,)
 
 
 def _names(sources: Sequence[Source]) -> str:

@@ -123,6 +123,7 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
     return FlowReview(
         label=run.label,
         sources=run.sources,
+        unnamed=run.unnamed,
         destinations=destinations,
         names_where=bool(use.rule.destination),
         payload=tuple(_payload(carrying, knowledge)),

@@ -39,6 +39,8 @@ class Step:
     reasons: tuple[str, ...]
     """Codes of what policy gave for it."""
     label_before: Words | None
+    label_because: str
+    """Why that is stricter than what the run has read: `no_session`; empty where it is not."""
     label_after: Words | None
     destinations: Sequence[Mapping[str, Any]]
     decision_id: str
@@ -108,6 +110,7 @@ def rows(story: Story) -> list[dict[str, Any]]:
             "code": step.code or None,
             "reasons": list(step.reasons),
             "label_before": step.label_before,
+            "label_because": step.label_because or None,
             "label_after": step.label_after,
             "destinations": list(step.destinations),
             "decision_id": step.decision_id,
@@ -167,6 +170,7 @@ def _step(seq: int, fields: Mapping[str, Any]) -> Step:
         code="outcome_unknown" if under_way else code,
         reasons=tuple(_text(one, "code") for one in found if isinstance(one, dict)),
         label_before=_words(fields, "label_before"),
+        label_because=_text(fields, "label_because"),
         label_after=_words(fields, "label_after") or _words(fields, "label_before"),
         destinations=_mappings(fields, "destinations"),
         decision_id=_text(fields, "decision_id"),

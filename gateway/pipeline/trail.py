@@ -27,7 +27,8 @@ from gateway.wire.operations import (
 
 _JOINS = (
     "principal", "client", "endpoint", "revision", "server", "target", "effect", "pin_digest",
-    "roles", "source_ip", "token_id", "label_before", "policy_digest", "run", "origin", "parent",
+    "roles", "source_ip", "token_id", "label_before", "label_because",
+    "policy_digest", "run", "origin", "parent",
     "script_sha256", "seq", "trace_id", "parent_span",
 )  # fmt: skip
 
@@ -92,6 +93,8 @@ class Trail:
     def run(self, run: Run) -> Run:
         self._fields["run"] = run.id
         self._fields["label_before"] = run.label.words
+        if run.unnamed:
+            self._fields["label_because"] = "no_session"
         return run
 
     def target(

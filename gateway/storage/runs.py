@@ -136,7 +136,7 @@ class Runs:
         run = await self._whole(principal.actor, owner)
         if hint.session and hint.handle is None:
             return run
-        return replace(run, label=run.label.join(STRICTEST_DEFAULT))
+        return replace(run, label=run.label.join(STRICTEST_DEFAULT), unnamed=True)
 
     async def begin(self, principal: Principal, task: Task | None) -> tuple[RunHandle, Run]:
         """Begin a run of its own for `task`; see `RunStore`."""

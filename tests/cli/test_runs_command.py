@@ -38,6 +38,7 @@ REFUSED: dict[str, Any] = {
     "verdict": "deny",
     "code": "denied",
     "label_before": PRIVATE,
+    "label_because": "no_session",
     "reasons": [
         {"code": "denied", "message": ""},
         {"code": "private_to_outside", "message": ""},
@@ -82,10 +83,11 @@ def test_a_story_is_a_table_of_at_most_a_hundred_columns(told: Site) -> None:
     assert max(map(len, lines)) < 100
     assert "saw web/fetch: untrusted private" in lines
     assert "This run has read what outsiders can write: web/fetch." in lines
-    assert lines[-5:] == [
+    assert lines[-6:] == [
         "  SEQ  TIME     WHAT                          EFFECT     VERDICT                  LABEL AFTER",
         "  1    08:00:00 web/fetch_a_page_with_a_very~ read       allow                    untrusted private",
         "x 2    08:00:01   mail/send\\e[2J              egress     deny private_to_outside  untrusted private",
+        "               no session names the run of this call: it counts as untrusted",
         "               to $.to[0]: typed, untrusted, from web/fetch (record 7)",
         "               to $.cc[0]: unproven",
     ]

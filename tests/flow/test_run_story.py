@@ -67,6 +67,7 @@ def test_a_call_is_one_step_and_says_how_it_ended() -> None:
         "code": None,
         "reasons": [],
         "label_before": CLEAN,
+        "label_because": None,
         "label_after": PRIVATE,
         "destinations": [],
         "decision_id": "d_1",

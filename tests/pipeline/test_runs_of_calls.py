@@ -14,6 +14,7 @@ from gateway.domain.decisions import Verdict
 from gateway.domain.flow import RunHint, Task
 from gateway.domain.labels import BOTTOM, ToolRule
 from gateway.domain.tools import Profile
+from gateway.flow.evidence import NO_SESSION
 from gateway.storage.store import Store
 from tests.pipeline.house import (
     ALICE,
@@ -21,6 +22,7 @@ from tests.pipeline.house import (
     PRIVATE,
     House,
     Seen,
+    decision,
     result,
     text,
 )
@@ -80,6 +82,16 @@ async def test_a_call_without_a_session_or_with_a_handle_that_is_not_known_is_re
     assert house.last["label_before"] == PRIVATE.words
     assert (await house.handle(use(house, "send", run="invented"))).code == "denied"
     assert (await house.handle(use(house, "send"))).code is None
+
+
+async def test_a_call_that_no_session_names_says_so_on_record_and_in_its_question(house):
+    house.rule.says = lambda question: decision(Verdict.ASK, "outside")
+    await house.handle(use(house, "send", session=None))
+    assert house.last["label_because"] == "no_session"
+    (filed,) = house.approvals.all(now=house.now)
+    assert NO_SESSION in filed.request.evidence
+    await house.handle(use(house, "send"))
+    assert "label_because" not in house.last
 
 
 async def test_what_such_a_call_is_labelled_after_is_no_cleaner(house):
