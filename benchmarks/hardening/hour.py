@@ -401,33 +401,44 @@ async def _settled(hour: Hour) -> None:
     await _until(still)
 
 
-def _saying(text: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def says(request: web.Request) -> web.StreamResponse:
-        message = json.loads(await request.read())
+def _at_calls(
+    answers: Callable[[web.Request, Any], Awaitable[web.StreamResponse]],
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """Behave, but for calls of tools, which `answers` answers."""
+
+    async def behaving(request: web.Request) -> web.StreamResponse:
+        message = json.loads(await request.read() or b"{}")
         if message.get("method") != "tools/call":
             return await behaves(request)
+        return await answers(request, message)
+
+    return behaving
+
+
+def _saying(text: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def says(_: web.Request, message: Any) -> web.StreamResponse:
         return answer(message, told(text))
 
-    return says
+    return _at_calls(says)
 
 
-async def _cut(request: web.Request) -> web.StreamResponse:
-    message = json.loads(await request.read() or b"{}")
-    if message.get("method") != "tools/call":
-        return await behaves(request)
+async def _stream(request: web.Request) -> web.StreamResponse:
     stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await stream.prepare(request)
+    return stream
+
+
+@_at_calls
+async def _cut(request: web.Request, _: Any) -> web.StreamResponse:
+    stream = await _stream(request)
     await stream.write(b"id: 1\ndata:\n\n")
     await stream.write_eof()
     return stream
 
 
-async def _events(request: web.Request) -> web.StreamResponse:
-    message = json.loads(await request.read() or b"{}")
-    if message.get("method") != "tools/call":
-        return await behaves(request)
-    stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-    await stream.prepare(request)
+@_at_calls
+async def _events(request: web.Request, _: Any) -> web.StreamResponse:
+    stream = await _stream(request)
     params = {"level": "info", "data": "r" * (3 * MIB)}
     told = {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
     with suppress(ConnectionError):

@@ -7,6 +7,7 @@ from typing import Any
 
 from gateway.domain.decisions import Decision
 from gateway.errors import ConfigError, PolicyUnavailable
+from gateway.policy.around import Around
 from gateway.ports import PolicyEngine
 
 OnAnswer = Callable[[str, str], None]
@@ -19,7 +20,7 @@ REST_S = 10.0
 that it stands beside a few milliseconds."""
 
 
-class Shadowed:
+class Shadowed(Around):
     """The policy in force, with what a candidate says to the same questions in its decisions.
 
     It answers as the policy in force does, whatever the candidate does. Lists, pins and what people
@@ -35,7 +36,7 @@ class Shadowed:
         on_answer: OnAnswer,
     ) -> None:
         """Wait for the candidate `deadline_s` at most; one in this process ends by itself."""
-        self._live = live
+        super().__init__(live)
         self._candidate = candidate
         self._deadline_s = deadline_s
         self._on_answer = on_answer
@@ -58,15 +59,6 @@ class Shadowed:
     async def evaluate_many(self, questions: Sequence[Mapping[str, Any]]) -> Sequence[Decision]:
         """Answer each question, in order, by the policy in force."""
         return await self._live.evaluate_many(questions)
-
-    async def judge_pin(self, question: Mapping[str, Any]) -> str:
-        return await self._live.judge_pin(question)
-
-    async def pin_approvals(self, question: Mapping[str, Any]) -> int:
-        return await self._live.pin_approvals(question)
-
-    async def self_approval(self, question: Mapping[str, Any]) -> bool:
-        return await self._live.self_approval(question)
 
     async def _asked(self, question: Mapping[str, Any]) -> dict[str, Any]:
         digest = self._candidate.digest

@@ -63,25 +63,43 @@ class Guest:
 
 
 class Host:
-    """What a policy's program imports. Holds nothing of the instance: it reaches us by `caller`."""
+    """What a policy's program imports. Holds nothing of the instance: it reaches us by `caller`.
+
+    What one of these functions raised is kept here: wasmtime keeps it in one place for all threads,
+    where another's evaluation may find it.
+    """
 
     def __init__(self) -> None:
         self.names: Mapping[int, str] = {}
         """Which built-in a number stands for."""
         self._clock: Callable[[], float] = float
         self._moment: Moment | None = None
+        self._failure: BaseException | None = None
 
     def begin(self, clock: Callable[[], float]) -> None:
         """Begin an evaluation; `clock` is read once, and only if the policy asks for the time."""
-        self._clock, self._moment = clock, None
+        self._clock, self._moment, self._failure = clock, None, None
+
+    def failed(self) -> BaseException | None:
+        """Return, once, what a function of ours raised in this evaluation."""
+        found, self._failure = self._failure, None
+        return found
 
     def abort(self, caller: wasmtime.Caller, address: int) -> None:
         """End the evaluation with the program's own message."""
         message = Guest(caller, caller.__getitem__).text(address, _LONGEST_MESSAGE)
-        raise Aborted(message.decode(errors="replace"))
+        self._failure = Aborted(message.decode(errors="replace"))
+        raise self._failure
 
     def builtin(self, caller: wasmtime.Caller, number: int, _: int, *arguments: int) -> int:
         """Call a built-in on the values at `arguments`; 0 stands for undefined."""
+        try:
+            return self._built_in(caller, number, arguments)
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _built_in(self, caller: wasmtime.Caller, number: int, arguments: tuple[int, ...]) -> int:
         guest = Guest(caller, caller.__getitem__)
         if self._moment is None:
             self._moment = Moment(now_ns=int(self._clock() * _NANOSECONDS))

@@ -208,9 +208,14 @@ class Instance:
         store.set_fuel(fuel + FUEL_A_BYTE * len(question))
         try:
             self._runs[entrypoint](store)
-        except wasmtime.Trap as trap:
-            if trap.trap_code is wasmtime.TrapCode.OUT_OF_FUEL:
-                raise Weary("all fuel consumed by WebAssembly") from trap
+        except BaseException as error:
+            # What is raised may be what stopped another thread's evaluation: see `Host`.
+            if failed := self._host.failed():
+                raise failed from None
+            if store.get_fuel() == 0:
+                raise Weary("all fuel consumed by WebAssembly") from None
+            if not isinstance(error, wasmtime.Trap | wasmtime.WasmtimeError):
+                raise Aborted("it was stopped") from None
             raise
         _, address, pages, _ = _HEADER.unpack(ctypes.string_at(at, _HEADER.size))
         self._size = pages * _PAGE_BYTES

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gateway.domain.decisions import Decision
+from gateway.policy.around import Around
 from gateway.ports import PolicyEngine
 
 
-class Stoppable:
+class Stoppable(Around):
     """A policy whose questions about calls, lists and results are refused while a stop holds.
 
     What people decide about definitions goes on meanwhile: nothing is called for that.
@@ -17,7 +18,7 @@ class Stoppable:
         self, live: PolicyEngine, *, require_none: Callable[[], None], holds: Callable[[], bool]
     ) -> None:
         """Refuse where `require_none` raises; `holds` says whether it would."""
-        self._live = live
+        super().__init__(live)
         self._require_none = require_none
         self._holds = holds
 
@@ -47,12 +48,3 @@ class Stoppable:
         decisions = await self._live.evaluate_many(questions)
         self._require_none()
         return decisions
-
-    async def judge_pin(self, question: Mapping[str, Any]) -> str:
-        return await self._live.judge_pin(question)
-
-    async def pin_approvals(self, question: Mapping[str, Any]) -> int:
-        return await self._live.pin_approvals(question)
-
-    async def self_approval(self, question: Mapping[str, Any]) -> bool:
-        return await self._live.self_approval(question)

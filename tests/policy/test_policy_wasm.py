@@ -1,6 +1,8 @@
 """The engine in this process: its limits, its built-ins, what it does after a failure."""
 
+import asyncio
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,8 @@ import pytest
 
 from gateway.errors import ConfigError, PolicyUnavailable, RateLimited
 from gateway.policy.bundle import compile_wasm, export, prepare
+from gateway.policy.host import Aborted
+from gateway.policy.instance import Seat
 from gateway.policy.opa import Opa
 from gateway.policy.settings import FUEL
 from gateway.policy.sources import Sources
@@ -227,6 +231,52 @@ async def test_what_takes_all_fuel_is_refused_beside_the_loop(opa: Opa):
         await engine.evaluate(asks("a", list(range(3900))))
     assert len(noted.took) == 1
     assert (await engine.evaluate(asks("a", [1]))).verdict == "allow"
+
+
+async def test_what_stopped_another_threads_evaluation_is_not_taken_for_what_stopped_this_one(
+    opa: Opa, monkeypatch: pytest.MonkeyPatch
+):
+    """wasmtime keeps what a function of ours raised in one place for all threads."""
+    engine = engine_of(opa, SLOW)
+    monkeypatch.setattr("wasmtime._func.LAST_EXCEPTION", Aborted("somebody else's"))
+    assert (await engine.evaluate(asks("a", list(range(250))))).verdict == "allow"
+
+
+async def test_what_stopped_this_evaluation_is_said_although_another_thread_took_it(
+    opa: Opa, monkeypatch: pytest.MonkeyPatch
+):
+    engine = engine_of(
+        opa, deciding('{"verdict": "allow", "reasons": [sprintf("%d", [input.arguments.many])]}')
+    )
+    monkeypatch.setattr("wasmtime._func.maybe_raise_last_exn", lambda: None)
+    with pytest.raises(PolicyUnavailable) as refused:
+        await engine.evaluate(asks("a", []))
+    assert "sprintf" in refused.value.detail
+
+
+async def test_no_instance_is_ever_used_by_two_threads(opa: Opa, monkeypatch: pytest.MonkeyPatch):
+    engine = engine_of(opa, SLOW)
+    using, used = dict[int, int](), dict[int, set[int]]()
+    asked = Seat.asked
+
+    def noting(seat: Seat, *args: Any) -> Any:
+        assert using.setdefault(id(seat), threading.get_ident()) == threading.get_ident()
+        used.setdefault(id(seat), set()).add(threading.get_ident())
+        try:
+            return asked(seat, *args)
+        finally:
+            del using[id(seat)]
+
+    monkeypatch.setattr(Seat, "asked", noting)
+    many = [[*range(200), who] for who in range(6)]
+    await asyncio.gather(
+        *(engine.evaluate(asks(str(who), large)) for who, large in enumerate(many)),
+        *(engine.evaluate(asks(str(who), [1])) for who in range(50)),
+    )
+    here, beside = used.values()
+    assert here == {threading.get_ident()}
+    assert len(beside) == 1
+    assert not here & beside
 
 
 async def test_a_large_result_is_not_judged_on_the_loop(opa: Opa):
