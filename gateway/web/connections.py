@@ -33,6 +33,9 @@ class Bounds:
     left_bytes: int = 4 * 1024 * 1024
     """Of a body that was answered before it was there: they are thrown away, so that its sender
     gets to read the answer. Then the connection is closed."""
+    linger_s: float = 5.0
+    """How long they are, where the answer says that it closes the connection: closed at once, it would
+    be reset by what is still on its way, and its answer with it."""
     stall_s: float = 60.0
     """How long a client may leave what was sent to it unread."""
     unread_bytes: int = 16 * 1024**2
@@ -63,9 +66,10 @@ class BoundedConnection(HttpToolsProtocol):
     _left_bytes = 0
     _arrival: asyncio.TimerHandle | None = None
     _reader: asyncio.TimerHandle | None = None
+    _lingering: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._pieces = Pieces(transport, self._make_room)
+        self._pieces = Pieces(transport, self._make_room, self._said_all)
         super().connection_made(cast("asyncio.Transport", self._pieces))
         if len(self.connections) > self.bounds.connections:
             type(self).count(_CONNECTIONS)
@@ -75,6 +79,8 @@ class BoundedConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._arrived()
+        if self._lingering is not None:
+            self._lingering.cancel()
         self._pieces.drop()
         self.resume_writing()
         super().connection_lost(exc)
@@ -87,6 +93,12 @@ class BoundedConnection(HttpToolsProtocol):
         return unread
 
     def data_received(self, data: bytes) -> None:
+        if self._lingering is not None:
+            # None of it is read: what it asks for would have no answer.
+            self._left_bytes += len(data)
+            if self._left_bytes > self.bounds.left_bytes:
+                self.transport.close()
+            return
         super().data_received(data)
         # What came after a whole request and began no other one is not the request's answer.
         if self._part is _Part.NOTHING and not self.cycle.response_complete:
@@ -141,6 +153,19 @@ class BoundedConnection(HttpToolsProtocol):
             self._reader = None
         self.unread.pop(self, None)
         super().resume_writing()
+
+    def _said_all(self, below: asyncio.Transport) -> None:
+        """Close; where the rest of an answered body is still on its way, once it had time to come."""
+        answered = self._part is _Part.BODY and self.cycle.response_complete
+        over = self._lingering is not None or self._left_bytes > self.bounds.left_bytes
+        if over or not answered or below.is_closing():
+            below.close()
+            return
+        self._arrived()
+        self._lingering = self.loop.call_later(self.bounds.linger_s, below.close)
+        self.flow.resume_reading()
+        if below.can_write_eof():
+            below.write_eof()
 
     def _arrived(self) -> None:
         """Note that a part of the request is there; the next one has its own time."""

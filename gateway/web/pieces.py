@@ -16,10 +16,19 @@ _PIECE: Final = 64 * 1024
 class Pieces:
     """A transport that keeps what the one below does not take, and nothing more."""
 
-    def __init__(self, below: asyncio.Transport, kept: Callable[[], object]) -> None:
-        """Call `kept` whenever there is more that is kept."""
+    def __init__(
+        self,
+        below: asyncio.Transport,
+        kept: Callable[[], object],
+        taken: Callable[[asyncio.Transport], object] = lambda below: below.close(),
+    ) -> None:
+        """Call `kept` whenever there is more that is kept.
+
+        `taken` ends the transport below, once it has taken all that was written before the close.
+        """
         self._below = below
         self._kept = kept
+        self._taken = taken
         self._left: deque[bytes] = deque()
         self._octets = 0
         self._paused = False
@@ -51,7 +60,7 @@ class Pieces:
             self._octets -= len(piece)
             self._below.write(piece)
         if self._closing and not self._left:
-            self._below.close()
+            self._taken(self._below)
         return not self._left and not self._paused
 
     def drop(self) -> None:
@@ -63,7 +72,7 @@ class Pieces:
         """Close once everything was taken."""
         self._closing = True
         if not self._left:
-            self._below.close()
+            self._taken(self._below)
 
     def is_closing(self) -> bool:
         return self._closing or self._below.is_closing()

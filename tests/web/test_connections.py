@@ -1,6 +1,8 @@
 """A connection that says nothing, too slowly or without end costs little, and ends."""
 
 import asyncio
+import select
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -43,10 +45,12 @@ class Listener:
     async def app(self, scope: Any, receive: Any, send: Any) -> None:
         """Wait for the whole body, then answer; `/large` and `/huge` answer a lot, `/slow` late.
 
-        `/unread` answers at once.
+        `/unread` answers at once, and so does `/refused`, which closes the connection.
         """
         message = {"type": "http.request"}
-        while scope["path"] != "/unread" and (message := await receive()).get("more_body"):
+        while scope["path"] not in {"/unread", "/refused"} and (message := await receive()).get(
+            "more_body"
+        ):
             pass
         if message["type"] == "http.disconnect":
             self.ended.set()
@@ -57,6 +61,8 @@ class Listener:
         body = b"x" * SIZES.get(scope["path"], 2)
         length = str(len(body)).encode()
         headers = [(b"content-length", length)]
+        if scope["path"] == "/refused":
+            headers.append((b"connection", b"close"))
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         step = len(body) if scope["path"] == "/whole" else 65536
         for start in range(0, len(body), step):
@@ -96,6 +102,15 @@ class Client:
             with suppress(ConnectionResetError):
                 while await self.reader.read(65536):
                     pass
+
+    async def is_cut_off(self) -> None:
+        """Return once nobody takes any more of what is sent."""
+        async with asyncio.timeout(20):
+            with suppress(ConnectionError):
+                while True:
+                    self.writer.write(b"x")
+                    await self.writer.drain()
+                    await asyncio.sleep(0.001)
 
     @asynccontextmanager
     async def dripping(self, octets: bytes) -> AsyncIterator[None]:
@@ -293,3 +308,47 @@ async def test_a_body_that_goes_on_after_its_answer_ends_the_connection():
         assert await client.ask(head) == 200
         client.writer.write(b"x" * 100_001 + GET)
         assert await client.status() == 0
+
+
+REFUSED = POST.replace(b"/", b"/refused", 1).replace(b"10", b"4000000")
+
+
+def sent_before_it_is_read(port: int, *parts: bytes) -> bytes:
+    """Send everything before anything is read, as simple clients do; return what comes back."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.sendall(parts[0])
+        assert select.select([connection], [], [], 60)[0]  # it was answered by now
+        for part in parts[1:]:
+            connection.sendall(part)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+async def test_who_is_refused_while_they_send_gets_to_read_it():
+    async with listening(replace(BOUNDS, left_bytes=4_000_000)) as at:
+        found = await asyncio.to_thread(
+            sent_before_it_is_read, at.port, REFUSED, b"x" * 2_000_000, b"x" * 1_999_000
+        )
+        assert found.startswith(b"HTTP/1.1 200")
+        assert found.endswith(b"xx")
+
+
+async def test_what_comes_after_a_refused_body_is_not_read_as_a_request():
+    async with listening(replace(BOUNDS, left_bytes=4_000_000)) as at:
+        short = REFUSED.replace(b"4000000", b"4")
+        found = await asyncio.to_thread(sent_before_it_is_read, at.port, short, b"xxxx" + GET)
+        assert found.count(b"HTTP/1.1") == 1
+        async with at.client() as client:
+            assert await client.ask(GET) == 200  # and by then all that came before was read
+        assert at.targets == [b"/refused", b"/"]
+
+
+async def test_whoever_is_refused_and_does_not_end_is_cut_off():
+    async with listening(replace(BOUNDS, left_bytes=100_000)) as at, at.client() as client:
+        client.writer.write(REFUSED)
+        assert await client.status() == 200
+        client.writer.write(b"x" * 100_001)
+        await client.is_cut_off()
+    async with listening(replace(BOUNDS, linger_s=0.05)) as at, at.client() as client:
+        client.writer.write(REFUSED)
+        assert await client.status() == 200
+        await client.is_cut_off()
