@@ -5,6 +5,7 @@ from typing import Any
 
 from gateway.domain.calls import Permit
 from gateway.domain.flow import FlowReview
+from gateway.domain.nodes import amount
 from gateway.domain.tools import Kind, Target
 from gateway.errors import GatewayError, PinPending
 from gateway.flow.content import LONGEST_READ
@@ -16,6 +17,7 @@ from gateway.pipeline.labels import Labeller, decided_label, read_content
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.trail import Trail
 from gateway.ports import AuditLog, Clock, PinStore, PolicyEngine
+from gateway.turns import QUICK_NODES, finished
 
 
 class ServerRequests:
@@ -73,8 +75,9 @@ class ServerRequests:
                 *decision.obligations,
                 *second.obligations,
             )
-            met = meet(obligations, params, Carrier.REQUEST)
-            said = await read_content(permit.principal.key, params, LONGEST_READ, trail)
+            who, nodes = permit.principal.key, amount(params, QUICK_NODES)
+            met = await finished(who, nodes, meet, obligations, params, Carrier.REQUEST)
+            said = await read_content(who, params, LONGEST_READ, trail)
             content = said.join(decided_label(decision)).join(decided_label(second))
         except GatewayError as error:
             trail.error(error)

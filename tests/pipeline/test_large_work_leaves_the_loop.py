@@ -15,8 +15,9 @@ from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Verdict
 from gateway.domain.flow import Run, RunId
 from gateway.domain.labels import BOTTOM, Effect, ToolRule
+from gateway.domain.tools import Profile
 from gateway.flow.provenance import Provenance
-from gateway.pipeline import keeper, questions, release
+from gateway.pipeline import keeper, questions, release, serverside
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.schemas import Schemas
@@ -51,7 +52,12 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[int]]:
 
         return done
 
-    for holder, name in [*PARTS, (keeper, "read_list"), (release, "with_items")]:
+    for holder, name in [
+        *PARTS,
+        (keeper, "read_list"),
+        (release, "with_items"),
+        (serverside, "meet"),
+    ]:
         monkeypatch.setattr(holder, name, noting(name, getattr(holder, name)))
     return noted
 
@@ -138,6 +144,19 @@ async def test_what_a_server_has_answered_is_given_out_however_much_waits(
     seen = await house.handle(house.call())
     assert b"done" in seen.bytes
     assert house.last["verdict"] == "allow"
+
+
+async def test_duties_on_a_large_question_of_a_server_are_met_beside_the_loop(
+    threads: dict[str, set[int]],
+):
+    house = the_house()
+    await house.approve_all(Profile.LEGACY)
+    asks = {"jsonrpc": "2.0", "id": "q", "method": "roots/list", "params": {"a": MANY}}
+    house.server.answer = lambda permit: Events([event(asks)]).answer()
+    call = house.request("tools/call", {"name": "search"}, profile=Profile.LEGACY, session="s")
+    await house.handle(call)
+    assert threads["meet"]
+    assert threading.get_ident() not in threads["meet"]
 
 
 async def test_a_list_that_came_is_shown_however_much_waits(busy: Callable[[], None]):
