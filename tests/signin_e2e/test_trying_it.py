@@ -46,6 +46,6 @@ def tried(tmp_path: Path) -> Iterator[str]:
 async def test_somebody_signs_in_at_the_provider_that_was_started(
     tried: str, browser: Chromium
 ) -> None:
-    with browser.person("sec-kim", "any") as kim:
-        with pytest.raises(NoWayOn, match="You are signed in as Person sec-kim"):
-            await kim.go_through(f"{tried}/account")  # where nothing is asked for any more
+    in_ = pytest.raises(NoWayOn, match="You are signed in as Person sec-kim")
+    with browser.person("sec-kim", "any") as kim, in_:
+        await kim.go_through(f"{tried}/account")  # where nothing is asked for any more
