@@ -13,6 +13,7 @@ _ANSWER = ("id", "state", "server", "name", "subject", "by", "span", "expires_at
 _TOLD = (
     "id",
     "state",
+    "void",
     "url",
     "asked",
     "asked_at",
@@ -96,6 +97,8 @@ def _print_question(row: dict[str, Any]) -> None:
         "with", [f"{name} = {cell(said, whole=True)}" for name, said in _said(row["arguments"])]
     )
     _print_all("because", [cell(reason["message"]) for reason in row["reasons"]])
+    if row["follows"]:
+        _print_all("asked before", [cell(f"{row['follows_because']} ({row['follows']})")])
     _print_all("evidence", [cell(sentence) for sentence in row["evidence"]])
     sources = [f"{cell(one['server'])}/{cell(one['tool'])}" for one in row["sources"]]
     _print_all("has read", sources)
