@@ -12,6 +12,7 @@ from gateway.cli.connection import connect
 from gateway.cli.context import Place, as_json, place, read_json
 from gateway.cli.failure import NO, WRONG_USE, Failed
 from gateway.cli.output import cell, print_fields, print_json
+from gateway.cli.pasted import say_undo
 from gateway.cli.replay import reevaluation_lines, replay
 from gateway.config import Config
 from gateway.errors import ConfigError
@@ -137,6 +138,8 @@ def stop(place: Place, /, *, note: str, as_json: bool) -> None:
     with connect(place.config) as gateway:
         row = gateway.call("policy.stop", note=note)
     print_fields(_stopped(row), as_json=as_json)
+    if not as_json:
+        say_undo("policy", "go", "--note", "why it may go on")
 
 
 @policy.command()

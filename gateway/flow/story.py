@@ -5,10 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.domain._value import value
+from gateway.domain.labels import Integrity
 
 _REFUSED = frozenset({"deny", "error", "ask"})
 _STARTS = "intent"
 _ASKED = "approval"
+_CALLS = frozenset({"intent", "outcome", "list"})
 _TOLD = frozenset({"intent", "outcome", "list", "run", "approval"})
 """Kinds of records that are of a run."""
 _CUT_SHORT = frozenset({"client_gone", "outcome_unknown"})
@@ -47,6 +49,8 @@ class Step:
     parent: str
     origin: str = ""
     """Where it entered: `direct`, `sandbox` for what a program called, and so on."""
+    no_session: bool = False
+    """Whether it counted as untrusted though nothing that its run had read is: no session named it."""
     script_sha256: str = ""
     """Of the program that was run, or that made the call."""
     children: "tuple[Step, ...]" = ()
@@ -112,6 +116,7 @@ def rows(story: Story) -> list[dict[str, Any]]:
             "destinations": list(step.destinations),
             "decision_id": step.decision_id,
             "record": step.record,
+            "no_session": step.no_session,
             "origin": step.origin or None,
             "script_sha256": step.script_sha256 or None,
         }
@@ -172,9 +177,24 @@ def _step(seq: int, fields: Mapping[str, Any]) -> Step:
         decision_id=_text(fields, "decision_id"),
         record=_text(fields, "id"),
         parent=_text(fields, "parent"),
+        no_session=_no_session(fields),
         origin=_text(fields, "origin"),
         script_sha256=_text(fields, "script_sha256"),
     )
+
+
+def _no_session(fields: Mapping[str, Any]) -> bool:
+    """Whether nothing of all that a call's run had read says why it was judged as untrusted.
+
+    Records of earlier versions do not say what each result was, and nothing is told of those.
+    """
+    label = _words(fields, "label_before")
+    if label is None or label["integrity"] != Integrity.UNTRUSTED.word:
+        return False
+    if fields["kind"] not in _CALLS or "sources" in fields.get("truncated", ()):
+        return False
+    labels = [_words(source, "label") for source in _mappings(fields, "sources")]
+    return all(one is not None and one["integrity"] == Integrity.TRUSTED.word for one in labels)
 
 
 def _nested(steps: Sequence[Step]) -> tuple[Step, ...]:

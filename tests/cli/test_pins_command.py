@@ -25,10 +25,10 @@ def names(rows: list[dict[str, str]]) -> list[str]:
 def test_pins_are_a_table_for_people_and_lines_for_scripts(seen: Site) -> None:
     table = seen.run("pins", "list").stdout.splitlines()
     assert table[0].split() == [
-        "SERVER", "KIND", "NAME", "PROFILE", "STATUS", "OBSERVED_DIGEST", "APPROVED_BY",
+        "SERVER", "KIND", "NAME", "PROFILE", "STATUS", "APPROVED_BY",
     ]  # fmt: skip
     assert table[1].split() == [
-        "mail", "tool", "read", "modern", "pending", digest("read")[:19], "-",
+        "mail", "tool", "read", "modern", "pending", "-",
     ]  # fmt: skip
     rows = seen.rows("pins", "list", "--server", "mail", "--status", "pending")
     assert [(row["name"], row["observed_digest"]) for row in rows] == [
@@ -88,7 +88,7 @@ def test_a_digest_that_is_no_longer_shown_is_not_approved(seen: Site) -> None:
 def test_a_name_that_nobody_has_shown_is_told_on_one_line(seen: Site) -> None:
     told = seen.run("pins", "approve", "mail", "nothing")
     assert (told.exit_code, told.stderr.count("\n")) == (1, 1)
-    assert "douane pins list" in told.stderr
+    assert f"`douane --config {seen.config_file} pins list`" in told.stderr
 
 
 def test_drift_fails_the_check_and_the_difference_is_shown_safely(seen: Site) -> None:
@@ -171,7 +171,10 @@ def test_what_both_families_show_alike_is_read_and_approved_once(site: Site) -> 
     assert "1 wait for a decision" in review
     assert "mail/tool/send (legacy and modern): pending" in review
     (decide,) = [line for line in review.splitlines() if line.startswith("  approve: ")]
-    assert decide == f"  approve: douane pins approve mail send --digest {digest('send')}"
+    assert (
+        decide
+        == f"  approve: douane --config {site.config_file} pins approve mail send --digest {digest('send')}"
+    )
     site.seen = ()
     assert site.run(*decide.removeprefix("  approve: douane ").split()).exit_code == 0
     assert {row["status"] for row in site.rows("pins", "list")} == {"approved"}
@@ -305,7 +308,8 @@ def test_a_reviewer_goes_from_alarm_to_decision_in_three_commands_on_one_screen(
     assert any(line.startswith("  ! ") and "override_phrase" in line for line in lines)
     (decide, _) = [line.removeprefix("  approve: ") for line in lines if "approve:" in line]
     assert decide == (
-        f"douane pins approve mail tool_00 --profile modern --digest {digest('tool_00', POISONED)}"
+        f"douane --config {site.config_file} pins approve mail tool_00 --profile modern"
+        f" --digest {digest('tool_00', POISONED)}"
     )
     assert f"  approve: {decide}" in diff.stdout.splitlines()
     site.seen = ()

@@ -199,7 +199,7 @@ def test_a_question_is_told_with_the_page_that_answers_it(code: str) -> None:
     page = "https://gateway.example/approve/a_1"
     reasons = [{"code": code, "message": "x"}, {"code": "page", "message": page}]
     for told, url in ((reasons, page), (reasons[:1], None), (None, None)):
-        members = {} if told is None else {"reasons": told}
+        members: dict[str, Any] = {} if told is None else {"reasons": told}
         kept = record(kind="approval", code=code, verdict="ask", approval_id="a_1", **members)
         found = message_of(kept, approval_s=60)
         assert found is not None

@@ -52,6 +52,23 @@ REFUSED = record(
 )
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, True),
+        ({"sources": [{"server": "s", "tool": "t", "label": CLEAN}]}, True),
+        ({"sources": [{"server": "s", "tool": "t", "label": CLEAN}, {"label": PRIVATE}]}, False),
+        ({"sources": [{"server": "s", "tool": "t"}]}, False),  # of an earlier version
+        ({"truncated": ["sources"]}, False),
+        ({"kind": "run", "method": "runs.relabel"}, False),
+        ({"label_before": CLEAN}, False),
+    ],
+)
+def test_a_call_that_named_no_session_says_so(*, changes: dict[str, Any], said: bool) -> None:
+    (step,) = rows(tell("r_1", [{**REFUSED, **changes}]))
+    assert step["no_session"] is said
+
+
 def test_a_call_is_one_step_and_says_how_it_ended() -> None:
     (read, refused) = rows(tell("r_1", [*READ, REFUSED]))
     assert read == {
@@ -71,6 +88,7 @@ def test_a_call_is_one_step_and_says_how_it_ended() -> None:
         "destinations": [],
         "decision_id": "d_1",
         "record": "outcome-d_1",
+        "no_session": False,
         "origin": None,
         "script_sha256": None,
     }
