@@ -142,7 +142,8 @@ def _print_question(row: dict[str, Any]) -> None:
     label = row["label"]
     _print_all("label", [f"{cell(label['integrity'])}, {cell(label['confidentiality'])}"])
     for name in _TOLD:
-        click.echo(f"{name.replace('_', ' ')}: {cell(row[name])}")
+        if row[name] not in {None, ""}:
+            click.echo(f"{name.replace('_', ' ')}: {cell(row[name])}")
     if row["state"] == "waiting" and not row["void"]:
         for verb in ("allow", "deny"):
             click.echo(f"{verb}: {command('approvals', verb, row['id'])}")

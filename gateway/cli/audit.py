@@ -94,7 +94,8 @@ def show(place: Place, /, *, record: str, proof: bool, as_json: bool) -> None:
     """Show one record: of that id, or of that leaf of the log."""
     with connect(place.config) as gateway:
         found = gateway.call("audit.show", record=record, proof=proof)
-    print_fields(found, as_json=as_json)
+        names = Names([]) if as_json else Names.of(gateway)
+    print_fields(names.beside(found), as_json=as_json)
 
 
 @audit.command()

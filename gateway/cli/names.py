@@ -44,6 +44,15 @@ class Names:
     def client(self, text: Any) -> Any:
         return self._by_id.get(text, text)
 
+    def beside(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a record with a name before each id of a client, for people to read."""
+        shown = dict(row)
+        for member, named in (("principal", self.principal), ("client", self.client)):
+            told = named(row.get(member))
+            if told != row.get(member):
+                shown[member] = f"{told} ({row[member]})"
+        return shown
+
     def id_of(self, given: str | None) -> str | None:
         """Return the id of the one client that acts for itself and is called `given`, or `given`."""
         found = [id_ for id_, name in self._acting.items() if name == given]

@@ -147,9 +147,14 @@ def print_fields(row: Mapping[str, Any], *, as_json: bool) -> None:
 def _lines(content: Any, most: int) -> Sequence[str]:
     """Return what stands beside a name: structures that are wider than `most` member by member."""
     text = cell(content, whole=True)
-    nested = isinstance(content, dict | list) and not _is_names(content)
-    if not nested or screen_columns(text) <= most:
+    if not isinstance(content, dict | list) or _is_names(content) or screen_columns(text) <= most:
         return [text]
+    if isinstance(content, list):
+        lines = [cell(item, whole=True) for item in content]
+    else:
+        lines = [f"{visible(name)}: {cell(inner, whole=True)}" for name, inner in content.items()]
+    if max(map(screen_columns, lines)) <= most:
+        return lines
     indented = json.dumps(content, ensure_ascii=False, indent=2)
     return [visible(line) for line in indented.split("\n")]
 

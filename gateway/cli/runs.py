@@ -15,10 +15,10 @@ from gateway.cli.units import clock, span
 from gateway.domain.labels import Confidentiality, Integrity
 
 _HEADS = ("", "SEQ", "TIME", "WHAT", "EFFECT", "VERDICT", "LABEL AFTER")
-_FIXED = (1, 4, 8, 0, 7, 0, 17)
+_FIXED = (1, 4, 8, 0, 7, 0, 18)
 """Columns of a screen for each; what is left is for what was called, and for what came of it."""
 _UNDER = " " * 15
-_NO_SESSION = "no session names its run: it counts as untrusted"
+_NO_SESSION = "* no session named the run of this call, so it counted as untrusted"
 _WIDEST = 120
 _NARROWEST = 8
 _REFUSED = frozenset({"deny", "error", "ask"})
@@ -69,6 +69,7 @@ def show(place: Place, /, *, run: str, svg: Path | None, as_json: bool, wide: bo
     with connect(place.config) as gateway:
         row = gateway.call("runs.show", run=run)
         drawn = gateway.call("runs.picture", run=run)["svg"] if svg is not None else ""
+        names = Names([]) if as_json else Names.of(gateway)
     if svg is not None:
         _write(svg, drawn)
     steps = row.pop("steps")
@@ -78,8 +79,9 @@ def show(place: Place, /, *, run: str, svg: Path | None, as_json: bool, wide: bo
         return
     cut = row.pop("left_out")
     because = row.pop("because")
+    row["for"] = [names.principal(one) for one in row.pop("principals")]
     if "idle_s" in row:
-        row = {**row, "idle": span(row["idle_s"])}
+        row["idle"] = span(row["idle_s"])
     print_fields({name: row[name] for name in row if name not in _APART}, as_json=False)
     for sentence in because:
         click.echo(cell(sentence, whole=True))
@@ -197,17 +199,17 @@ def _story(steps: list[Mapping[str, Any]], most: int) -> Iterator[str]:
         place = f"{step['server']}/" if step["server"] else ""
         yield _line((
             "x" if refused else "",
-            str(step["seq"]),
+            f"{step['seq']}{'*' if step['no_session'] else ''}",
             clock(step["time"])[-8:],
             f"{'  ' * min(step['depth'], 4)}{cell(place + step['target'])}",
             cell(step["effect"]),
             cell(f"{step['verdict']} {code}".strip()),
             _label(step["label_after"] or {}),
         ), widths)  # fmt: skip
-        if step["no_session"]:
-            yield _UNDER + _NO_SESSION
         for destination in step["destinations"]:
             yield _UNDER + _clipped(f"to {_destination(destination)}", most - len(_UNDER))
+    if any(step["no_session"] for step in steps):
+        yield _NO_SESSION
 
 
 def _widths(most: int) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ ID = "01a205aa9320083762eb118c0000005d"
 TIME = "2026-11-22T23:49:54.592Z"
 CLIENT = "9650d30c39bce429f6aff027f53a03ab"
 DIGEST = "sha256:" + "0123456789abcdef" * 4
-LABEL = {"integrity": "untrusted", "confidentiality": "confidential"}
+LABEL = {"integrity": "untrusted", "confidentiality": "internal"}
 ROLES: dict[str, Any] = {"name": "os:root", "roles": ["admin"], "user_id": None, "how": "socket"}
 CLIENTS: list[dict[str, Any]] = [
     {
@@ -194,7 +194,14 @@ TABLES: dict[str, tuple[str, Any]] = {
     "runs list": ("runs.list", [RUN]),
     f"runs show r_{CLIENT}": (
         "runs.show",
-        {**RUN, "because": [], "sources": [], "left_out": False, "steps": [STEP]},
+        {
+            **RUN,
+            "because": [],
+            "sources": [],
+            "principals": [CLIENT],
+            "left_out": False,
+            "steps": [STEP],
+        },
     ),
     "runs programs": (
         "runs.programs",
@@ -325,7 +332,10 @@ def test_a_client_is_shown_and_asked_for_by_its_name(
 
 def test_a_call_that_named_no_session_says_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     said, _ = printed(site, monkeypatch, f"runs show r_{CLIENT}")
-    assert "no session names its run: it counts as untrusted" in said
+    assert "for              robot" in said
+    *_, step, _, told = said.splitlines()
+    assert step.startswith("x 1*   23:49:54")
+    assert told == "* no session named the run of this call, so it counted as untrusted"
 
 
 def test_a_client_that_people_use_takes_nobodys_name(
