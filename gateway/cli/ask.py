@@ -218,7 +218,7 @@ def _sendings(answer: Mapping[str, Any], names: Names, most: int | None) -> Sequ
     """Return what is told of each call that sent something, or was to; no line beyond `most`."""
     told = [f"since {answer['since'][:16]}Z, up to record {answer['through']}, newest first"]
     for row in answer["rows"]:
-        for line in _sending(row, names):
+        for line in _sending(row, names, wide=most is None):
             told += [line] if most is None or not line else _folded(line, most)
     return told
 
@@ -236,7 +236,7 @@ def _folded(line: str, most: int) -> Sequence[str]:
     return [cut(one, most).rstrip() for one in folded]
 
 
-def _sending(row: Mapping[str, Any], names: Names) -> Sequence[str]:
+def _sending(row: Mapping[str, Any], names: Names, *, wide: bool) -> Sequence[str]:
     client = names.client(row["client"]) or "-"
     through = f"client {client}, from {row['source_ip'] or '-'}"
     to = [_destination(one) for one in row["destinations"][:_MOST_DESTINATIONS]]
@@ -249,7 +249,7 @@ def _sending(row: Mapping[str, Any], names: Names) -> Sequence[str]:
         _line("sent by", f"{row['server']}/{row['tool']} ({row['effect']})"),
         _line("to", "; ".join(to) + (f"; {left} more" if left > 0 else "") or "no argument says"),
         _line("policy", _policy(row)),
-        _line("approved", _approved(row["approval"])),
+        _line("approved", _approved(row["approval"], wide=wide)),
         _line("record", f"{row['record']} ({_signed(row)})"),
     ]
 
@@ -281,18 +281,19 @@ def _destination(one: Mapping[str, Any]) -> str:
     return f"{one.get('path')} {one.get('value', hashed)} ({proof})"
 
 
-def _approved(approval: Mapping[str, Any] | None) -> str:
+def _approved(approval: Mapping[str, Any] | None, *, wide: bool) -> str:
     if approval is None:
         return "nobody was asked"
     if approval["answer"] is None:
         return f"nobody has answered yet ({approval['id']})"
     word = "by" if approval["answer"] == "allowed" else "no:"
     note = f' "{approval["note"]}"' if approval["note"] else ""
-    return f"{word} {approval['by']} at {approval['at'][:19]}Z ({approval['id']}){note}"
+    id_ = f" ({approval['id']})" if wide else ""
+    return f"{word} {approval['by']} at {approval['at'][:19]}Z{note}{id_}"
 
 
 def _policy(row: Mapping[str, Any]) -> str:
-    since = f", in force since {row['policy_since'][:19]}Z" if row["policy_since"] else ""
+    since = f" since {row['policy_since'][:19]}Z" if row["policy_since"] else ""
     why = ", ".join(row["rules"]) or row["code"] or ""
     return f"{cell(row['policy_digest'])}{since}{why and ': ' + why}"
 

@@ -15,6 +15,7 @@ from gateway.cli.units import clock, span
 from gateway.domain.labels import Confidentiality, Integrity
 
 _HEADS = ("", "SEQ", "TIME", "WHAT", "EFFECT", "VERDICT", "LABEL AFTER")
+_VERDICT = _HEADS.index("VERDICT")
 _FIXED = (1, 4, 8, 0, 7, 0, 18)
 """Columns of a screen for each; what is left is for what was called, and for what came of it."""
 _UNDER = " " * 15
@@ -197,15 +198,19 @@ def _story(steps: list[Mapping[str, Any]], most: int) -> Iterator[str]:
         refused = step["verdict"] in _REFUSED
         code = _why(step) if refused else ""
         place = f"{step['server']}/" if step["server"] else ""
+        verdict = cell(f"{step['verdict']} {code}".strip())
+        fits = len(verdict) <= widths[_VERDICT]
         yield _line((
             "x" if refused else "",
             f"{step['seq']}{'*' if step['no_session'] else ''}",
             clock(step["time"])[-8:],
             f"{'  ' * min(step['depth'], 4)}{cell(place + step['target'])}",
             cell(step["effect"]),
-            cell(f"{step['verdict']} {code}".strip()),
+            verdict if fits else cell(step["verdict"]),
             _label(step["label_after"] or {}),
         ), widths)  # fmt: skip
+        if not fits:
+            yield _UNDER + _clipped(f"because of {code}", most - len(_UNDER))
         for destination in step["destinations"]:
             yield _UNDER + _clipped(f"to {_destination(destination)}", most - len(_UNDER))
     if any(step["no_session"] for step in steps):

@@ -333,7 +333,7 @@ def test_a_client_is_shown_and_asked_for_by_its_name(
 def test_a_call_that_named_no_session_says_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     said, _ = printed(site, monkeypatch, f"runs show r_{CLIENT}")
     assert "for              robot" in said
-    *_, step, _, told = said.splitlines()
+    *_, step, _, _, told = said.splitlines()
     assert step.startswith("x 1*   23:49:54")
     assert told == "* no session named the run of this call, so it counted as untrusted"
 
