@@ -16,7 +16,7 @@ from gateway.domain.labels import Confidentiality, Integrity
 
 _HEADS = ("", "SEQ", "TIME", "WHAT", "EFFECT", "VERDICT", "LABEL AFTER")
 _VERDICT = _HEADS.index("VERDICT")
-_FIXED = (1, 4, 8, 0, 7, 0, 18)
+_FIXED = (1, 4, 8, 0, 7, 0, 19)
 """Columns of a screen for each; what is left is for what was called, and for what came of it."""
 _UNDER = " " * 15
 _NO_SESSION = "* no session named the run of this call, so it counted as untrusted"
@@ -202,12 +202,12 @@ def _story(steps: list[Mapping[str, Any]], most: int) -> Iterator[str]:
         fits = len(verdict) <= widths[_VERDICT]
         yield _line((
             "x" if refused else "",
-            f"{step['seq']}{'*' if step['no_session'] else ''}",
+            str(step["seq"]),
             clock(step["time"])[-8:],
             f"{'  ' * min(step['depth'], 4)}{cell(place + step['target'])}",
             cell(step["effect"]),
             verdict if fits else cell(step["verdict"]),
-            _label(step["label_after"] or {}),
+            f"{_label(step['label_after'] or {})}{'*' if step['no_session'] else ''}",
         ), widths)  # fmt: skip
         if not fits:
             yield _UNDER + _clipped(f"because of {code}", most - len(_UNDER))

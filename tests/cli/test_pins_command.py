@@ -1,10 +1,13 @@
 """`douane pins` for a person at a terminal, and for a script."""
 
 import json
+import shlex
 import sys
 
 import pytest
+from click.testing import CliRunner
 
+from gateway.cli import main
 from gateway.domain.tools import Kind, Profile
 from tests.admin.world import digest, sighting
 from tests.cli.world import Site
@@ -362,6 +365,38 @@ def test_a_name_cannot_end_the_command_that_a_person_copies(site: Site) -> None:
     site.seen = [sighting("x; rm -rf ~")]
     lines = site.run("pins", "review").stdout.splitlines()
     assert any("approve mail 'x; rm -rf ~' --profile modern" in line for line in lines)
+
+
+def test_a_name_is_no_option_of_the_command_that_a_person_copies(site: Site) -> None:
+    site.seen = [sighting("--all")]
+    told = site.run("pins", "review").stdout
+    (decide,) = [line for line in told.splitlines() if line.startswith("  approve: ")]
+    command = shlex.split(decide.removeprefix("  approve: "))
+    assert command[-3:] == ["--", "mail", "--all"]
+    done = CliRunner().invoke(main, command[1:])
+    assert done.exit_code == 0, done.output
+    assert [row["status"] for row in site.rows("pins", "list")] == ["approved"]
+
+
+def test_what_was_decided_is_undone_by_the_command_beside_it(site: Site) -> None:
+    site.seen = [sighting(f"a tool {number}") for number in range(5)]
+    told = site.run("pins", "approve", "mail", "--all").stdout.splitlines()
+    undo = [line.removeprefix("undo: ") for line in told if line.startswith("undo: ")]
+    assert (len(undo), told[-1]) == (3, "and 2 more like that, by their names")
+    assert CliRunner().invoke(main, shlex.split(undo[0])[1:]).exit_code == 0
+    assert [row["status"] for row in site.rows("pins", "list")].count("revoked") == 1
+    again = site.run("pins", "revoke", "mail", "a tool 4").stdout.splitlines()[-1]
+    assert CliRunner().invoke(main, shlex.split(again.removeprefix("undo: "))[1:]).exit_code == 0
+    assert "undo" not in site.run("pins", "revoke", "mail", "a tool 4", "--json").stdout
+
+
+def test_a_command_names_the_configuration_only_where_it_was_given(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.seen = [sighting("send")]
+    monkeypatch.setenv("DOUANE_CONFIG", str(site.config_file))
+    told = CliRunner().invoke(main, ["pins", "review"]).stdout
+    assert "  approve: douane pins approve mail send " in told
 
 
 def test_a_prompt_is_approved_as_a_prompt(site: Site) -> None:

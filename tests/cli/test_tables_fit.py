@@ -334,7 +334,8 @@ def test_a_call_that_named_no_session_says_so(site: Site, monkeypatch: pytest.Mo
     said, _ = printed(site, monkeypatch, f"runs show r_{CLIENT}")
     assert "for              robot" in said
     *_, step, _, _, told = said.splitlines()
-    assert step.startswith("x 1*   23:49:54")
+    assert step.startswith("x 1    23:49:54")
+    assert step.endswith("untrusted internal*")
     assert told == "* no session named the run of this call, so it counted as untrusted"
 
 
