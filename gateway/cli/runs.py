@@ -21,7 +21,9 @@ _FIXED = (1, 4, 8, 0, 7, 0, 19)
 _UNDER = " " * 15
 _NO_SESSION = "* no session named the run of this call, so it counted as untrusted"
 _WIDEST = 120
-_NARROWEST = 8
+_NARROWEST = 12
+_SHORTEST_VERDICT = 12
+"""A code that does not fit beside its verdict stands under the step."""
 _REFUSED = frozenset({"deny", "error", "ask"})
 _APART = frozenset({"sources", "idle_s"})
 
@@ -220,7 +222,7 @@ def _story(steps: list[Mapping[str, Any]], most: int) -> Iterator[str]:
 def _widths(most: int) -> tuple[int, ...]:
     """Return how wide each column of a story is, so that with a gap between them `most` are used."""
     left = max(most - sum(_FIXED) - len(_FIXED) + 1, 2 * _NARROWEST)
-    what = left * 11 // 20
+    what = left - max(left // 3, _SHORTEST_VERDICT)
     return tuple(width or (what if head == "WHAT" else left - what)
                  for head, width in zip(_HEADS, _FIXED, strict=True))  # fmt: skip
 

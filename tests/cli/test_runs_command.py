@@ -84,9 +84,9 @@ def test_a_story_is_a_table_of_at_most_eighty_columns(told: Site) -> None:
     assert "saw web/fetch: untrusted private" in lines
     assert "This run has read what outsiders can write: web/fetch." in lines
     assert lines[-6:] == [
-        "  SEQ  TIME     WHAT                EFFECT  VERDICT          LABEL AFTER",
-        "  1    08:00:00 web/fetch_a_page_w~ read    allow            untrusted private",
-        "x 2    08:00:01   mail/send\\e[2J    egress  deny             untrusted private",
+        "  SEQ  TIME     WHAT                    EFFECT  VERDICT      LABEL AFTER",
+        "  1    08:00:00 web/fetch_a_page_with_~ read    allow        untrusted private",
+        "x 2    08:00:01   mail/send\\e[2J        egress  deny         untrusted private",
         "               because of private_to_outside",
         "               to $.to[0]: typed, untrusted, from web/fetch (record 7)",
         "               to $.cc[0]: unproven",
