@@ -155,7 +155,8 @@ class DescriptionRequired(Refusal):
 
 
 class ApprovalRequired(Refusal):
-    """`approval_id` names the question that waits; empty if none was filed.
+    """`approval_id` names the question that waits, and `page` is where people answer it; empty if
+    none was filed, or there are no pages.
 
     The rest is there only where the person whose call it is may answer it: `url` is the page, and
     `question` with `state` what a form asks them, and what proves that we asked it.
@@ -168,6 +169,7 @@ class ApprovalRequired(Refusal):
         public: str,
         *,
         approval_id: str = "",
+        page: str = "",
         url: str = "",
         question: str = "",
         state: str = "",
@@ -176,6 +178,7 @@ class ApprovalRequired(Refusal):
     ) -> None:
         super().__init__(public, detail=detail, reasons=reasons)
         self.approval_id = approval_id
+        self.page = page
         self.url = url
         self.question = question
         self.state = state

@@ -29,10 +29,11 @@ class ApprovalDesk:
         issuer: str,
         clock: Clock,
         pages_at: str = "",
+        lapsed: Callable[[ApprovalRequest], str] = lambda _: "",
     ) -> None:
         """Take what gives the results that a run has seen, and our own `issuer`: the one of people who sign in here.
 
-        `pages_at` is where the pages are, without a last `/`; empty where nobody signs in here.
+        `lapsed` says why no answer to a question can count now, or nothing, and `pages_at` is where the pages are, without a last `/`; empty where nobody signs in here.
         """
         self._approvals = approvals
         self._journal = journal
@@ -40,6 +41,7 @@ class ApprovalDesk:
         self._issuer = issuer
         self._clock = clock
         self._pages_at = pages_at
+        self._lapsed = lapsed
 
     async def list(self, person: Person, *, all: bool = False) -> Rows:  # noqa: A002 - the command's option
         """Return one row a question that waits, or a question at all: waiting first, then newest.
@@ -49,8 +51,20 @@ class ApprovalDesk:
         return [self._row(one) for one in self._seen_by(person) if all or _waits(one)]
 
     def waiting(self, person: Person) -> Sequence[Approval]:
-        """Return the questions that wait, of those that `list` shows."""
-        return [one for one in self._seen_by(person) if _waits(one)]
+        """Return the questions that wait for an answer that would count, of those of `list`."""
+        return [one for one in self._seen_by(person) if _waits(one) and not self.void(one)]
+
+    def void(self, found: Approval) -> str:
+        """Return why no call can go out by an answer to this question; empty if one still can."""
+        match found.state:
+            case ApprovalState.EXPIRED if found.at is None:
+                return "nobody answered in time"
+            case ApprovalState.EXPIRED:
+                return "the answer has run out"
+            case ApprovalState.USED:
+                return "the yes was for one call, and that has gone out"
+            case _:
+                return self._lapsed(found.request)
 
     def _seen_by(self, person: Person) -> Sequence[Approval]:
         """Return what is theirs to see: waiting first, then newest."""
@@ -62,11 +76,14 @@ class ApprovalDesk:
 
     def _row(self, found: Approval) -> Row:
         """Return the documented fields of a question, and where its page is; `None` without pages."""
-        id_ = found.request.id
         return {
             **row_of(found),
-            "url": f"{self._pages_at}/approve/{id_}" if self._pages_at else None,
+            "url": self._page(found.request.id) or None,
+            "void": self.void(found) or None,
         }
+
+    def _page(self, id_: ApprovalId) -> str:
+        return f"{self._pages_at}/approve/{id_}" if self._pages_at else ""
 
     async def show(self, person: Person, *, approval: str) -> Row:
         """Return a question with all that it says, and what its run has read by now.
@@ -91,6 +108,8 @@ class ApprovalDesk:
             "pin_digest": str(request.pin_digest),
             "decision_id": request.decision_id,
             "policy_digest": request.policy_digest,
+            "follows": request.follows or None,
+            "follows_because": request.follows_because or None,
         }
 
     async def allow(
@@ -159,6 +178,8 @@ class ApprovalDesk:
         self.require_may_answer(person, found.request)
         if found.state is not ApprovalState.WAITING:
             raise Denied(f"this question waits no more: it is {found.state}")
+        if why := self._lapsed(found.request):
+            raise Denied(f"no answer to this question would count any more: {why}")
         act = partial(
             self._approvals.answer,
             found.request.id,
@@ -169,8 +190,31 @@ class ApprovalDesk:
             note=note,
             now=self._clock(),
         )
-        change = _change(found.request, allow=allow, span=span, note=note)
+        change = self._change(found.request, allow=allow, span=span, note=note)
         return self._row(await self._journal.make(person, change, act))
+
+    def _change(self, request: ApprovalRequest, *, allow: bool, span: Span, note: str) -> Change:
+        name = request.target.name
+        if request.target.kind is Kind.RESOURCE:
+            name = quoted_name(name)  # as much what the call says as its arguments
+        for_run = (("span", "for every such call of the run"),) if span is Span.RUN else ()
+        page = self._page(request.id)
+        return Change(
+            kind=RecordKind.APPROVAL,
+            method="approvals.allow" if allow else "approvals.deny",
+            code="allowed" if allow else "denied",
+            subject=f"{request.target.server}/{request.target.kind}/{name} for {request.subject}",
+            fields={
+                "server": request.target.server,
+                "target": name,
+                "pin_digest": str(request.pin_digest),
+                "run": request.run,
+                "approval_id": request.id,
+                "decision_id": request.decision_id,
+            },
+            note=note,
+            evidence=(*for_run, *((("page", page),) if page else ())),
+        )
 
     def _sees(self, person: Person, request: ApprovalRequest) -> bool:
         return not person.roles.isdisjoint(_SEES_ALL) or self.is_own(person, request)
@@ -214,26 +258,3 @@ def row_of(approval: Approval) -> Row:
         "span": approval.span.value if approval.at is not None else None,
         "note": approval.note,
     }
-
-
-def _change(request: ApprovalRequest, *, allow: bool, span: Span, note: str) -> Change:
-    name = request.target.name
-    if request.target.kind is Kind.RESOURCE:
-        name = quoted_name(name)  # as much what the call says as its arguments
-    for_run = (("span", "for every such call of the run"),) if span is Span.RUN else ()
-    return Change(
-        kind=RecordKind.APPROVAL,
-        method="approvals.allow" if allow else "approvals.deny",
-        code="allowed" if allow else "denied",
-        subject=f"{request.target.server}/{request.target.kind}/{name} for {request.subject}",
-        fields={
-            "server": request.target.server,
-            "target": name,
-            "pin_digest": str(request.pin_digest),
-            "run": request.run,
-            "approval_id": request.id,
-            "decision_id": request.decision_id,
-        },
-        note=note,
-        evidence=for_run,
-    )

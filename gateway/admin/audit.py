@@ -226,7 +226,7 @@ class AuditDesk:
         return found[::-1]
 
     async def show(self, person: Person, *, record: str, proof: bool = False) -> Row:
-        """Return one record, with `proof` also the proof that it is in the signed log.
+        """Return the record of an id or a leaf index, with `proof` also the proof that it is in the signed log.
 
         Raises:
             NotFound: There is no such record, or no checkpoint vouches for it yet.
@@ -236,11 +236,11 @@ class AuditDesk:
         await self._journal.read(person, "audit.show", record)
         found = await self._read(lambda: self._reader.find(record))
         if found is None:
-            raise NotFound("no record of that id; `douane audit query` finds records")
+            raise NotFound("no record of that id or leaf; `douane audit query` finds records")
         if not proof:
             return found
         try:
-            shown = await self._read(lambda: self._reader.inclusion(record))
+            shown = await self._read(lambda: self._reader.inclusion(found["id"]))
         except LookupError as error:
             raise NotFound(str(error)) from error
         return {**found, "proof": shown.members}

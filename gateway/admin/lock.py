@@ -91,7 +91,9 @@ def open_lock(content: Any, trusted: str) -> tuple[LockedPin, ...]:
     try:
         verifier = VerifierKey.parse(trusted)
     except BadCheckpoint as error:
-        raise BadCommand(f"the key is not one that `douane keys list` shows: {error}") from error
+        raise BadCommand(
+            f"the key is not one that `douane keys list --wide` shows: {error}"
+        ) from error
     if content["signer"] != str(verifier):
         raise Denied(
             "the lock file is signed by another key than the one you trust; if you trust its "

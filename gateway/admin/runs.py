@@ -86,7 +86,7 @@ class RunDesk:
     async def show(self, person: Person, *, run: str) -> Row:
         """Return a run with the results that its label comes from, and its steps in their order.
 
-        `because` says why it is untrusted. `left_out` says that there were more steps before these.
+        `because` says why it is untrusted, and `principals` whose calls these are. `left_out` says that there were more steps before these.
 
         Raises:
             Forbidden: The person is neither approver, admin nor auditor; so for `picture`.
@@ -110,6 +110,7 @@ class RunDesk:
                 }
                 for source in sources
             ],
+            "principals": list(story.principals),
             "left_out": story.left_out,
             "steps": rows(story),
         }

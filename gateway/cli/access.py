@@ -6,10 +6,47 @@ from typing import Any
 import click
 
 from gateway.cli.connection import connect
-from gateway.cli.context import Place, as_json, place
-from gateway.cli.output import print_fields, print_rows
+from gateway.cli.context import Place, as_json, in_full, place
+from gateway.cli.output import Column, print_fields, print_rows
+from gateway.cli.units import age, left
 
 _of_user = click.option("--user", help="Of one user only.")
+
+_SESSIONS = (
+    Column(name="session", whole=True),
+    "user",
+    Column(name="created_at", head="since", told=age),
+    Column(name="expires_at", head="left", told=left),
+    "source_ip",
+    Column(name="user_agent", wide=True),
+)
+_CONSENTS = (
+    "user",
+    "client",
+    Column(name="client_id", wide=True),
+    "resource",
+    "scopes",
+    Column(name="redirect_uri", wide=True),
+    Column(name="given_at", head="since", told=age),
+)
+_GRANTS = (
+    Column(name="grant", whole=True),
+    "user",
+    "client",
+    Column(name="client_id", wide=True),
+    "resource",
+    Column(name="scopes", wide=True),
+    Column(name="created_at", head="since", told=age),
+    Column(name="expires_at", head="left", told=left),
+)
+_CONNECTIONS = (
+    "user",
+    "server",
+    "issuer",
+    "scopes",
+    Column(name="connected_at", head="since", told=age),
+    Column(name="refreshed_at", head="fresh", told=age),
+)
 
 
 @click.group()
@@ -20,11 +57,11 @@ def sessions() -> None:
 @sessions.command("list")
 @_of_user
 @as_json
+@in_full
 @place
-def list_sessions(place: Place, /, *, user: str | None, as_json: bool) -> None:
+def list_sessions(place: Place, /, *, user: str | None, as_json: bool, wide: bool) -> None:
     """List signed-in browsers."""
-    columns = ("session", "user", "created_at", "expires_at", "source_ip", "user_agent")
-    _list(place, "sessions.list", columns, as_json=as_json, user=user)
+    _list(place, "sessions.list", _SESSIONS, as_json=as_json, wide=wide, user=user)
 
 
 @sessions.command("end")
@@ -45,11 +82,11 @@ def consents() -> None:
 @consents.command("list")
 @_of_user
 @as_json
+@in_full
 @place
-def list_consents(place: Place, /, *, user: str | None, as_json: bool) -> None:
+def list_consents(place: Place, /, *, user: str | None, as_json: bool, wide: bool) -> None:
     """List remembered consents."""
-    columns = ("user", "client", "resource", "scopes", "redirect_uri", "given_at")
-    _list(place, "consents.list", columns, as_json=as_json, user=user)
+    _list(place, "consents.list", _CONSENTS, as_json=as_json, wide=wide, user=user)
 
 
 @consents.command("withdraw")
@@ -71,11 +108,13 @@ def grants() -> None:
 @_of_user
 @click.option("--client", help="Of one client only.")
 @as_json
+@in_full
 @place
-def list_grants(place: Place, /, *, user: str | None, client: str | None, as_json: bool) -> None:
+def list_grants(
+    place: Place, /, *, user: str | None, client: str | None, as_json: bool, wide: bool
+) -> None:
     """List grants that are in force, newest first."""
-    columns = ("grant", "user", "client", "resource", "scopes", "created_at", "expires_at")
-    _list(place, "grants.list", columns, as_json=as_json, user=user, client=client)
+    _list(place, "grants.list", _GRANTS, as_json=as_json, wide=wide, user=user, client=client)
 
 
 @grants.command("revoke")
@@ -95,11 +134,11 @@ def connections() -> None:
 @connections.command("list")
 @_of_user
 @as_json
+@in_full
 @place
-def list_connections(place: Place, /, *, user: str | None, as_json: bool) -> None:
+def list_connections(place: Place, /, *, user: str | None, as_json: bool, wide: bool) -> None:
     """List connections."""
-    columns = ("user", "server", "issuer", "scopes", "connected_at", "refreshed_at")
-    _list(place, "connections.list", columns, as_json=as_json, user=user)
+    _list(place, "connections.list", _CONNECTIONS, as_json=as_json, wide=wide, user=user)
 
 
 @connections.command("disconnect")
@@ -113,11 +152,17 @@ def disconnect(place: Place, /, *, user: str, server: str, as_json: bool) -> Non
 
 
 def _list(
-    place: Place, command: str, columns: Sequence[str], *, as_json: bool, **asked: Any
+    place: Place,
+    command: str,
+    columns: Sequence[Column | str],
+    *,
+    as_json: bool,
+    wide: bool,
+    **asked: Any,
 ) -> None:
     with connect(place.config) as gateway:
         rows = gateway.call(command, **asked)
-    print_rows(rows, columns, as_json=as_json)
+    print_rows(rows, columns, as_json=as_json, wide=wide)
 
 
 def _end(place: Place, command: str, *, as_json: bool, **what: Any) -> None:

@@ -3,7 +3,7 @@
 import click
 
 from gateway.cli.connection import connect
-from gateway.cli.context import Place, as_json, place
+from gateway.cli.context import Place, as_json, in_full, place
 from gateway.cli.failure import NO, Failed
 from gateway.cli.output import print_fields, print_rows
 
@@ -17,12 +17,14 @@ def alerts() -> None:
 
 @alerts.command("list")
 @as_json
+@in_full
 @place
-def list_(place: Place, /, *, as_json: bool) -> None:
+def list_(place: Place, /, *, as_json: bool, wide: bool) -> None:
     """List webhooks, how many records they are behind, and why if they are."""
     with connect(place.config) as gateway:
         rows = gateway.call("alerts.list")
-    print_rows(rows, ("webhook", "host", "events", "waiting", "failing"), as_json=as_json)
+    columns = ("webhook", "host", "events", "waiting", "failing")
+    print_rows(rows, columns, as_json=as_json, wide=wide)
 
 
 @alerts.command()

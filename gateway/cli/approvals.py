@@ -1,23 +1,62 @@
 """`douane approvals`: calls that wait for a person, and the answers."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from gateway.cli.connection import connect
-from gateway.cli.context import Place, as_json, place
-from gateway.cli.output import cell, print_json, print_rows
+from gateway.cli.context import Place, as_json, in_full, place
+from gateway.cli.output import Column, cell, print_json, print_rows
+from gateway.cli.pasted import command
+from gateway.cli.units import age, left
 
-_COLUMNS = ("id", "state", "server", "name", "subject", "client", "codes", "asked", "expires_at")
-_ANSWER = ("id", "state", "server", "name", "subject", "by", "span", "expires_at")
+
+def _state(row: Mapping[str, Any]) -> str:
+    """Return what a question is: as it was answered, or void, whatever that was."""
+    return "void" if row["void"] and row["state"] in _STANDING else str(row["state"])
+
+
+def _who(row: Mapping[str, Any]) -> str:
+    """Return whose call it is: `emma via Claude`; a client that acts for itself by its name."""
+    if row["subject"] == row["client_id"]:
+        return str(row["client"])
+    return f"{row['subject']} via {row['client']}"
+
+
+def _what(row: Mapping[str, Any]) -> str:
+    return f"{row['server']}/{row['name']}"
+
+
+_STANDING = frozenset({"waiting", "allowed", "denied"})
+_COLUMNS = (
+    Column(name="id", whole=True),
+    Column(name="state", of=_state),
+    Column(name="call", of=_what),
+    Column(name="for", of=_who),
+    Column(name="expires_at", head="left", told=left),
+    Column(name="asked_at", head="age", told=age, wide=True),
+    Column(name="asked", head="times", wide=True),
+    *(Column(name=name, wide=True) for name in ("codes", "client_id", "run", "by", "void", "url")),
+)
+_ANSWER = (
+    Column(name="id", whole=True),
+    "state",
+    Column(name="call", of=_what),
+    "by",
+    "span",
+    Column(name="expires_at", head="left", told=left),
+)
 _TOLD = (
     "id",
     "state",
+    "void",
     "url",
     "asked",
     "asked_at",
     "expires_at",
     "run",
+    "client_id",
     "self_approval",
     "by",
     "note",
@@ -38,12 +77,13 @@ def approvals() -> None:
 @approvals.command("list")
 @click.option("--all", "everything", is_flag=True, help="Also what is answered or has run out.")
 @as_json
+@in_full
 @place
-def list_(place: Place, /, *, everything: bool, as_json: bool) -> None:
+def list_(place: Place, /, *, everything: bool, as_json: bool, wide: bool) -> None:
     """List questions that wait."""
     with connect(place.config) as gateway:
         rows = gateway.call("approvals.list", all=everything)
-    print_rows(rows, _COLUMNS, as_json=as_json)
+    print_rows(rows, _COLUMNS, as_json=as_json, wide=wide)
 
 
 @approvals.command()
@@ -88,21 +128,25 @@ def deny(place: Place, /, *, id_: str, for_run: bool, note: str, as_json: bool) 
 
 def _print_question(row: dict[str, Any]) -> None:
     effect = f" ({cell(row['effect'])})" if row["effect"] else ""
-    click.echo(
-        f"{cell(row['client'])} ({cell(row['client_id'])}) for {cell(row['subject'])} wants "
-        f"{cell(row['server'])}/{cell(row['kind'])}/{cell(row['name'])}{effect}"
-    )
+    target = f"{cell(row['server'])}/{cell(row['kind'])}/{cell(row['name'])}"
+    click.echo(f"{cell(_who(row))} wants {target}{effect}")
     _print_all(
         "with", [f"{name} = {cell(said, whole=True)}" for name, said in _said(row["arguments"])]
     )
     _print_all("because", [cell(reason["message"]) for reason in row["reasons"]])
+    if row["follows"]:
+        _print_all("asked before", [cell(f"{row['follows_because']} ({row['follows']})")])
     _print_all("evidence", [cell(sentence) for sentence in row["evidence"]])
     sources = [f"{cell(one['server'])}/{cell(one['tool'])}" for one in row["sources"]]
     _print_all("has read", sources)
     label = row["label"]
     _print_all("label", [f"{cell(label['integrity'])}, {cell(label['confidentiality'])}"])
     for name in _TOLD:
-        click.echo(f"{name.replace('_', ' ')}: {cell(row[name])}")
+        if row[name] not in {None, ""}:
+            click.echo(f"{name.replace('_', ' ')}: {cell(row[name])}")
+    if row["state"] == "waiting" and not row["void"]:
+        for verb in ("allow", "deny"):
+            click.echo(f"{verb}: {command('approvals', verb, row['id'])}")
 
 
 def _said(arguments: dict[str, Any]) -> list[tuple[str, Any]]:

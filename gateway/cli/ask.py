@@ -1,21 +1,28 @@
 """`douane audit ask`: ready-made questions about the log, one command each."""
 
 import json
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
 
-from gateway.cli.connection import connect
-from gateway.cli.context import Place, as_json, place
-from gateway.cli.output import cell, cut, print_rows
+from gateway.cli.connection import Connection, connect
+from gateway.cli.context import Place, as_json, in_full, place
+from gateway.cli.names import Names
+from gateway.cli.output import Column, cell, cut, print_rows, room
+from gateway.cli.records import columns_of
 from gateway.cli.runs import show as show_run
+from gateway.cli.units import age, clock
 
-_RECORDS = ("time", "kind", "principal", "server", "target", "verdict", "code", "id")
-_WIDE = 98
+_COUNTED = ("calls", "refused", Column(name="last", head="last call", told=age))
+_UNDER = 11
+"""Columns before what a line of an answer says."""
 _HASH_CHARACTERS = len("h1:") + 16
 _MOST_DESTINATIONS = 2
 """That one answer shows of a call; the record has all."""
+
+_Columns = Sequence[Column | str]
 
 _since = click.option(
     "--since", default="7d", show_default=True, help="A duration before now (24h, 7d) or a time."
@@ -37,16 +44,20 @@ def ask() -> None:
 ask.add_command(show_run, "run")
 
 
+def _tabled(command: Any) -> Any:
+    """Give a command the options of one that prints rows."""
+    return as_json(in_full(place(command)))
+
+
 @ask.command("sent-outside")
 @click.option("--from", "source", required=True, metavar="SERVER", help="Whose data it is.")
 @click.option("--verdict", type=click.Choice(["allowed", "refused"]), help="Only what was so.")
 @_since
 @_after
 @_limit(3)
-@as_json
-@place
+@_tabled
 def sent_outside(
-    place: Place, /, *, source: str, verdict: str | None, as_json: bool, **asked: Any
+    place: Place, /, *, source: str, verdict: str | None, as_json: bool, wide: bool, **asked: Any
 ) -> None:
     """Say who sent data of a server outside, under which policy, and who approved it.
 
@@ -54,8 +65,15 @@ def sent_outside(
     server, or as one that sends. Left out is only what is proven to stay with us.
     """
     allowed = None if verdict is None else verdict == "allowed"
-    answer = _asked(place, "sent-outside", source=source, allowed=allowed, **asked)
-    _tell(answer, as_json=as_json, lines=_sendings)
+    with connect(place.config) as gateway:
+        answer = _asked(gateway, "sent-outside", source=source, allowed=allowed, **asked)
+        names = Names([]) if as_json else Names.of(gateway)
+    if as_json or not answer["rows"]:
+        print_rows(answer["rows"], (), as_json=as_json)
+    else:
+        for line in _sendings(answer, names, room(wide=wide)):
+            click.echo(line)
+    _say_rest(answer)
 
 
 @ask.command("who-called")
@@ -63,12 +81,15 @@ def sent_outside(
 @click.argument("tool")
 @_since
 @_limit(20)
-@as_json
-@place
-def who_called(place: Place, /, *, as_json: bool, **asked: Any) -> None:
+@_tabled
+def who_called(place: Place, /, **asked: Any) -> None:
     """Say who called a tool, through which client, and how often."""
-    answer = _asked(place, "who-called", **asked)
-    _tell(answer, ("principal", "client", "calls", "refused", "last"), as_json=as_json)
+
+    def columns(names: Names) -> _Columns:
+        client = Column(name="client", of=lambda row: names.client(row["client"]))
+        return Column(name="principal", of=names.told()), client, *_COUNTED
+
+    _tell(place, "who-called", columns, **asked)
 
 
 @ask.command()
@@ -76,13 +97,14 @@ def who_called(place: Place, /, *, as_json: bool, **asked: Any) -> None:
 @_since
 @_after
 @_limit(20)
-@as_json
-@place
-def denied(place: Place, /, *, by_rule: bool, as_json: bool, **asked: Any) -> None:
+@_tabled
+def denied(place: Place, /, *, by_rule: bool, **asked: Any) -> None:
     """Show what was refused, newest first, or how often by which rule."""
-    question = "denied-by-rule" if by_rule else "denied"
-    columns = ("rule", "code", "verdict", "kind", "records", "last") if by_rule else _RECORDS
-    _tell(_asked(place, question, **asked), columns, as_json=as_json)
+    if not by_rule:
+        _tell(place, "denied", columns_of, **asked)
+        return
+    columns = ("rule", "code", "verdict", "kind", "records", Column(name="last", told=age))
+    _tell(place, "denied-by-rule", lambda _: columns, **asked)
 
 
 @ask.command()
@@ -90,15 +112,15 @@ def denied(place: Place, /, *, by_rule: bool, as_json: bool, **asked: Any) -> No
 @click.option("--to", "server", metavar="SERVER", help="Only to this server.")
 @_since
 @_limit(20)
-@as_json
-@place
-def flows(place: Place, /, *, as_json: bool, **asked: Any) -> None:
+@_tabled
+def flows(place: Place, /, **asked: Any) -> None:
     """Count the calls of each tool in runs that had seen data of a server.
 
     Of calls that do more than read; `outside` counts those that are not proven to stay with us.
     """
-    columns = ("server", "tool", "effect", "calls", "refused", "outside", "last")
-    _tell(_asked(place, "flows", **asked), columns, as_json=as_json)
+    calls, refused, last = _COUNTED
+    columns = ("server", "tool", "effect", calls, refused, "outside", last)
+    _tell(place, "flows", lambda _: columns, **asked)
 
 
 @ask.command()
@@ -111,21 +133,24 @@ def flows(place: Place, /, *, as_json: bool, **asked: Any) -> None:
 )
 @_since
 @_limit(20)
-@as_json
-@place
-def top(place: Place, /, *, subject: str, as_json: bool, **asked: Any) -> None:
+@_tabled
+def top(place: Place, /, *, subject: str, **asked: Any) -> None:
     """Show who calls most, by which client, or which tool is called most."""
-    answer = _asked(place, "top", subject=subject, **asked)
-    first = ("server", "name") if subject == "tool" else ("name",)
-    _tell(answer, (*first, "calls", "refused", "last"), as_json=as_json)
+
+    def columns(names: Names) -> _Columns:
+        if subject == "tool":
+            return "server", "name", *_COUNTED
+        known = names.client if subject == "client" else names.principal
+        return Column(name="name", of=lambda row: known(row["name"])), *_COUNTED
+
+    _tell(place, "top", columns, subject=subject, **asked)
 
 
 @ask.command("where-went")
 @click.argument("content", metavar="VALUE")
 @_limit(20)
-@as_json
-@place
-def where_went(place: Place, /, *, content: str, as_json: bool, **asked: Any) -> None:
+@_tabled
+def where_went(place: Place, /, *, content: str, **asked: Any) -> None:
     """Find the records in which VALUE stands: JSON, or else text.
 
     Found by its keyed hashes: as arguments or an answer as a whole, or as one value of either's.
@@ -134,9 +159,13 @@ def where_went(place: Place, /, *, content: str, as_json: bool, **asked: Any) ->
         parsed = json.loads(content)
     except (ValueError, RecursionError):
         parsed = content
-    answer = _asked(place, "where-went", content=parsed, **asked)
-    columns = ("time", "principal", "server", "target", "verdict", "where", "record")
-    _tell(answer, columns, as_json=as_json)
+
+    def columns(names: Names) -> _Columns:
+        who = Column(name="principal", of=names.told())
+        told = Column(name="time", told=clock, whole=True)
+        return told, who, "server", "target", "verdict", "where", Column(name="record", wide=True)
+
+    _tell(place, "where-went", columns, content=parsed, **asked)
 
 
 @ask.command()
@@ -144,32 +173,39 @@ def where_went(place: Place, /, *, content: str, as_json: bool, **asked: Any) ->
 @_since
 @_after
 @_limit(20)
-@as_json
-@place
-def timeline(place: Place, /, *, as_json: bool, **asked: Any) -> None:
-    """Show what a principal did, newest first."""
-    _tell(_asked(place, "timeline", **asked), _RECORDS, as_json=as_json)
+@_tabled
+def timeline(place: Place, /, **asked: Any) -> None:
+    """Show what a principal did, newest first; a client that acts for itself is one by its name."""
+    _tell(place, "timeline", columns_of, **asked)
 
 
-def _asked(place: Place, question: str, **asked: Any) -> Mapping[str, Any]:
-    with connect(place.config) as gateway:
-        answer: Mapping[str, Any] = gateway.call("audit.ask", question=question, **asked)
+def _asked(gateway: Connection, question: str, **asked: Any) -> Mapping[str, Any]:
+    answer: Mapping[str, Any] = gateway.call("audit.ask", question=question, **asked)
     return answer
 
 
 def _tell(
-    answer: Mapping[str, Any],
-    columns: Sequence[str] = (),
+    place: Place,
+    question: str,
+    columns: Callable[[Names], _Columns],
     *,
     as_json: bool,
-    lines: Callable[[Mapping[str, Any]], Sequence[str]] | None = None,
+    wide: bool,
+    **asked: Any,
 ) -> None:
-    rows = answer["rows"]
-    if lines is None or as_json or not rows:
-        print_rows(rows, columns, as_json=as_json)
-    else:
-        for line in lines(answer):
-            click.echo(line)
+    """Ask `question`, and print its rows: people and clients by their names."""
+    with connect(place.config) as gateway:
+        given = asked.get("principal")
+        names = Names([]) if as_json and given is None else Names.of(gateway)
+        if given is not None:
+            asked["principal"] = names.id_of(given)
+        answer = _asked(gateway, question, **asked)
+    print_rows(answer["rows"], columns(names), as_json=as_json, wide=wide)
+    _say_rest(answer)
+
+
+def _say_rest(answer: Mapping[str, Any]) -> None:
+    """Say on standard error what the rows leave out, if they do."""
     if not answer["complete"]:
         click.echo(
             f"the index is being made: this answer goes up to record {answer['through']}", err=True
@@ -178,27 +214,42 @@ def _tell(
         click.echo(f"there may be more: --after {answer['next']}", err=True)
 
 
-def _sendings(answer: Mapping[str, Any]) -> Sequence[str]:
-    """Return nine lines at most for each call that sent something, or was to."""
+def _sendings(answer: Mapping[str, Any], names: Names, most: int | None) -> Sequence[str]:
+    """Return what is told of each call that sent something, or was to; no line beyond `most`."""
     told = [f"since {answer['since'][:16]}Z, up to record {answer['through']}, newest first"]
     for row in answer["rows"]:
-        told += [cut(line, _WIDE).rstrip() for line in _sending(row)]
+        for line in _sending(row, names, wide=most is None):
+            told += [line] if most is None or not line else _folded(line, most)
     return told
 
 
-def _sending(row: Mapping[str, Any]) -> Sequence[str]:
-    through = f"client {row['client'] or '-'}, from {row['source_ip'] or '-'}"
+def _folded(line: str, most: int) -> Sequence[str]:
+    """Return `line` as two lines at most, the second one under what the first one says."""
+    folded = textwrap.wrap(
+        line,
+        most,
+        subsequent_indent=" " * _UNDER,
+        break_on_hyphens=False,
+        max_lines=2,
+        placeholder=" \u2026",
+    )
+    return [cut(one, most).rstrip() for one in folded]
+
+
+def _sending(row: Mapping[str, Any], names: Names, *, wide: bool) -> Sequence[str]:
+    client = names.client(row["client"]) or "-"
+    through = f"client {client}, from {row['source_ip'] or '-'}"
     to = [_destination(one) for one in row["destinations"][:_MOST_DESTINATIONS]]
     left = len(row["destinations"]) - len(to)
     return [
         "",
-        cell(f"{row['time'][:19]}Z {_ended(row)}: {row['principal'] or '-'}"),
+        cell(f"{row['time'][:19]}Z {_ended(row)}: {names.principal(row['principal']) or '-'}"),
         _line("through", through),
         _line("data of", "; ".join(map(_source, row["seen"])) + f"; run is {_label(row['label'])}"),
         _line("sent by", f"{row['server']}/{row['tool']} ({row['effect']})"),
         _line("to", "; ".join(to) + (f"; {left} more" if left > 0 else "") or "no argument says"),
         _line("policy", _policy(row)),
-        _line("approved", _approved(row["approval"])),
+        _line("approved", _approved(row["approval"], wide=wide)),
         _line("record", f"{row['record']} ({_signed(row)})"),
     ]
 
@@ -230,18 +281,19 @@ def _destination(one: Mapping[str, Any]) -> str:
     return f"{one.get('path')} {one.get('value', hashed)} ({proof})"
 
 
-def _approved(approval: Mapping[str, Any] | None) -> str:
+def _approved(approval: Mapping[str, Any] | None, *, wide: bool) -> str:
     if approval is None:
         return "nobody was asked"
     if approval["answer"] is None:
         return f"nobody has answered yet ({approval['id']})"
     word = "by" if approval["answer"] == "allowed" else "no:"
     note = f' "{approval["note"]}"' if approval["note"] else ""
-    return f"{word} {approval['by']} at {approval['at'][:19]}Z ({approval['id']}){note}"
+    id_ = f" ({approval['id']})" if wide else ""
+    return f"{word} {approval['by']} at {approval['at'][:19]}Z{note}{id_}"
 
 
 def _policy(row: Mapping[str, Any]) -> str:
-    since = f", in force since {row['policy_since'][:19]}Z" if row["policy_since"] else ""
+    since = f" since {row['policy_since'][:19]}Z" if row["policy_since"] else ""
     why = ", ".join(row["rules"]) or row["code"] or ""
     return f"{cell(row['policy_digest'])}{since}{why and ': ' + why}"
 

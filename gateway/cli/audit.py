@@ -12,13 +12,13 @@ from gateway.admin.audit import verification_row
 from gateway.audit.query import Order, cursor_of
 from gateway.cli.audit_export import export, exports, notes_in, say_export, told_of, witness_keys
 from gateway.cli.connection import connect
-from gateway.cli.context import Place, as_json, place
+from gateway.cli.context import Place, as_json, in_full, place
 from gateway.cli.failure import NO, WRONG_USE, Failed
-from gateway.cli.output import cell, print_fields, print_json, print_rows
+from gateway.cli.names import Names
+from gateway.cli.output import cell, print_fields, print_json, print_rows, room
+from gateway.cli.records import columns_of, line_of
 from gateway.cli.segments import say_segments
 from gateway.errors import ConfigError
-
-_COLUMNS = ("id", "time", "kind", "principal", "server", "target", "verdict", "code")
 
 
 @click.group()
@@ -49,12 +49,19 @@ audit.add_command(exports)
 @click.option("--after", metavar="CURSOR", help="Go on where another page has ended.")
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(min=1))
 @as_json
+@in_full
 @place
-def query(place: Place, /, *, as_json: bool, **asked: Any) -> None:
-    """Search the log, newest first, a page at a time; that you do is on record."""
+def query(place: Place, /, *, as_json: bool, wide: bool, **asked: Any) -> None:
+    """Search the log, newest first, a page at a time; that you do is on record.
+
+    A client that acts for itself is found by its name as well. `audit show` takes what stands under
+    LEAF, or an id.
+    """
     with connect(place.config) as gateway:
-        records = gateway.call("audit.query", **asked)
-    print_rows(records, _COLUMNS, as_json=as_json)
+        names = Names([]) if as_json and asked["principal"] is None else Names.of(gateway)
+        principal = names.id_of(asked.pop("principal"))
+        records = gateway.call("audit.query", principal=principal, **asked)
+    print_rows(records, columns_of(names), as_json=as_json, wide=wide)
     if len(records) == asked["limit"]:
         cursor = cursor_of(records[-1], Order(asked["order"]))
         click.echo(f"there may be more: --after {cursor}", err=True)
@@ -64,20 +71,18 @@ def query(place: Place, /, *, as_json: bool, **asked: Any) -> None:
 @click.option("-n", "--lines", default=10, show_default=True, type=click.IntRange(min=0))
 @click.option("-f", "--follow", is_flag=True, help="Go on with every new record.")
 @as_json
+@in_full
 @place
-def tail(place: Place, /, *, lines: int, follow: bool, as_json: bool) -> None:
+def tail(place: Place, /, *, lines: int, follow: bool, as_json: bool, wide: bool) -> None:
     """Show the newest records, oldest first."""
     with connect(place.config) as gateway:
+        names = Names([]) if as_json else Names.of(gateway)
         for record in gateway.stream("audit.tail", lines=lines, follow=follow):
             if as_json:
                 print_json(record)
             else:
-                click.echo(_line(record))
+                click.echo(line_of(record, names, room(wide=wide)))
             sys.stdout.flush()
-
-
-def _line(record: Mapping[str, Any]) -> str:
-    return "  ".join(cell(record.get(column)) for column in _COLUMNS[1:])
 
 
 @audit.command()
@@ -86,10 +91,11 @@ def _line(record: Mapping[str, Any]) -> str:
 @as_json
 @place
 def show(place: Place, /, *, record: str, proof: bool, as_json: bool) -> None:
-    """Show one record."""
+    """Show one record: of that id, or of that leaf of the log."""
     with connect(place.config) as gateway:
         found = gateway.call("audit.show", record=record, proof=proof)
-    print_fields(found, as_json=as_json)
+        names = Names([]) if as_json else Names.of(gateway)
+    print_fields(names.beside(found), as_json=as_json)
 
 
 @audit.command()

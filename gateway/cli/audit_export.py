@@ -25,7 +25,7 @@ from gateway.audit.checkpoint import BadCheckpoint, VerifierKey
 from gateway.audit.cosignature import WitnessKey
 from gateway.audit.forms import Form, Stored, written_as
 from gateway.cli.connection import Connection, connect
-from gateway.cli.context import Place, as_json, place
+from gateway.cli.context import Place, as_json, in_full, place
 from gateway.cli.failure import NO, WRONG_USE, Failed
 from gateway.cli.output import cell, print_fields, print_json, print_rows
 from gateway.cli.whole_file import whole_file
@@ -152,9 +152,17 @@ def _stored(line: Mapping[str, Any]) -> Stored:
 @click.option("--skip", metavar="NAME", help="Pass over the record that this one is refused.")
 @click.option("--leaf", metavar="N", type=int, help="With --skip: which record that is.")
 @as_json
+@in_full
 @place
 def exports(
-    place: Place, /, *, forget: str | None, skip: str | None, leaf: int | None, as_json: bool
+    place: Place,
+    /,
+    *,
+    forget: str | None,
+    skip: str | None,
+    leaf: int | None,
+    as_json: bool,
+    wide: bool,
 ) -> None:
     """Show who gets the record as it grows, how far each has come, and what is wrong."""
     if (skip is None) is not (leaf is None) or None not in {forget, skip}:
@@ -168,7 +176,7 @@ def exports(
             print_fields(gateway.call("audit.exports.forget", name=forget), as_json=as_json)
             return
         rows = gateway.call("audit.exports")
-    print_rows(rows, _COLUMNS, as_json=as_json)
+    print_rows(rows, _COLUMNS, as_json=as_json, wide=wide)
 
 
 def notes_in(file: Path) -> Sequence[tuple[str, str]]:

@@ -4,8 +4,9 @@ import click
 
 from gateway.cli.audit import audit
 from gateway.cli.connection import connect
-from gateway.cli.context import Place, as_json, place
-from gateway.cli.output import print_fields, print_rows
+from gateway.cli.context import Place, as_json, in_full, place
+from gateway.cli.output import Column, print_fields, print_rows
+from gateway.cli.pasted import say_undo
 
 _BEFORE = "A duration before now (400d) or a time."
 
@@ -13,12 +14,14 @@ _BEFORE = "A duration before now (400d) or a time."
 @audit.command()
 @click.option("--before", required=True, help=_BEFORE)
 @as_json
+@in_full
 @place
-def archive(place: Place, /, *, before: str, as_json: bool) -> None:
+def archive(place: Place, /, *, before: str, as_json: bool, wide: bool) -> None:
     """Write what is older into files that prove themselves; nothing is removed."""
     with connect(place.config) as gateway:
         rows = gateway.call("audit.archive", before=before)
-    print_rows(rows, ("first", "last", "file", "sha256"), as_json=as_json)
+    columns = ("first", "last", "file", Column(name="sha256", wide=True))
+    print_rows(rows, columns, as_json=as_json, wide=wide)
 
 
 @audit.command()
@@ -61,3 +64,5 @@ def hold(
         else:
             row = gateway.call("audit.hold", name=name, since=since)
             print_fields(row, as_json=as_json)
+            if not as_json:
+                say_undo("audit", "hold", str(row["name"]), "--release")

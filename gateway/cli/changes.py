@@ -1,7 +1,6 @@
 """What changed, for a person who decides: worst first, on one screen, with the commands to go on."""
 
 import json
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,12 +8,14 @@ import click
 
 from gateway.cli.labels import in_one_line
 from gateway.cli.output import cell
+from gateway.cli.pasted import command
 from gateway.domain.tools import PinStatus
 from gateway.pins.tiers import Tier
 
 SCREEN_LINES = 40
 _BLOCK_DIFFERENCES = 2
 _MOST_HINTS = 40
+_MOST_UNDONE = 3
 _CONTEXT = 30
 """Characters of what did not change that stand before and after what did."""
 _LONGEST = 400
@@ -213,17 +214,28 @@ def _tail(row: dict[str, Any]) -> list[str]:
     return [
         f"  observed {row['observed_digest']}",
         f"  approve: {_approve(row)}",
-        f"  revoke:  douane pins revoke {_place(row)}",
+        f"  revoke:  {decide('revoke', row)}",
     ]
 
 
 def _approve(row: dict[str, Any]) -> str:
-    return f"douane pins approve {_place(row)} --digest {row['observed_digest']}"
+    return decide("approve", row, "--digest", row["observed_digest"])
 
 
-def _place(row: dict[str, Any]) -> str:
-    # A name is the upstream's: it must not end the command that a person copies.
-    name = shlex.quote(cell(row["name"]))
-    kind = "" if row["kind"] == "tool" else f" --kind {row['kind']}"
-    profile = f" --profile {row['profile']}" if row["profile"] else ""
-    return f"{row['server']} {name}{kind}{profile}"
+def decide(verb: str, row: dict[str, Any], *more: str) -> str:
+    """Return the command that approves or revokes what `row` is about, as it can be pasted."""
+    options = [] if row["kind"] == "tool" else ["--kind", row["kind"]]
+    options += ["--profile", row["profile"]] if row["profile"] else []
+    name = cell(row["name"])
+    if name.startswith("-"):  # it is the upstream's, and must be no option of ours
+        return command("pins", verb, *options, *more, "--", row["server"], name)
+    return command("pins", verb, row["server"], name, *options, *more)
+
+
+def say_undo(verb: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Print the commands that undo what was decided about `rows`; of many, the first ones."""
+    told = [decide(verb, row) for row in _alike_in_profiles(rows)]
+    for text in told[:_MOST_UNDONE]:
+        click.echo(f"undo: {text}")
+    if (more := len(told) - _MOST_UNDONE) > 0:
+        click.echo(f"and {more} more like that, by their names")

@@ -6,12 +6,22 @@ import click
 
 from gateway.admin.clients import GRANTS
 from gateway.cli.connection import connect
-from gateway.cli.context import Place, as_json, place, read_json
+from gateway.cli.context import Place, as_json, in_full, place, read_json
 from gateway.cli.failure import WRONG_USE, Failed
-from gateway.cli.output import print_fields, print_rows
+from gateway.cli.output import Column, print_fields, print_rows
+from gateway.cli.pasted import say_undo
 from gateway.domain.identity import AuthMethod
 
-_COLUMNS = ("client_id", "name", "kind", "grants", "resources", "scopes", "groups", "created_by")
+_COLUMNS = (
+    Column(name="name", whole=True),
+    Column(name="client_id", wide=True),
+    "kind",
+    "grants",
+    "resources",
+    "scopes",
+    "groups",
+    Column(name="created_by", wide=True),
+)
 
 
 @click.group()
@@ -83,16 +93,19 @@ def add(
             jwks=jwks,
         )
     print_fields(row, as_json=as_json)
+    if not as_json:
+        say_undo("clients", "remove", row["client_id"])
 
 
 @clients.command("list")
 @as_json
+@in_full
 @place
-def list_(place: Place, /, *, as_json: bool) -> None:
+def list_(place: Place, /, *, as_json: bool, wide: bool) -> None:
     """List clients, however they came to be known."""
     with connect(place.config) as gateway:
         rows = gateway.call("clients.list")
-    print_rows(rows, _COLUMNS, as_json=as_json)
+    print_rows(rows, _COLUMNS, as_json=as_json, wide=wide)
 
 
 @clients.command()

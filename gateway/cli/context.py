@@ -14,6 +14,7 @@ from gateway.errors import ConfigError
 F = TypeVar("F", bound=Callable[..., Any])
 
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+in_full = click.option("--wide", is_flag=True, help="Every column, whole, however wide that is.")
 _READ_LIMIT_BYTES = 32 << 20
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from gateway.cli.connection import connect
-from gateway.cli.context import Place, as_json, place
+from gateway.cli.context import Place, as_json, in_full, place
 from gateway.cli.labels import scalar
 from gateway.cli.output import cell, print_json, print_rows
 
@@ -30,10 +30,9 @@ def discovery() -> None:
 )
 @click.option("--most", default=30, show_default=True, type=click.IntRange(min=1, max=1000))
 @as_json
+@in_full
 @place
-def core(
-    place: Place, /, *, suggest: bool, since: str, cover: float, most: int, as_json: bool
-) -> None:
+def core(place: Place, /, *, suggest: bool, as_json: bool, wide: bool, **asked: Any) -> None:
     """List the configured core with what it costs, or suggest one from the audit log.
 
     Suggested are the fewest tools that had so much of all calls; what a model would not think to
@@ -41,9 +40,11 @@ def core(
     """
     with connect(place.config) as gateway:
         if not suggest:
-            print_rows(gateway.call("discovery.core"), _COLUMNS, as_json=as_json)
+            rows = gateway.call("discovery.core")
+            print_rows(rows, _COLUMNS, as_json=as_json, wide=wide)
             return
-        rows = gateway.call("discovery.suggest", since=since, cover=cover, most=most)
+        rows = gateway.call("discovery.suggest", **asked)
+    since = asked["since"]
     if as_json:
         for row in rows:
             print_json(row)

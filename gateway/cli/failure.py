@@ -4,6 +4,7 @@ from typing import IO, Any
 
 import click
 
+from gateway.cli.pasted import same_place
 from gateway.errors import (
     BadCommand,
     ConfigError,
@@ -26,10 +27,11 @@ class Failed(click.ClickException):
     def __init__(self, message: str, *, exit_code: int) -> None:
         super().__init__(message)
         self.exit_code = exit_code  # type: ignore[misc]  # click reads the instance's
+        self.told = same_place(message)  # while the command runs of which this is about
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the message."""
-        click.echo(f"douane: {self.message}", file=file, err=file is None)
+        """Print the message, with the commands that it names as they can be pasted."""
+        click.echo(f"douane: {self.told}", file=file, err=file is None)
 
     @classmethod
     def of(cls, error: GatewayError) -> "Failed":

@@ -8,9 +8,20 @@ import click
 
 from gateway.admin.operations import KeyUse
 from gateway.cli.connection import connect
-from gateway.cli.context import Place, as_json, place
+from gateway.cli.context import Place, as_json, in_full, place
 from gateway.cli.labels import suggest_labels
-from gateway.cli.output import print_fields, print_rows
+from gateway.cli.output import Column, print_fields, print_rows
+from gateway.cli.pasted import say_undo
+from gateway.cli.units import counts
+
+_SERVERS = (
+    Column(name="server", whole=True),
+    "status",
+    Column(name="pins", told=counts),
+    "url",
+    "error",
+)
+_KEYS = ("use", Column(name="id", whole=True), "state", Column(name="public", wide=True))
 
 
 @click.group()
@@ -20,12 +31,13 @@ def servers() -> None:
 
 @servers.command("list")
 @as_json
+@in_full
 @place
-def list_servers(place: Place, /, *, as_json: bool) -> None:
+def list_servers(place: Place, /, *, as_json: bool, wide: bool) -> None:
     """List servers, whether they answer, and how many of their pins wait."""
     with connect(place.config) as gateway:
         rows = gateway.call("servers.list")
-    print_rows(rows, ("server", "url", "status", "pins", "error"), as_json=as_json)
+    print_rows(rows, _SERVERS, as_json=as_json, wide=wide)
 
 
 @servers.command("add")
@@ -57,6 +69,8 @@ def add_server(
             "servers.add", name=name, url=url, credential=_shown(credential, header, oauth=oauth)
         )
     print_fields(row, as_json=as_json)
+    if not as_json:
+        say_undo("servers", "remove", name)
 
 
 def _shown(credential: str | None, header: str | None, *, oauth: bool) -> dict[str, str] | None:
@@ -88,12 +102,13 @@ def keys() -> None:
 
 @keys.command("list")
 @as_json
+@in_full
 @place
-def list_keys(place: Place, /, *, as_json: bool) -> None:
-    """List the public halves, by what they are for."""
+def list_keys(place: Place, /, *, as_json: bool, wide: bool) -> None:
+    """List the gateway's keys, by what they are for; with --wide their public halves."""
     with connect(place.config) as gateway:
         rows = gateway.call("keys.list")
-    print_rows(rows, ("use", "id", "state", "public"), as_json=as_json)
+    print_rows(rows, _KEYS, as_json=as_json, wide=wide)
 
 
 @keys.command("rotate")

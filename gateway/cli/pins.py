@@ -8,15 +8,29 @@ from typing import Any
 
 import click
 
-from gateway.cli.changes import is_risky, print_differences, print_review, print_risks
+from gateway.cli.changes import (
+    is_risky,
+    print_differences,
+    print_review,
+    print_risks,
+    say_undo,
+)
 from gateway.cli.connection import Connection, connect
-from gateway.cli.context import Place, as_json, place, read_json
+from gateway.cli.context import Place, as_json, in_full, place, read_json
 from gateway.cli.failure import NO, WRONG_USE, Failed
-from gateway.cli.output import cell, print_fields, print_json, print_rows
+from gateway.cli.output import Column, cell, print_fields, print_json, print_rows
 from gateway.config.values import duration_s
 from gateway.domain.tools import Kind, PinStatus, Profile
 
-_COLUMNS = ("server", "kind", "name", "profile", "status", "observed_digest", "approved_by")
+_COLUMNS: tuple[Column | str, ...] = (
+    "server",
+    "kind",
+    Column(name="name", whole=True),
+    "profile",
+    "status",
+    "approved_by",
+    *(Column(name=name, wide=True) for name in ("observed_digest", "approved_at", "note")),
+)
 _PINNED_KINDS = (Kind.TOOL, Kind.PROMPT, Kind.RESOURCE, Kind.TEMPLATE, Kind.SERVER)
 
 _kind = click.option(
@@ -24,7 +38,9 @@ _kind = click.option(
 )
 _profile = click.option("--profile", type=click.Choice([profile.value for profile in Profile]))
 _note = click.option("--note", default="", help="Why; it is kept with the pin and in the log.")
-_key = click.option("--key", help="The signer to trust: NAME+ID+KEY of its `douane keys list`.")
+_key = click.option(
+    "--key", help="The signer to trust: NAME+ID+KEY of its `douane keys list --wide`."
+)
 
 
 @click.group()
@@ -36,12 +52,15 @@ def pins() -> None:
 @click.option("--server")
 @click.option("--status", type=click.Choice([status.value for status in PinStatus]))
 @as_json
+@in_full
 @place
-def list_(place: Place, /, *, server: str | None, status: str | None, as_json: bool) -> None:
+def list_(
+    place: Place, /, *, server: str | None, status: str | None, as_json: bool, wide: bool
+) -> None:
     """List pins."""
     with connect(place.config) as gateway:
         rows = gateway.call("pins.list", server=server, status=status)
-    print_rows(rows, _COLUMNS, as_json=as_json)
+    print_rows(rows, _COLUMNS, as_json=as_json, wide=wide)
 
 
 @pins.command()
@@ -164,6 +183,8 @@ def approve(
         if row["filed"] and not as_json:
             told = f"{len(row['filed'])} of {row['people']}; another person must approve it, too"
             click.echo(f"{cell(row['name'])} ({row['profile']}): {told}")
+    if not as_json:
+        say_undo("revoke", rows)
 
 
 def _seconds(text: str) -> float:
@@ -260,6 +281,8 @@ def revoke(
             "pins.revoke", server=server, name=name, kind=kind, profile=profile, note=note
         )
     print_rows(rows, _COLUMNS, as_json=as_json)
+    if not as_json:
+        say_undo("approve", rows)
 
 
 @pins.command()

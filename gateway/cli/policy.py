@@ -11,7 +11,9 @@ from gateway.admin.rows import Row
 from gateway.cli.connection import connect
 from gateway.cli.context import Place, as_json, place, read_json
 from gateway.cli.failure import NO, WRONG_USE, Failed
+from gateway.cli.names import Names
 from gateway.cli.output import cell, print_fields, print_json
+from gateway.cli.pasted import say_undo
 from gateway.cli.replay import reevaluation_lines, replay
 from gateway.config import Config
 from gateway.errors import ConfigError
@@ -100,8 +102,9 @@ def explain(place: Place, /, *, decision: str, as_json: bool) -> None:
     """Show what the audit log knows about a decision, and put it to its own policy once more."""
     with connect(place.config) as gateway:
         *records, last = gateway.call("policy.explain", decision=decision)
+        names = Names([]) if as_json else Names.of(gateway)
     for record in records:
-        print_fields(record, as_json=as_json)
+        print_fields(names.beside(record), as_json=as_json)
         if not as_json:
             click.echo()
     if as_json:
@@ -137,6 +140,8 @@ def stop(place: Place, /, *, note: str, as_json: bool) -> None:
     with connect(place.config) as gateway:
         row = gateway.call("policy.stop", note=note)
     print_fields(_stopped(row), as_json=as_json)
+    if not as_json:
+        say_undo("policy", "go", "--note", "why it may go on")
 
 
 @policy.command()

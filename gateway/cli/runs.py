@@ -7,18 +7,25 @@ from typing import Any
 import click
 
 from gateway.cli.connection import connect
-from gateway.cli.context import Place, as_json, place
+from gateway.cli.context import Place, as_json, in_full, place
 from gateway.cli.failure import WRONG_USE, Failed
-from gateway.cli.output import cell, print_fields, print_json, print_rows
+from gateway.cli.names import Names
+from gateway.cli.output import Column, cell, print_fields, print_json, print_rows, room
+from gateway.cli.units import clock, span
 from gateway.domain.labels import Confidentiality, Integrity
 
-_COLUMNS = ("run", "live", "integrity", "confidentiality", "sources", "task", "idle_s", "part_of")
-_PROGRAMS = ("script", "principal", "run", "waits", "grants", "age_s", "ends_in_s")
 _HEADS = ("", "SEQ", "TIME", "WHAT", "EFFECT", "VERDICT", "LABEL AFTER")
-_WIDTHS = (1, 4, 8, 29, 10, 24, 17)
-"""With a gap of one between them, 99 columns."""
+_VERDICT = _HEADS.index("VERDICT")
+_FIXED = (1, 4, 8, 0, 7, 0, 19)
+"""Columns of a screen for each; what is left is for what was called, and for what came of it."""
 _UNDER = " " * 15
+_NO_SESSION = "* no session named the run of this call, so it counted as untrusted"
+_WIDEST = 120
+_NARROWEST = 12
+_SHORTEST_VERDICT = 12
+"""A code that does not fit beside its verdict stands under the step."""
 _REFUSED = frozenset({"deny", "error", "ask"})
+_APART = frozenset({"sources", "idle_s"})
 
 _note = click.option("--note", default="", help="Why; it goes on record.")
 
@@ -32,12 +39,22 @@ def runs() -> None:
 @click.option("--live", is_flag=True, help="Only those that calls can still be in.")
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(min=1))
 @as_json
+@in_full
 @place
-def list_(place: Place, /, *, live: bool, limit: int, as_json: bool) -> None:
+def list_(place: Place, /, *, live: bool, limit: int, as_json: bool, wide: bool) -> None:
     """List runs and their labels, newest first."""
+    columns = (
+        Column(name="run", whole=True),
+        "live",
+        Column(name="label", of=_label),
+        Column(name="sources", head="read"),
+        Column(name="idle_s", head="idle", told=span),
+        Column(name="task", wide=True),
+        Column(name="part_of", wide=True),
+    )
     with connect(place.config) as gateway:
         rows = gateway.call("runs.list", live=live, limit=limit)
-    print_rows(rows, _COLUMNS, as_json=as_json)
+    print_rows(rows, columns, as_json=as_json, wide=wide)
 
 
 @runs.command()
@@ -48,12 +65,14 @@ def list_(place: Place, /, *, live: bool, limit: int, as_json: bool) -> None:
     help="Also draw it, into this file.",
 )
 @as_json
+@in_full
 @place
-def show(place: Place, /, *, run: str, svg: Path | None, as_json: bool) -> None:
+def show(place: Place, /, *, run: str, svg: Path | None, as_json: bool, wide: bool) -> None:
     """Tell the story of RUN: every call, what came of it, and what the run had seen by then."""
     with connect(place.config) as gateway:
         row = gateway.call("runs.show", run=run)
         drawn = gateway.call("runs.picture", run=run)["svg"] if svg is not None else ""
+        names = Names([]) if as_json else Names.of(gateway)
     if svg is not None:
         _write(svg, drawn)
     steps = row.pop("steps")
@@ -63,7 +82,10 @@ def show(place: Place, /, *, run: str, svg: Path | None, as_json: bool) -> None:
         return
     cut = row.pop("left_out")
     because = row.pop("because")
-    print_fields({name: row[name] for name in row if name != "sources"}, as_json=False)
+    row["for"] = [names.principal(one) for one in row.pop("principals")]
+    if "idle_s" in row:
+        row["idle"] = span(row["idle_s"])
+    print_fields({name: row[name] for name in row if name not in _APART}, as_json=False)
     for sentence in because:
         click.echo(cell(sentence, whole=True))
     for source in row["sources"]:
@@ -72,7 +94,7 @@ def show(place: Place, /, *, run: str, svg: Path | None, as_json: bool) -> None:
     click.echo()
     if cut:
         click.echo(f"the last {len(steps)} steps; those before are left out", err=True)
-    for line in _story(steps):
+    for line in _story(steps, room(wide=wide) or _WIDEST):
         click.echo(line)
 
 
@@ -129,12 +151,23 @@ def relabel(
 
 @runs.command()
 @as_json
+@in_full
 @place
-def programs(place: Place, /, *, as_json: bool) -> None:
+def programs(place: Place, /, *, as_json: bool, wide: bool) -> None:
     """List programs that run, wait for a person or hold a token, oldest first."""
     with connect(place.config) as gateway:
         rows = gateway.call("runs.programs")
-    print_rows(rows, _PROGRAMS, as_json=as_json)
+        names = Names([]) if as_json else Names.of(gateway)
+    columns = (
+        Column(name="script", whole=True),
+        Column(name="principal", head="for", of=names.told()),
+        "waits",
+        Column(name="age_s", head="age", told=span),
+        Column(name="ends_in_s", head="left", told=span),
+        Column(name="run", wide=True),
+        Column(name="grants", wide=True),
+    )
+    print_rows(rows, columns, as_json=as_json, wide=wide)
 
 
 @runs.command()
@@ -156,29 +189,42 @@ def _write(path: Path, text: str) -> None:
         raise Failed(f"{path} cannot be written: {error.strerror}", exit_code=WRONG_USE) from error
 
 
-def _story(steps: list[Mapping[str, Any]]) -> Iterator[str]:
+def _story(steps: list[Mapping[str, Any]], most: int) -> Iterator[str]:
     """Yield the lines of the table; under a step, where each of its destinations came from."""
     if not steps:
         yield "nothing was called"
         return
-    yield _line(_HEADS)
+    widths = _widths(most)
+    yield _line(_HEADS, widths)
     for step in steps:
         refused = step["verdict"] in _REFUSED
         code = _why(step) if refused else ""
         place = f"{step['server']}/" if step["server"] else ""
+        verdict = cell(f"{step['verdict']} {code}".strip())
+        fits = len(verdict) <= widths[_VERDICT]
         yield _line((
             "x" if refused else "",
             str(step["seq"]),
-            step["time"][11:19],
+            clock(step["time"])[-8:],
             f"{'  ' * min(step['depth'], 4)}{cell(place + step['target'])}",
             cell(step["effect"]),
-            cell(f"{step['verdict']} {code}".strip()),
-            _label(step["label_after"] or {}),
-        ))  # fmt: skip
-        if step["label_because"]:
-            yield _UNDER + "no session names the run of this call: it counts as untrusted"
+            verdict if fits else cell(step["verdict"]),
+            f"{_label(step['label_after'] or {})}{'*' if step['label_because'] else ''}",
+        ), widths)  # fmt: skip
+        if not fits:
+            yield _UNDER + _clipped(f"because of {code}", most - len(_UNDER))
         for destination in step["destinations"]:
-            yield _UNDER + _clipped(f"to {_destination(destination)}", 99 - len(_UNDER))
+            yield _UNDER + _clipped(f"to {_destination(destination)}", most - len(_UNDER))
+    if any(step["label_because"] for step in steps):
+        yield _NO_SESSION
+
+
+def _widths(most: int) -> tuple[int, ...]:
+    """Return how wide each column of a story is, so that with a gap between them `most` are used."""
+    left = max(most - sum(_FIXED) - len(_FIXED) + 1, 2 * _NARROWEST)
+    what = left - max(left // 3, _SHORTEST_VERDICT)
+    return tuple(width or (what if head == "WHAT" else left - what)
+                 for head, width in zip(_HEADS, _FIXED, strict=True))  # fmt: skip
 
 
 def _why(step: Mapping[str, Any]) -> str:
@@ -201,8 +247,8 @@ def _label(words: Mapping[str, Any]) -> str:
     return f"{words.get('integrity', '-')} {words.get('confidentiality', '')}".strip()
 
 
-def _line(cells: tuple[str, ...]) -> str:
-    padded = (_cut(text, w).ljust(w) for text, w in zip(cells, _WIDTHS, strict=True))
+def _line(cells: tuple[str, ...], widths: tuple[int, ...]) -> str:
+    padded = (_cut(text, w).ljust(w) for text, w in zip(cells, widths, strict=True))
     return " ".join(padded).rstrip()
 
 

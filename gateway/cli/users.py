@@ -4,10 +4,19 @@ import click
 
 from gateway.cli.access import connections, consents, grants, sessions
 from gateway.cli.connection import connect
-from gateway.cli.context import Place, as_json, place
-from gateway.cli.output import print_fields, print_rows
+from gateway.cli.context import Place, as_json, in_full, place
+from gateway.cli.output import Column, print_fields, print_rows
+from gateway.cli.pasted import say_undo
 
-_COLUMNS = ("user", "name", "groups", "roles", "os_user", "disabled", "created_by")
+_COLUMNS = (
+    Column(name="user", whole=True),
+    "name",
+    "groups",
+    "roles",
+    Column(name="os_user", wide=True),
+    "disabled",
+    Column(name="created_by", wide=True),
+)
 
 _groups = click.option("--group", "groups", multiple=True, help="May be repeated.")
 _os_user = click.option(
@@ -26,12 +35,13 @@ for _group in (sessions, consents, grants, connections):
 
 @users.command("list")
 @as_json
+@in_full
 @place
-def list_(place: Place, /, *, as_json: bool) -> None:
+def list_(place: Place, /, *, as_json: bool, wide: bool) -> None:
     """List people, with the roles that their groups give them now."""
     with connect(place.config) as gateway:
         rows = gateway.call("users.list")
-    print_rows(rows, _COLUMNS, as_json=as_json)
+    print_rows(rows, _COLUMNS, as_json=as_json, wide=wide)
 
 
 @users.command()
@@ -61,6 +71,8 @@ def add(
             display_name=display_name,
         )
     print_fields(row, as_json=as_json)
+    if not as_json:
+        say_undo("users", "remove", name)
 
 
 @users.command()
@@ -101,7 +113,7 @@ def change(
 @place
 def disable(place: Place, /, *, user: str, as_json: bool) -> None:
     """Let USER do nothing more, at once: sessions end, tokens are worthless."""
-    _act(place, "users.disable", user, as_json=as_json)
+    _act(place, "users.disable", user, as_json=as_json, undo="enable")
 
 
 @users.command()
@@ -110,7 +122,7 @@ def disable(place: Place, /, *, user: str, as_json: bool) -> None:
 @place
 def enable(place: Place, /, *, user: str, as_json: bool) -> None:
     """Let USER sign in again."""
-    _act(place, "users.enable", user, as_json=as_json)
+    _act(place, "users.enable", user, as_json=as_json, undo="disable")
 
 
 @users.command()
@@ -131,7 +143,9 @@ def link(place: Place, /, *, user: str, as_json: bool) -> None:
     _act(place, "users.link", user, as_json=as_json)
 
 
-def _act(place: Place, command: str, user: str, *, as_json: bool) -> None:
+def _act(place: Place, command: str, user: str, *, as_json: bool, undo: str = "") -> None:
     with connect(place.config) as gateway:
         row = gateway.call(command, user=user)
     print_fields(row, as_json=as_json)
+    if undo and not as_json:
+        say_undo("users", undo, user)

@@ -78,6 +78,10 @@ class ApprovalRequest:
     """Until when the question waits; once it is answered, until when the answer holds."""
     asked: int = 1
     """How often the same call was made while the question waited."""
+    follows: str = ""
+    """The question about the very same call whose answer does not count any more; empty: none."""
+    follows_because: str = ""
+    """What of that answer is so, and why: `an earlier yes no longer counts: it has run out`."""
 
     @property
     def arguments(self) -> Mapping[str, Any]:

@@ -20,6 +20,8 @@ _NAMED = (
     "log_id", "id", "kind", "code", "verdict", "principal", "client", "server", "target",
     "approval_id", "run",
 )  # fmt: skip
+PAGE: Final = "page"
+"""Code of the reason that names the page on which a question is answered."""
 _LONGEST_NAME = 128
 """Characters: names of definitions that nobody has approved are whatever their server says."""
 
@@ -55,7 +57,12 @@ def message_of(record: StoredRecord, *, approval_s: float) -> Message | None:
         return None
     event, type_ = found
     named = {name: _short(members[name]) for name in _NAMED if name in members}
-    data = {**named, "leaf_index": record.leaf_index, "command": _command(members)}
+    data = {
+        **named,
+        **_page(members),
+        "leaf_index": record.leaf_index,
+        "command": _command(members),
+    }
     told = {"type": type_, "timestamp": members["time"], "data": data}
     return Message(
         id=members["id"],
@@ -86,6 +93,13 @@ def _event(members: Mapping[str, Any]) -> tuple[str, str] | None:
     if kind == "gap" or (kind == "system" and code == DISAGREES):
         return "audit", "audit.gap" if kind == "gap" else "audit.witness"
     return None
+
+
+def _page(members: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the page of a question as `url`, where its record names one."""
+    reasons = members.get("reasons") if members["kind"] == "approval" else None
+    found = next((one["message"] for one in reasons or () if one.get("code") == PAGE), None)
+    return {} if found is None else {"url": found}
 
 
 def _command(members: Mapping[str, Any]) -> str:

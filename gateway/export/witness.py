@@ -31,9 +31,9 @@ _OK, _CONFLICT, _UNPROVEN = 200, 409, 422
 _TOLD = {
     400: "it calls the request malformed (400)",
     403: "it does not take the log's signature (403); give its operator the audit key that "
-    "`douane keys list` shows",
+    "`douane keys list --wide` shows",
     404: "it does not know this log (404); give its operator the audit key that "
-    "`douane keys list` shows",
+    "`douane keys list --wide` shows",
 }
 _MEDIA: Final = {"content-type": "text/plain; charset=utf-8", "accept": "*/*"}
 

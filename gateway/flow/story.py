@@ -9,6 +9,7 @@ from gateway.domain._value import value
 _REFUSED = frozenset({"deny", "error", "ask"})
 _STARTS = "intent"
 _ASKED = "approval"
+_CALLS = frozenset({"intent", "outcome", "list"})
 _TOLD = frozenset({"intent", "outcome", "list", "run", "approval"})
 """Kinds of records that are of a run."""
 _CUT_SHORT = frozenset({"client_gone", "outcome_unknown"})
@@ -74,6 +75,8 @@ class Story:
     steps: tuple[Step, ...]
     left_out: bool = False
     """Whether there were more steps before these."""
+    principals: tuple[str, ...] = ()
+    """Whose calls these are."""
 
     def walk(self) -> Iterator[tuple[int, Step]]:
         """Yield every step with how deep it is nested, parents first."""
@@ -91,7 +94,13 @@ def tell(
     joined = _joined(records)
     kept = joined[-most:]
     steps = [_step(number, fields) for number, fields in enumerate(kept, 1)]
-    return Story(run=run, steps=_nested(steps), left_out=cut or len(joined) > most)
+    callers = {_text(fields, "principal") for fields in kept if fields["kind"] in _CALLS} - {""}
+    return Story(
+        run=run,
+        steps=_nested(steps),
+        left_out=cut or len(joined) > most,
+        principals=tuple(sorted(callers)),
+    )
 
 
 def rows(story: Story) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from gateway.errors import (
     RateLimited,
 )
 from gateway.flow.evidence import sentences
+from gateway.flow.lapsed import why_asked_anew
 from gateway.pipeline.asking import Bound, bound_by, fits_a_form, question_of
 from gateway.pipeline.decide import told
 from gateway.pipeline.trail import Trail
@@ -101,6 +102,7 @@ class Approvals:
             raise ApprovalRequired(
                 "a person has allowed this call, and policy asks for more than that",
                 approval_id=found.request.id,
+                page=self._page(found.request.id),
                 reasons=told(again),
             )
         granted = Granted(approval=found, access=access, decision=decision, bound=bound)
@@ -187,32 +189,42 @@ class Approvals:
                 detail=full.detail,
                 reasons=told(decision),
             )
-        id_ = filed.request.id
-        trail.approval(id_)
-        if filed.request.asked == 1:
-            await self._audit.append(self._record(access, trail, id_, "approvals.ask", "asked"))
-        public = (
-            f"a person must allow this call first, and is asked: `douane approvals allow {id_}`"
-        )
-        if not self._may_answer(filed, access):
-            return ApprovalRequired(public, approval_id=id_, reasons=told(decision))
-        key = access.principal.key
-        question = question_of(filed.request)
-        form = access.call.script is None and fits_a_form(filed.request)
+        request = filed.request
+        trail.approval(request.id)
+        if request.asked == 1:
+            await self._audit.append(
+                self._record(access, trail, request.id, "approvals.ask", "asked")
+            )
+        return self._refusal(filed, access, decision)
+
+    def _refusal(
+        self, filed: Approval, access: AccessRequest, decision: Decision
+    ) -> ApprovalRequired:
+        """Return the refusal that says where a question is answered, and how if by the caller."""
+        request, page = filed.request, self._page(filed.request.id)
+        id_, theirs = request.id, self._may_answer(filed, access)
+        command = f"`douane approvals allow {id_}`"
+        where = f"{page} or {command}" if page and not theirs else command
+        form = theirs and access.call.script is None and fits_a_form(request)
+        void = [("earlier_answer_void", request.follows_because)] if request.follows_because else []
         return ApprovalRequired(
-            public,
+            f"a person must allow this call first, and is asked: {where}",
             approval_id=id_,
-            url=f"{self._pages_at}/approve/{id_}" if self._pages_at else "",
-            question=question,
-            state=approval_state(self._seal_key, key, id_) if form else "",
-            reasons=told(decision),
+            page=page,
+            url=page if theirs else "",
+            question=question_of(request) if theirs else "",
+            state=approval_state(self._seal_key, access.principal.key, id_) if form else "",
+            reasons=[*told(decision), *void],
         )
+
+    def _page(self, id_: ApprovalId) -> str:
+        return f"{self._pages_at}/approve/{id_}" if self._pages_at else ""
 
     async def _request(
         self, access: AccessRequest, decision: Decision, bound: Bound
     ) -> ApprovalRequest:
         principal, now = access.principal, self._clock()
-        return ApprovalRequest(
+        asked = ApprovalRequest(
             id=ApprovalId(self._new_id()),
             fingerprint=bound.fingerprint,
             scope=bound.scope,
@@ -235,6 +247,16 @@ class Approvals:
             asked_at=now,
             expires_at=now + self._rules.expire_s,
         )
+        return self._after(self._store.earlier(asked), asked)
+
+    @staticmethod
+    def _after(earlier: Approval | None, asked: ApprovalRequest) -> ApprovalRequest:
+        """Return a question that says of an `earlier` answer to the same call why it is none."""
+        if earlier is None:
+            return asked
+        answer = "no" if earlier.state is ApprovalState.DENIED else "yes"
+        because = f"an earlier {answer} no longer counts: {why_asked_anew(earlier, asked)}"
+        return replace(asked, follows=earlier.request.id, follows_because=because)
 
     async def _is_theirs(self, access: AccessRequest) -> bool:
         """Whether policy lets the person whose call it is answer; silence is a no."""
@@ -270,7 +292,8 @@ class Approvals:
                 {
                     "code": code,
                     "message": f"{access.target.server}/{access.target.kind}/{trail.told_target}",
-                }
+                },
+                *([{"code": "page", "message": page}] if (page := self._page(id_)) else []),
             ],
         }
         return AuditRecord(

@@ -110,6 +110,7 @@ def question_of(request: ApprovalRequest) -> str:
         f"Let {visible(request.client_name)} call {visible(target.name)} at {target.server}?",
         f"It would send: {visible(request.carried.decode())}",
         *(visible(reason.message) for reason in request.reasons),
+        *([f"Note: {visible(request.follows_because)}."] if request.follows_because else []),
         *(visible(sentence) for sentence in request.evidence),
     ]
     return "\n".join(parts)

@@ -105,6 +105,13 @@ class ApprovalStore(Protocol):
         """Return how many there are in each state `now`; much cheaper than `all`."""
         ...
 
+    def earlier(self, request: ApprovalRequest) -> Approval | None:
+        """Return the newest answer, in force or not, to a question that says the same.
+
+        Of the same principal, for the same target and the same arguments, whatever else was so.
+        """
+        ...
+
     async def file(self, request: ApprovalRequest) -> Approval:
         """File a question, or count it where the same one waits; durable on return.
 

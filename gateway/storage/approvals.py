@@ -87,6 +87,9 @@ class SqliteApprovalStore:
     def counts(self, *, now: float) -> Mapping[ApprovalState, int]:
         return self._book.counts(now)
 
+    def earlier(self, request: ApprovalRequest) -> Approval | None:
+        return self._book.earlier(request)
+
     async def file(self, request: ApprovalRequest) -> Approval:
         """File a question, or count it, durable on return; see `ApprovalStore`.
 
@@ -259,6 +262,8 @@ def _spelled(request: ApprovalRequest) -> bytes:
         "decision_id": request.decision_id,
         "policy_digest": request.policy_digest,
         "self_approval": request.self_approval,
+        "follows": request.follows,
+        "follows_because": request.follows_because,
     }
     return orjson.dumps(content)
 

@@ -167,6 +167,9 @@ class MemoryApprovalStore:
     def counts(self, *, now: float) -> Mapping[ApprovalState, int]:
         return self._book.counts(now)
 
+    def earlier(self, request: ApprovalRequest) -> Approval | None:
+        return self._book.earlier(request)
+
     async def file(self, request: ApprovalRequest) -> Approval:
         """File a question, or count it; see `ApprovalStore`."""
         now = request.asked_at

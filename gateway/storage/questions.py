@@ -59,6 +59,7 @@ def octets_of(request: ApprovalRequest) -> int:
         *(request.target.name, request.client_name, request.subject, request.principal),
         *(text for reason in request.reasons for text in (reason.code, reason.message)),
         *request.evidence,
+        *(request.follows, request.follows_because),
     ]
     # Four bytes are the most that a character takes.
     return _FIXED_OCTETS + len(request.carried) + 4 * sum(map(len, texts))
@@ -220,6 +221,19 @@ class Book:
         """Return what `principal` was the first to ask, oldest first."""
         found = (one for one in self._by_id.values() if one.request.principal == principal)
         return sorted(found, key=lambda one: (one.request.asked_at, one.request.id))
+
+    def earlier(self, request: ApprovalRequest) -> Approval | None:
+        """Return the newest answer to a question that says the same as `request`."""
+        same = (
+            one
+            for one in self._by_id.values()
+            if one.at is not None
+            and one.request.principal == request.principal
+            and one.request.target == request.target
+            and one.request.carried == request.carried
+            and one.request.id != request.id
+        )
+        return max(same, key=lambda one: (one.at or 0.0, one.request.id), default=None)
 
     def waiting(self, fingerprint: Digest, now: float) -> Approval | None:
         """Return the question about this very call that nobody has answered."""

@@ -1,5 +1,6 @@
 """Reading the audit log: queries, exports and proofs, beside the writer or without one."""
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from gateway.storage.tree import root_of
 
 _ROW = "SELECT leaf_index, leaf_hash, CAST(body AS BLOB) FROM audit"
 _PAGE = 1000
+_LEAF = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 @value
@@ -89,8 +91,11 @@ class AuditReader:
         return [_record(*row) for row in rows.fetchall()]
 
     def find(self, record_id: str) -> dict[str, Any] | None:
-        """Return the record of that id."""
+        """Return the record of that id, or else of that leaf index."""
         row = self._connection.execute(f"{_ROW} WHERE id = ?", (record_id,)).fetchone()
+        if row is None and _LEAF.fullmatch(record_id):
+            found = (int(record_id),)
+            row = self._connection.execute(f"{_ROW} WHERE leaf_index = ?", found).fetchone()
         return None if row is None else _record(*row)
 
     def after(self, leaf_index: int, limit: int = _PAGE) -> list[dict[str, Any]]:

@@ -16,7 +16,10 @@ from gateway.signin.errors import NotSignedIn
 from gateway.signin.sign_in import APPROVALS_PATH, APPROVE_PATH, SignIn
 from gateway.signin.transactions import Purpose
 from gateway.web.forms import BadForm
+from gateway.web.pages import when
 from gateway.web.visits import Visit, Visits
+
+_INBOX = (APPROVALS_PATH, "What else waits")
 
 
 class ApprovalPages:
@@ -61,10 +64,8 @@ class ApprovalPages:
         person = self._person_of(user)
         found = self._desk.seen(person, _id(visit))
         self._desk.require_may_answer(person, found.request)
-        if found.state is not ApprovalState.WAITING:
-            return self._pages.message(
-                "Nothing to answer", f"This question waits no more: it is {found.state}."
-            )
+        if told := self._settled(found):
+            return self._pages.message("Nothing to answer", told, link=_INBOX)
         return self._pages.page(
             "approve.html",
             user=user,
@@ -72,8 +73,27 @@ class ApprovalPages:
             arguments=[(visible(name), _spelled(said)) for name, said in _said(found)],
             reasons=[visible(reason.message) for reason in found.request.reasons],
             evidence=[visible(sentence) for sentence in found.request.evidence],
+            before=visible(found.request.follows_because),
             csrf=visit.token("approve", *_bound(found)),
         )
+
+    def _settled(self, found: Approval) -> str:
+        """Say why there is nothing to answer: who has, or why no answer would count; or nothing."""
+        void = self._desk.void(found)
+        if found.state is ApprovalState.WAITING and not void:
+            return ""
+        request = found.request
+        what = f"{visible(request.target.name)} at {request.target.server}"
+        told = [f"This was about {what}, for {visible(request.subject)}."]
+        if found.at is not None:
+            told.append(f"{visible(found.by)} answered it on {when(found.at)}.")
+        if void:
+            told.append(
+                f"No call goes out by it: {void}. Made again, the call is asked about anew."
+            )
+        else:
+            told.append(f"It is {found.state}.")
+        return " ".join(told)
 
     def _then(self, person: Person, found: Approval) -> str:
         """Say what follows a yes: to whoever makes the call, or to whoever answered for them."""
@@ -82,7 +102,7 @@ class ApprovalPages:
         request = found.request
         return (
             f"{visible(request.client_name)} can now make this call for {visible(request.subject)}; "
-            f"it goes out when it is made again. What else waits is at {APPROVALS_PATH}."
+            "it goes out when it is made again."
         )
 
     async def _answer(self, visit: Visit) -> Response:
@@ -97,10 +117,10 @@ class ApprovalPages:
         match visit.form.get("action"):
             case Span.ONCE | Span.RUN as span:
                 await self._desk.allow(person, approval=id_, for_run=span == Span.RUN)
-                return self._pages.message("Allowed", self._then(person, found))
+                return self._pages.message("Allowed", self._then(person, found), link=_INBOX)
             case "deny" | "deny_run" as no:
                 await self._desk.deny(person, approval=id_, for_run=no == "deny_run")
-                return self._pages.message("Refused", "The call does not go out.")
+                return self._pages.message("Refused", "The call does not go out.", link=_INBOX)
             case _:
                 raise BadForm("This form says neither yes nor no.")
 

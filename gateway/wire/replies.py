@@ -266,6 +266,8 @@ def _refusal(error: GatewayError, decision_id: str | None) -> dict[str, Any]:
         refusal["url"] = error.url
     if isinstance(error, ApprovalRequired) and error.approval_id:
         refusal["approval_id"] = error.approval_id
+        if error.page:
+            refusal["approval_url"] = error.page
     return refusal
 
 

@@ -9,9 +9,12 @@ from gateway.admin.approvals import ApprovalDesk
 from gateway.admin.journal import Journal as AdminJournal
 from gateway.config import Config
 from gateway.domain._value import value
+from gateway.domain.approvals import ApprovalRequest
 from gateway.domain.flow import RunId, Source
+from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Profile
 from gateway.errors import ConfigError, Unsealable
-from gateway.ports import ApprovalStore
+from gateway.flow.lapsed import void
+from gateway.ports import ApprovalStore, PinStore
 from gateway.ports.scripts import ScriptStore
 from gateway.signin.device import Devices
 from gateway.signin.journal import Journal
@@ -93,6 +96,7 @@ def standing(config: Callable[[], Config], identity: Identity) -> Standing:
             issuer=config().public_url,
             clock=now,
             pages_at=config().public_url if config().auth.external is None else "",
+            lapsed=partial(_lapsed, identity),
         ),
         stop=Stop(identity.store.data_dir),
     )
@@ -101,6 +105,28 @@ def standing(config: Callable[[], Config], identity: Identity) -> Standing:
 def _sources(identity: Identity, run: RunId) -> Sequence[Source]:
     found = identity.store.runs.find(run)
     return () if found is None else found.run.sources
+
+
+def _lapsed(identity: Identity, request: ApprovalRequest) -> str:
+    run = identity.store.runs.find(request.run)
+    return void(request, run, approved=_is_approved(identity.store.pins, request))
+
+
+def _is_approved(pins: PinStore, request: ApprovalRequest) -> bool:
+    """Whether the definition that a question is about may be called still; ours always may."""
+    target = request.target
+    if target.server == OWN:
+        return True
+    found: list[Pin | None] = [pins.find(target, profile) for profile in Profile]
+    if target.kind not in {Kind.TOOL, Kind.PROMPT}:
+        found += pins.all(target.server)  # a resource, for one, may be approved by its template
+    return any(
+        pin is not None
+        and pin.status is PinStatus.APPROVED
+        and pin.approved is not None
+        and pin.approved.digest == request.pin_digest
+        for pin in found
+    )
 
 
 def _approvals(config: Callable[[], Config], identity: Identity) -> SqliteApprovalStore:

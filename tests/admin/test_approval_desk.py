@@ -62,12 +62,14 @@ class Desk:
         self.log = MemoryAuditLog()
         self.store = MemoryApprovalStore(ApprovalRules(expire_s=60.0))
         self.now = NOW
+        self.lapsed = ""
         self.desk = ApprovalDesk(
             self.store,
             new_journal(self.log),
             sources=lambda run: (SOURCE,) if run == "r_1" else (),
             issuer=URL,
             clock=lambda: self.now,
+            lapsed=lambda _: self.lapsed,
         )
 
     async def ask(self, *names: str, **changes: Any) -> "Desk":
@@ -101,6 +103,39 @@ async def test_what_waits_comes_first_and_then_the_newest() -> None:
     assert [row["id"] for row in rows] == ["a", "b", "c", "new"]
 
 
+async def test_a_question_to_which_no_answer_counts_says_why_and_takes_none() -> None:
+    desk = await Desk().ask()
+    desk.lapsed = "its run has ended"
+    assert [row["void"] for row in await desk.desk.list(ADA)] == ["its run has ended"]
+    assert desk.desk.waiting(ADA) == []
+    for answer in (desk.desk.allow, desk.desk.deny):
+        with pytest.raises(Denied, match="its run has ended"):
+            await answer(ADA, approval="a")
+    assert (desk.log.records, desk.state()) == ([], ApprovalState.WAITING)
+
+
+@pytest.mark.parametrize(
+    ("answered", "used", "after_s", "void"),
+    [
+        (False, False, 0, None),
+        (False, False, 61, "nobody answered in time"),
+        (True, False, 0, None),
+        (True, False, 61, "the answer has run out"),
+        (True, True, 0, "the yes was for one call, and that has gone out"),
+    ],
+)
+async def test_what_has_ended_says_why(
+    *, answered: bool, used: bool, after_s: float, void: str | None
+) -> None:
+    desk = await Desk().ask()
+    if answered:
+        await allow(desk, ADA)
+    if used:
+        assert await desk.store.use(ApprovalId("a"), now=NOW)
+    desk.now += after_s
+    assert [row["void"] for row in await desk.desk.list(ADA, all=True)] == [void]
+
+
 async def test_a_question_is_shown_with_everything_it_says() -> None:
     desk = await Desk().ask()
     assert await desk.desk.show(ADA, approval="a") == {
@@ -123,6 +158,7 @@ async def test_a_question_is_shown_with_everything_it_says() -> None:
         "answered_at": None,
         "span": None,
         "url": None,
+        "void": None,
         "note": "",
         "principal": f"{URL}|emma|c_1",
         "arguments": {"to": ["eve@outside.example"]},
@@ -133,6 +169,8 @@ async def test_a_question_is_shown_with_everything_it_says() -> None:
         "pin_digest": str(Digest.of(b"pin")),
         "decision_id": "d_1",
         "policy_digest": "sha256:policy",
+        "follows": None,
+        "follows_because": None,
     }
 
 

@@ -165,7 +165,7 @@ async def test_a_record_is_shown_with_the_proof_that_it_is_in_the_log(tmp_path: 
         shown = await ask(admin, "audit.show", record="r1", proof=True)
         assert (shown["id"], shown["proof"]["leaf_index"], shown["proof"]["size"]) == ("r1", 0, 1)
         assert "proof" not in await ask(admin, "audit.show", record="r1")
-        with pytest.raises(NotFound, match="no record of that id"):
+        with pytest.raises(NotFound, match="no record of that id or leaf"):
             await ask(admin, "audit.show", record="r2")
 
 

@@ -99,6 +99,7 @@ async def test_a_run_is_shown_with_every_source_of_its_label_and_its_steps() -> 
     (step,) = shown.pop("steps")
     assert shown == {
         **NEW,
+        "principals": [],
         "left_out": False,
         "because": ["This run has read what outsiders can write: web/fetch."],
         "sources": [

@@ -34,7 +34,8 @@ def test_a_refusal_of_the_running_gateway_sets_the_exit_status(site: Site) -> No
         assert site.run("runs", "show", "none").exit_code == 1
         assert site.run("audit", "query", "--where", "nonsense").exit_code == 2
         told = site.run("runs", "show", "none").stderr
-        assert told == "douane: no such run; `douane runs list` lists them\n"
+        command = f"`douane --config {site.config_file} runs list`"
+        assert told == f"douane: no such run; {command} lists them\n"
 
 
 def test_another_user_is_nobody_in_the_running_gateway(
@@ -99,7 +100,7 @@ def answering(path: Path, answer: bytes) -> Iterator[None]:
 def test_a_gateway_that_goes_away_is_no_success(site: Site, answer: bytes) -> None:
     site.data_dir.mkdir(mode=0o700)
     with answering(site.data_dir / "douane.sock", answer):
-        told = site.run("audit", "tail")
+        told = site.run("audit", "tail", "--json")
     assert (told.exit_code, "stopped before it answered" in told.stderr) == (1, True)
 
 

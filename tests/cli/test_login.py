@@ -326,7 +326,7 @@ def test_a_sign_in_that_the_gateway_refuses_is_told_with_what_to_do(
     with site.running():
         result = site.run("whoami")
     assert result.exit_code == 1
-    assert "sign in with `douane login`" in result.stderr
+    assert "sign in with `douane --config " in result.stderr
 
 
 def test_on_the_files_alone_a_sign_in_counts_for_nothing(site: Site, gateway: Authority) -> None:

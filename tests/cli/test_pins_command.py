@@ -1,10 +1,13 @@
 """`douane pins` for a person at a terminal, and for a script."""
 
 import json
+import shlex
 import sys
 
 import pytest
+from click.testing import CliRunner
 
+from gateway.cli import main
 from gateway.domain.tools import Kind, Profile
 from tests.admin.world import digest, sighting
 from tests.cli.world import Site
@@ -25,10 +28,10 @@ def names(rows: list[dict[str, str]]) -> list[str]:
 def test_pins_are_a_table_for_people_and_lines_for_scripts(seen: Site) -> None:
     table = seen.run("pins", "list").stdout.splitlines()
     assert table[0].split() == [
-        "SERVER", "KIND", "NAME", "PROFILE", "STATUS", "OBSERVED_DIGEST", "APPROVED_BY",
+        "SERVER", "KIND", "NAME", "PROFILE", "STATUS", "APPROVED_BY",
     ]  # fmt: skip
     assert table[1].split() == [
-        "mail", "tool", "read", "modern", "pending", digest("read")[:19], "-",
+        "mail", "tool", "read", "modern", "pending", "-",
     ]  # fmt: skip
     rows = seen.rows("pins", "list", "--server", "mail", "--status", "pending")
     assert [(row["name"], row["observed_digest"]) for row in rows] == [
@@ -88,7 +91,7 @@ def test_a_digest_that_is_no_longer_shown_is_not_approved(seen: Site) -> None:
 def test_a_name_that_nobody_has_shown_is_told_on_one_line(seen: Site) -> None:
     told = seen.run("pins", "approve", "mail", "nothing")
     assert (told.exit_code, told.stderr.count("\n")) == (1, 1)
-    assert "douane pins list" in told.stderr
+    assert f"`douane --config {seen.config_file} pins list`" in told.stderr
 
 
 def test_drift_fails_the_check_and_the_difference_is_shown_safely(seen: Site) -> None:
@@ -171,7 +174,10 @@ def test_what_both_families_show_alike_is_read_and_approved_once(site: Site) -> 
     assert "1 wait for a decision" in review
     assert "mail/tool/send (legacy and modern): pending" in review
     (decide,) = [line for line in review.splitlines() if line.startswith("  approve: ")]
-    assert decide == f"  approve: douane pins approve mail send --digest {digest('send')}"
+    assert (
+        decide
+        == f"  approve: douane --config {site.config_file} pins approve mail send --digest {digest('send')}"
+    )
     site.seen = ()
     assert site.run(*decide.removeprefix("  approve: douane ").split()).exit_code == 0
     assert {row["status"] for row in site.rows("pins", "list")} == {"approved"}
@@ -305,7 +311,8 @@ def test_a_reviewer_goes_from_alarm_to_decision_in_three_commands_on_one_screen(
     assert any(line.startswith("  ! ") and "override_phrase" in line for line in lines)
     (decide, _) = [line.removeprefix("  approve: ") for line in lines if "approve:" in line]
     assert decide == (
-        f"douane pins approve mail tool_00 --profile modern --digest {digest('tool_00', POISONED)}"
+        f"douane --config {site.config_file} pins approve mail tool_00 --profile modern"
+        f" --digest {digest('tool_00', POISONED)}"
     )
     assert f"  approve: {decide}" in diff.stdout.splitlines()
     site.seen = ()
@@ -358,6 +365,38 @@ def test_a_name_cannot_end_the_command_that_a_person_copies(site: Site) -> None:
     site.seen = [sighting("x; rm -rf ~")]
     lines = site.run("pins", "review").stdout.splitlines()
     assert any("approve mail 'x; rm -rf ~' --profile modern" in line for line in lines)
+
+
+def test_a_name_is_no_option_of_the_command_that_a_person_copies(site: Site) -> None:
+    site.seen = [sighting("--all")]
+    told = site.run("pins", "review").stdout
+    (decide,) = [line for line in told.splitlines() if line.startswith("  approve: ")]
+    command = shlex.split(decide.removeprefix("  approve: "))
+    assert command[-3:] == ["--", "mail", "--all"]
+    done = CliRunner().invoke(main, command[1:])
+    assert done.exit_code == 0, done.output
+    assert [row["status"] for row in site.rows("pins", "list")] == ["approved"]
+
+
+def test_what_was_decided_is_undone_by_the_command_beside_it(site: Site) -> None:
+    site.seen = [sighting(f"a tool {number}") for number in range(5)]
+    told = site.run("pins", "approve", "mail", "--all").stdout.splitlines()
+    undo = [line.removeprefix("undo: ") for line in told if line.startswith("undo: ")]
+    assert (len(undo), told[-1]) == (3, "and 2 more like that, by their names")
+    assert CliRunner().invoke(main, shlex.split(undo[0])[1:]).exit_code == 0
+    assert [row["status"] for row in site.rows("pins", "list")].count("revoked") == 1
+    again = site.run("pins", "revoke", "mail", "a tool 4").stdout.splitlines()[-1]
+    assert CliRunner().invoke(main, shlex.split(again.removeprefix("undo: "))[1:]).exit_code == 0
+    assert "undo" not in site.run("pins", "revoke", "mail", "a tool 4", "--json").stdout
+
+
+def test_a_command_names_the_configuration_only_where_it_was_given(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.seen = [sighting("send")]
+    monkeypatch.setenv("DOUANE_CONFIG", str(site.config_file))
+    told = CliRunner().invoke(main, ["pins", "review"]).stdout
+    assert "  approve: douane pins approve mail send " in told
 
 
 def test_a_prompt_is_approved_as_a_prompt(site: Site) -> None:

@@ -39,6 +39,7 @@ REFUSED: dict[str, Any] = {
     "code": "denied",
     "label_before": PRIVATE,
     "label_because": "no_session",
+    "sources": [{"server": "web", "tool": "fetch", "record": 7, "label": PRIVATE}],
     "reasons": [
         {"code": "denied", "message": ""},
         {"code": "private_to_outside", "message": ""},
@@ -76,20 +77,21 @@ def told(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     return site
 
 
-def test_a_story_is_a_table_of_at_most_a_hundred_columns(told: Site) -> None:
+def test_a_story_is_a_table_of_at_most_eighty_columns(told: Site) -> None:
     shown = told.run("runs", "show", "r_new")
     assert shown.exit_code == 0, shown.output
     lines = shown.stdout.splitlines()
-    assert max(map(len, lines)) < 100
+    assert max(map(len, lines)) <= 80
     assert "saw web/fetch: untrusted private" in lines
     assert "This run has read what outsiders can write: web/fetch." in lines
-    assert lines[-6:] == [
-        "  SEQ  TIME     WHAT                          EFFECT     VERDICT                  LABEL AFTER",
-        "  1    08:00:00 web/fetch_a_page_with_a_very~ read       allow                    untrusted private",
-        "x 2    08:00:01   mail/send\\e[2J              egress     deny private_to_outside  untrusted private",
-        "               no session names the run of this call: it counts as untrusted",
+    assert lines[-7:] == [
+        "  SEQ  TIME     WHAT                    EFFECT  VERDICT      LABEL AFTER",
+        "  1    08:00:00 web/fetch_a_page_with_~ read    allow        untrusted private",
+        "x 2    08:00:01   mail/send\\e[2J        egress  deny         untrusted private*",
+        "               because of private_to_outside",
         "               to $.to[0]: typed, untrusted, from web/fetch (record 7)",
         "               to $.cc[0]: unproven",
+        "* no session named the run of this call, so it counted as untrusted",
     ]
 
 

@@ -77,4 +77,4 @@ def test_the_message_on_the_page_has_the_members_of_one() -> None:
     (text,) = blocks(PAGE, "json")
     shown = json.loads(text)
     assert shown.keys() == {"type", "timestamp", "data"}
-    assert shown["data"].keys() == {*messages._NAMED, "leaf_index", "command"}
+    assert shown["data"].keys() == {*messages._NAMED, "url", "leaf_index", "command"}

@@ -1,14 +1,20 @@
 """docs/approvals.md and the code say the same."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gateway.domain.approvals import Span
+from gateway.domain.approvals import Approval, ApprovalState, Span
+from gateway.domain.document import Digest
+from gateway.domain.flow import RunId
+from gateway.domain.labels import STRICTEST_DEFAULT, Confidentiality, Integrity, Label
+from gateway.flow.lapsed import why_asked_anew
 from gateway.pipeline.asking import LARGEST_QUESTION_BYTES
 from gateway.policy import toolchain
 from gateway.storage.questions import MOST_KEPT, OCTETS, OCTETS_OF_ONE
+from tests.admin.test_approval_desk import question
 from tests.docs.pages import ROOT, blocks, prose, rows
 
 PAGE = ROOT / "docs" / "approvals.md"
@@ -23,6 +29,25 @@ def test_the_bounds_on_the_page_are_those_of_the_code() -> None:
     assert f"no more than {MOST_KEPT} that" in prose(PAGE)
     assert f"no more than {OCTETS // 1024**2} MiB of memory" in prose(PAGE)
     assert OCTETS_OF_ONE * 8 == OCTETS
+
+
+def test_why_an_earlier_answer_counts_no_more_is_told_as_the_second_question_says_it() -> None:
+    told = [
+        row["the second question says"].split("`")[1] for row in rows(PAGE, "the earlier answer")
+    ]
+    before = question()
+    internal = Label(integrity=Integrity.TRUSTED, confidentiality=Confidentiality.INTERNAL)
+    answered = Approval(request=before, state=ApprovalState.ALLOWED, at=before.asked_at)
+    raised = replace(answered, request=replace(before, label=internal))
+    seconds = [
+        (answered, replace(before, run=RunId("r_2"))),
+        (raised, replace(before, label=STRICTEST_DEFAULT)),
+        (answered, replace(before, pin_digest=Digest.of(b"another"))),
+        (answered, replace(before, reasons=())),
+        (replace(answered, state=ApprovalState.USED), before),
+        (answered, replace(before, asked_at=before.expires_at)),
+    ]
+    assert told == [why_asked_anew(earlier, second) for earlier, second in seconds]
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,20 @@ from gateway.admin import archive
 from gateway.audit.query import Filter, Order, compile_filter, place_of
 from gateway.audit.questions import QUESTIONS
 from gateway.cli.ask import _sendings, ask
+from gateway.cli.names import Names
+from gateway.cli.output import PLAIN_COLUMNS
 from gateway.storage import answers, index
 from tests.docs.pages import ROOT, blocks, prose, rows, spans
 
 PAGE = ROOT / "docs" / "audit-queries.md"
 TEXT = " ".join(prose(PAGE).split())
 
+_CLIENT = {
+    "client_id": "0aefebbf425cf9970f966e16e5881d99",
+    "name": "assistant",
+    "kind": "registered",
+    "grants": ["authorization_code"],
+}
 _CALL = {
     "time": "2026-11-22T06:25:16.000001Z",
     "principal": "emma",
@@ -61,7 +69,7 @@ def test_the_answer_that_is_shown_is_how_one_looks() -> None:
     answer = {"since": "2026-11-15T06:25:20.000Z", "through": 47, "rows": [_CALL, _ASKED]}
     command, *shown = blocks(PAGE, "console")[0].splitlines()
     assert command == "$ douane audit ask sent-outside --from crm --since 7d"
-    assert shown == list(_sendings(answer))
+    assert shown == list(_sendings(answer, Names([_CLIENT]), PLAIN_COLUMNS))
 
 
 def test_every_question_is_told_as_its_command() -> None:

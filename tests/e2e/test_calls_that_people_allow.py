@@ -154,6 +154,13 @@ def test_answers_and_questions_outlive_the_gateway(
             row["id"]: row["state"] for row in corridor.running.rows("approvals", "list", "--all")
         }
         assert states == {ids[0]: "allowed", ids[1]: "waiting"}
+        assert waiting["void"] is None
+        corridor.running.rows("runs", "end", waiting["run"])
+        rows = corridor.running.rows("approvals", "list", "--all")
+        assert {row["void"] for row in rows} == {"its run has ended"}
+        assert "its run has ended" in corridor.running.douane("approvals", "show", ids[1]).stdout
+        failed = corridor.running.douane("approvals", "allow", ids[1])
+        assert (failed.returncode, "its run has ended" in failed.stderr) == (1, True)
 
 
 def test_what_nobody_asked_cannot_be_answered(corridor: Corridor) -> None:

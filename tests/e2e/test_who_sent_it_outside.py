@@ -39,7 +39,7 @@ SERVERS: Mapping[str, Mapping[str, Any]] = {
         "send_email": {"effect": "egress", "destination": ["to"], "payload": ["body"]},
     },
 }
-LINES, COLUMNS = 30, 100
+LINES, COLUMNS = 30, 80
 
 
 def plays(tool: str, text: str) -> Script:
@@ -104,19 +104,23 @@ def test_one_command_answers_on_one_screen(corridor: Corridor, story: dict[str, 
     assert len(lines) <= LINES
     assert max(map(len, lines)) <= COLUMNS
     (sent,) = [block for block in done.stdout.split("\n\n") if "Z SENT: " in block]
-    assert f"Z SENT: {story['principal']}\n" in sent
+    assert "Z SENT: agent-all\n" in sent
     expected = [
-        rf"through +client {story['principal']}, from 127\.0\.0\.1",
+        r"through +client agent-all, from 127\.0\.0\.1",
         r"data of +crm/get_customer \(record \d+\); run is \w+ private",
         r"sent by +mail/send_email \(egress\)",
         r"to +\$\.to\[0\] .*\(unproven\)",
-        r"policy +sha256:[0-9a-f]{12}, in force since [-0-9T:]+Z",
-        rf'approved +by \w+:\w+ at [-0-9T:]+Z \({story["approval"]}\) "agency has',
+        r"policy +sha256:[0-9a-f]{12} since [-0-9T:]+Z",
+        r'approved +by \w+:\w+ at [-0-9T:]+Z "agency has a contract"',
         r"record +[0-9a-f]{32} \(leaf \d+, signed\)",
     ]
     for line in expected:
         assert re.search(line, sent), (line, sent)
     assert done.stdout.count("NOT SENT (ask)") == 2
+    assert (
+        f'"agency has a contract" ({story["approval"]})'
+        in corridor.running.douane(*asked, "--wide").stdout
+    )
 
 
 def _cursor(done: Any) -> str:

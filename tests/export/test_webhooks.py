@@ -194,6 +194,18 @@ def test_the_command_cannot_be_made_to_do_something_else() -> None:
     assert len(data["target"]) == 128
 
 
+@pytest.mark.parametrize("code", ["asked", "allowed", "denied"])
+def test_a_question_is_told_with_the_page_that_answers_it(code: str) -> None:
+    page = "https://gateway.example/approve/a_1"
+    reasons = [{"code": code, "message": "x"}, {"code": "page", "message": page}]
+    for told, url in ((reasons, page), (reasons[:1], None), (None, None)):
+        members: dict[str, Any] = {} if told is None else {"reasons": told}
+        kept = record(kind="approval", code=code, verdict="ask", approval_id="a_1", **members)
+        found = message_of(kept, approval_s=60)
+        assert found is not None
+        assert json.loads(found.body)["data"].get("url") == url
+
+
 async def test_only_what_was_asked_for_is_sent(rig: Rig, receiver: Receiving) -> None:
     await rig.webhook(frozenset({"audit"})).deliver([record(0, **ASKED), record(1)])
     assert receiver.ids == ["r1"]

@@ -52,6 +52,11 @@ REFUSED = record(
 )
 
 
+def test_a_call_that_named_no_session_says_so() -> None:
+    (step,) = rows(tell("r_1", [{**REFUSED, "label_because": "no_session"}]))
+    assert step["label_because"] == "no_session"
+
+
 def test_a_call_is_one_step_and_says_how_it_ended() -> None:
     (read, refused) = rows(tell("r_1", [*READ, REFUSED]))
     assert read == {

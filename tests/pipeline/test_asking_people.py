@@ -19,7 +19,7 @@ from gateway.domain.labels import Confidentiality, Integrity, Label, ToolRule
 from gateway.domain.scripts import Script, ScriptId
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import PolicyUnavailable
-from gateway.pipeline.asking import bound_by
+from gateway.pipeline.asking import bound_by, question_of
 from gateway.turns import Turns
 from gateway.wire.elicitation import approval_state
 from gateway.wire.session import seal
@@ -111,7 +111,9 @@ async def test_a_call_that_policy_asks_about_is_filed_and_not_sent(house: House)
         "decision_id": request.decision_id,
         "reasons": [{"code": "outside", "message": "outside"}],
         "approval_id": request.id,
+        "approval_url": f"https://gateway.example/approve/{request.id}",
     }
+    assert f"https://gateway.example/approve/{request.id} or `douane" in seen.bytes.decode()
     assert f"douane approvals allow {request.id}" in seen.json["result"]["content"][0]["text"]
     assert seen.json["result"]["isError"] is True
     assert found.state is ApprovalState.WAITING
@@ -258,6 +260,72 @@ async def test_whatever_changes_is_asked_anew(house: House, changed: Any) -> Non
     seen = await house.handle(call)
     assert (seen.code, house.server.saw) == ("approval_required", [])
     assert refusal(seen)["approval_id"] != found.request.id
+
+
+async def _after_it_ran_out(house: House) -> Call:
+    house.now += 3601
+    return send(house)
+
+
+async def _after_it_went_out(house: House) -> Call:
+    assert (await house.handle(send(house))).code is None
+    return send(house)
+
+
+async def _in_another_run(house: House) -> Call:
+    await house.runs.end((await asked_run(house)).run)
+    return send(house)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        (_another_label, "the run was untrusted and private and is untrusted and secret"),
+        (_another_reason, "policy asks for other reasons"),
+        (_another_definition, "the definition has changed since"),
+        (_in_another_run, "its run has ended"),
+        (_after_it_ran_out, "it has run out"),
+        (_after_it_went_out, "it was for one call, and that has gone out"),
+    ],
+)
+async def test_the_second_question_says_why_the_first_yes_does_not_count(
+    house: House, changed: Any, why: str
+) -> None:
+    house.rule.themselves = lambda question: True
+    found = await asked(house)
+    await answer(house, found)
+    seen = await house.handle(await changed(house))
+    request = kept(house)[-1].request
+    assert request.follows == found.request.id
+    assert request.follows_because == f"an earlier yes no longer counts: {why}"
+    told = {"code": "earlier_answer_void", "message": request.follows_because}
+    assert told in refusal(seen)["reasons"]
+    assert f"Note: {request.follows_because}." in question_of(request)
+
+
+async def test_of_an_earlier_no_it_says_that_it_was_one(house: House) -> None:
+    await answer(house, await asked(house), allow=False)
+    request = (await asked(await _later(house))).request
+    assert request.follows_because == "an earlier no no longer counts: it has run out"
+
+
+async def _later(house: House) -> House:
+    house.now += 3601
+    return house
+
+
+async def test_another_call_follows_nothing(house: House) -> None:
+    await answer(house, await asked(house))
+    await house.handle(await _another_argument(house))
+    await house.handle(await _another_person(house))
+    assert [one.request.follows for one in kept(house)] == ["", "", ""]
+
+
+async def test_the_page_of_a_question_is_on_its_record(house: House) -> None:
+    found = await asked(house)
+    (record,) = (r for r in house.audit.records if r.kind == "approval")
+    page = f"https://gateway.example/approve/{found.request.id}"
+    assert {"code": "page", "message": page} in record.fields["reasons"]
 
 
 async def test_arguments_that_read_like_a_whole_call_are_not_that_call(house: House) -> None:
@@ -492,7 +560,8 @@ async def test_without_self_approval_nothing_is_offered_in_band(
 ) -> None:
     seen = await house.handle(send(house, declares=declares))
     assert seen.json["result"]["isError"] is True
-    assert "/approve/" not in seen.bytes.decode()
+    assert "url" not in refusal(seen)
+    assert "in a browser" not in seen.bytes.decode()
 
 
 async def test_a_client_that_acts_for_itself_has_nobody_to_ask(house: House) -> None:

@@ -29,6 +29,7 @@ class AskingHouse(House):
     def __init__(self, folder, *, url):
         super().__init__(folder, url=url)
         self.approvals = MemoryApprovalStore()
+        self.lapsed = ""
 
 
 @pytest.fixture
@@ -36,7 +37,12 @@ async def house(tmp_path):
     house = AskingHouse(tmp_path, url=HTTPS)
     journal = Journal(house.log, clock=house.clock, new_id=house.new_id)
     desk = ApprovalDesk(
-        house.approvals, journal, sources=lambda _: (), issuer=HTTPS, clock=house.clock
+        house.approvals,
+        journal,
+        sources=lambda _: (),
+        issuer=HTTPS,
+        clock=house.clock,
+        lapsed=lambda _: house.lapsed,
     )
     cookies = BrowserCookies(
         house.names, lambda scope: scope["client"][0], random=house.random, session_s=3600
@@ -249,7 +255,39 @@ async def test_a_question_is_answered_once(house):
     await browser.submit(form, page, action="deny")
     again = await browser.submit(form, page, action="once")
     assert (again.status, state(house)) == (400, ApprovalState.DENIED)
-    assert (await browser.get(APPROVE)).title == "Nothing to answer · Douane"
+    page = await browser.get(APPROVE)
+    assert page.title == "Nothing to answer · Douane"
+    assert "user:alice answered it on" in page.ids["message"]
+    assert page.ids["message"].endswith("It is denied.")
+    assert page.links["next"] == "/approvals"
+
+
+async def test_a_question_to_which_no_answer_counts_says_why_and_offers_none(house):
+    await asked(house)
+    browser, page = await signed_in(house)
+    house.lapsed = "its run has ended"
+    late = await browser.submit(page.form("approve-question"), page, action="once")
+    assert (late.status, state(house)) == (400, ApprovalState.WAITING)
+    page = await browser.get(APPROVE)
+    assert page.title == "Nothing to answer · Douane"
+    assert "No call goes out by it: its run has ended." in page.ids["message"]
+    assert (await browser.get(f"{HTTPS}/approvals")).ids["none"]
+
+
+async def test_a_second_question_says_why_the_first_answer_does_not_count(house):
+    await asked(
+        house, follows="z", follows_because="an earlier yes no longer counts: it has run out"
+    )
+    _, page = await signed_in(house)
+    assert page.ids["before"].endswith("an earlier yes no longer counts: it has run out.")
+
+
+@pytest.mark.parametrize("action", ["once", "run", "deny", "deny_run"])
+async def test_every_answer_leads_back_to_what_waits(house, action):
+    await asked(house)
+    browser, page = await signed_in(house)
+    done = await browser.submit(page.form("approve-question"), page, action=action)
+    assert done.links["next"] == "/approvals"
 
 
 async def test_an_answer_that_cannot_be_recorded_is_none(house):
