@@ -1,5 +1,6 @@
 """Reading the project's pages: what they say in tables, links, code spans and blocks."""
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ PAGES = sorted(
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SPAN = re.compile(r"`([^`\n]+)`")
+_TEST = re.compile(r"([\w/]+\.py)::(test_\w+)")
 _CELLS = re.compile(r"(?<!\\)\|")
 
 
@@ -57,3 +59,25 @@ def anchors(page: Path) -> set[str]:
     titles = re.findall(r"(?m)^#{1,6} (.+)$", prose(page))
     plain = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
     return set(plain)
+
+
+def named_tests(text: str) -> list[tuple[str, str]]:
+    """Return every `path::name` in code spans, with the path below `tests`."""
+    named = [(span, _TEST.fullmatch(span)) for span in spans(text) if "::" in span]
+    assert [span for span, found in named if found is None] == []
+    return [(found[1], found[2]) for _, found in named if found is not None]
+
+
+def absent_tests(page: Path) -> list[str]:
+    """Return the tests that a page names and that are not there."""
+    named = sorted(set(named_tests(prose(page))))
+    there = {path: _tests_in(ROOT / "tests" / path) for path, _ in named}
+    return [f"{path}::{name}" for path, name in named if name not in there[path]]
+
+
+def _tests_in(path: Path) -> set[str]:
+    if not path.is_file():
+        return set()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name for node in ast.walk(tree) if isinstance(node, functions)}
