@@ -1,6 +1,7 @@
 """What a suite's `tasks.yaml` says: its world, its tasks, and what refers to what."""
 
 import copy
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ MARKS = frozenset(
         "two_acts",
     )
 )
-PLACE = "{inject}"
+_PLACE = re.compile(r"\{inject\}")
 _WHOLE = re.compile(r"\$([a-z_]+)\.([^/\s]+)(?:/([\w+]+))?")
 _WITHIN = re.compile(r"\$\{([a-z_]+)\.([^.}]+)\.(\w+)\}")
 _NAMED = re.compile(r"\{inject:([^}]+)\}")
@@ -143,9 +144,14 @@ def _records(table: str, rows: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _placed(content: Any, name: str) -> Any:
-    if sum(text.count(PLACE) for text in _texts(content)) > 1:
-        raise WrittenError(f"{name}: more than one {PLACE}")
-    return _mapped(content, lambda text: text.replace(PLACE, f"{{inject:{name}}}"))
+    """Return `content` with its places named: `name`, then `name.2`, `name.3`."""
+    count = itertools.count(1)
+
+    def named(_: object) -> str:
+        number = next(count)
+        return f"{{inject:{name}}}" if number == 1 else f"{{inject:{name}.{number}}}"
+
+    return _mapped(content, lambda text: _PLACE.sub(named, text))
 
 
 def _task(row: Any, world: Mapping[str, Mapping[str, Any]]) -> WrittenTask:
