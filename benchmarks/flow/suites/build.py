@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema_rs import Draft202012Validator
 
 from benchmarks.flow.suites.written import (
     MARKS,
@@ -24,6 +24,7 @@ from benchmarks.flow.suites.written import (
 from benchmarks.flow.suites.written import parse as parse_written
 
 HERE = Path(__file__).parent
+STYLES = ("json", "compact", "yaml", "lines")
 LONGEST_RESULT = 4_000
 FEWEST_STEPS, MOST_STEPS = 2, 6
 
@@ -121,13 +122,11 @@ def _lines(result: Any, indent: str = "") -> Iterable[str]:
         yield f"{indent}{result}"
 
 
-STYLES = ("json", "compact", "yaml", "lines")
-
-
 def _problems(written: Written, tools: Tools) -> Iterable[str]:
     servers = {server for server, _ in tools}
     if set(written.styles) != servers or not set(written.styles.values()) <= set(STYLES):
         yield f"text: says {dict(written.styles)}, of {sorted(servers)} and {STYLES}"
+        return
     if not written.unstructured <= servers:
         yield f"only_text: {sorted(written.unstructured - servers)} are no servers"
     for what in ("id", "prompt"):
@@ -156,7 +155,7 @@ def _of_step(written: Written, step: WrittenStep, tool: Mapping[str, Any]) -> It
     schema = tool["inputSchema"]
     if unknown := set(step.arguments) - set(schema["properties"]):
         yield f"{step.tool} has no {sorted(unknown)}"
-    checker = Draft202012Validator(schema, format_checker=FormatChecker())
+    checker = Draft202012Validator(schema, validate_formats=True)
     yield from (
         f"{step.tool}: {error.message}" for error in checker.iter_errors(dict(step.arguments))
     )

@@ -3,7 +3,7 @@
 import copy
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import yaml
 
 MARKS = frozenset(
     (
-        "outside_choice",  # A destination or an id comes out of untrusted data, and is meant.
+        "outside_choice",  # A destination or an id comes out of what others wrote, and is meant.
         "private_sent",  # Private data rightly leaves for somebody.
         "secret_seen",  # A credential stands in view and matters not.
         "no_arguments",  # An act without arguments.
@@ -21,6 +21,9 @@ MARKS = frozenset(
         "two_acts",
     )
 )
+World = Mapping[str, Mapping[str, Any]]
+"""By table and key: a record."""
+
 _PLACE = re.compile(r"\{inject\}")
 _WHOLE = re.compile(r"\$([a-z_]+)\.([^/\s]+)(?:/([\w+]+))?")
 _WITHIN = re.compile(r"\$\{([a-z_]+)\.([^.}]+)\.(\w+)\}")
@@ -154,7 +157,7 @@ def _placed(content: Any, name: str) -> Any:
     return _mapped(content, lambda text: _PLACE.sub(named, text))
 
 
-def _task(row: Any, world: Mapping[str, Mapping[str, Any]]) -> WrittenTask:
+def _task(row: Any, world: World) -> WrittenTask:
     _keys(row, str(row.get("id")), {"id", "prompt", "carriers", "steps"}, {"marks"})
     try:
         steps = tuple(_step(step, number, world) for number, step in enumerate(row["steps"]))
@@ -169,7 +172,7 @@ def _task(row: Any, world: Mapping[str, Mapping[str, Any]]) -> WrittenTask:
     )
 
 
-def _step(row: Any, number: int, world: Mapping[str, Mapping[str, Any]]) -> WrittenStep:
+def _step(row: Any, number: int, world: World) -> WrittenStep:
     _keys(row, f"step {number}", {"do", "with", "gives"}, {"fails"})
     server, _, tool = row["do"].partition("/")
     try:
@@ -185,21 +188,19 @@ def _step(row: Any, number: int, world: Mapping[str, Mapping[str, Any]]) -> Writ
     )
 
 
-def _resolved(content: Any, world: Mapping[str, Mapping[str, Any]]) -> Any:
+def _resolved(content: Any, world: World) -> Any:
     if isinstance(content, dict):
         return {key: _resolved(value, world) for key, value in content.items()}
     if isinstance(content, list):
         return [_resolved(value, world) for value in content]
     if isinstance(content, str):
         if whole := _WHOLE.fullmatch(content):
-            return _referred(*whole.groups(), world)
-        return _WITHIN.sub(lambda found: str(_field(*found.groups(), world)), content)
+            return _referred(world, whole[1], whole[2], whole[3])
+        return _WITHIN.sub(lambda found: str(_field(world, found[1], found[2], found[3])), content)
     return content
 
 
-def _referred(
-    table: str, keys: str, fields: str | None, world: Mapping[str, Mapping[str, Any]]
-) -> Any:
+def _referred(world: World, table: str, keys: str, fields: str | None) -> Any:
     """Return `$table.key`, `$table.a+b` or `$table.*`; with `/x+y` only these fields of each."""
     rows = _table(table, world)
     names = list(rows) if keys == "*" else keys.split("+")
@@ -207,32 +208,34 @@ def _referred(
         raise WrittenError(f"{table} has no {missing}")
     found = [copy.deepcopy(_resolved(rows[name], world)) for name in names]
     if fields:
-        found = [
-            {field: row[field] for field in fields.split("+") if field in row} for row in found
-        ]
+        wanted = fields.split("+")
+        if missing := [field for field in wanted if not any(field in row for row in found)]:
+            raise WrittenError(f"{table}.{keys} has no {missing}")
+        found = [{field: row[field] for field in wanted if field in row} for row in found]
     return found if keys == "*" or "+" in keys else found[0]
 
 
-def _field(table: str, key: str, field: str, world: Mapping[str, Mapping[str, Any]]) -> Any:
+def _field(world: World, table: str, key: str, field: str) -> Any:
     try:
         return _resolved(_table(table, world)[key][field], world)
     except KeyError as error:
         raise WrittenError(f"{table}.{key} has no {field}") from error
 
 
-def _table(table: str, world: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+def _table(table: str, world: World) -> Mapping[str, Any]:
     if table not in world:
         raise WrittenError(f"no table {table} in the world")
     return world[table]
 
 
 def _texts(content: Any) -> list[str]:
-    found: list[str] = []
-    _mapped(content, lambda text: (found.append(text), text)[1])
-    return found
+    if isinstance(content, dict | list):
+        parts = content.values() if isinstance(content, dict) else content
+        return [text for part in parts for text in _texts(part)]
+    return [content] if isinstance(content, str) else []
 
 
-def _mapped(content: Any, change: Any) -> Any:
+def _mapped(content: Any, change: Callable[[str], str]) -> Any:
     if isinstance(content, dict):
         return {key: _mapped(value, change) for key, value in content.items()}
     if isinstance(content, list):
