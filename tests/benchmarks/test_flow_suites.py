@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from benchmarks.flow.suites.build import (
     suite_names,
 )
 from benchmarks.flow.suites.written import WrittenError
-from benchmarks.flow.traces import read_suite
+from benchmarks.flow.traces import UnreadableError, configured, read_suite
+from gateway.domain.labels import Effect, ToolRule
 
 SUITES = (
     "calendar_travel",
@@ -57,6 +59,7 @@ TOOLS = {
     ]
 }
 GET = {"do": "desk/get_ticket", "with": {"id": 7}, "gives": "$tickets.7"}
+THE_RULE = {"effect": "read", "result": {"integrity": "trusted", "confidentiality": "public"}}
 CLOSE = {"do": "desk/close_all", "with": {}, "gives": "All ${tickets.7.from}'s are closed."}
 
 
@@ -80,6 +83,38 @@ def suite_in(folder: Path, written: dict[str, Any] | str) -> Path:
     return folder
 
 
+def problems_of_labels(folder: Path, labels: Path) -> Iterator[str]:
+    """Yield what is wrong with `labels` of the suite in `folder`, read as a gateway reads them."""
+    tools = read_tools(folder)
+    try:
+        servers = configured(yaml.safe_load(labels.read_text(encoding="utf-8")), labels).servers
+    except UnreadableError as error:
+        yield str(error)
+        return
+    rules = {
+        (server, name): tool.rule
+        for server, labelled in servers.items()
+        for name, tool in labelled.tools.items()
+    }
+    yield from (f"{'/'.join(tool)}: no tool" for tool in rules.keys() - tools.keys())
+    yield from (f"{'/'.join(tool)}: not labelled" for tool in tools.keys() - rules.keys())
+    for tool in rules.keys() & tools.keys():
+        arguments = set(tools[tool]["inputSchema"]["properties"])
+        yield from (f"{'/'.join(tool)}: {text}" for text in _of_rule(rules[tool], arguments))
+
+
+def _of_rule(rule: ToolRule, arguments: set[str]) -> Iterator[str]:
+    if rule.effect is None:
+        yield "no effect"
+    if rule.result is None:
+        yield "no result"
+    said = Counter(rule.destination + rule.payload)
+    yield from (f"no argument {name}" for name in said.keys() - arguments)
+    yield from (f"{name} said twice" for name, times in said.items() if times > 1)
+    if rule.effect is not Effect.READ:
+        yield from (f"nothing said of {name}" for name in arguments - said.keys())
+
+
 def test_every_suite_in_the_tree_is_known_here() -> None:
     assert tuple(suite_names()) == SUITES
 
@@ -101,12 +136,50 @@ def test_a_suite_is_read_back_as_traces_of_users(name: str, tmp_path: Path) -> N
     build(HERE / name, tmp_path)
     suite = read_suite(name, tmp_path / f"{name}.jsonl")
     assert len(suite.traces) == 20
+    assert all(server.labelled for server in suite.config.servers.values())
     assert not any(
         trace.is_attack or step.harmful for trace in suite.traces for step in trace.steps
     )
     text = (tmp_path / f"{name}.jsonl").read_text(encoding="utf-8")
     assert "{inject" not in text
     assert "${" not in text
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_labels_say_all_of_every_tool_and_nothing_of_what_is_none(name: str) -> None:
+    assert list(problems_of_labels(HERE / name, HERE / name / "labels.yaml")) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        ({"get_ticket": THE_RULE}, "desk/close_all: not labelled"),
+        ({"get_ticket": THE_RULE, "close_all": THE_RULE, "close": THE_RULE}, "desk/close: no tool"),
+        ({"get_ticket": {"effect": "read"}, "close_all": THE_RULE}, "desk/get_ticket: no result"),
+        ({"get_ticket": THE_RULE | {"effect": None}, "close_all": THE_RULE}, "no effect"),
+        ({"get_ticket": THE_RULE | {"payload": ["it"]}, "close_all": THE_RULE}, "no argument it"),
+        (
+            {"get_ticket": THE_RULE | {"effect": "write"}, "close_all": THE_RULE},
+            "nothing said of id",
+        ),
+        (
+            {
+                "get_ticket": THE_RULE | {"payload": ["id"], "destination": ["id"]},
+                "close_all": THE_RULE,
+            },
+            "id said twice",
+        ),
+        ({"get_ticket": THE_RULE | {"efect": "read"}, "close_all": THE_RULE}, "efect"),
+        ({"get_ticket": THE_RULE | {"effect": "peek"}, "close_all": THE_RULE}, "effect"),
+    ],
+)
+def test_what_is_wrong_with_labels_is_found(
+    rule: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    folder = suite_in(tmp_path, content())
+    labels = folder / "labels.yaml"
+    labels.write_text(yaml.safe_dump({"servers": {"desk": {"tools": rule}}}), encoding="utf-8")
+    assert problem in "; ".join(problems_of_labels(folder, labels))
 
 
 @pytest.mark.parametrize("name", SUITES)
