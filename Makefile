@@ -148,3 +148,4 @@ hardening-report: setup ## What hostile callers can take of the machine: memory,
 lock: ## Resolve the dependencies anew into hash-locked files.
 	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe -o requirements.txt pyproject.toml
 	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --extra dev -c requirements.txt -o requirements-dev.txt pyproject.toml
+	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --build-deps-for wheel --only-build-deps -c requirements-dev.txt -o requirements-build.txt pyproject.toml
