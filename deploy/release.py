@@ -79,7 +79,7 @@ def release(dist: Path, *, key: Path | None, image: str) -> list[Path]:
     stem = f"douane-{project['version']}"
     built = wheel(dist)
     text = requirements(built.name, digest_of(built), lock)
-    (dist / f"{stem}.txt").write_text(text, encoding="utf-8")
+    (dist / f"{stem}.requirements").write_text(text, encoding="utf-8")
     _write_json(dist / f"{stem}.cdx.json", bom(lock, project["version"]))
     if image:
         _image(image, stem, dist, lock, project["version"])

@@ -30,7 +30,7 @@ def main() -> int:
     _douane(config, "pins", "approve", SERVER, "--all", "--accept-risks", "--note", "a trial")
     text = asyncio.run(_called(config, SERVER, ("tools:call",), "read_note", title="one"))
     found["call"] = text
-    if found["ready"]["checks"].get("programs"):
+    if found["ready"].get("programs"):
         wanted = ("tools:call", "code:run")
         found["program"] = asyncio.run(_called(config, "", wanted, "run_code", code="6 * 7"))
     found["log"] = _douane(config, "audit", "verify").splitlines()[0]

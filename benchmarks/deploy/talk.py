@@ -23,14 +23,13 @@ def ask(engine: Engine, container: str, *python: str) -> dict[str, Any]:
 
 def wrong(found: dict[str, Any], *, jails: bool) -> list[str]:
     """Return what of it is not as it has to be."""
-    checks = found["ready"]["checks"]
-    problems = []
-    if found["ready"]["status"] != "ready":
-        problems.append(f"/readyz says {found['ready']}")
+    ready, problems = found["ready"], []
+    if ready["status"] != "ready":
+        problems.append(f"/readyz says {ready}")
     if found["call"] != CALLED:
         problems.append(f"a call through the gateway returned {found['call'][:200]!r}")
-    if jails and checks.get("programs") != "jailed":
-        problems.append(f"programs: {checks.get('programs')}")
+    if jails and ready.get("programs") != "jailed":
+        problems.append(f"programs: {ready.get('programs')}")
     if jails and '"value":42' not in found.get("program", "").replace(" ", ""):
         problems.append(f"a program returned {found.get('program', '')[:200]!r}")
     return problems

@@ -14,7 +14,7 @@ from benchmarks.deploy.unit import score
 from tests.servers.process import ROOT
 
 GOOD: dict[str, Any] = {
-    "ready": {"status": "ready", "checks": {"programs": "jailed"}},
+    "ready": {"status": "ready", "checks": {}, "programs": "jailed"},
     "call": CALLED,
     "program": '{"value": 42}',
 }
@@ -98,8 +98,8 @@ def test_nothing_is_wrong_with_what_has_to_be() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        {"ready": {"status": "not ready", "checks": {"programs": "jailed"}}},
-        {"ready": {"status": "ready", "checks": {"programs": "not jailed: no bwrap"}}},
+        {"ready": {"status": "not ready", "checks": {}, "programs": "jailed"}},
+        {"ready": {"status": "ready", "checks": {}, "programs": "not jailed: no bwrap"}},
         {"call": "denied"},
         {"program": "{}"},
     ],
