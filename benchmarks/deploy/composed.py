@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks.deploy.engine import Engine, until
+from benchmarks.deploy.engine import Engine, Failed, until
 from benchmarks.deploy.talk import ask
 from benchmarks.report import ROOT
 from tests.servers.process import free_port
@@ -18,6 +18,7 @@ from tests.servers.process import free_port
 _FILE = ROOT / "deploy" / "compose.yaml"
 _NAME = "douane-trial"
 _UID = 65532
+_OPA = "http://opa:8181/health"
 
 
 def for_a_trial(compose: dict[str, Any], *, port: int, token: Path) -> dict[str, Any]:
@@ -68,8 +69,10 @@ def tried(engine: Engine) -> dict[str, Any]:
         gateway = f"{_NAME}_gateway_1"
         until(lambda: _runs(engine, gateway), within_s=30, what="the gateway's container")
         found = ask(engine, gateway)
-        found["outside"] = _reached(engine, f"{_NAME}_notes_1", "http://opa:8181/health")
-        found["answered"] = _reached(engine, gateway, "http://opa:8181/health")
+        found["opa from notes"] = _reached(engine, f"{_NAME}_notes_1", _OPA)
+        found["opa from the gateway"] = _reached(engine, gateway, _OPA)
+        if "200" in found["opa from notes"] or found["opa from the gateway"] != "200":
+            raise Failed(f"the networks are not as compose says: {found}")
         return found
     finally:
         engine.run(*compose, "down", "-v", accept=True)

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from benchmarks.deploy.contained import mounts
-from benchmarks.deploy.engine import Engine, until
+from benchmarks.deploy.engine import Engine, Failed, until
 from benchmarks.deploy.image import IMAGE
 from benchmarks.deploy.talk import ask
 
@@ -47,8 +47,11 @@ def _asked(engine: Engine) -> dict[str, Any]:
     there("systemctl", "daemon-reload")
     there("systemctl", "start", "douane", accept=True)
     found["closed"] = there("systemctl", "show", "-P", "Result", "douane")
-    found["closed_says"] = there("journalctl", "-o", "cat", "-u", "douane", "-n", "30").splitlines()
-    found["closed_security"] = score(there("systemd-analyze", "security", "--no-pager", "douane"))
+    said = there("journalctl", "-o", "cat", "-u", "douane", "-n", "40").splitlines()
+    found["closed because"] = [line for line in said if line.startswith("error: ")]
+    found["closed security"] = score(there("systemd-analyze", "security", "--no-pager", "douane"))
+    if found["stopped"] != "success" or found["closed"] == "success":
+        raise Failed(f"the unit did not stop, or its drop-in closes nothing: {found}")
     return found
 
 
