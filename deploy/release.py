@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from hashlib import file_digest
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from deploy.sbom import bom, debian
 _ROOT = Path(__file__).resolve().parent.parent
 _LOCKS = ("requirements.txt", "requirements-build.txt")
 _DEBIAN = "${binary:Package}\\t${Version}\\t${Architecture}\\n"
+
+_RECORD = "import importlib.metadata as m; print(m.distribution('douane').read_text('RECORD'))"
 
 
 class Refused(Exception):
@@ -44,7 +47,19 @@ def digest_of(file: Path) -> str:
         return file_digest(stream, "sha256").hexdigest()
 
 
+def unlike(wheel: str, image: str) -> list[str]:
+    """Return which files of a wheel an image has otherwise or not at all, by the records of both."""
+    there = set(image.splitlines())
+    named = (line for line in wheel.splitlines() if line not in there)
+    return [line.split(",")[0] for line in named if not line.endswith(",,")]
+
+
 def _image(tag: str, stem: str, dist: Path, lock: str, version: str) -> None:
+    (built,) = dist.glob("*.whl")
+    record = zipfile.ZipFile(built).read(f"{stem}.dist-info/RECORD").decode()
+    inside = ("--entrypoint", "python", "--network", "none", tag, "-c", _RECORD)
+    if other := unlike(record, _said("podman", "run", "--rm", *inside)):
+        raise Refused(f"{tag} was not built of this commit: {', '.join(other[:3])}")
     archive = dist / f"{stem}.oci.tar"
     _said("podman", "save", "--format", "oci-archive", "-o", str(archive), tag)
     entry = ("--entrypoint", "dpkg-query", "--network", "none", tag, "-W", "-f", _DEBIAN)
@@ -67,7 +82,8 @@ def release(dist: Path, *, key: Path | None, image: str) -> list[Path]:
     """Build all of it into `dist`, which is emptied first, and return the files.
 
     Raises:
-        Refused: The checkout differs from its commit, or the image cannot be had.
+        Refused: The checkout differs from its commit, or the image was not built of it or cannot be
+            had.
 
     """
     if changed := _said("git", "status", "--porcelain"):

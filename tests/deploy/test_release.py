@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from deploy.provenance import envelope, public_pem, signing_key, statement
-from deploy.release import requirements
+from deploy.release import requirements, unlike
 from deploy.sbom import bom, debian, locked
 from tests.servers.process import ROOT
 
@@ -97,3 +97,11 @@ def test_packages_of_an_image_are_components() -> None:
     parts = {part["name"]: part["purl"] for part in bom(LOCK, "1", debian(said))["components"]}
     assert parts["libc6"] == "pkg:deb/debian/libc6@2.36-9%2Bdeb12u13?arch=amd64"
     assert parts["bubblewrap"] == "pkg:deb/debian/bubblewrap@0.8.0-2?arch=amd64"
+
+
+def test_an_image_of_another_commit_is_none_of_the_release() -> None:
+    record = "gateway/a.py,sha256=x,1\ngateway/b.py,sha256=y,2\ndouane.dist-info/RECORD,,\n"
+    installed = record + "../../../bin/douane,sha256=z,3\n"
+    assert unlike(record, installed) == []
+    assert unlike(record, installed.replace("=y", "=changed")) == ["gateway/b.py"]
+    assert unlike(record, "") == ["gateway/a.py", "gateway/b.py"]
