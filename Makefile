@@ -85,6 +85,10 @@ mutants: setup ## Remove every guard once and see a test go red.
 sbom: setup ## Write var/sbom.cdx.json: every dependency with its hashes (CycloneDX).
 	@$(BIN)/python -m deploy.sbom
 
+.PHONY: release
+release: setup ## Build wheel, bills and provenance into dist/ (KEY=release.pem signs, IMAGE=... adds an image).
+	@$(BIN)/python -m deploy.release $(if $(KEY),--key $(KEY)) $(if $(IMAGE),--image $(IMAGE))
+
 .PHONY: conformance-report
 conformance-report: setup ## Run the public MCP conformance suite directly and through Douane.
 	@$(BIN)/python -m benchmarks.conformance.report
@@ -144,7 +148,12 @@ alerts-report: setup ## An ordinary month for false alarms, and seeded incidents
 hardening-report: setup ## What hostile callers can take of the machine: memory, and turns of the event loop.
 	@$(BIN)/python -m benchmarks.hardening.report
 
+.PHONY: deploy-report
+deploy-report: setup ## Build and run the image, the compose file and the systemd unit, with the tools that are here.
+	@$(BIN)/python -m benchmarks.deploy.report
+
 .PHONY: lock
 lock: ## Resolve the dependencies anew into hash-locked files.
 	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe -o requirements.txt pyproject.toml
 	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --extra dev -c requirements.txt -o requirements-dev.txt pyproject.toml
+	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --build-deps-for wheel --only-build-deps -c requirements-dev.txt -o requirements-build.txt pyproject.toml

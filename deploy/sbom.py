@@ -5,10 +5,11 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from uuid import NAMESPACE_URL, uuid5
 
 from gateway.policy import toolchain
@@ -68,8 +69,22 @@ def _opa(system: str, machine: str, build: toolchain.Build) -> dict[str, Any]:
     }
 
 
-def bom(requirements: str, version: str) -> dict[str, Any]:
+def debian(listed: str) -> list[dict[str, Any]]:
+    """Return components for what `dpkg-query -W` says of an image: name, version, architecture."""
+    components = []
+    for line in listed.splitlines():
+        named, version, machine = line.split("\t")
+        name = named.partition(":")[0]
+        purl = f"pkg:deb/debian/{name}@{quote(version)}?arch={machine}"
+        part = {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
+        components.append(part)
+    return components
+
+
+def bom(requirements: str, version: str, more: Iterable[dict[str, Any]] = ()) -> dict[str, Any]:
     """Return the bill of materials of `version`, whose lock file reads `requirements`.
+
+    `more` are components that an image holds beside.
 
     Equal input gives equal output: there is no time and no randomness in it.
 
@@ -79,6 +94,7 @@ def bom(requirements: str, version: str) -> dict[str, Any]:
     """
     components = [_library(*entry) for entry in locked(requirements)]
     components += [_opa(*machine, build) for machine, build in toolchain.BUILDS.items()]
+    components += more
     components.sort(key=lambda component: str(component["bom-ref"]))
     refs = [str(component["bom-ref"]) for component in components]
     product = f"pkg:generic/douane@{version}"

@@ -40,14 +40,16 @@ _OWN_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 """What a program in a jail means by it is there, and not behind the proxy."""
 
 _WALLS: Final = (
-    *("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"),
-    *("--uid", "1000", "--gid", "1000", "--hostname", "jail"),
+    *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
+    *("--disable-userns", "--cap-drop", "ALL", "--uid", "1000", "--gid", "1000"),
     *("--die-with-parent", "--new-session", "--as-pid-1"),
 )
 """The server is the first process of its jail, so that all others end with it, and bwrap waits for
 it: as a child of bwrap's own first process it would leave that one for our init to bury.
 `--disable-userns` keeps whoever is inside from becoming root of a namespace of their own, and with
-it a large part of the kernel out of reach; `--new-session` keeps them off a terminal of ours."""
+it a large part of the kernel out of reach; `--new-session` keeps them off a terminal of ours.
+No namespace of control groups, nor a name for the machine: what nobody needs here the shipped
+systemd unit and the usual filters of containers need not allow."""
 
 
 @value

@@ -5,10 +5,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from gateway.config import parse
 from gateway.policy import toolchain
+from gateway.sandbox import jail as program_jail
+from gateway.upstream import jail as local_jail
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -24,10 +27,10 @@ class Unit(configparser.RawConfigParser):
         return optionstr
 
 
-def unit(section: str) -> dict[str, list[str]]:
+def unit(section: str, file: Path = DEPLOY / "douane.service") -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     here = ""
-    for line in (DEPLOY / "douane.service").read_text().splitlines():
+    for line in file.read_text().splitlines():
         if line.startswith("["):
             here = line.strip("[]")
         elif line and not line.startswith("#") and here == section:
@@ -59,15 +62,35 @@ def test_the_unit_gives_the_service_nothing_it_can_do_without() -> None:
         "ProtectKernelModules",
         "ProtectKernelTunables",
         "RemoveIPC",
-        "RestrictNamespaces",
         "RestrictRealtime",
         "RestrictSUIDSGID",
     }
     assert service["ProtectSystem"] == ["strict"]
     assert service["CapabilityBoundingSet"] == [""]
-    assert service["SystemCallFilter"] == ["@system-service", "~@privileged"]
-    assert service["RestrictAddressFamilies"] == ["AF_INET AF_INET6 AF_UNIX"]
+    assert service["SystemCallFilter"][:2] == ["@system-service", "~@privileged"]
+    assert service["RestrictAddressFamilies"][:1] == ["AF_INET AF_INET6 AF_UNIX"]
     assert service["UMask"] == ["0077"]
+
+
+@pytest.mark.parametrize("walls", [local_jail._WALLS, program_jail._WALLS])
+def test_the_unit_allows_the_namespaces_of_jails_and_no_other(walls: tuple[str, ...]) -> None:
+    made = {word.removeprefix("--unshare-") for word in walls if word.startswith("--unshare-")}
+    service = unit("Service")
+    assert [set(words.split()) for words in service["RestrictNamespaces"]] == [made | {"mnt"}]
+    assert service["SystemCallFilter"][2:] == ["mount umount2 pivot_root capset"]
+    assert service["RestrictAddressFamilies"][1:] == ["AF_NETLINK"]
+    assert service["ReadWritePaths"] == ["/proc/sys/user"]
+
+
+def test_what_the_unit_opens_for_jails_a_drop_in_closes() -> None:
+    opened = unit("Service")
+    closed = unit("Service", DEPLOY / "douane.service.d" / "no-jails.conf")
+    assert closed == {
+        "RestrictNamespaces": ["", "yes"],
+        "SystemCallFilter": [f"~{opened['SystemCallFilter'][2]}"],
+        "RestrictAddressFamilies": ["", opened["RestrictAddressFamilies"][0]],
+        "ReadWritePaths": [""],
+    }
 
 
 def test_the_unit_bounds_what_the_service_may_take() -> None:
@@ -96,7 +119,7 @@ def test_the_container_holds_only_what_was_locked_and_checked() -> None:
     assert len(by_hash) == 2
     assert all(line.startswith("--require-hashes --only-binary=:all: ") for line in by_hash)
     assert "gateway.policy.toolchain" in CONTAINERFILE
-    assert f"hatchling=={_backend()}" in CONTAINERFILE
+    assert f"hatchling=={_backend()} " in (ROOT / "requirements-build.txt").read_text()
 
 
 def _backend() -> str:
