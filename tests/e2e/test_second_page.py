@@ -65,11 +65,11 @@ def test_they_do_what_the_page_says(five: Running) -> None:
     approved = five.rows("pins", "list", "--status", "approved")
     assert {row["server"] for row in approved} == servers
     assert five.rows("pins", "list", "--status", "pending") == []
-    found = {one["name"] for one in json.loads(run(search, five))["tools"]}
+    found = json.loads(run(search, five))["servers"]
     told = json.loads(run(details, five))
     names = [one["definition"]["name"] for one in told["tools"]]
     assert (names, told["unknown"]) == (["notes__read_note"], [])
-    assert set(names) <= found
+    assert set(names) <= {one["name"] for one in found["notes"]}
     assert run(call, five).strip() == "This is your first note."
     assert "read_note" in run(look, five)
 

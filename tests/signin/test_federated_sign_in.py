@@ -135,7 +135,7 @@ async def test_an_answer_at_another_providers_address_is_refused(tmp_path: Path)
     )
     browser = house.browser()
     page = await browser.get(house.url + "/sign-in")
-    assert set(page.links) == {"provider-corp", "provider-other"}
+    assert set(page.links) == {"/account", "provider-corp", "provider-other"}
     page = await browser.follow(page, "provider-corp")
     state = answer_in(page.leaves_for)["state"]
     assert (await browser.get(_back(house, state, "other"))).status == 400
@@ -174,7 +174,7 @@ async def test_nobody_has_a_password_where_people_sign_in_at_a_provider(house: H
     state = await _at_provider(house, browser)
     transaction = state.partition(".")[0]
     page = await browser.get(f"{house.url}/sign-in?transaction={transaction}&choose=yes")
-    assert (page.forms, set(page.links)) == ([], {"provider-corp"})
+    assert (page.forms, set(page.links)) == ([], {"/account", "provider-corp"})
     token = house.cookies(browser).token("sign-in", transaction)
     answer = await browser.send(
         "POST",
