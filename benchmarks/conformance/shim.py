@@ -62,9 +62,7 @@ class Shim:
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # one side is gone, and so is now the other
         finally:
-            await shut(writer)
-            if onward is not None:
-                await shut(onward)
+            await shut(*((writer,) if onward is None else (writer, onward)))
 
     async def _carry(self, head: bytes, client: Ends, server: Ends) -> None:
         """Carry a request whose head was read, and its answer, until either side ends."""
@@ -103,11 +101,13 @@ async def ends_with_the_first(*pumps: Coroutine[Any, Any, None]) -> None:
         await _end(tasks)
 
 
-async def shut(writer: asyncio.StreamWriter) -> None:
-    """Close a connection that may be gone already."""
-    writer.close()
-    with suppress(ConnectionError):
-        await writer.wait_closed()
+async def shut(*writers: asyncio.StreamWriter) -> None:
+    """Close connections that may be gone already; each of them, also for whoever is cancelled here."""
+    for writer in writers:
+        writer.close()
+    for writer in writers:
+        with suppress(ConnectionError):
+            await writer.wait_closed()
 
 
 async def _end(tasks: Iterable["asyncio.Task[None]"]) -> None:

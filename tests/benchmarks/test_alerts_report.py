@@ -23,6 +23,7 @@ def test_every_incident_has_its_figure(small: Month) -> None:
     assert len(INCIDENTS) == 12
 
 
+@pytest.mark.full
 def test_the_same_seed_is_the_same_month() -> None:
     one, other = month(22, 5), month(22, 5)
     assert (one.alarms, one.found, one.calls, one.octets) == (

@@ -29,6 +29,7 @@ needs_nginx = pytest.mark.skipif(not NGINX, reason="nginx is not installed")
 @needs_wrk
 @needs_nginx
 @pytest.mark.timeout(400)
+@pytest.mark.full
 def test_one_run_has_every_figure_and_right_answers_and_both_records_of_each_call(
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,

@@ -4,6 +4,8 @@ import ast
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from benchmarks.oauth import checklist, upstream
 from benchmarks.oauth.report import ROUNDS, Findings, act_upstream, race, time_the_gate
 from benchmarks.report import ROOT
@@ -89,6 +91,7 @@ def test_the_stopwatch_runs(tmp_path: Path) -> None:
     assert set(findings.figures) == {"gate.warm_us", "gate.warm_ratio", "gate.signature_us"}
 
 
+@pytest.mark.full
 def test_the_gateway_is_a_client_that_the_suite_accepts(tmp_path: Path) -> None:
     findings = Findings()
     assert "auth/metadata-default" in upstream.scenarios()

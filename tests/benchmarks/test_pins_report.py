@@ -76,6 +76,7 @@ def test_without_hostile_tools_nothing_is_said_about_finding_them() -> None:
     assert failures_of(replace(GOOD, malicious=Hints())) == []
 
 
+@pytest.mark.full
 def test_a_folder_of_data_is_measured_and_what_is_not_in_it_is_the_projects_own(
     tmp_path: Path,
 ) -> None:

@@ -17,14 +17,9 @@ REQUIREMENTS = SUITE.parents[1] / "requirements"
 
 STAND_FOR_OTHERS = {
     ("2025-11-25", "auth/basic-cimd"),
-    ("2025-11-25", "auth/scope-step-up"),
-    ("2026-07-28", "auth/metadata-var2"),
     ("2026-07-28", "auth/scope-step-up"),
-    ("2026-07-28", "auth/token-endpoint-auth-basic"),
-    ("2026-07-28", "auth/pre-registration"),
     ("2026-07-28", "auth/authorization-server-migration"),
     ("2026-07-28", "auth/iss-wrong-issuer"),
-    ("2026-07-28", "auth/metadata-issuer-mismatch"),
 }
 
 

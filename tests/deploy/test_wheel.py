@@ -34,6 +34,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return wheel(tmp_path_factory.mktemp("dist"))
 
 
+@pytest.mark.full
 def test_a_wheel_needs_no_checkout(built: Path, tmp_path: Path) -> None:
     listed = ran("git", "ls-files", "gateway", "policies", folder=ROOT).splitlines()
     packed = {name.replace("policies/", "gateway/_policies/", 1) for name in listed if name}

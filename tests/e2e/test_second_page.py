@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,15 +21,39 @@ GIT = ("--server", "git")
 PROGRAMS = (".venv/bin/douane", ".venv/bin/python", "for server in ")
 
 
-@pytest.fixture(scope="module")
-def five(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("five")
-    with stage(folder, policies=ROOT / "policies", with_files=True) as built:
+ALL_FIVE = ("everything", "notes", "tickets", "filesystem", "git")
+QUICK = ("everything", "notes", "tickets")
+"""Without those that are a process a session."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A gateway in front of these servers, which have shown what they have."""
+
+    gateway: Running
+    servers: tuple[str, ...]
+
+
+@pytest.fixture(
+    scope="module", params=[QUICK, pytest.param(ALL_FIVE, marks=pytest.mark.full)], ids=len
+)
+def site(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("site")
+    servers = request.param
+    files = "git" in servers
+    with stage(
+        folder, policies=ROOT / "policies", with_files=files, with_tickets=not files
+    ) as built:
         built.gateway.client(ALL)
         until(
-            lambda: len({row["profile"] for row in built.gateway.rows("pins", "list", *GIT)}) == 2
+            lambda: (
+                not files
+                or len({row["profile"] for row in built.gateway.rows("pins", "list", *GIT)}) == 2
+            )
         )
-        yield built.gateway
+        yield Site(built.gateway, servers)
 
 
 def commands() -> list[str]:
@@ -37,13 +62,14 @@ def commands() -> list[str]:
     return block.replace("\\\n", " ").splitlines()
 
 
-def run(command: str, gateway: Running) -> str:
+def run(command: str, site: Site) -> str:
     """Run a command in a shell, with another folder than `var/demo`; return what it prints."""
-    there = command.replace("var/demo", shlex.quote(str(gateway.folder)))
+    there = command.replace("var/demo", shlex.quote(str(site.gateway.folder)))
+    there = there.replace(" ".join(ALL_FIVE), " ".join(site.servers))
     done = subprocess.run(
         ["bash", "-ec", there],  # a loop ends well only if all in it does
         cwd=ROOT,
-        env={**os.environ, "DOUANE_DEMO": str(gateway.folder)},
+        env={**os.environ, "DOUANE_DEMO": str(site.gateway.folder)},
         capture_output=True,
         text=True,
         check=False,
@@ -55,23 +81,24 @@ def run(command: str, gateway: Running) -> str:
 
 def test_there_are_five_commands() -> None:
     assert len(commands()) == 5
+    assert f"for server in {' '.join(ALL_FIVE)}; do" in commands()[0]
     assert [one for one in commands() if not one.startswith(PROGRAMS)] == []
 
 
-def test_they_do_what_the_page_says(five: Running) -> None:
+def test_they_do_what_the_page_says(site: Site) -> None:
     approve, search, details, call, look = commands()
-    assert run(approve, five) == ""
-    servers = {"everything", "notes", "tickets", "filesystem", "git"}
-    approved = five.rows("pins", "list", "--status", "approved")
-    assert {row["server"] for row in approved} == servers
-    assert five.rows("pins", "list", "--status", "pending") == []
-    found = json.loads(run(search, five))["servers"]
-    told = json.loads(run(details, five))
+    assert run(approve, site) == ""
+    approved = site.gateway.rows("pins", "list", "--status", "approved")
+    assert {row["server"] for row in approved} == set(site.servers)
+    pending = site.gateway.rows("pins", "list", "--status", "pending")
+    assert not {row["server"] for row in pending} & set(site.servers)
+    found = json.loads(run(search, site))["servers"]
+    told = json.loads(run(details, site))
     names = [one["definition"]["name"] for one in told["tools"]]
     assert (names, told["unknown"]) == (["notes__read_note"], [])
     assert set(names) <= {one["name"] for one in found["notes"]}
-    assert run(call, five).strip() == "This is your first note."
-    assert "read_note" in run(look, five)
+    assert run(call, site).strip() == "This is your first note."
+    assert "read_note" in run(look, site)
 
 
 def test_the_program_that_starts_them_starts_these_five() -> None:

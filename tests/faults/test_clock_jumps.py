@@ -57,19 +57,26 @@ async def test_the_log_is_ordered_by_its_index_whatever_the_clock_says(tmp_path:
     assert verify(tmp_path / "var", own_verifier(tmp_path / "var")).reason == ""
 
 
+def _set(clock: Path, seconds: float) -> None:
+    """Exchange the file at once: a clock that is read while it is written would be none."""
+    new = clock.with_suffix(".new")
+    new.write_text(str(seconds))
+    new.replace(clock)
+
+
 def test_the_clock_of_the_process_jumps(tmp_path: Path) -> None:
     clock = tmp_path / "clock"
     (tmp_path / "sitecustomize.py").write_text(SHIFTED)
-    clock.write_text("0")
+    _set(clock, 0)
     before = os.environ.get("PYTHONPATH", "")
     environment = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{before}", "SHIFTED_BY": str(clock)}
     with scene(tmp_path / "gateway", environment=environment) as at:
         first = at.call()
-        clock.write_text(str(2 * HOUR))
+        _set(clock, 2 * HOUR)
         assert at.call().answered.status == 401  # the token is over
         at.poster.token = at.running.token("raw")
         later = at.call()
-        clock.write_text(str(-24 * HOUR))
+        _set(clock, -24 * HOUR)
         assert at.call().answered.status == 401  # a token from the future is none
         at.poster.token = at.running.token("raw")
         earlier = at.call()

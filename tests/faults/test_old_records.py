@@ -7,6 +7,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from gateway.storage.database import DATABASE
 from tests.faults.scene import scene
 from tests.running import Running
@@ -14,6 +16,7 @@ from tests.running import Running
 CALLS = 150
 
 
+@pytest.mark.full
 def test_old_records_go_into_files_and_then_out_of_the_log(tmp_path: Path) -> None:
     archive = tmp_path / "old"
     with scene(tmp_path, audit={"retention": {"archive": str(archive)}}) as at:

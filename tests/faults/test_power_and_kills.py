@@ -15,9 +15,9 @@ from gateway.storage.verify import own_verifier, verify
 from tests.pipeline.house import House
 from tests.storage.powercut import Kind, Unsupported, recorded
 
-KILLS = 5
-CUTS = 60
-ROUNDS = 150
+KILLS = 3
+CUTS = 24
+ROUNDS = 80
 DEADLINE_S = 0.3
 STALL_S = 0.8
 

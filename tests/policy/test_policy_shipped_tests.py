@@ -68,6 +68,7 @@ def test_an_emergency_rule_is_no_mistake_and_is_told(
     assert "policy/" not in notice
 
 
+@pytest.mark.full
 def test_a_shipped_rule_that_was_changed_is_told_with_its_file(opa: Opa) -> None:
     changed = SHIPPED.files["decision.rego"].decode().replace("count(deny) > 0", "count(deny) > 99")
     notices = with_own(opa, {"decision.rego": changed}).notices
@@ -105,6 +106,7 @@ def test_a_shipped_test_that_somebody_rewrote_is_their_own(opa: Opa) -> None:
     assert problem.endswith("data.scopes_test.test_mine fails")
 
 
+@pytest.mark.full
 def test_a_test_that_is_yet_to_be_written_fails_nothing(opa: Opa) -> None:
     planned = "package own_test\n\ntodo_test_later if false\n"
     assert with_own(opa, {"own_test.rego": planned}).notices == ()

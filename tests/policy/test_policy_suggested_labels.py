@@ -206,6 +206,7 @@ async def test_a_question_is_one_because_its_answer_can_allow_more(
     )
 
 
+@pytest.mark.full
 async def test_a_live_suggestion_for_two_definitions_refuses_what_either_does(
     engine: WasmEngine,
 ) -> None:

@@ -1,5 +1,6 @@
 """A search for words gives the page that reading every record would, wherever the words lie."""
 
+import asyncio
 import random
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,15 +19,17 @@ RECORDS = 70
 WORDS = ("amber", "birch", "cedar")
 
 
-@pytest.fixture(autouse=True)
-def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def _small() -> Iterator[None]:
     """Have a log of few records lie in many tables, each of several spans."""
-    for module in (index, windows):
-        monkeypatch.setattr(module, "SPAN", 4)
-    for module in (index_words, windows):
-        monkeypatch.setattr(module, "PARTITION", 16)
-    for size in ("_FEWEST", "_MOST", "_AGAIN"):
-        monkeypatch.setattr(index, size, 3)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (index, windows):
+            patch.setattr(module, "SPAN", 4)
+        for module in (index_words, windows):
+            patch.setattr(module, "PARTITION", 16)
+        for size in ("_FEWEST", "_MOST", "_AGAIN"):
+            patch.setattr(index, size, 3)
+        yield
 
 
 def _events(seed: int) -> list[Event]:
@@ -59,21 +62,24 @@ class Log:
         return [leaf for _, leaf in sorted(rows, reverse=order is Order.NEWEST)]
 
 
-@pytest.fixture(params=["all of it", "behind", "pruned", "pruned, and made again"])
-async def log(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
+@pytest.fixture(scope="module", params=["all of it", "behind", "pruned", "pruned, and made again"])
+def log(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, _small: None
+) -> Log:
     """A log whose index has come as far as the name says."""
+    folder = tmp_path_factory.mktemp("log")
     events = _events(len(request.param))
-    await write(tmp_path, events)
+    asyncio.run(write(folder, events))
     first = 0
-    with closing(AuditIndex.open(tmp_path)) as made:
+    with closing(AuditIndex.open(folder)) as made:
         while not made.catch_up(lambda: True).complete and request.param != "behind":
             pass
         if request.param.startswith("pruned"):
             first = 37
-            remove_before(tmp_path, first)
+            remove_before(folder, first)
             for _ in range(2 if request.param == "pruned" else 40):
                 made.catch_up(lambda: True)
-    return Log(tmp_path, events, first)
+    return Log(folder, events, first)
 
 
 def _said(word: str) -> Any:
@@ -108,9 +114,7 @@ CASES: dict[str, tuple[dict[str, Any], Any]] = {
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("order", Order)
-async def test_pages_are_those_that_reading_everything_gives(
-    log: Log, case: str, order: Order
-) -> None:
+def test_pages_are_those_that_reading_everything_gives(log: Log, case: str, order: Order) -> None:
     asked, wanted = CASES[case]
     with closing(Answers.open(log.folder)) as answers:
         for limit in (1, 4, 1000):
