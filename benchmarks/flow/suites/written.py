@@ -70,6 +70,7 @@ class Written:
     unstructured: frozenset[str]
     """The servers that return text only."""
     tasks: Sequence[WrittenTask]
+    world: World
 
 
 def planted(result: Any, texts: Mapping[str, str]) -> Any:
@@ -91,7 +92,7 @@ def parse(name: str, text: str) -> Written:
 
     """
     try:
-        content = _keys(_load(text), "file", {"text", "world", "tasks"}, {"only_text"})
+        content = keyed(load(text), "file", {"text", "world", "tasks"}, {"only_text"})
         world = {table: _records(table, rows) for table, rows in content["world"].items()}
         tasks = tuple(_task(row, world) for row in content["tasks"])
     except (yaml.YAMLError, AttributeError, TypeError, KeyError) as error:
@@ -103,6 +104,7 @@ def parse(name: str, text: str) -> Written:
         styles=content["text"],
         unstructured=frozenset(content.get("only_text", ())),
         tasks=tasks,
+        world=world,
     )
 
 
@@ -130,11 +132,12 @@ for kind, pattern, first in (
     )
 
 
-def _load(text: str) -> Any:
+def load(text: str) -> Any:
     return yaml.load(text, Loader=_Loader)
 
 
-def _keys(row: Any, what: str, needed: set[str], optional: set[str]) -> dict[str, Any]:
+def keyed(row: Any, what: str, needed: set[str], optional: set[str]) -> dict[str, Any]:
+    """Return `row`, which has all that is `needed` and nothing that is unknown."""
     if not isinstance(row, dict) or not needed <= set(row) <= needed | optional:
         raise WrittenError(
             f"{what}: has {sorted(row)}, not {sorted(needed)} and {sorted(optional)}"
@@ -158,9 +161,9 @@ def _placed(content: Any, name: str) -> Any:
 
 
 def _task(row: Any, world: World) -> WrittenTask:
-    _keys(row, str(row.get("id")), {"id", "prompt", "carriers", "steps"}, {"marks"})
+    keyed(row, str(row.get("id")), {"id", "prompt", "carriers", "steps"}, {"marks"})
     try:
-        steps = tuple(_step(step, number, world) for number, step in enumerate(row["steps"]))
+        steps = tuple(read_step(step, number, world) for number, step in enumerate(row["steps"]))
     except WrittenError as error:
         raise WrittenError(f"{row['id']}: {error}") from error
     return WrittenTask(
@@ -172,8 +175,9 @@ def _task(row: Any, world: World) -> WrittenTask:
     )
 
 
-def _step(row: Any, number: int, world: World) -> WrittenStep:
-    _keys(row, f"step {number}", {"do", "with", "gives"}, {"fails"})
+def read_step(row: Any, number: int, world: World) -> WrittenStep:
+    """Return the call number `number`, which `row` describes, with its result made of `world`."""
+    keyed(row, f"step {number}", {"do", "with", "gives"}, {"fails"})
     server, _, tool = row["do"].partition("/")
     try:
         result = _resolved(_placed(row["gives"], f"step{number}"), world)
