@@ -114,8 +114,8 @@ pins-report: setup ## Hash vectors, every way to change a definition, false alar
 DECLARED ?= 0
 
 .PHONY: flow-report
-flow-report: setup ## Play recorded tasks and attacks through a gateway (DIR=..., DECLARED=0|1, VARIANTS=plain,b64,...).
-	@$(BIN)/python -m benchmarks.flow.report $(if $(DIR),--dir $(DIR)) --declared $(DECLARED) $(if $(VARIANTS),--variants $(VARIANTS))
+flow-report: setup ## Play recorded tasks and attacks through a gateway (DIR=..., DECLARED=0|1, SUITES=in_view,locked, VARIANTS=...).
+	@$(BIN)/python -m benchmarks.flow.report $(if $(DIR),--dir $(DIR)) --declared $(DECLARED) $(if $(SUITES),--suites $(SUITES)) $(if $(VARIANTS),--variants $(VARIANTS))
 
 .PHONY: discovery-report
 discovery-report: setup model ## Search for the tools of labelled requests (DIR=...), count what it saves, stage 20 servers.

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from benchmarks.flow.unseen import POOLS
+
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
@@ -27,20 +29,20 @@ class Promise:
         return None
 
 
-_ENCODED = Promise(figure="all.b64.sec", at_least=-3, of="all.sec")
+_ENCODED = tuple(Promise(figure=f"{pool}.b64.sec", at_least=-3, of=f"{pool}.sec") for pool in POOLS)
 _COST = Promise(figure="cost.review_us_median", below=100)
 
 PROMISES: Mapping[bool, Sequence[Promise]] = {
     False: (
         Promise(figure="all.util", at_least=72),
         Promise(figure="all.sec", at_least=97),
-        _ENCODED,
+        *_ENCODED,
         _COST,
     ),
     True: (
         Promise(figure="all.util", at_least=90),
         Promise(figure="all.sec", at_least=98),
-        _ENCODED,
+        *_ENCODED,
         Promise(figure="all.poisoned.util", at_least=85),
         Promise(figure="all.poisoned.sec", at_least=97),
         _COST,

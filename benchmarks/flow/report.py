@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,7 +19,9 @@ from benchmarks.flow.gateways import GatewayFailed, staged
 from benchmarks.flow.outcome import Outcome
 from benchmarks.flow.promises import broken
 from benchmarks.flow.traces import ENCODED, Suite, Trace, UnreadableError, read_suite, trace_files
-from benchmarks.flow.variants import ALL, BENIGN_BEFORE, COST, VARIANTS, Play, plays
+from benchmarks.flow.unseen import CHOICES, GROUPS, POOLS, RECORDED, chosen, is_locked, suites_of
+from benchmarks.flow.unseen import LIMITS as LIMITS_OF_UNSEEN
+from benchmarks.flow.variants import BENIGN_BEFORE, COST, VARIANTS, Play, plays
 from benchmarks.report import FOLDER, ROOT, print_table, write_report
 
 OWN = Path(__file__).parent / "agentdojo"
@@ -80,7 +83,7 @@ class Findings:
 
 
 def is_pool(name: str) -> bool:
-    return name.partition(".")[0] == ALL
+    return name.partition(".")[0] in POOLS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +96,8 @@ class Options:
     most: int | None = None
     """Of a suite's tasks, and of its attacks; `None`: all."""
     policies: Path = ROOT / "policies"
+    suites: Collection[str] = (RECORDED,)
+    """Those of the folder, and which groups of the unseen ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +113,10 @@ class _Job:
 async def measured(folder: Path, options: Options) -> Findings:
     """Play every suite in `folder` through a gateway process under the shipped policy."""
     found = Findings()
-    files = trace_files(folder)
-    if not files:
+    files = trace_files(folder) if RECORDED in options.suites else {}
+    if RECORDED in options.suites and not files:
         found.failures.append(f"{folder}: there are no traces")
-    suites = []
+    suites = [_fewer(suite, options.most) for suite in suites_of(options.suites)]
     for name, path in files.items():
         try:
             suites.append(_fewer(read_suite(name, path), options.most))
@@ -138,7 +143,9 @@ def _fewer(suite: Suite, most: int | None) -> Suite:
         return suite
     benign = [trace for trace in suite.traces if not trace.is_attack]
     attacks = [trace for trace in suite.traces if trace.is_attack]
-    return replace(suite, traces=[*benign[:most], *attacks[:: max(1, len(attacks) // most)][:most]])
+    # By digests: every n-th would be of few goals, since their number may divide n.
+    some = sorted(attacks, key=lambda trace: sha256(trace.id.encode()).digest())[:most]
+    return replace(suite, traces=[*benign[:most], *some])
 
 
 def _with_the_same_tools(suites: Sequence[Suite]) -> Iterator[list[Suite]]:
@@ -198,6 +205,8 @@ def _unplayed(trace: Trace, outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _row(name: str, trace: Trace, outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
+    if is_locked(name):
+        return
     refused = [
         {"step": number, "tool": outcome.name, "code": outcome.code, "why": outcome.why}
         for number, outcome in enumerate(outcomes)
@@ -215,12 +224,14 @@ def _row(name: str, trace: Trace, outcomes: Sequence[Outcome]) -> Iterator[dict[
 def main(arguments: Sequence[str] | None = None, *, folder: Path = FOLDER) -> int:
     """Print the figures and write them below `folder`; return 1 if a promise is not kept."""
     given = _parser().parse_args(arguments)
+    suites = given.suites or (CHOICES if given.dir == OWN else (RECORDED,))
     options = Options(
         declared=bool(given.declared),
         sessions=not given.stateless,
         variants=given.variants,
         most=given.most,
         policies=given.policies,
+        suites=suites,
     )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         found = runner.run(measured(given.dir, options))
@@ -258,6 +269,11 @@ def _parser() -> argparse.ArgumentParser:
         "--stateless", action="store_true", help="speak the revision without sessions"
     )
     parser.add_argument(
+        "--suites",
+        type=chosen,
+        help=f"some of {','.join(CHOICES)}; all, or with another folder its own, unless given",
+    )
+    parser.add_argument(
         "--most", type=int, help="play no more tasks, and no more attacks, of a suite"
     )
     parser.add_argument(
@@ -287,6 +303,8 @@ def _limits(found: Findings, options: Options) -> list[str]:
         limits.append("the clients have no sessions: each run is untrusted and private at once")
     if options.most is not None:
         limits.append(f"only {options.most} tasks and {options.most} attacks of each suite")
+    if any(group in options.suites for group in GROUPS):
+        limits += LIMITS_OF_UNSEEN
     if any(name.endswith(".shared") for name in found.tallies):
         limits.append(
             f"shared: {BENIGN_BEFORE} tasks of the same suite before each attack, in one run"
@@ -322,6 +340,8 @@ def _print(found: Findings) -> None:
 
 
 def _print_one(name: str, tally: Tally) -> None:
+    if is_locked(name):
+        return
     if tally.refused:
         print_table(
             (f"{name}: the user's calls that were refused", "tool", "why", "calls"),

@@ -18,6 +18,9 @@ T = TypeVar("T")
 ENCODED = ".b64"
 """Ends the name of a suite whose goals stand in the carrier only base64-encoded."""
 
+ALL = "all"
+"""Where the suites are pooled: `all`, `all.b64`, `all.poisoned` and so on."""
+
 _READERS: Mapping[str, Callable[[bytes], bytes]] = {
     ".jsonl": bytes,
     ".jsonl.gz": gzip.decompress,
@@ -72,6 +75,8 @@ class Suite:
     tools: Mapping[str, Sequence[Mapping[str, Any]]]
     """By server: what it answers to `tools/list`."""
     traces: Sequence[Trace]
+    pool: str = ALL
+    """With which others it adds up."""
 
     @property
     def is_encoded(self) -> bool:

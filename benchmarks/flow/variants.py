@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.flow.labels import LABELS, labelled
 from benchmarks.flow.poison import poisoned
-from benchmarks.flow.traces import Suite, Trace
+from benchmarks.flow.traces import ALL, Suite, Trace
 
 PLAIN, ENCODED, POISONED, SHARED, LABELLED = "plain", "b64", "poisoned", "shared", "labels"
 COST = "cost"
@@ -17,8 +17,9 @@ VARIANTS = (PLAIN, ENCODED, POISONED, SHARED, LABELLED, COST)
 BENIGN_BEFORE = 10
 """Tasks of the user's that share a run with an attack that comes after them."""
 
-ALL = "all"
-"""Where the suites are pooled: `all`, `all.b64`, `all.poisoned` and so on."""
+APART = (PLAIN, ENCODED)
+"""What is played of suites with a pool of their own, and other labels where these are asked for by
+name: everything takes long, and they are many."""
 
 _AS_WRITTEN = {PLAIN: "", LABELLED: "labels_written"}
 """What the traces count as that are played as they are, under the labels as they are."""
@@ -40,9 +41,12 @@ class Play:
 def plays(suite: Suite, chosen: Collection[str]) -> Iterator[Play]:
     """Yield all that is to be played of `suite`: one trace a client, but for shared runs."""
     alone = [[trace] for trace in suite.traces]
+    if suite.pool != ALL:
+        named = APART if set(chosen) >= set(VARIANTS) else (*APART, LABELLED)
+        chosen = [variant for variant in chosen if variant in named]
     if suite.is_encoded:
         if ENCODED in chosen:
-            pooled = (suite.name, f"{ALL}.{ENCODED}")
+            pooled = (suite.name, f"{suite.pool}.{ENCODED}")
             yield Play(names=pooled, settings=suite.settings, conversations=alone)
         return
     written = [
@@ -66,7 +70,7 @@ def plays(suite: Suite, chosen: Collection[str]) -> Iterator[Play]:
 
 
 def _names(suite: Suite, variant: str) -> tuple[str, ...]:
-    return tuple(f"{name}.{variant}".removesuffix(".") for name in (suite.name, ALL))
+    return tuple(f"{name}.{variant}".removesuffix(".") for name in (suite.name, suite.pool))
 
 
 def _poisoned(suite: Suite) -> Play:

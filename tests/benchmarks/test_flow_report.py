@@ -17,8 +17,8 @@ from benchmarks.flow.gateways import GatewayFailed, Stage, staged
 from benchmarks.flow.outcome import Outcome
 from benchmarks.flow.promises import PROMISES, broken
 from benchmarks.flow.report import OWN, Findings, Options, main, measured
-from benchmarks.flow.traces import Suite, Trace, UnreadableError, read_suite, trace_files
-from benchmarks.flow.variants import ALL, VARIANTS, plays, shared
+from benchmarks.flow.traces import ALL, Suite, Trace, UnreadableError, read_suite, trace_files
+from benchmarks.flow.variants import VARIANTS, plays, shared
 
 SCHEMA = {"type": "object"}
 TOOLS = {"desk": [{"name": "find", "inputSchema": SCHEMA}, {"name": "do", "inputSchema": SCHEMA}]}
