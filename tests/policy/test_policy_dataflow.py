@@ -29,10 +29,13 @@ PLACE = {
 }
 
 
+def looks_at(opa: Opa, sources: Sources) -> frozenset[Look]:
+    return looks_of(compile_plan(opa, prepare(opa, sources, CONFIG, tested=False)), DECISION)
+
+
 def followed(opa: Opa, sources: Sources) -> tuple[frozenset[Look], WasmEngine]:
     policy = prepare(opa, sources, CONFIG, tested=False)
-    looks = looks_of(compile_plan(opa, policy), DECISION)
-    return looks, wasm_engine(opa, policy, lambda: NOW)
+    return looks_at(opa, sources), wasm_engine(opa, policy, lambda: NOW)
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +181,7 @@ def test_a_rule_looks_at(body: str, expected: set[tuple[str, ...]], opa: Opa) ->
         'package douane\n\ndecision := {"verdict": "allow", "reasons": []} if not refused\n'
         f"\nrefused if {{\n\t{rule.replace('; ', chr(10) + chr(9))}\n}}\n{MORE}"
     )
-    looks, _ = followed(opa, Sources(files={"decision.rego": rego.encode()}))
+    looks = looks_at(opa, Sources(files={"decision.rego": rego.encode()}))
     assert set(needed(looks, asked, [("arguments", "to"), VALUE])) == expected
 
 
@@ -187,7 +190,7 @@ def test_a_value_that_goes_into_the_answer_is_looked_at(opa: Opa) -> None:
         'package douane\n\ndecision := {"verdict": "deny", "reasons": [reason]} if '
         'reason := {"code": "c", "message": input.arguments.to}\n'
     )
-    looks, _ = followed(opa, Sources(files={"decision.rego": rego.encode()}))
+    looks = looks_at(opa, Sources(files={"decision.rego": rego.encode()}))
     below = ("arguments", "to", "name")
     assert needed(looks, question(), [below]) == (below,)
 

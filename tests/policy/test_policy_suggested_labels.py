@@ -142,7 +142,7 @@ class Judge:
         return self._known[key]
 
 
-@pytest.fixture(scope="module", params=["default", "strict"])
+@pytest.fixture(scope="module", params=["default", pytest.param("strict", marks=pytest.mark.full)])
 def engine(
     opa: Opa, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> WasmEngine:
