@@ -144,6 +144,20 @@ audit-report: setup ## Durable records a second, kills and power cuts, questions
 alerts-report: setup ## An ordinary month for false alarms, and seeded incidents to be found.
 	@$(BIN)/python -m benchmarks.alerts.report
 
+var/hosts/.ready: requirements-hosts.txt
+	$(PYTHON) -m venv var/hosts
+	var/hosts/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	touch $@
+
+var/hosts-v1/.ready: requirements-hosts-v1.txt
+	$(PYTHON) -m venv var/hosts-v1
+	var/hosts-v1/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	touch $@
+
+.PHONY: hosts-report
+hosts-report: setup var/hosts/.ready var/hosts-v1/.ready ## Hosts on real frameworks declare their tasks, by the record of a gateway.
+	@$(BIN)/python -m benchmarks.hosts.report
+
 .PHONY: hardening-report
 hardening-report: setup ## What hostile callers can take of the machine: memory, and turns of the event loop.
 	@$(BIN)/python -m benchmarks.hardening.report
@@ -151,6 +165,10 @@ hardening-report: setup ## What hostile callers can take of the machine: memory,
 .PHONY: deploy-report
 deploy-report: setup ## Build and run the image, the compose file and the systemd unit, with the tools that are here.
 	@$(BIN)/python -m benchmarks.deploy.report
+
+.PHONY: hosts-lock
+hosts-lock: ## Resolve anew what `make hosts-report` installs.
+	for file in requirements-hosts requirements-hosts-v1; do $(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe -o $$file.txt $$file.in; done
 
 .PHONY: lock
 lock: ## Resolve the dependencies anew into hash-locked files.

@@ -62,6 +62,7 @@ def questions(known: Mapping[str, Any]) -> Mapping[str, Ask]:
         "top --by principal, 30 days": lambda a: a.top("principal", 0, 20),
         "top --by client, 7 days": lambda a: a.top("client", _WEEK_US, 20),
         "top --by tool, 30 days": lambda a: a.top("tool", 0, 20),
+        "undeclared, 30 days": lambda a: a.undeclared(0, 20),
         "where-went": partial(found, Asked(hashes=hashes)),
         "timeline": page(principal=_PERSON, limit=20),
         "explain a decision": lambda a: a.records(a.marked(known["decision_id"])),

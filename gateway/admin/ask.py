@@ -37,6 +37,7 @@ Question = Literal[
     "denied-by-rule",
     "flows",
     "top",
+    "undeclared",
     "where-went",
     "timeline",
 ]
@@ -224,6 +225,8 @@ def _counted(question: str, asked: Asked, since_us: int, answers: Answers) -> Ro
             rows = answers.who_called(*called, since_us, asked.limit)
         case "top":
             rows = answers.top(asked.subject, since_us, asked.limit)
+        case "undeclared":
+            rows = answers.undeclared(since_us, asked.limit)
         case "flows":
             rows = answers.flows(str(asked.source), asked.server, since_us, asked.limit)
         case _:

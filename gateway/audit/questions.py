@@ -14,6 +14,7 @@ QUESTIONS: Mapping[str, str] = {
     "denied-by-rule": "Which rules refused how often?",
     "flows": "Which tools got calls of runs that had seen data of a server?",
     "top": "Who, or what, calls most?",
+    "undeclared": "Which clients do not declare their users' tasks?",
     "where-went": "In which records does a value stand?",
     "timeline": "What did a principal do, newest first?",
 }

@@ -146,6 +146,24 @@ def top(place: Place, /, *, subject: str, **asked: Any) -> None:
     _tell(place, "top", columns, subject=subject, **asked)
 
 
+@ask.command()
+@_since
+@_limit(20)
+@_tabled
+def undeclared(place: Place, /, **asked: Any) -> None:
+    """Say which clients do not declare their users' tasks, those with most such calls first.
+
+    `ignored` are calls that do, of a client that no administrator marked as a trusted host.
+    """
+
+    def columns(names: Names) -> _Columns:
+        client = Column(name="client", of=lambda row: names.client(row["client"]))
+        last = Column(name="last", head="last such call", told=age)
+        return client, "calls", "undeclared", "ignored", last
+
+    _tell(place, "undeclared", columns, **asked)
+
+
 @ask.command("where-went")
 @click.argument("content", metavar="VALUE")
 @_limit(20)

@@ -93,6 +93,8 @@ class Trail:
     def run(self, run: Run) -> Run:
         self._fields["run"] = run.id
         self._fields["label_before"] = run.label.words
+        if run.task is not None:
+            self.task(counts=True)
         if run.unnamed:
             self._fields["label_because"] = "no_session"
         return run
@@ -141,7 +143,7 @@ class Trail:
             ]
 
     def task(self, *, counts: bool) -> None:
-        """Note that the call declares a task, and whether it counts; not what it says."""
+        """Note that the call or its run declares a task, and whether it counts; not what it says."""
         self._fields["task"] = "counted" if counts else "ignored"
 
     def flow(self, effect: Effect | None, review: FlowReview) -> None:

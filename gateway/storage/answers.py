@@ -89,10 +89,16 @@ class Answers:
 
         `subject` is `principal`, `client` or `tool`.
         """
-        hour = since_us // HOUR_US
-        day = -(-hour // (DAY_US // HOUR_US))  # the first that is whole
-        until = day * (DAY_US // HOUR_US)
+        hour, until, day = _spans(since_us)
         return self._counted(_TOP, (subject, hour, until, subject, day, limit))
+
+    def undeclared(self, since_us: int, limit: int) -> Rows:
+        """Return through which clients calls declared no task, or one that does not count.
+
+        Since the hour of `since_us`; those with most of them first.
+        """
+        spans = _spans(since_us)
+        return self._counted(_UNDECLARED, (*spans, limit))
 
     def refusals(self, since_us: int, limit: int) -> Rows:
         """Return how often what was refused by which rule since the hour of `since_us`."""
@@ -188,6 +194,13 @@ class Answers:
             self._connection.set_progress_handler(None, 0)
 
 
+def _spans(since_us: int) -> tuple[int, int, int]:
+    """Return the hours from which on and before which counts are by hours, and the first day."""
+    hour = since_us // HOUR_US
+    day = -(-hour // (DAY_US // HOUR_US))  # the first that is whole
+    return hour, day * (DAY_US // HOUR_US), day
+
+
 def _leaves(entries: str, mark: str) -> Iterator[int]:
     width = MARK_CHARACTERS + LEAF_DIGITS
     at = entries.find(mark)
@@ -229,6 +242,21 @@ SELECT w.name AS server, n.name AS name, calls, refused, last_us FROM (
 ) AS t JOIN words.names AS w ON w.id = t.within JOIN words.names AS n ON n.id = t.name
 ORDER BY calls DESC, last_us DESC
 """
+
+_OF_CLIENTS = "('client', 'undeclared', 'ignored')"
+_UNDECLARED = f"""
+SELECT n.name AS client, calls, undeclared, ignored, last_us FROM (
+    SELECT name, sum(calls) FILTER (WHERE subject = 'client') AS calls,
+        ifnull(sum(calls) FILTER (WHERE subject = 'undeclared'), 0) AS undeclared,
+        ifnull(sum(calls) FILTER (WHERE subject = 'ignored'), 0) AS ignored,
+        max(last_us) FILTER (WHERE subject <> 'client') AS last_us
+    FROM words.totals WHERE subject IN {_OF_CLIENTS} AND (
+        span = 'hour' AND bucket >= ? AND bucket < ? OR span = 'day' AND bucket >= ?
+    ) GROUP BY name
+) AS t JOIN words.names AS n ON n.id = t.name
+WHERE undeclared + ignored > 0
+ORDER BY undeclared + ignored DESC, last_us DESC LIMIT ?
+"""  # noqa: S608
 
 _REFUSED_BY = """
 SELECT rule, code, verdict, kind, sum(records) AS records, max(last_us) AS last_us

@@ -22,7 +22,7 @@ TAKE = (
     SELECT leaf_index, time_us, kind, ifnull(principal, ''),
         ifnull(CAST(json_extract(body, '$.client') AS TEXT), ''), ifnull(server, ''), target,
         ifnull(CAST(json_extract(body, '$.effect') AS TEXT), ''), verdict, code, decision_id,
-        json_extract(body, '$.approval_id'), json_extract(body, '$.arguments_hmac'),
+        ifnull(CAST(json_extract(body, '$.task') AS TEXT), ''), json_extract(body, '$.approval_id'), json_extract(body, '$.arguments_hmac'),
         json_extract(body, '$.result_hmac'),
         CASE kind WHEN 'policy' THEN json_extract(body, '$.policy_digest') END,
         body -> '$.reasons', body -> '$.sources', body -> '$.destinations'
@@ -73,7 +73,7 @@ _CALLS = (
     "DELETE FROM temp.calls",
     f"""
     INSERT INTO temp.calls
-    SELECT leaf_index, time_us, p.id, c.id, s.id, t.id, effect,
+    SELECT leaf_index, time_us, p.id, c.id, s.id, t.id, effect, task,
         verdict IS NOT NULL AND verdict <> 'allow',
         ifnull(json_array_length(destinations), 0) = 0 OR EXISTS (
             SELECT 1 FROM json_each(destinations) AS d
@@ -116,11 +116,11 @@ _ADDED = "calls = calls + excluded.calls, refused = refused + excluded.refused"
 _LATEST = "last_us = max(last_us, excluded.last_us)"
 
 
-def _summed(subject: str, within: str, name: str) -> str:
+def _summed(subject: str, within: str, name: str, *, where: str = "1") -> str:
     return f"""
     INSERT INTO temp.sums
     SELECT '{subject}', time_us / {HOUR_US}, {within}, {name}, count(*), sum(refused), max(time_us)
-    FROM temp.calls GROUP BY 2, 3, 4
+    FROM temp.calls WHERE {where} GROUP BY 2, 3, 4
     """  # noqa: S608 - fixed text
 
 
@@ -142,6 +142,9 @@ _COUNTS = (
     _summed("principal", _NOBODY, "principal"),
     _summed("client", _NOBODY, "client"),
     _summed("tool", "server", "target"),
+    # By client, of the calls that declare no task, and of those whose task does not count.
+    _summed("undeclared", _NOBODY, "client", where="task = ''"),
+    _summed("ignored", _NOBODY, "client", where="task = 'ignored'"),
     f"""
     INSERT INTO totals
     SELECT subject, 'hour', hour, within, name, calls, refused, last_us FROM temp.sums WHERE 1
@@ -233,6 +236,7 @@ _BUCKETS = """
         WHERE bucket IS NOT NULL
     ) SELECT bucket FROM buckets
 """
+_SUBJECTS = "'principal', 'client', 'tool', 'undeclared', 'ignored'"
 FORGET = (
     f"""
     DELETE FROM used WHERE (server, target) IN (
@@ -244,11 +248,11 @@ FORGET = (
     WHERE source IN (SELECT id FROM names) AND hour < :time_us / {HOUR_US}
     """,  # noqa: S608
     f"""
-    DELETE FROM totals WHERE subject IN ('principal', 'client', 'tool')
+    DELETE FROM totals WHERE subject IN ({_SUBJECTS})
     AND span = 'hour' AND bucket < :time_us / {HOUR_US}
     """,  # noqa: S608
     f"""
-    DELETE FROM totals WHERE subject IN ('principal', 'client', 'tool')
+    DELETE FROM totals WHERE subject IN ({_SUBJECTS})
     AND span = 'day' AND bucket < :time_us / {DAY_US}
     """,  # noqa: S608
     f"DELETE FROM refusals WHERE hour < :time_us / {HOUR_US}",  # noqa: S608
@@ -275,14 +279,14 @@ FORGET = (
     "DELETE FROM spans WHERE begin + :span <= :first",
     # All of them, so that none is left in the unused part of a page either.
     "DELETE FROM temp.names_left",
-    """
+    f"""
     INSERT INTO temp.names_left SELECT id, name FROM names WHERE name = '' OR id IN (
         SELECT within FROM totals WHERE subject = 'tool' AND span = 'day'
         UNION SELECT name FROM totals
-            WHERE subject IN ('principal', 'client', 'tool') AND span = 'day'
+            WHERE subject IN ({_SUBJECTS}) AND span = 'day'
     ) OR EXISTS (SELECT 1 FROM flow_counts AS f WHERE f.source = names.id)
     OR EXISTS (SELECT 1 FROM flows AS f WHERE f.source = names.id)
-    """,
+    """,  # noqa: S608
     "DELETE FROM names",
     "INSERT INTO names SELECT id, name FROM temp.names_left",
     "DELETE FROM temp.names_left",

@@ -1,6 +1,6 @@
 """The tables of the log's index."""
 
-VERSION = 2
+VERSION = 3
 """Of the tables; an index of another one is made anew."""
 
 HOUR_US = 3_600_000_000
@@ -136,6 +136,7 @@ CREATE TEMP TABLE taken (
     verdict TEXT,
     code TEXT,
     decision_id TEXT,
+    task TEXT NOT NULL,
     approval_id ANY,
     arguments_hmac ANY,
     result_hmac ANY,
@@ -153,6 +154,7 @@ CREATE TEMP TABLE calls (
     server INTEGER,
     target INTEGER,
     effect TEXT NOT NULL,
+    task TEXT NOT NULL,
     refused INTEGER NOT NULL,
     outside INTEGER NOT NULL
 ) STRICT;

@@ -207,7 +207,7 @@ async def test_a_page_goes_on_where_the_other_ended(tmp_path: Path) -> None:
 async def test_counts_begin_with_an_hour_and_say_so(tmp_path: Path) -> None:
     async with asking(tmp_path, [*made("1"), *refused("2")]) as (desk, _):
         asked = {"server": "mail", "tool": "send", "source": "crm", "since": "30m"}
-        for question in ("who-called", "top", "denied-by-rule", "flows"):
+        for question in ("who-called", "top", "undeclared", "denied-by-rule", "flows"):
             answer = await desk.ask(AUDITOR, question=question, **asked)  # type: ignore[arg-type]
             assert answer["since"] == "2027-01-15T07:00:00.000Z", question
         rows = (await desk.ask(AUDITOR, question="who-called", **asked))["rows"]  # type: ignore[arg-type]

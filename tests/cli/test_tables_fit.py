@@ -180,6 +180,7 @@ TABLES: dict[str, tuple[str, Any]] = {
     "audit ask timeline robot": ("audit.ask", {**ASKED, "rows": [RECORD]}),
     "audit ask who-called s t": ("audit.ask", {**ASKED, "rows": [COUNTED]}),
     "audit ask flows --from s": ("audit.ask", {**ASKED, "rows": [COUNTED]}),
+    "audit ask undeclared": ("audit.ask", {**ASKED, "rows": [COUNTED]}),
     "audit ask where-went x": ("audit.ask", {**ASKED, "rows": [COUNTED]}),
     "audit ask sent-outside --from s": ("audit.ask", {**ASKED, "rows": [SENT]}),
     "clients list": ("clients.list", CLIENTS),

@@ -15,7 +15,10 @@ from typing import NoReturn
 
 from tests.mutants.listed import ROOT, Mutant
 
-COPIED = ("gateway", "policies", "tests", "deploy", "docs", "pyproject.toml", "requirements.txt")
+COPIED = (
+    *("gateway", "hosts", "policies", "tests", "deploy", "docs"),
+    *("pyproject.toml", "requirements.txt"),
+)
 _PYTEST = (
     *("-x", "-q", "-n0", "-p", "no:cacheprovider", "--full"),
     # It would call the clock below off at the first failure; what is torn down may hang, too.

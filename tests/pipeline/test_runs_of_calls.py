@@ -134,6 +134,7 @@ async def test_the_task_that_a_run_was_begun_for_is_in_force_in_it(house):
     await house.handle(use(house, "send", run=handle))
     (asked,) = [each for each in house.rule.asked if each["phase"] == "call"]
     assert asked["task"] == {"prompt": "Write to Bob", "tools": ("send",)}
+    assert house.last["task"] == "counted"
 
 
 async def test_nothing_of_it_reaches_a_server(house):

@@ -78,6 +78,36 @@ async def test_the_top_names_tools_by_their_server(tmp_path: Path) -> None:
         assert len(answers.top("tool", 0, 1)) == 1
 
 
+@pytest.mark.parametrize("hours", [0, 30])
+async def test_clients_that_declare_no_task_are_told_with_how_often(
+    tmp_path: Path, hours: int
+) -> None:
+    counted: dict[str, Any] = {"task": "counted"}
+    ignored: dict[str, Any] = {"task": "ignored"}
+    await write(
+        tmp_path,
+        [
+            *made("1", NOW - 31 * HOUR, client="old"),
+            *made("2", NOW - 29 * HOUR),
+            *made("3", **counted),
+            *refused("4", NOW + 2),
+            *made("5", client="says", **counted),
+            *made("6", client="ignored", **ignored),
+            *made("7", client="ignored", **counted),
+        ],
+    )
+    with indexed(tmp_path) as answers:
+        rows = answers.undeclared(microseconds(NOW - hours * HOUR), 10)
+        told = [(row["client"], row["calls"], row["undeclared"], row["ignored"]) for row in rows]
+        assert sorted(told) == [
+            ("c_1", 3 if hours else 2, 2 if hours else 1, 0),
+            ("ignored", 2, 0, 1),
+        ]
+        assert {row["client"]: row["last_us"] for row in rows}["c_1"] == microseconds(NOW + 2)
+        assert len(answers.undeclared(0, 1)) == 1
+        assert answers.undeclared(0, 10)[0]["client"] == "c_1"
+
+
 async def test_refusals_are_counted_by_policys_own_code(tmp_path: Path) -> None:
     failed: Event = ("outcome", NOW, {"verdict": "error", "code": "upstream_failed"})
     answered: Event = ("approval", NOW, {"verdict": "deny", "code": "denied"})

@@ -156,6 +156,7 @@ async def test_what_the_log_has_no_more_is_forgotten(tmp_path: Path) -> None:
     with indexed(tmp_path) as answers:
         assert [row["calls"] for row in answers.who_called("mail", "send", 0, 10)] == [1]
         assert [row["calls"] for row in answers.top("client", 0, 10)] == [1]
+        assert [row["undeclared"] for row in answers.undeclared(0, 10)] == [1]
         assert answers.refusals(0, 10) == []
 
 
