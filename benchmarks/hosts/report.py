@@ -24,6 +24,7 @@ EXAMPLES: Mapping[str, tuple[Path, str]] = {
     "fastmcp_client": (V2, "fastmcp"),
     "openai_agents": (V2, "openai-agents"),
     "pydantic_ai_agent": (V2, "pydantic-ai-slim"),
+    "claude_agent": (V2, "claude-agent-sdk"),
     "sdk_v1": (V1, "mcp"),
     "langchain": (V1, "langchain-mcp-adapters"),
 }

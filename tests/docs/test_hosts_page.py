@@ -1,5 +1,6 @@
 """docs/hosts.md shows lines of programs that are played, and says what the package does."""
 
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from gateway.cli import main
 from tests.docs.pages import ROOT, blocks, prose, spans
 
 PAGE = ROOT / "docs" / "hosts.md"
-EXAMPLES = sorted((ROOT / "hosts" / "python" / "examples").glob("*.py"))
+EXAMPLES = sorted((ROOT / "hosts").glob("*/examples/*.*"))
 
 
 def _lines(text: str) -> list[str]:
@@ -28,7 +29,7 @@ def _programs() -> Iterator[list[str]]:
         yield _lines(path.read_text())
 
 
-@pytest.mark.parametrize("shown", blocks(PAGE, "python"))
+@pytest.mark.parametrize("shown", [*blocks(PAGE, "python"), *blocks(PAGE, "js")])
 def test_what_is_shown_stands_in_a_program_that_is_played(shown: str) -> None:
     wanted = "\n".join(_lines(shown))
     assert any(wanted in "\n".join(program) for program in _programs())
@@ -77,6 +78,14 @@ def test_the_answer_that_is_shown_is_how_one_looks(
     config.write_text('{"version": 1, "public_url": "http://127.0.0.1:1", "servers": {}}')
     ran = CliRunner().invoke(main, ["--config", str(config), *command.split()[2:]])
     assert (ran.exit_code, ran.stdout.splitlines()) == (0, shown)
+
+
+def test_the_versions_are_those_that_are_installed() -> None:
+    locked = " ".join(path.read_text() for path in sorted(ROOT.glob("requirements-hosts*.txt")))
+    text = " ".join(prose(PAGE).split())
+    for name, version in re.findall(r"`([a-z-]+)` (\d[\d.]+\d)", text):
+        assert f"{name}=={version} " in locked, name
+    assert len(re.findall(r"`([a-z-]+)` (\d[\d.]+\d)", text)) == 6
 
 
 def test_the_licence_is_the_projects() -> None:

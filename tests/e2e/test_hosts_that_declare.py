@@ -1,8 +1,10 @@
 """Hosts on `douane_host` declare their users' tasks, by the record of a real gateway."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -13,8 +15,11 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from douane_host import conversation, declaring, http_client, task
+from douane_host.claude import relayed
 from tests.e2e.hosts import CLEAN, Host
 from tests.e2e.site import Corridor
+from tests.e2e.test_node_clients import run
+from tests.servers.process import MODULES, ROOT
 
 WORDS = "Tell me what the note welcome says."
 READ = ("read_note", {"name": "welcome"})
@@ -117,6 +122,25 @@ async def test_one_run_knows_all_that_is_read_at_every_endpoint(gateway: Corrido
     assert calls[-1]["label_before"]["integrity"] == "untrusted"
 
 
+async def test_a_server_of_claudes_agent_sdk_passes_on_and_declares(gateway: Corridor) -> None:
+    host = Host(gateway, "claude", "--trusted-host")
+    server = relayed("raw", *host.at("raw"))
+    assert (server["type"], server["name"]) == ("sdk", "raw")
+    async with task(WORDS), Client(server["instance"], mode="legacy") as claude:
+        assert "page" in {tool.name for tool in (await claude.list_tools()).tools}
+        assert [prompt.name for prompt in (await claude.list_prompts()).prompts] == ["greeting"]
+        await claude.list_resources()
+        await claude.list_resource_templates()
+        await claude.get_prompt("greeting")
+        await claude.read_resource("raw://page")
+        refused = await claude.call_tool("denied", {"text": "x"})
+        await claude.call_tool("page", {})
+    assert (refused.meta or {})["douane/refusal"]["code"] == "denied"
+    told = [(row["method"], row["task"]) for row in host.record()]
+    methods = ["douane/run/begin", "prompts/get", "resources/read", "tools/call", "douane/run/end"]
+    assert told == [(method, "counted") for method in methods]
+
+
 async def test_the_words_and_the_tools_are_in_force(gateway: Corridor) -> None:
     host = Host(gateway, "grant", "--trusted-host")
     async with sdk(*host.at("notes")) as client, task(WORDS, tools=["notes/list_notes"]):
@@ -154,3 +178,27 @@ async def test_what_a_client_says_that_nobody_trusts_is_recorded_and_ignored(
     assert [told[:2] for told in host.told] == [("read_note", "ignored")] * 2
     (warned,) = (r for r in caplog.records if r.name == "douane_host")
     assert "begins no run" in warned.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("example", "mode"), [("sdk", "auto"), ("sdk", "legacy"), ("sdk-v1", "legacy")]
+)
+async def test_the_typescript_sdk_declares_each_task_in_a_run_of_its_own(
+    gateway: Corridor, tmp_path: Path, example: str, mode: str
+) -> None:
+    host = Host(gateway, f"typescript-{example}-{mode}", "--trusted-host")
+    modules = tmp_path / "node_modules"
+    modules.mkdir()
+    (modules / "@modelcontextprotocol").symlink_to(MODULES / "@modelcontextprotocol")
+    (modules / "douane-host").symlink_to(ROOT / "hosts" / "typescript")
+    program = tmp_path / f"{example}.mjs"
+    shutil.copy(ROOT / "hosts" / "typescript" / "examples" / program.name, program)
+    url, headers = host.at("raw")
+    token = headers["Authorization"].removeprefix("Bearer ")
+    status, printed = await run(str(program), url, token, mode, "first", "second")
+    assert status == 0, printed
+    assert host.told == [
+        (what, "counted", number) for number in (0, 1) for what in ("begun", "page", "ended")
+    ]
+    before = [row["label_before"] for row in host.record() if row["kind"] == "intent"]
+    assert before == [CLEAN, CLEAN]
