@@ -53,7 +53,10 @@ def main() -> int:
         "hosts",
         {row[0]: float(row[2] == "declares") for row in rows},
         failures,
-        [f"{name} was tried with {version}, and with no model" for name, version, _ in rows],
+        [
+            "no model was asked, and a program asked what Claude Code asks",
+            *(f"{name}: {version}" for name, version, _ in rows),
+        ],
         summary=f"{len(rows) - len(failures)} of {len(rows)} hosts declare",
     )
 

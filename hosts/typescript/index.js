@@ -5,14 +5,29 @@ const TASK_KEY = "douane/task";
 const RUN_KEY = "douane/run";
 const BEGIN = "douane/run/begin";
 const END = "douane/run/end";
-/** Characters of the user's words that a gateway looks at. */
-const LONGEST_PROMPT = 32 * 1024;
+/** Characters of the user's words that a gateway looks at, from their beginning. */
+const MOST_LOOKED_AT = 32 * 1024;
+/** Characters: a longer one is none. */
+const LONGEST_PROMPT = 64 * 1024;
 /** Requests that bring nothing into the conversation. */
 const HANDSHAKE = new Set(["initialize", "server/discover", "ping", "logging/setLevel"]);
 /** For how long the end of a task waits for its run to be ended. */
 const END_MS = 5000;
 
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** A person's words as they can be declared. */
+const asWords = (text) => String(text).slice(0, LONGEST_PROMPT).toWellFormed();
+
+/** As many of the newest turns as are looked at: whole ones, for half a word is another. */
+function newest(turns) {
+  let length = turns.at(-1).length;
+  let first = turns.length - 1;
+  while (first > 0 && length + 1 + turns[first - 1].length <= MOST_LOOKED_AT) {
+    length += 1 + turns[--first].length;
+  }
+  return turns.slice(first);
+}
 
 /** @type {AsyncLocalStorage<Running>} */
 const underWay = new AsyncLocalStorage();
@@ -28,18 +43,18 @@ class Running {
 
   constructor(words, tools) {
     this.#grows = words === undefined;
-    this.#words = this.#grows ? [] : [words];
+    this.#words = this.#grows ? [] : [asWords(words)];
     this.#tools = tools;
   }
 
   says(words) {
     if (!this.#grows) throw new Error("a task has the words that it began with: use conversation()");
-    this.#words.push(words);
+    this.#words = newest([...this.#words, asWords(words)]);
   }
 
   get declared() {
     const told = {};
-    if (this.#words.length > 0) told.prompt = this.#words.join("\n").slice(-LONGEST_PROMPT);
+    if (this.#words.length > 0) told.prompt = this.#words.join("\n");
     if (this.#tools !== undefined) told.tools = this.#tools;
     return told;
   }

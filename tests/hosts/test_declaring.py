@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from douane_host import conversation, declaring, http_client, task
-from douane_host.wire import LONGEST_PROMPT
+from douane_host.wire import LONGEST_PROMPT, MOST_LOOKED_AT
 
 URL = "https://gateway.example/mcp/mail"
 LIBRARIES = pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
@@ -237,12 +237,30 @@ async def test_a_conversation_declares_all_that_was_said_so_far() -> None:
         await gateway.call()
         talk.says("one")
         await gateway.call()
-        talk.says("two" * LONGEST_PROMPT)
+        talk.says("two")
         await gateway.call()
     told = [meta["douane/task"] for meta in gateway.metas]
     assert told[:2] == [{"tools": ["a"]}, {"prompt": "one", "tools": ["a"]}]
-    assert (len(told[2]["prompt"]), told[2]["prompt"][-3:]) == (LONGEST_PROMPT, "two")
+    assert told[2]["prompt"] == "one\ntwo"
     assert gateway.seen[0][0]["params"] == {"task": {"tools": ["a"]}}
+
+
+async def test_of_very_many_words_the_newest_are_declared_and_none_is_cut() -> None:
+    gateway = Gateway()
+    half = "x" * (MOST_LOOKED_AT // 2 - 1)
+    async with conversation() as talk:
+        for words in ("not-bob@client.example", half, half):
+            talk.says(words)
+        await gateway.call()
+        talk.says("y" * MOST_LOOKED_AT)
+        await gateway.call()
+        talk.says("z" * 2 * LONGEST_PROMPT + "\ud800")
+        await gateway.call()
+        talk.says("\ud800")
+        await gateway.call()
+    prompts = [meta["douane/task"]["prompt"] for meta in gateway.metas]
+    wanted = [f"{half}\n{half}", "y" * MOST_LOOKED_AT, "z" * LONGEST_PROMPT, "?"]
+    assert prompts == wanted
 
 
 async def test_the_words_of_one_request_do_not_grow() -> None:

@@ -35,7 +35,7 @@ class Task:
     def __init__(self, words: str | None, tools: Sequence[str] | None) -> None:
         """Take what is asked; a conversation has no words yet, and gets them by `says`."""
         self._grows = words is None
-        self._words = [] if words is None else [words]
+        self._words = [] if words is None else [wire.words(words)]
         self._tools = None if tools is None else list(tools)
         self._runs: dict[str, Run] = {}
         self._ends: dict[str, Callable[[str], Awaitable[None]]] = {}
@@ -51,14 +51,14 @@ class Task:
         """
         if not self._grows:
             raise RuntimeError("a task has the words that it began with: use conversation()")
-        self._words.append(words)
+        self._words = wire.newest([*self._words, wire.words(words)])
 
     @property
     def declared(self) -> dict[str, Any]:
         """The task as `_meta["douane/task"]` has it; of very many words the newest."""
         told: dict[str, Any] = {}
         if self._words:
-            told["prompt"] = "\n".join(self._words)[-wire.LONGEST_PROMPT :]
+            told["prompt"] = "\n".join(self._words)
         if self._tools is not None:
             told["tools"] = self._tools
         return told

@@ -1,15 +1,17 @@
 """What is said on the wire: a declared task in `_meta`, and the two requests for a gateway alone."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 TASK_KEY: Final = "douane/task"
 RUN_KEY: Final = "douane/run"
 BEGIN: Final = "douane/run/begin"
 END: Final = "douane/run/end"
-LONGEST_PROMPT: Final = 32 * 1024
-"""Characters of the user's words that a gateway looks at."""
+MOST_LOOKED_AT: Final = 32 * 1024
+"""Characters of the user's words that a gateway looks at, from their beginning."""
+LONGEST_PROMPT: Final = 64 * 1024
+"""Characters: a longer one is none."""
 
 Message = dict[str, Any]
 
@@ -38,6 +40,21 @@ def read(body: bytes) -> Message | None:
     if method in _HANDSHAKE or method.startswith(_OURS):
         return None
     return message
+
+
+def words(text: str) -> str:
+    """Return a person's `text` as it can be declared."""
+    return text.encode(errors="replace").decode()[:LONGEST_PROMPT]
+
+
+def newest(turns: Sequence[str]) -> list[str]:
+    """Return as many of the newest turns as are looked at: whole ones, for half a word is another."""
+    kept: list[str] = []
+    for turn in reversed(turns):
+        if kept and sum(map(len, kept)) + len(kept) + len(turn) > MOST_LOOKED_AT:
+            break
+        kept.append(turn)
+    return kept[::-1]
 
 
 def declared(message: Message, told: Mapping[str, Any]) -> bytes:
