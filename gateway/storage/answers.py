@@ -250,8 +250,12 @@ SELECT n.name AS client, calls, undeclared, ignored, last_us FROM (
         ifnull(sum(calls) FILTER (WHERE subject = 'undeclared'), 0) AS undeclared,
         ifnull(sum(calls) FILTER (WHERE subject = 'ignored'), 0) AS ignored,
         max(last_us) FILTER (WHERE subject <> 'client') AS last_us
-    FROM words.totals WHERE subject IN {_OF_CLIENTS} AND (
-        span = 'hour' AND bucket >= ? AND bucket < ? OR span = 'day' AND bucket >= ?
+    FROM (
+        SELECT subject, name, calls, last_us FROM words.totals
+        WHERE subject IN {_OF_CLIENTS} AND span = 'hour' AND bucket >= ? AND bucket < ?
+        UNION ALL
+        SELECT subject, name, calls, last_us FROM words.totals
+        WHERE subject IN {_OF_CLIENTS} AND span = 'day' AND bucket >= ?
     ) GROUP BY name
 ) AS t JOIN words.names AS n ON n.id = t.name
 WHERE undeclared + ignored > 0
