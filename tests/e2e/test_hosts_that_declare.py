@@ -12,6 +12,7 @@ import pytest
 from fastmcp import Client as FastMCPClient
 from fastmcp.client.transports import StreamableHttpTransport
 from mcp.client import Client
+from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.client.streamable_http import streamable_http_client
 
 from douane_host import conversation, declaring, http_client, task
@@ -20,6 +21,7 @@ from tests.e2e.hosts import CLEAN, Host
 from tests.e2e.site import Corridor
 from tests.e2e.test_node_clients import run
 from tests.servers.process import MODULES, ROOT
+from tests.web.test_oauth import Shelf
 
 WORDS = "Tell me what the note welcome says."
 READ = ("read_note", {"name": "welcome"})
@@ -120,6 +122,33 @@ async def test_one_run_knows_all_that_is_read_at_every_endpoint(gateway: Corrido
     assert {call["task"] for call in calls} == {"counted"}
     assert {row["run"] for row in (begun, *calls, ended)} == {begun["run"]}
     assert calls[-1]["label_before"]["integrity"] == "untrusted"
+
+
+async def test_a_client_that_signs_in_by_itself_declares_with_every_token(
+    gateway: Corridor,
+) -> None:
+    host = Host(gateway, "signs-in", "--trusted-host", endpoints=("raw",))
+    url, _ = host.at("raw")
+    provider = ClientCredentialsOAuthProvider(
+        server_url=url,
+        storage=Shelf(),
+        client_id=host.client["client_id"],
+        client_secret=host.client["client_secret"],
+        issuer=gateway.url,
+    )
+    async with (
+        http_client(auth=provider) as http,
+        Client(streamable_http_client(url, http_client=http)) as client,
+    ):
+        for _ in range(2):
+            async with task(WORDS):
+                await client.call_tool("page", {})
+            tokens = provider.context.current_tokens
+            assert tokens is not None
+            tokens.access_token = "which nobody knows"
+    assert host.told == [
+        (what, "counted", number) for number in (0, 1) for what in ("begun", "page", "ended")
+    ]
 
 
 async def test_a_server_of_claudes_agent_sdk_passes_on_and_declares(gateway: Corridor) -> None:
