@@ -43,13 +43,14 @@ class ProvenanceMemory:
         octets: int,
         work: Callable[[Provenance], T],
         *,
+        looks: bool,
         must: bool = False,
     ) -> T:
         """Return what `work` makes of what is remembered of `run`, alone with it.
 
-        It goes through `octets` of a message and what was not looked at yet. Where that is much it
-        is done beside the event loop, in the turn of `who`. What `must` be done, because what it is
-        about has been sent, is done however much waits.
+        It goes through `octets` of a message and, if it `looks`, what was not looked at yet. Where
+        that is much it is done beside the event loop, in the turn of `who`. What `must` be done,
+        because what it is about has been sent, is done however much waits.
 
         Raises:
             RateLimited: As `in_turn`; never of what must be done.
@@ -58,7 +59,7 @@ class ProvenanceMemory:
         lock = self._locks.setdefault(run.id, asyncio.Lock())
         await lock.acquire()
         found = self.of(run)
-        nodes = most_nodes(octets + found.unread)
+        nodes = most_nodes(octets + found.unread if looks else octets)
         if nodes <= QUICK_NODES:
             try:
                 return work(found)
