@@ -228,25 +228,16 @@ def columns_of(body: bytes) -> tuple[str | int | None, ...]:
 
 
 def _columns(members: Mapping[str, Any], time_us: int) -> tuple[str | int | None, ...]:
-    get = members.get
+    found = map(members.get, COLUMNS[3:])
     return (
         members["id"],
         time_us,
         members["kind"],
-        _text(get("principal")),
-        _text(get("server")),
-        _text(get("target")),
-        _text(get("verdict")),
-        _text(get("code")),
-        _text(get("run")),
-        _text(get("decision_id")),
+        *(
+            told if told is None or isinstance(told, str) else orjson.dumps(told).decode()
+            for told in found
+        ),
     )
-
-
-def _text(content: Any) -> str | None:
-    if content is None or isinstance(content, str):
-        return content
-    return orjson.dumps(content).decode()
 
 
 def _rfc3339(time_us: int) -> str:
