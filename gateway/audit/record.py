@@ -1,7 +1,7 @@
 """A record's exact bytes: what is hashed, stored and exported, and never serialised again."""
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -135,12 +135,16 @@ class RecordEncoder:
 
 
 @lru_cache(maxsize=256)
-def _in_order(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of a record's fields as it has them; nearly all records have the same ones."""
+def _in_order(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of a record's fields in its order, and which of them others have a say in.
+
+    Nearly all records have the same ones.
+    """
     unknown = sorted(set(names) - _PLACE.keys())
     if unknown:
         raise ValueError(f"not a field of an audit record: {', '.join(unknown)}")
-    return tuple(sorted(names, key=_PLACE.__getitem__))
+    ordered = tuple(sorted(names, key=_PLACE.__getitem__))
+    return ordered, tuple(name for name in ordered if name not in {*_OURS, "result"})
 
 
 class _Rules:
@@ -154,14 +158,15 @@ class _Rules:
     def written(self, members: dict[str, Any], record: AuditRecord) -> tuple[dict[str, Any], bytes]:
         """Add what may be written of the fields to `members`; return all that is, and its bytes."""
         level = self.levels.of(record.fields)
-        for name in _in_order(tuple(record.fields)):
+        ordered, told = _in_order(tuple(record.fields))
+        for name in ordered:
             if name in _STANDING:
                 members |= self._standing(name, record, members.get("arguments"), level)
             elif name == "result":
                 members["result_hmac"] = self._hash.of(record.fields[name])
             else:
                 members[name] = record.fields[name]
-        return _fitting(*self._screened(members, level))
+        return _fitting(*_written(self._screened(members, told, level)))
 
     def _standing(
         self, name: str, record: AuditRecord, shown: Any, level: Level
@@ -192,24 +197,21 @@ class _Rules:
             return {name: [self._cover.source(one, level) for one in content]}
         return {name: [self._cover.destination(one, shown, level) for one in content]}
 
-    def _screened(self, members: dict[str, Any], level: Level) -> tuple[dict[str, Any], bytes]:
-        """Return a record from which whatever still looks like a secret is taken out, and its bytes.
+    def _screened(
+        self, members: dict[str, Any], told: Iterable[str], level: Level
+    ) -> dict[str, Any]:
+        """Return a record from which whatever still looks like a secret is taken out.
 
-        Names of tools, methods and reasons are chosen by whoever calls, by servers and by people.
-        What no secret is in as a whole, none is in any part of.
+        `told` are names of tools, methods and reasons: chosen by whoever calls, by servers and by
+        people.
         """
-        plain, body = _written(members)
-        if not self._cover.suspects(body, level):
-            return plain, body
-        told = [content for name, content in members.items() if name not in _OURS]
-        if not self._cover.suspects(_written({"told": told})[1], level):
-            return plain, body
-        return _written(
-            {
-                name: content if name in _OURS else self._cover.texts(content, level)
-                for name, content in members.items()
-            }
-        )
+        _, written = _written({"told": [members[name] for name in told]})
+        if not self._cover.suspects(written, level):
+            return members
+        return {
+            name: content if name in _OURS else self._cover.texts(content, level)
+            for name, content in members.items()
+        }
 
 
 def columns_of(body: bytes) -> tuple[str | int | None, ...]:
