@@ -1,6 +1,7 @@
 """A record's exact bytes: what is hashed, stored and exported, and never serialised again."""
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -51,7 +52,15 @@ an issuer or a person who approves has given, and what is covered already.
 The id of a person or a token at somebody else's server may well look like a secret of ours.
 """
 
-_ACCEPTED = frozenset(FIELDS) - {"log_id", "id", "time", "kind", "truncated"} | {"result"}
+_GIVEN = (
+    *FIELDS[4 : FIELDS.index("result_hmac") + 1],
+    "result",
+    *FIELDS[FIELDS.index("result_bytes") : -1],
+)
+"""What whoever records may give, in the order of a record: `result` becomes its hash."""
+_PLACE = {name: place for place, name in enumerate(_GIVEN)}
+_STANDING = frozenset({"arguments", "destinations", "sources"})
+"""Members that are not written down as they are given."""
 
 # Clipped, any record fits: each of its at most 47 members is then at most 256 characters of
 # at most six bytes each ("\u0000"), or 1024 bytes of other JSON.
@@ -113,20 +122,29 @@ class RecordEncoder:
             ValueError: A field is not one of the contract's.
 
         """
-        if not record.fields.keys() <= _ACCEPTED:
-            unknown = ", ".join(sorted(record.fields.keys() - _ACCEPTED))
-            raise ValueError(f"not a field of an audit record: {unknown}")
         rules = self._rules  # which may be exchanged while a large record is encoded in a thread
-        level = rules.levels.of(record.fields)
-        members = rules.redacted(record.fields, level)
         time_us = round(record.time * 1e6)
-        members["log_id"] = self.log_id
-        members["id"] = record.id
-        members["time"] = _rfc3339(time_us)
-        members["kind"] = record.kind.value
-        ordered = {name: members[name] for name in FIELDS if name in members}
-        stored, body = _fitting(*_written(rules.screened(ordered, level)))
+        members = {
+            "log_id": self.log_id,
+            "id": record.id,
+            "time": _rfc3339(time_us),
+            "kind": record.kind.value,
+        }
+        stored, body = rules.written(members, record)
         return Entry(columns=_columns(stored, time_us), body=body, leaf=leaf_hash(body))
+
+
+@lru_cache(maxsize=256)
+def _in_order(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of a record's fields in its order, and which of them others have a say in.
+
+    Nearly all records have the same ones.
+    """
+    unknown = sorted(set(names) - _PLACE.keys())
+    if unknown:
+        raise ValueError(f"not a field of an audit record: {', '.join(unknown)}")
+    ordered = tuple(sorted(names, key=_PLACE.__getitem__))
+    return ordered, tuple(name for name in ordered if name not in {*_OURS, "result"})
 
 
 class _Rules:
@@ -137,29 +155,57 @@ class _Rules:
         self._hash = KeyedHash(terms.keys[-1], len(terms.keys))
         self._cover = Cover(self._hash.of, terms.screen)
 
-    def redacted(self, fields: Mapping[str, Any], level: Level) -> dict[str, Any]:
-        members = dict(fields)
-        if "arguments" in members:
-            content = members.pop("arguments")
-            if level.redaction is not Redaction.NONE:
-                members["arguments_hmac"] = self._hash.of(content)
-                members["arguments"] = self._cover.arguments(content, level)
-        if isinstance(places := members.get("destinations"), list):
-            shown = members.get("arguments")
-            members["destinations"] = [self._cover.destination(one, shown, level) for one in places]
-        if isinstance(read := members.get("sources"), list):
-            members["sources"] = [self._cover.source(one, level) for one in read]
-        if "result" in members:
-            members["result_hmac"] = self._hash.of(members.pop("result"))
-        return members
+    def written(self, members: dict[str, Any], record: AuditRecord) -> tuple[dict[str, Any], bytes]:
+        """Add what may be written of the fields to `members`; return all that is, and its bytes."""
+        level = self.levels.of(record.fields)
+        ordered, told = _in_order(tuple(record.fields))
+        for name in ordered:
+            if name in _STANDING:
+                members |= self._standing(name, record, members.get("arguments"), level)
+            elif name == "result":
+                members["result_hmac"] = self._hash.of(record.fields[name])
+            else:
+                members[name] = record.fields[name]
+        return _fitting(*_written(self._screened(members, told, level)))
 
-    def screened(self, members: dict[str, Any], level: Level) -> dict[str, Any]:
+    def _standing(
+        self, name: str, record: AuditRecord, shown: Any, level: Level
+    ) -> Mapping[str, Any]:
+        """Return what stands for a member, made once for all records of a call that have it.
+
+        Equal is not enough: 1, 1.0 and true are, and are written differently.
+        """
+        content = record.fields[name]
+        known = record.stands.get(name)
+        if known is not None:
+            found: Mapping[str, Any] = known[0]
+            if all(map(operator.is_, known[1:], (self, level, content, shown))):
+                return found
+        found = self._covered(name, content, shown, level)
+        record.stands[name] = (found, self, level, content, shown)
+        return found
+
+    def _covered(self, name: str, content: Any, shown: Any, level: Level) -> dict[str, Any]:
+        if name == "arguments":
+            if level.redaction is Redaction.NONE:
+                return {}
+            hashed = self._hash.of(content)
+            return {"arguments_hmac": hashed, name: self._cover.arguments(content, level)}
+        if not isinstance(content, list):
+            return {name: content}
+        if name == "sources":
+            return {name: [self._cover.source(one, level) for one in content]}
+        return {name: [self._cover.destination(one, shown, level) for one in content]}
+
+    def _screened(
+        self, members: dict[str, Any], told: Iterable[str], level: Level
+    ) -> dict[str, Any]:
         """Return a record from which whatever still looks like a secret is taken out.
 
-        Names of tools, methods and reasons are chosen by whoever calls, by servers and by people.
+        `told` are names of tools, methods and reasons: chosen by whoever calls, by servers and by
+        people.
         """
-        told = [content for name, content in members.items() if name not in _OURS]
-        _, written = _written({"told": told})
+        _, written = _written({"told": [members[name] for name in told]})
         if not self._cover.suspects(written, level):
             return members
         return {
@@ -184,25 +230,16 @@ def columns_of(body: bytes) -> tuple[str | int | None, ...]:
 
 
 def _columns(members: Mapping[str, Any], time_us: int) -> tuple[str | int | None, ...]:
-    get = members.get
+    found = map(members.get, COLUMNS[3:])
     return (
         members["id"],
         time_us,
         members["kind"],
-        _text(get("principal")),
-        _text(get("server")),
-        _text(get("target")),
-        _text(get("verdict")),
-        _text(get("code")),
-        _text(get("run")),
-        _text(get("decision_id")),
+        *(
+            told if told is None or isinstance(told, str) else orjson.dumps(told).decode()
+            for told in found
+        ),
     )
-
-
-def _text(content: Any) -> str | None:
-    if content is None or isinstance(content, str):
-        return content
-    return orjson.dumps(content).decode()
 
 
 def _rfc3339(time_us: int) -> str:

@@ -36,6 +36,8 @@ class AuditRecord:
     """Seconds since the epoch."""
     id: str
     fields: Mapping[str, Any] = field(default_factory=dict)
+    stands: dict[str, tuple[Any, ...]] = field(default_factory=dict, compare=False, repr=False)
+    """What stands for members in an earlier record of the same call, kept by whoever writes them."""
 
 
 @value

@@ -94,11 +94,14 @@ def octets_of(kept: object) -> int:
     return 2 * len(repr(kept))
 
 
+_KINDS: Final = {str: b"s", bytes: b"b", int: b"i"}
+
+
 def digest_of(*parts: str | bytes | int | None) -> bytes:
     """Return 32 bytes that stand for `parts`: no two sequences of parts have the same ones."""
     spelled = []
     for part in parts:
-        kind = type(part).__name__[0].encode()
+        kind = _KINDS.get(type(part)) or type(part).__name__[0].encode()
         octets = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass")
         spelled.append(b"%b%d:%b" % (kind, len(octets), octets))
     return blake2b(b"".join(spelled), digest_size=32).digest()

@@ -54,7 +54,10 @@ class Label:
     @property
     def words(self) -> dict[str, str]:
         """The contract's form: `{"integrity", "confidentiality"}`."""
-        return {"integrity": self.integrity.word, "confidentiality": self.confidentiality.word}
+        return {
+            "integrity": _INTEGRITY_WORDS[self.integrity],
+            "confidentiality": _CONFIDENTIALITY_WORDS[self.confidentiality],
+        }
 
 
 BOTTOM = Label(integrity=Integrity.TRUSTED, confidentiality=Confidentiality.PUBLIC)

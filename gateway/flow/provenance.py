@@ -122,6 +122,8 @@ class Provenance:
         self._most_results = results
         self._most_octets = octets
         self._octets = 0
+        self.unread = 0
+        """How many bytes are looked at when something is asked next."""
         self._waiting: deque[tuple[Answered, int]] = deque()
         self._read: deque[_Read] = deque()
         self._places: dict[str, deque[_Read]] = {}
@@ -148,11 +150,6 @@ class Provenance:
         written = _UNREAD * self._written.length
         return _UNREAD * waiting + _READ * (self._octets - waiting) + said + written
 
-    @property
-    def unread(self) -> int:
-        """How many bytes are looked at when something is asked next."""
-        return sum(answered.octets for answered, _ in self._waiting)
-
     def sends(self, arguments: Mapping[str, Any], effect: Effect | None, *, clean: bool) -> None:
         """Note what a call carries before it is sent, whatever becomes of it.
 
@@ -172,6 +169,7 @@ class Provenance:
         if answered.octets > self._most_octets:
             return
         self._octets += answered.octets
+        self.unread += answered.octets
         self._waiting.append((answered, self._written.length))
         while self._octets > self._most_octets or (
             len(self._read) + len(self._waiting) > self._most_results
@@ -188,7 +186,9 @@ class Provenance:
 
     def _forget_oldest(self) -> None:
         if not self._read:
-            self._octets -= self._waiting.popleft()[0].octets
+            octets = self._waiting.popleft()[0].octets
+            self._octets -= octets
+            self.unread -= octets
             return
         oldest = self._read.popleft()
         self._payloads.drop(oldest.serial)
@@ -276,6 +276,7 @@ class Provenance:
         while self._waiting:
             self._serial += 1
             read = _Read(*self._waiting.popleft(), self._serial)
+            self.unread -= read.octets
             self._read.append(read)
             for text in read.leaves | read.mentioned:
                 self._places.setdefault(text, deque()).append(read)

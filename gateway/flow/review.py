@@ -86,6 +86,11 @@ class Use:
     beside: Beside = NOTHING
     """What goes out besides, which no label speaks of."""
 
+    @property
+    def looks(self) -> bool:
+        """Whether a review of it asks what was read before."""
+        return bool(self.rule.destination or self.rule.payload) or self.beside is not NOTHING
+
 
 @value
 class Knowledge:

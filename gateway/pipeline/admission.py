@@ -23,7 +23,6 @@ from gateway.errors import (
 )
 from gateway.pins.verify import verify
 from gateway.pipeline.approvals import Approvals
-from gateway.pipeline.asides import Asides
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.decide import permit_for, protocol_permit, told
 from gateway.pipeline.grants import Grants
@@ -108,12 +107,15 @@ class Admission:
         self._questions = Questions(rules=rules, memory=memory, pins=pins, clock=clock)
         self._rounds = Rounds(given=memory.given, seal_key=seal_key)
         self._conversations = conversations
+        self.asides = conversations.asides
+        """What a message says beside what was decided on."""
         self._limits = limits
         self._seal_key = seal_key
         self._clock = clock
         self._schemas = schemas
         self._ended = ended
-        self._require_going = require_going
+        self.require_going = require_going
+        """Raises if somebody has stopped everything: nothing goes out, and nothing is given out."""
 
     def narrowed(self, call: Call) -> Call:
         """Return `call` declaring only the extensions that are approved for its server.
@@ -257,7 +259,7 @@ class Admission:
     async def _authenticated(self, call: Call, trail: Trail) -> Principal:
         principal = await self._authenticator.authenticate(call.credential, call.endpoint)
         trail.principal(principal, self._rules.roles_of(principal.groups))
-        self._require_going()
+        self.require_going()
         if call.declared is not None:
             trail.task(counts=principal.trusted_host)
         # Whatever its form: each message is forwarded and fills the log.
@@ -277,20 +279,6 @@ class Admission:
         within = InScript(script=script, seq=0)
         return replace(call, origin=OriginKind.HOST_SANDBOX, script=within)
 
-    @property
-    def asides(self) -> Asides:
-        """What a message says beside what was decided on."""
-        return self._conversations.asides
-
-    def require_going(self) -> None:
-        """Return if nobody has stopped everything.
-
-        Raises:
-            Stopped: Nothing goes out, and nothing is given out.
-
-        """
-        self._require_going()
-
     def require_unchanged(self, permit: Permit) -> None:
         """Return if the definition that was decided on is still the approved one.
 
@@ -302,7 +290,7 @@ class Admission:
             Stopped: Nothing goes out.
 
         """
-        self._require_going()
+        self.require_going()
         if permit.access is None:
             return
         pinned = permit.access.pinned

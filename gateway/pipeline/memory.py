@@ -32,7 +32,7 @@ class ProvenanceMemory:
         self._find = find
         self._runs: Bounded[RunId, Provenance] = Bounded(most=_MOST_RUNS, octets=_OCTETS)
         self._locks: WeakValueDictionary[RunId, asyncio.Lock] = WeakValueDictionary()
-        """Of each run that somebody uses or waits for: one after the other."""
+        """Of each run that is gone through beside the loop, or waited for: one after the other."""
         self.given = Given()
         """What servers gave out, in whichever run: it is theirs."""
 
@@ -43,27 +43,33 @@ class ProvenanceMemory:
         octets: int,
         work: Callable[[Provenance], T],
         *,
+        looks: bool,
         must: bool = False,
     ) -> T:
         """Return what `work` makes of what is remembered of `run`, alone with it.
 
-        It goes through `octets` of a message and what was not looked at yet. Where that is much it
-        is done beside the event loop, in the turn of `who`. What `must` be done, because what it is
-        about has been sent, is done however much waits.
+        It goes through `octets` of a message and, if it `looks`, what was not looked at yet. Where
+        that is much it is done beside the event loop, in the turn of `who`. What `must` be done,
+        because what it is about has been sent, is done however much waits.
 
         Raises:
             RateLimited: As `in_turn`; never of what must be done.
 
         """
-        lock = self._locks.setdefault(run.id, asyncio.Lock())
-        await lock.acquire()
+        lock = self._locks.get(run.id)
+        if lock is not None:
+            await lock.acquire()
         found = self.of(run)
-        nodes = most_nodes(octets + found.unread)
+        nodes = most_nodes(octets + found.unread if looks else octets)
         if nodes <= QUICK_NODES:
+            # Nobody comes to it meanwhile.
             try:
                 return work(found)
             finally:
                 self._leave(run.id, found, lock)
+        if lock is None:
+            lock = self._locks[run.id] = asyncio.Lock()
+            await lock.acquire()  # at once, as nobody else has it
         # A thread cannot be ended: until it is done nobody else is with it, whoever waits for that.
         done = asyncio.ensure_future((finished if must else in_turn)(who, nodes, work, found))
         done.add_done_callback(lambda task: self._leave(run.id, found, lock, task))
@@ -73,11 +79,12 @@ class ProvenanceMemory:
         self,
         run: RunId,
         grown: Provenance,
-        lock: asyncio.Lock,
+        lock: asyncio.Lock | None,
         done: asyncio.Future[Any] | None = None,
     ) -> None:
         """Count what a run takes now; what was forgotten meanwhile stays so."""
-        lock.release()
+        if lock is not None:
+            lock.release()
         if self._runs.get(run) is grown:
             self._runs.put(run, grown, grown.octets)
         if done is not None and not done.cancelled():

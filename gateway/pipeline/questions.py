@@ -7,6 +7,7 @@ from gateway.domain.calls import AccessRequest, Call
 from gateway.domain.flow import FlowReview, Proof, Run, Task
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Confidentiality, Effect, Integrity, ToolRule
+from gateway.domain.nodes import most_nodes
 from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Target
 from gateway.errors import Denied, ProtocolError
 from gateway.flow.beside import Beside
@@ -26,6 +27,7 @@ from gateway.pipeline.outgoing import beside
 from gateway.pipeline.rounds import page_of_somebody
 from gateway.pipeline.rules import Rules
 from gateway.ports import Clock, PinStore
+from gateway.turns import QUICK_NODES
 from gateway.wire.jsonrpc import INVALID_PARAMS
 from gateway.wire.outgoing import said
 
@@ -137,11 +139,16 @@ class Questions:
     ) -> FlowReview:
         task = narrowed(run.task, _task(call, principal))
 
+        octets = len(call.message.body)
+        # What a small message says is known at once, and mostly that nothing has to be proven.
+        used = use() if most_nodes(octets) <= QUICK_NODES else None
+
         def looked(provenance: Provenance) -> FlowReview:
             known = Knowledge(tenant=self._rules.tenant, task=task, provenance=provenance)
-            return review(run, use(), known)
+            return review(run, used or use(), known)
 
-        return await self._memory.with_it(run, principal.key, len(call.message.body), looked)
+        looks = used is None or used.looks
+        return await self._memory.with_it(run, principal.key, octets, looked, looks=looks)
 
     def _beside(
         self, call: Call, principal: Principal, run: Run, declared: frozenset[str]
@@ -206,7 +213,8 @@ class Questions:
         def note(provenance: Provenance) -> None:
             provenance.sends(said(message), effect, clean=clean)
 
-        await self._memory.with_it(access.run, access.principal.key, len(message.body), note)
+        octets = len(message.body)
+        await self._memory.with_it(access.run, access.principal.key, octets, note, looks=False)
 
 
 def _declared(pin: Pin) -> Iterator[str]:

@@ -346,7 +346,8 @@ class Release:
                 self._note_given(permit, provenance, given)
 
         octets = size + len(permit.call.message.body)
-        await self._memory.with_it(run, permit.principal.key, octets, keep, must=True)
+        who = permit.principal.key
+        await self._memory.with_it(run, who, octets, keep, looks=False, must=True)
 
     def _note_given(self, permit: Permit, written: Provenance, result: Mapping[str, Any]) -> None:
         """Note what the server gives out to be brought back to it.

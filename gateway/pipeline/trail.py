@@ -49,6 +49,7 @@ class Trail:
         """Where the intent stands in the log, once it does."""
         self.sent = False
         """Whether it was handed to the client of its upstream."""
+        self._stands: dict[str, tuple[Any, ...]] = {}
         self._asked: Mapping[str, Any] | None = None
         self._decided: Decision | None = None
         self._refused = False
@@ -276,7 +277,9 @@ class Trail:
         # The one record that carries the decision has them; the next one is about the result.
         self._asked = None
         self._fields.pop("candidate", None)
-        return AuditRecord(kind=kind, time=now, id=self._new_id(), fields=fields)
+        return AuditRecord(
+            kind=kind, time=now, id=self._new_id(), fields=fields, stands=self._stands
+        )
 
     def _candidate(self, decision: Decision) -> None:
         if decision.candidate is not None:

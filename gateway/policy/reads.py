@@ -24,7 +24,17 @@ class Reads:
 
     def key(self, question: Mapping[str, Any]) -> bytes:
         """Return the same bytes for questions that the policy cannot tell apart."""
-        return orjson.dumps([_at(question, path) for path in self.paths])
+        found: list[list[Any] | None] = []
+        for path in self.paths:
+            node: Any = question
+            for name in path:
+                if not isinstance(node, dict) or name not in node:
+                    found.append(None)
+                    break
+                node = node[name]
+            else:
+                found.append([node])  # in a list, for null is not the same as nothing
+        return orjson.dumps(found)
 
 
 def reads_of(modules: Iterable[Module]) -> Reads | None:
@@ -41,16 +51,6 @@ def reads_of(modules: Iterable[Module]) -> Reads | None:
         return None
     least = (path for path in found if not any(path[:n] in found for n in range(1, len(path))))
     return Reads(paths=tuple(sorted(least)))
-
-
-def _at(question: Mapping[str, Any], path: Path) -> list[Any] | None:
-    """Return what stands at `path`, in a list, for null is not the same as nothing."""
-    node: Any = question
-    for name in path:
-        if not isinstance(node, dict) or name not in node:
-            return None
-        node = node[name]
-    return [node]
 
 
 def _paths(node: Any) -> Iterator[Path]:

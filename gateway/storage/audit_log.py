@@ -27,7 +27,8 @@ async def encoded(encoder: RecordEncoder, record: AuditRecord) -> Entry:
         ValueError: As `RecordEncoder.encode`.
 
     """
-    nodes = sum(amount(record.fields.get(name), QUICK_NODES) for name in _LARGE)
+    new = (name for name in _LARGE if name not in record.stands)
+    nodes = sum(amount(record.fields.get(name), QUICK_NODES) for name in new)
     who = str(record.fields.get("principal", ""))
     return await finished(who, nodes, encoder.encode, record)
 

@@ -95,9 +95,10 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
-        refused = self._misdirected(scope) or self._throttled(self._client_address(scope))
+        address = self._client_address(scope)
+        refused = self._misdirected(scope) or throttled(self._failures, address)
         if refused is not None:
-            self._metrics.refused_unread(refused.code, self._client_address(scope))
+            self._metrics.refused_unread(refused.code, address)
             await plain(send, refused)
             return
         headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in scope["headers"]]
@@ -138,9 +139,6 @@ class McpEndpoint:
         if scope["method"] not in _FORMS:
             return Refused(status=405, code="method", text="use POST, GET or DELETE")
         return None
-
-    def _throttled(self, address: str) -> Refused | None:
-        return throttled(self._failures, address)
 
     async def _body(self, scope: Scope, receive: Receive, share: Share) -> bytes | Refused:
         if scope["method"] != "POST":

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from tests.architecture.test_house_rules import parsed
 
 OTHERWISE = {
+    "audit/record.py::_in_order": "256, of names that records have",
     "audit/record.py::_second": "four, of times",
     "behaviour/baselines.py::self._known": "`MOST` of each view; hashes of what callers choose",
     "builtin/names.py::_short_name": "names of 64 characters at most",

@@ -94,17 +94,34 @@ async def test_nobody_is_with_what_a_run_has_read_beside_a_thread_that_is():
         going.wait(60)
         order.append("slow")
 
-    large = asyncio.create_task(memory.with_it(run, "alice", 1_000_000, slow))
+    large = asyncio.create_task(memory.with_it(run, "alice", 1_000_000, slow, looks=True))
     await asyncio.sleep(0)
-    small = asyncio.create_task(memory.with_it(run, "alice", 0, lambda _: order.append("small")))
+    small = asyncio.create_task(
+        memory.with_it(run, "alice", 0, lambda _: order.append("small"), looks=True)
+    )
     other = Run(id=RunId("r2"), label=BOTTOM)
-    await memory.with_it(other, "bob", 0, lambda _: order.append("other run"))
+    await memory.with_it(other, "bob", 0, lambda _: order.append("other run"), looks=True)
     large.cancel()
     await asyncio.wait([large])
     assert order == ["other run"]
     going.set()
     await small
     assert order == ["other run", "slow", "small"]
+
+
+@pytest.mark.parametrize("asks", [False, True])
+async def test_what_a_run_has_read_is_work_only_for_a_call_that_asks_for_it(
+    threads: dict[str, set[int]], asks: bool
+):
+    rule = ToolRule(effect=Effect.READ, destination=("to",) if asks else ())
+    house = House(tools={"search": ToolRule(effect=Effect.READ), "send": rule})
+    house.server.answer = lambda permit: result(permit, text("w" * 2_000))
+    await house.approve_all()
+    for _ in range(10):
+        assert (await house.handle(house.call("search", {"a": 1}))).code is None
+    threads.clear()
+    assert (await house.handle(house.call("send", {"to": "kim@c.example"}))).code is None
+    assert (threading.get_ident() in threads["review"]) is not asks
 
 
 @pytest.fixture
