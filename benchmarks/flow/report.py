@@ -237,7 +237,7 @@ def main(arguments: Sequence[str] | None = None, *, folder: Path = FOLDER) -> in
         found = runner.run(measured(given.dir, options))
     figures = found.figures
     found.failures += broken(figures, declared=options.declared)
-    _print(found)
+    show(found)
     for key, figure in found.cost.items():
         print(f"{key}: {figure}")
     folder.mkdir(parents=True, exist_ok=True)
@@ -255,13 +255,13 @@ def main(arguments: Sequence[str] | None = None, *, folder: Path = FOLDER) -> in
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="flow-report")
-    parser.add_argument("--dir", type=_folder, default=OWN, help="a folder of suites")
+    parser.add_argument("--dir", type=folder_of, default=OWN, help="a folder of suites")
     parser.add_argument(
         "--declared", type=int, choices=(0, 1), default=0, help="1: a host declares the prompt"
     )
     parser.add_argument(
         "--variants",
-        type=_variants,
+        type=variants_of,
         default=VARIANTS,
         help=f"some of {','.join(VARIANTS)}; all, unless given",
     )
@@ -277,19 +277,19 @@ def _parser() -> argparse.ArgumentParser:
         "--most", type=int, help="play no more tasks, and no more attacks, of a suite"
     )
     parser.add_argument(
-        "--policies", type=_folder, default=ROOT / "policies", help="other policies"
+        "--policies", type=folder_of, default=ROOT / "policies", help="other policies"
     )
     return parser
 
 
-def _folder(text: str) -> Path:
+def folder_of(text: str) -> Path:
     path = Path(text)
     if not path.is_dir():
         raise argparse.ArgumentTypeError(f"{text} is no folder")
     return path
 
 
-def _variants(text: str) -> tuple[str, ...]:
+def variants_of(text: str) -> tuple[str, ...]:
     chosen = tuple(text.split(","))
     unknown = [variant for variant in chosen if variant not in VARIANTS]
     if unknown:
@@ -327,12 +327,13 @@ def _summary(found: Findings, options: Options) -> str:
     return "; ".join([task, *shares])
 
 
-def _print(found: Findings) -> None:
+def show(found: Findings, *, brief: bool = False) -> None:
+    """Print the figures and, unless `brief`, what was refused and what passed."""
     heads = ("util %", "sec %", "all harm %", "uua %", "holds/task", "user traces", "attacks")
     print_table(
         ("suite", *heads), [(name, *tally.figures.values()) for name, tally in found.in_order]
     )
-    for name, tally in found.tallies.items():
+    for name, tally in found.tallies.items() if not brief else ():
         # What else is played of a suite is in the file of traces.
         if is_pool(name) or name.removesuffix(ENCODED).count("."):
             continue

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from itertools import chain, islice
 from typing import Any
 
@@ -83,6 +83,8 @@ class Use:
     effect: Effect | None
     """`None` for what is no tool, which has neither destinations nor violations."""
     arguments: Mapping[str, Any]
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """The definition of the tool that a person approved; nothing, where there is none."""
     beside: Beside = NOTHING
     """What goes out besides, which no label speaks of."""
 

@@ -1,0 +1,210 @@
+"""The same traces through the real review and the compiled policy, in this process.
+
+What `benchmarks.flow.report` plays through a gateway, this decides without one: seconds, not minutes,
+for whoever changes a rule. There is no HTTP, no storage, no pin and no person.
+
+    python -m benchmarks.flow.offline --dir DIR --declared 1
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.flow.outcome import Outcome
+from benchmarks.flow.report import OWN, Findings, Played, count, folder_of, show, variants_of
+from benchmarks.flow.traces import Step, Suite, Trace, configured, read_suite, trace_files
+from benchmarks.flow.variants import PLAIN, Play, plays
+from benchmarks.report import ROOT
+from gateway.config import Config
+from gateway.domain.decisions import Decision, Verdict
+from gateway.domain.flow import Run, RunId, Source, Task
+from gateway.domain.labels import BOTTOM, Effect, Integrity
+from gateway.flow.content import content_label
+from gateway.flow.effects import result_label
+from gateway.flow.provenance import Answered, Provenance
+from gateway.flow.question import flow_input
+from gateway.flow.review import Knowledge, Use, review
+from gateway.policy.bundle import compile_wasm, prepare
+from gateway.policy.settings import PolicySettings
+from gateway.policy.sources import read_sources
+from gateway.policy.toolchain import find_opa
+from gateway.policy.wasm import WasmEngine
+
+_CODES = {Verdict.ASK: "approval_required", Verdict.DENY: "denied"}
+_ROLES = {"roles": {"user": {"groups": ["users"]}}}
+_SCOPES = ["tools:call", "tools:list", "tools:write"]
+_ENVELOPE = 300
+"""Bytes of a message beside what it says."""
+
+
+def engine_of(policies: Path) -> WasmEngine:
+    """Return the engine of `policies`, which are compiled and not tested."""
+    opa = find_opa()
+    sources = read_sources(PolicySettings(path=str(policies)), opa)
+    policy = prepare(opa, sources, _ROLES, tested=False)
+    return WasmEngine(
+        compile_wasm(opa, policy),
+        policy.data,
+        digest=policy.digest,
+        clock=lambda: 1_800_000_000.0,
+        new_id=lambda: "d_1",
+    )
+
+
+class Conversation:
+    """All that one client does: one run, which sees what its calls return."""
+
+    def __init__(
+        self, config: Config, suite: Suite, engine: WasmEngine, *, declared: bool
+    ) -> None:
+        self._config = config
+        self._tools = {
+            (server, tool["name"]): tool
+            for server, tools in suite.tools.items()
+            for tool in tools
+        }
+        self._engine = engine
+        self._declared = declared
+        self._provenance = Provenance()
+        self._run = Run(id=RunId("run_1"), label=BOTTOM)
+        self._record = 0
+
+    def play(self, trace: Trace) -> list[Outcome]:
+        """Return what becomes of each step of `trace`; what is refused is not seen."""
+        return [self._outcome(trace, step) for step in trace.steps]
+
+    def _outcome(self, trace: Trace, step: Step) -> Outcome:
+        decision = self.decided(trace, step)
+        if decision.verdict is not Verdict.ALLOW:
+            codes = tuple(reason.code for reason in decision.reasons)
+            code = _CODES[decision.verdict]
+            return Outcome(step=step, code=code, reasons=codes, executed=False)
+        self._take(step)
+        return Outcome(step=step, code=None, executed=True)
+
+    def decided(self, trace: Trace, step: Step) -> Decision:
+        """Return what policy says of the call of `step`."""
+        rule = self._config.servers[step.server].rule.tool(step.tool)
+        task = Task(prompt=trace.prompt) if self._declared else None
+        effect = self._effect(step)
+        use = Use(
+            server=step.server,
+            tool=step.tool,
+            rule=rule,
+            effect=effect,
+            arguments=step.arguments,
+            about=self._tools[step.server, step.tool],
+        )
+        known = Knowledge(
+            tenant=self._config.tenant.value, task=task, provenance=self._provenance
+        )
+        flow = review(self._run, use, known)
+        return self._engine.decide(
+            {
+                "version": 1,
+                "phase": "call",
+                "method": "tools/call",
+                "principal": {"sub": "emma", "groups": ["users"], "scopes": _SCOPES},
+                "target": {
+                    "server": step.server,
+                    "kind": "tool",
+                    "name": step.tool,
+                    "effect": effect.value,
+                    "pin": {"status": "approved"},
+                },
+                "task": {"prompt": task and task.prompt, "tools": None},
+                "arguments": step.arguments,
+                "flow": flow_input(flow),
+                "result": None,
+            }
+        )
+
+    def _effect(self, step: Step) -> Effect:
+        rule = self._config.servers[step.server].rule.tool(step.tool)
+        if rule.effect is not None:
+            return rule.effect
+        annotations = self._tools[step.server, step.tool].get("annotations") or {}
+        return Effect.READ if annotations.get("readOnlyHint") is True else Effect.DESTROY
+
+    def _take(self, step: Step) -> None:
+        server = self._config.servers[step.server].rule
+        rule, effect = server.tool(step.tool), self._effect(step)
+        before, self._record = self._run.label, self._record + 1
+        clean = before.integrity is Integrity.TRUSTED
+        self._provenance.sends(step.arguments, effect, clean=clean)
+        content, _ = content_label(step.result)
+        label = result_label(rule, server).join(content)
+        source = Source(server=step.server, tool=step.tool, record=self._record, label=label)
+        failed = step.result.get("isError") is True
+        answered = Answered(
+            source=source,
+            effect=effect,
+            arguments=step.arguments,
+            content=step.result,
+            octets=_size(step.result) + _size(step.arguments) + _ENVELOPE,
+            typed=() if failed else rule.typed,
+            clean=clean,
+            failed=failed,
+        )
+        self._provenance.remember(answered)
+        self._run = Run(
+            id=self._run.id,
+            label=before.join(label),
+            sources=_with(self._run.sources, source),
+        )
+
+
+def _size(content: Mapping[str, Any]) -> int:
+    return len(str(content).encode("utf-8", "surrogatepass"))
+
+
+def _with(sources: tuple[Source, ...], source: Source) -> tuple[Source, ...]:
+    known = {(one.server, one.tool, one.label) for one in sources}
+    return sources if (source.server, source.tool, source.label) in known else (*sources, source)
+
+
+def played(play: Play, suite: Suite, engine: WasmEngine, *, declared: bool) -> Played:
+    """Return what becomes of each step of each trace of each conversation of `play`."""
+    config = configured(play.settings, Path("labels.yaml"))
+    found = []
+    for traces in play.conversations:
+        conversation = Conversation(config, suite, engine, declared=declared)
+        found.append([conversation.play(trace) for trace in traces])
+    return found
+
+
+def measured(folders: Sequence[Path], engine: WasmEngine, options: argparse.Namespace) -> Findings:
+    """Play every suite in `folders`."""
+    found = Findings()
+    for folder in folders:
+        for name, path in trace_files(folder).items():
+            if options.suites and name.partition(".")[0] not in options.suites:
+                continue
+            suite = read_suite(name, path)
+            for play in plays(suite, options.variants):
+                became = played(play, suite, engine, declared=bool(options.declared))
+                count(play, became, found)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(prog="flow-offline", description=__doc__)
+    parser.add_argument("--dir", type=folder_of, action="append", help="a folder of suites")
+    parser.add_argument("--declared", type=int, choices=(0, 1), default=0)
+    parser.add_argument("--variants", type=variants_of, default=(PLAIN,))
+    parser.add_argument("--suites", type=lambda text: text.split(","), default=())
+    parser.add_argument("--policies", type=folder_of, default=ROOT / "policies")
+    parser.add_argument("--brief", action="store_true", help="print the figures alone")
+    given = parser.parse_args(arguments)
+    found = measured(given.dir or [OWN], engine_of(given.policies), given)
+    show(found, brief=given.brief)
+    for failure in found.failures:
+        print(failure)
+    return 1 if found.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
