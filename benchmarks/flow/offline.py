@@ -8,11 +8,12 @@ for whoever changes a rule. There is no HTTP, no storage, no pin and no person.
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.flow.outcome import Outcome
+from benchmarks.flow.probes import probes
 from benchmarks.flow.report import OWN, Findings, Played, count, folder_of, show, variants_of
 from benchmarks.flow.traces import Step, Suite, Trace, configured, read_suite, trace_files
 from benchmarks.flow.variants import PLAIN, Play, plays
@@ -175,31 +176,39 @@ def played(play: Play, suite: Suite, engine: WasmEngine, *, declared: bool) -> P
     return found
 
 
-def measured(folders: Sequence[Path], engine: WasmEngine, options: argparse.Namespace) -> Findings:
-    """Play every suite in `folders`."""
+def measured(suites: Iterable[Suite], engine: WasmEngine, options: argparse.Namespace) -> Findings:
+    """Play every one of `suites`."""
     found = Findings()
+    for suite in suites:
+        for play in plays(suite, options.variants):
+            became = played(play, suite, engine, declared=bool(options.declared))
+            count(play, became, found)
+    return found
+
+
+def _suites(options: argparse.Namespace) -> Iterator[Suite]:
+    """Yield the suites that were asked for."""
+    if options.probes:
+        yield from (s for s in probes() if not options.suites or s.name in options.suites)
+    folders = options.dir or ([] if options.probes else [OWN])
     for folder in folders:
         for name, path in trace_files(folder).items():
-            if options.suites and name.partition(".")[0] not in options.suites:
-                continue
-            suite = read_suite(name, path)
-            for play in plays(suite, options.variants):
-                became = played(play, suite, engine, declared=bool(options.declared))
-                count(play, became, found)
-    return found
+            if not options.suites or name.partition(".")[0] in options.suites:
+                yield read_suite(name, path)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the figures."""
     parser = argparse.ArgumentParser(prog="flow-offline", description=__doc__)
     parser.add_argument("--dir", type=folder_of, action="append", help="a folder of suites")
+    parser.add_argument("--probes", action="store_true", help="play the probes")
     parser.add_argument("--declared", type=int, choices=(0, 1), default=0)
     parser.add_argument("--variants", type=variants_of, default=(PLAIN,))
     parser.add_argument("--suites", type=lambda text: text.split(","), default=())
     parser.add_argument("--policies", type=folder_of, default=ROOT / "policies")
     parser.add_argument("--brief", action="store_true", help="print the figures alone")
     given = parser.parse_args(arguments)
-    found = measured(given.dir or [OWN], engine_of(given.policies), given)
+    found = measured(_suites(given), engine_of(given.policies), given)
     show(found, brief=given.brief)
     for failure in found.failures:
         print(failure)
