@@ -19,7 +19,7 @@ _VERDICT = _HEADS.index("VERDICT")
 _FIXED = (1, 4, 8, 0, 7, 0, 19)
 """Columns of a screen for each; what is left is for what was called, and for what came of it."""
 _UNDER = " " * 15
-_NO_SESSION = "* no session named the run of this call, so it counted as untrusted"
+_UNKNOWN_RUN = "* it named a run that was not known, so it counted as untrusted"
 _WIDEST = 120
 _NARROWEST = 12
 _SHORTEST_VERDICT = 12
@@ -216,7 +216,7 @@ def _story(steps: list[Mapping[str, Any]], most: int) -> Iterator[str]:
         for destination in step["destinations"]:
             yield _UNDER + _clipped(f"to {_destination(destination)}", most - len(_UNDER))
     if any(step["label_because"] for step in steps):
-        yield _NO_SESSION
+        yield _UNKNOWN_RUN
 
 
 def _widths(most: int) -> tuple[int, ...]:

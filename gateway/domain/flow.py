@@ -2,7 +2,7 @@
 
 A `Run` is the span over which labels accumulate. It is never chosen by the caller: a hint that
 is not known joins the run of all that the client does for its person, and is read as untrusted and
-private besides. A session is one with one server, and a conversation goes on over many; a grant is
+private besides; a call that hints at none joins it as it is, in a session or without one. A session is one with one server, and a conversation goes on over many; a grant is
 what a client asks for by itself: both are in that run too. So neither leaving the hint out, nor
 opening another session, nor asking for more scope sheds a label. A run of its own is begun by a
 host that an administrator trusts to keep its conversations apart.
@@ -53,8 +53,6 @@ class Source:
 class RunHint:
     """What a call says of the run it belongs to. It can name one; it can shed nothing."""
 
-    session: bool = False
-    """Whether it came in a session that we opened for this principal."""
     handle: str | None = None
     """`_meta["douane/run"]`, as the client sent it."""
 
@@ -69,7 +67,7 @@ class Run:
     task: "Task | None" = None
     """What a trusted host declared when it began the run."""
     unnamed: bool = False
-    """Whether the call that it is given to names it by no session and no handle that we know. Its label
+    """Whether the call that it is given to names another, which we do not know. Its label
     is the strictest for that one call, whatever it has read."""
 
     @property
@@ -114,12 +112,25 @@ class Task:
 
 
 class Form(StrEnum):
-    """What a destination is by its form. The others reach somebody anywhere, `NAME` may not."""
+    """What a destination is by its form. `NAME` and `TEXT` may not
+    reach anybody, the others do anywhere.
+    """
 
     EMAIL = "email"
     URL = "url"
     ACCOUNT = "account"
     NAME = "name"
+    TEXT = "text"
+    """Longer than names are: it reaches nobody by itself, and may carry anything."""
+
+
+class Said(StrEnum):
+    """Whether an outsider's words name a value, rather than a list showing it."""
+
+    NOT = ""
+    POINTED = "pointed"
+    """Only in what the user's own words point at."""
+    OUTSIDER = "outsider"
 
 
 class Proof(StrEnum):
@@ -130,6 +141,28 @@ class Proof(StrEnum):
     TYPED = "typed"
     TRUSTED_RESULT = "trusted_result"
     NONE = "none"
+
+
+class Chosen(StrEnum):
+    """Who chose a destination, as far as can be told. The first four are trusted."""
+
+    TENANT = "tenant"
+    TASK = "task"
+    """The user."""
+    TYPED = "typed"
+    TRUSTED_RESULT = "trusted_result"
+    """Nobody outside: a trusted source has it, in a field for identifiers or elsewhere."""
+    PICKED = "picked"
+    """A trusted source has it, and an outsider's words name it: out of a list somebody may have picked."""
+    POINTED = "pointed"
+    """Whoever wrote what the user's words point at."""
+    OWN_ID = "own_id"
+    """The tool's own server, as a name of its own."""
+    NAME = "name"
+    """Nobody outside, as far as can be read; it is no address."""
+    OUTSIDER = "outsider"
+    """An outsider's words name it."""
+    NOBODY = "nobody"
 
 
 @value
@@ -147,6 +180,8 @@ class Destination:
     `{"server", "tool", "record", "minted"}`; `minted` says that the server itself gives out such
     values, because the field is named as an identifier."""
     form: Form = Form.NAME
+    said: Said = Said.NOT
+    by: Chosen = Chosen.NOBODY
 
 
 @value
@@ -166,10 +201,11 @@ class Match:
 
 @value
 class Payload:
-    """One leaf of a payload argument that holds something of earlier results."""
+    """One leaf of a payload argument that holds something of earlier results, or that one asks for."""
 
     path: str
     matches: tuple[Match, ...]
+    said: Said = Said.NOT
 
 
 @value
@@ -196,4 +232,6 @@ class FlowReview:
     """URLs in payload arguments: where they go, whoever follows them goes."""
     asked_for: bool | None = None
     """Whether the user's declared words ask for what the tool does; `None` if none are declared."""
+    left_open: bool = False
+    """Whether the user's words leave what is to be done to what they point at."""
     violations: tuple[Violation, ...] = ()

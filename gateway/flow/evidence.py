@@ -7,7 +7,7 @@ from gateway.domain.labels import Confidentiality, Integrity, Label
 
 _LONGEST_VALUE = 200
 _QUOTES = str.maketrans(dict.fromkeys('"\u201c\u201d\u201e\u2033\uff02', "'"))
-NO_SESSION = "No session names the run of this call: it counts as untrusted."
+UNKNOWN_RUN = "This call names a run that is not known: it counts as untrusted."
 FORGOTTEN = "What the run of this call has read is forgotten: it counts as untrusted."
 _MOST = 40
 """Sentences. A person reads no more."""
@@ -107,7 +107,7 @@ def why_untrusted(
     led = untrusted_by(sources)
     read = (f"This run has read what outsiders can write: {_names(led)}.",) if led else ()
     if unnamed:
-        return (*read, NO_SESSION)
+        return (*read, UNKNOWN_RUN)
     return read if led or label.integrity is Integrity.TRUSTED else (FORGOTTEN,)
 
 

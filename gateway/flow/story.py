@@ -41,7 +41,7 @@ class Step:
     """Codes of what policy gave for it."""
     label_before: Words | None
     label_because: str
-    """Why that is stricter than what the run has read: `no_session`; empty where it is not."""
+    """Why that is stricter than what the run has read: `unknown_run`; empty where it is not."""
     label_after: Words | None
     destinations: Sequence[Mapping[str, Any]]
     decision_id: str

@@ -163,7 +163,7 @@ class Admission:
         call = self._rounds.opened(trail.placed(self._placed(call, principal)), principal)
         operation = _operation(call)
         session = self._unsealed(call, principal)
-        run = trail.run(await self._runs.of(principal, _hint(call, session)))
+        run = trail.run(await self._runs.of(principal, _hint(call)))
         principal = self._selections.applied(call, principal, session, run.id)
         if call.message.form is Form.RESPONSE:
             return await self._answer(call, principal, run, session, trail)
@@ -455,8 +455,8 @@ def _require_read(call: Call, pinned: Pinned) -> None:
         raise ReadBefore("another definition of this tool is in force than the one that was read")
 
 
-def _hint(call: Call, session: str | None) -> RunHint:
-    return RunHint(session=session is not None, handle=call.run_hint)
+def _hint(call: Call) -> RunHint:
+    return RunHint(handle=call.run_hint)
 
 
 def pin_target(target: Target, params: Mapping[str, Any]) -> Target:

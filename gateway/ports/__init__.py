@@ -38,7 +38,7 @@ class RunStore(Protocol):
         A handle that `begin` gave to this principal, which still is a trusted host, and that has
         not ended names its run. Whatever else is hinted, and by whichever grant it comes, it is the
         one run of all that the client does for its person, which ends by idle time or by `end`. Of
-        a call that gives no hint that is known, nobody knows what else its author has read: its
+        a call that hints at a run that is not known, nobody knows what else its author has read: its
         label is joined with untrusted and private.
         """
         ...

@@ -134,7 +134,7 @@ class Runs:
             if begun is not None:
                 return begun
         run = await self._whole(principal.actor, owner)
-        if hint.session and hint.handle is None:
+        if hint.handle is None:
             return run
         return replace(run, label=run.label.join(STRICTEST_DEFAULT), unnamed=True)
 

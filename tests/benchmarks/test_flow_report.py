@@ -275,13 +275,13 @@ def test_a_task_is_declared_by_its_prompt_alone(tmp_path: Path, play: Play) -> N
     assert "task Do it. null" in refused.reasons
 
 
-def test_without_sessions_a_run_is_untrusted_at_once(
+def test_without_sessions_a_run_is_labelled_as_with_them(
     tmp_path: Path, stage: Stage, runner: asyncio.Runner
 ) -> None:
     conversations = [traces_of(tmp_path, trace(step(), paid()))]
     (((passed, refused),),) = runner.run(stage.without_sessions().play(conversations))
     assert (passed.code, passed.executed) == (None, True)
-    assert "run untrusted" in refused.reasons
+    assert "run trusted" in refused.reasons
 
 
 def test_a_call_that_cannot_be_carried_was_not_decided(tmp_path: Path, play: Play) -> None:

@@ -38,7 +38,7 @@ REFUSED: dict[str, Any] = {
     "verdict": "deny",
     "code": "denied",
     "label_before": PRIVATE,
-    "label_because": "no_session",
+    "label_because": "unknown_run",
     "sources": [{"server": "web", "tool": "fetch", "record": 7, "label": PRIVATE}],
     "reasons": [
         {"code": "denied", "message": ""},
@@ -91,7 +91,7 @@ def test_a_story_is_a_table_of_at_most_eighty_columns(told: Site) -> None:
         "               because of private_to_outside",
         "               to $.to[0]: typed, untrusted, from web/fetch (record 7)",
         "               to $.cc[0]: unproven",
-        "* no session named the run of this call, so it counted as untrusted",
+        "* it named a run that was not known, so it counted as untrusted",
     ]
 
 

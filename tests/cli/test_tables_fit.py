@@ -139,7 +139,7 @@ STEP: dict[str, Any] = {
     "label_before": LABEL,
     "label_after": LABEL,
     "destinations": [{"path": "$.to[0]", "proof": "typed", "integrity": "untrusted"}],
-    "label_because": "no_session",
+    "label_because": "unknown_run",
 }
 RUN: dict[str, Any] = {
     "run": f"r_{CLIENT}",
@@ -331,13 +331,15 @@ def test_a_client_is_shown_and_asked_for_by_its_name(
         assert gateway.asked["audit.ask"]["principal"] == CLIENT
 
 
-def test_a_call_that_named_no_session_says_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_that_named_an_unknown_run_says_so(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said, _ = printed(site, monkeypatch, f"runs show r_{CLIENT}")
     assert "for              robot" in said
     *_, step, _, _, told = said.splitlines()
     assert step.startswith("x 1    23:49:54")
     assert step.endswith("untrusted internal*")
-    assert told == "* no session named the run of this call, so it counted as untrusted"
+    assert told == "* it named a run that was not known, so it counted as untrusted"
 
 
 def test_a_client_that_people_use_takes_nobodys_name(

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.domain.flow import Destination, FlowReview, Proof, Source
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Integrity
-from gateway.flow.evidence import FORGOTTEN, NO_SESSION, sentences
+from gateway.flow.evidence import FORGOTTEN, UNKNOWN_RUN, sentences
 
 
 def told(value: str) -> str:
@@ -38,16 +38,16 @@ def test_an_untrusted_call_is_told_with_the_results_that_made_it_so() -> None:
     assert sentence == "This run has read what outsiders can write: web/fetch."
 
 
-@pytest.mark.parametrize(("unnamed", "said"), [(True, NO_SESSION), (False, FORGOTTEN)])
+@pytest.mark.parametrize(("unnamed", "said"), [(True, UNKNOWN_RUN), (False, FORGOTTEN)])
 def test_an_untrusted_call_that_nobody_knows_a_result_of_says_so(unnamed: bool, said: str) -> None:
     for sources in ((), (OURS,)):
         review = FlowReview(label=STRICTEST_DEFAULT, sources=sources, unnamed=unnamed)
         assert sentences(review) == (said,)
 
 
-def test_a_call_that_no_session_names_says_so_beside_what_its_run_has_read() -> None:
+def test_a_call_that_names_an_unknown_run_says_so_beside_what_its_run_has_read() -> None:
     review = FlowReview(label=STRICTEST_DEFAULT, sources=(READ,), unnamed=True)
-    assert sentences(review)[1:] == (NO_SESSION,)
+    assert sentences(review)[1:] == (UNKNOWN_RUN,)
     assert "web/fetch" in sentences(review)[0]
 
 

@@ -52,9 +52,9 @@ REFUSED = record(
 )
 
 
-def test_a_call_that_named_no_session_says_so() -> None:
-    (step,) = rows(tell("r_1", [{**REFUSED, "label_because": "no_session"}]))
-    assert step["label_because"] == "no_session"
+def test_a_call_that_named_an_unknown_run_says_so() -> None:
+    (step,) = rows(tell("r_1", [{**REFUSED, "label_because": "unknown_run"}]))
+    assert step["label_because"] == "unknown_run"
 
 
 def test_a_call_is_one_step_and_says_how_it_ended() -> None:

@@ -67,7 +67,6 @@ KEY = b"k" * 32
 TRUSTED = Label(integrity=Integrity.TRUSTED, confidentiality=Confidentiality.INTERNAL)
 PRIVATE = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.PRIVATE)
 
-IN_SESSION = RunHint(session=True)
 UNHINTED = RunHint()
 
 ALICE = Principal(

@@ -15,7 +15,7 @@ from gateway.domain.calls import Call
 from gateway.domain.decisions import Decision, Duty, Obligation, Verdict
 from gateway.domain.flow import Run, RunHint
 from gateway.domain.identity import Principal
-from gateway.domain.labels import Confidentiality, Integrity, Label, ToolRule
+from gateway.domain.labels import STRICTEST_DEFAULT, Confidentiality, Integrity, Label, ToolRule
 from gateway.domain.scripts import Script, ScriptId
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import PolicyUnavailable
@@ -188,7 +188,14 @@ async def test_of_many_calls_at_once_one_goes_out_by_a_yes(house: House) -> None
     assert sorted(str(one.code) for one in seen) == ["None", *["approval_required"] * 19]
 
 
+async def read_before(house: House) -> None:
+    """Have Emma's run read what outsiders write: a yes is bound to the label it was given under."""
+    run = await house.runs.of(EMMA, RunHint())
+    await house.runs.raise_label(run.id, STRICTEST_DEFAULT, None)
+
+
 async def test_a_yes_for_the_run_lets_out_what_goes_to_the_same_place(house: House) -> None:
+    await read_before(house)
     await answer(house, await asked(house), span=Span.RUN)
     other = {**TO_EVE, "body": "another text"}
     for arguments in (TO_EVE, other, other):
@@ -280,7 +287,7 @@ async def _in_another_run(house: House) -> Call:
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        (_another_label, "the run was untrusted and private and is untrusted and secret"),
+        (_another_label, "the run was trusted and public and is untrusted and secret"),
         (_another_reason, "policy asks for other reasons"),
         (_another_definition, "the definition has changed since"),
         (_in_another_run, "its run has ended"),
@@ -363,6 +370,7 @@ async def test_a_yes_for_the_run_is_none_for_another_link(house: House) -> None:
 async def test_a_yes_for_the_run_is_for_one_call_where_nobody_knows_where_it_goes(
     house: House,
 ) -> None:
+    await read_before(house)
     very_many = {"to": [f"{n}@outside.example" for n in range(300)]}
     for tool, arguments, other in (
         ("search", {"q": "a"}, {"q": "b"}),

@@ -7,12 +7,18 @@ import pytest
 
 from gateway.domain.calls import Form
 from gateway.domain.decisions import Verdict
-from gateway.domain.flow import Run, RunId, Source
-from gateway.domain.labels import Confidentiality, Integrity, Label, ToolRule
+from gateway.domain.flow import Run, RunHint, RunId, Source
+from gateway.domain.labels import (
+    STRICTEST_DEFAULT,
+    Confidentiality,
+    Integrity,
+    Label,
+    ToolRule,
+)
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import AuditUnavailable
 from gateway.storage.memory import MemoryRunStore
-from tests.pipeline.house import TRUSTED, Events, House, Seen, event, result, text, whole
+from tests.pipeline.house import ALICE, TRUSTED, Events, House, Seen, event, result, text, whole
 
 KEY = "AKIAQ3EGRZ7KLM2NV5TX"
 SAID = f"the key is {KEY}"
@@ -197,7 +203,8 @@ def proof(house: House, value: str) -> Source | None:
 
 
 async def test_a_trusted_result_proves_whatever_else_its_run_has_seen(house: House) -> None:
-    await house.handle(house.request("resources/read", {"uri": "mail://inbox"}))
+    run = await house.runs.of(ALICE, RunHint())
+    await house.runs.raise_label(run.id, STRICTEST_DEFAULT, None)
     house.server.answer = lambda permit: result(permit, text("bob@example.com"))
     await house.handle(house.call())
     assert house.last["label_before"]["integrity"] == "untrusted"

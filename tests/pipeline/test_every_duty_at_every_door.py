@@ -13,7 +13,7 @@ from gateway.domain.decisions import Duty, Obligation, Phase, Verdict
 from gateway.domain.labels import Confidentiality
 from gateway.domain.tools import Kind, Profile
 from gateway.pipeline.filter import meet
-from tests.pipeline.house import ALICE, IN_SESSION, TOOLS, Events, House, decision, event
+from tests.pipeline.house import ALICE, TOOLS, UNHINTED, Events, House, decision, event
 
 SECRET = "4111111111111111"
 LONG = "x" * 60
@@ -134,7 +134,7 @@ async def test_a_label_raises_the_run(house: House, phase: Phase, door: str) -> 
         pytest.skip("no call is decided on there")
     asks(house, phase, Duty.LABEL)
     await said(house, door)
-    run = await house.runs.of(ALICE, IN_SESSION)
+    run = await house.runs.of(ALICE, UNHINTED)
     assert run.label.confidentiality is Confidentiality.SECRET
 
 

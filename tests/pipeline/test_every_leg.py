@@ -13,7 +13,6 @@ from gateway.domain.labels import Confidentiality, Integrity, Label, ToolRule
 from gateway.domain.tools import Kind, Profile
 from tests.pipeline.house import (
     ALICE,
-    IN_SESSION,
     KEY,
     MAIL,
     TOOLS,
@@ -326,12 +325,12 @@ async def test_a_notification_that_is_not_offered_is_dropped(house, method):
 
 
 async def test_what_a_server_says_by_itself_labels_the_session(house):
-    opened = await house.runs.of(ALICE, IN_SESSION)
+    opened = await house.runs.of(ALICE, UNHINTED)
     said = event({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info"}})
     house.server.answer = lambda permit: Events([said]).answer()
     get = house.request("GET", form=Form.STREAM, profile=Profile.LEGACY, session="s1", id_=None)
     await house.handle(get)
-    run = await house.runs.of(ALICE, IN_SESSION)
+    run = await house.runs.of(ALICE, UNHINTED)
     assert run.label == opened.label.join(house.rules.servers[MAIL].default) != opened.label
     assert [source.tool for source in run.sources] == ["notifications/message"]
 
@@ -359,7 +358,7 @@ async def test_reading_a_resource_labels_the_run(house):
         "resources/read", {"uri": "mail://inbox"}, profile=Profile.LEGACY, session="s1"
     )
     await house.handle(read)
-    run = await house.runs.of(ALICE, IN_SESSION)
+    run = await house.runs.of(ALICE, UNHINTED)
     assert run.label == house.rules.servers[MAIL].default
     assert [source.tool for source in run.sources] == ["mail://inbox"]
 

@@ -11,7 +11,6 @@ from gateway.domain.tools import Profile
 from gateway.pipeline.filter import meet
 from tests.pipeline.house import (
     ALICE,
-    IN_SESSION,
     UNHINTED,
     Events,
     House,
@@ -173,7 +172,7 @@ async def test_a_label_that_policy_asks_for_is_joined_into_the_run(house, phase)
     params = {"name": "search", "arguments": {}}
     call = house.request("tools/call", params, profile=Profile.LEGACY, session="s1")
     await house.handle(call)
-    run = await house.runs.of(ALICE, IN_SESSION)
+    run = await house.runs.of(ALICE, UNHINTED)
     assert run.label.words == {"integrity": "trusted", "confidentiality": "secret"}
     assert house.last["label_after"] == run.label.words
 

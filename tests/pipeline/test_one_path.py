@@ -19,7 +19,6 @@ from gateway.errors import AuditUnavailable, PolicyUnavailable, UpstreamFailed
 from gateway.storage.memory import MemoryRunStore
 from tests.pipeline.house import (
     ALICE,
-    IN_SESSION,
     PRIVATE,
     TOOLS,
     UNHINTED,
@@ -261,10 +260,10 @@ async def test_a_session_is_in_the_run_of_its_grant(watched: House) -> None:
     seen = await watched.handle(watched.request("initialize", hello, profile=Profile.LEGACY))
     sealed = dict(seen.reply.headers)["mcp-session-id"]
     assert "s1" not in sealed
-    run = await watched.runs.of(ALICE, IN_SESSION)
+    run = await watched.runs.of(ALICE, UNHINTED)
     assert run.label.words == {"integrity": "trusted", "confidentiality": "public"}
     await watched.handle(watched.call())
-    assert (await watched.runs.of(ALICE, IN_SESSION)).label == PRIVATE
+    assert (await watched.runs.of(ALICE, UNHINTED)).label == PRIVATE
 
 
 # 4. An answer of any other shape is a no; an obligation that nobody can meet is no answer.

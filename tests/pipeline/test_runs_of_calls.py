@@ -14,12 +14,12 @@ from gateway.domain.decisions import Verdict
 from gateway.domain.flow import RunHint, Task
 from gateway.domain.labels import BOTTOM, ToolRule
 from gateway.domain.tools import Profile
-from gateway.flow.evidence import NO_SESSION
+from gateway.flow.evidence import UNKNOWN_RUN
 from gateway.storage.store import Store
 from tests.pipeline.house import (
     ALICE,
-    IN_SESSION,
     PRIVATE,
+    UNHINTED,
     House,
     Seen,
     decision,
@@ -77,27 +77,36 @@ async def test_a_session_that_was_opened_before_knows_what_another_one_reads(hou
     assert (await house.handle(use(house, "send", session="new"))).code == "denied"
 
 
-async def test_a_call_without_a_session_or_with_a_handle_that_is_not_known_is_read_strictly(house):
-    assert (await house.handle(use(house, "send", session=None))).code == "denied"
-    assert house.last["label_before"] == PRIVATE.words
+async def test_a_call_with_a_handle_that_is_not_known_is_read_strictly(house):
     assert (await house.handle(use(house, "send", run="invented"))).code == "denied"
+    assert house.last["label_before"] == PRIVATE.words
     assert (await house.handle(use(house, "send"))).code is None
 
 
-async def test_a_call_that_no_session_names_says_so_on_record_and_in_its_question(house):
+async def test_a_call_of_an_unknown_run_says_so_on_record_and_in_its_question(house):
     house.rule.says = lambda question: decision(Verdict.ASK, "outside")
-    await house.handle(use(house, "send", session=None))
-    assert house.last["label_because"] == "no_session"
+    await house.handle(use(house, "send", run="invented"))
+    assert house.last["label_because"] == "unknown_run"
     (filed,) = house.approvals.all(now=house.now)
-    assert NO_SESSION in filed.request.evidence
-    await house.handle(use(house, "send"))
+    assert UNKNOWN_RUN in filed.request.evidence
+    await house.handle(use(house, "send", session=None))
     assert "label_because" not in house.last
 
 
-async def test_what_such_a_call_is_labelled_after_is_no_cleaner(house):
-    await house.handle(house.call("send", profile=Profile.MODERN))
+async def test_the_same_call_is_decided_alike_in_a_session_and_without_one(house):
+    for session in (None, "new"):
+        assert (await house.handle(use(house, "send", session=session))).code is None
+        assert house.last["label_before"] == BOTTOM.words
+    await house.handle(use(house, "search", session=None))
+    for session in (None, "new"):
+        assert (await house.handle(use(house, "send", session=session))).code == "denied"
+        assert house.last["label_before"] == PRIVATE.words
+
+
+async def test_what_a_call_of_an_unknown_run_is_labelled_after_is_no_cleaner(house):
+    await house.handle(use(house, "send", run="invented"))
     house.rule.says = lambda question: Verdict.ALLOW
-    await house.handle(use(house, "send", session=None))
+    await house.handle(use(house, "send", run="invented"))
     assert house.last["label_after"] == PRIVATE.words
     phases = [asked["flow"]["label"] for asked in house.rule.asked if asked["phase"] == "result"]
     assert phases[-1] == PRIVATE.words
@@ -256,7 +265,7 @@ async def test_no_call_that_begins_after_a_private_reply_is_decided_on_a_clean_l
 ) -> None:
     for round_ in range(10):
         run = None if session else await begin(raced)
-        await raced.runs.end((await raced.runs.of(HOST, IN_SESSION)).id) if session else None
+        await raced.runs.end((await raced.runs.of(HOST, UNHINTED)).id) if session else None
         released = asyncio.Event()
         late: list[str | None] = []
 
@@ -298,7 +307,7 @@ async def test_what_a_call_brings_whose_run_was_ended_meanwhile_is_seen_by_the_n
     raced.runs.raise_label = ended_first
     await raced.handle(use(raced, "search"))
     raced.runs.raise_label = raise_label
-    after = await raced.runs.of(HOST, RunHint(session=True))
+    after = await raced.runs.of(HOST, RunHint())
     assert (after.id not in brought, after.label) == (True, PRIVATE)
     assert (await raced.handle(use(raced, "send"))).code == "denied"
 

@@ -18,7 +18,7 @@ from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.trail import Trail
-from tests.pipeline.house import ALICE, IN_SESSION, House, result
+from tests.pipeline.house import ALICE, UNHINTED, House, result
 
 
 class Hand:
@@ -183,7 +183,7 @@ async def test_a_uri_that_is_long_is_a_source_by_its_digest():
     uris = ["mail://inbox", *(f"mail://{'x' * 8000}{number}" for number in (1, 2))]
     for uri in uris:
         await house.handle(reading(house, uri))
-    run = await house.runs.of(ALICE, IN_SESSION)
+    run = await house.runs.of(ALICE, UNHINTED)
     assert [source.tool for source in run.sources] == [source_name(uri) for uri in uris]
     assert len({source.tool for source in run.sources}) == 3
     assert max(len(source.tool) for source in run.sources) <= LONGEST_SOURCE

@@ -1,6 +1,5 @@
 """What a run's results prove to its later calls, through the whole pipeline."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -101,9 +100,6 @@ async def test_what_a_call_writes_is_known_although_its_answer_never_came() -> N
 
 async def test_what_a_call_says_before_anything_untrusted_is_read_is_the_users() -> None:
     house = await built(trusted=True)
-    of = house.runs.of
-    # Of a call outside of a session nobody knows what its conversation has read before.
-    house.runs.of = lambda principal, hint: of(principal, replace(hint, session=True))
     await proofs(house, "kim@c.example")
     await told(house, text("outsiders"), "search")
     await proofs(house, "x@evil.com")

@@ -31,7 +31,7 @@ def principal(house: House, client: Client, subject: str = "alice") -> Principal
 
 
 async def live(house: House, client: Client, subject: str = "alice") -> Run:
-    return await house.runs.of(principal(house, client, subject), RunHint(session=True))
+    return await house.runs.of(principal(house, client, subject), RunHint())
 
 
 async def reads(house: House, client: Client, subject: str = "alice") -> Run:

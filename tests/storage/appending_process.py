@@ -24,7 +24,7 @@ async def append_for_ever(store: Store, producer: int, generation: str) -> None:
         entry = await store.audit.append(record)
         os.write(1, f"record {entry.leaf_index} {name}\n".encode())
         if number % 20 == 0:
-            begun = await store.runs.of(_whose(name), RunHint(session=True))
+            begun = await store.runs.of(_whose(name), RunHint())
             run = await store.runs.raise_label(begun.id, STRICTEST_DEFAULT, None)
             os.write(1, f"run {run.label.integrity.value} {run.id}\n".encode())
 

@@ -339,7 +339,6 @@ PRIVATE = Label(integrity=Integrity.TRUSTED, confidentiality=Confidentiality.PRI
 SECRET = Label(integrity=Integrity.TRUSTED, confidentiality=Confidentiality.SECRET)
 UNTRUSTED = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.PUBLIC)
 
-SESSION = RunHint(session=True)
 NOTHING = RunHint()
 TASK = Task(prompt="Answer Emma", tools=("send",))
 RUN_LIMITS = RunLimits(idle_s=3600.0, most=3)
@@ -360,50 +359,42 @@ def host(subject="emma", *, trusted=True):
 
 
 def named(handle):
-    return RunHint(session=True, handle=handle)
+    return RunHint(handle=handle)
 
 
 class RunStoreSuite:
     """Takes `stores.elapsed`, an `Elapsed`, and runs under `RUN_LIMITS`."""
 
-    async def test_without_a_hint_it_is_the_run_of_the_grant_read_strictly(self, stores):
+    async def test_without_a_hint_it_is_the_run_of_the_grant_as_it_is(self, stores):
         run = await stores.runs.of(principal(), NOTHING)
-        assert (run.label, run.sources) == (STRICTEST_DEFAULT, ())
-
-    async def test_in_a_session_it_is_the_same_run_as_it_is(self, stores):
-        run = await stores.runs.of(principal(), SESSION)
         assert (run.label, run.sources, run.part_of, run.task) == (BOTTOM, (), None, None)
-        assert (await stores.runs.of(principal(), NOTHING)).id == run.id
-        assert (await stores.runs.of(principal(), SESSION)) == run
+        assert (await stores.runs.of(principal(), NOTHING)) == run
 
     async def test_what_one_session_has_read_every_other_one_has(self, stores):
-        first = await stores.runs.of(principal(), SESSION)
-        other = await stores.runs.of(principal(), SESSION)
+        first = await stores.runs.of(principal(), NOTHING)
+        other = await stores.runs.of(principal(), NOTHING)
         await stores.runs.raise_label(first.id, PRIVATE, source(of=PRIVATE))
-        again = await stores.runs.of(principal(), SESSION)
+        again = await stores.runs.of(principal(), NOTHING)
         assert (again.id, again.label, again.sources) == (other.id, PRIVATE, (source(of=PRIVATE),))
-        assert (await stores.runs.of(principal("noah"), SESSION)).label == BOTTOM
+        assert (await stores.runs.of(principal("noah"), NOTHING)).label == BOTTOM
 
-    @pytest.mark.parametrize("session", [True, False], ids=["session", "no session"])
-    async def test_a_handle_that_nobody_gave_is_the_run_of_the_grant_read_strictly(
-        self, stores, session
-    ):
-        grant = await stores.runs.of(host(), SESSION)
+    async def test_a_handle_that_nobody_gave_is_the_run_of_the_grant_read_strictly(self, stores):
+        grant = await stores.runs.of(host(), NOTHING)
         await stores.runs.raise_label(grant.id, SECRET, None)
-        made_up = RunHint(session=session, handle="invented")
+        made_up = RunHint(handle="invented")
         run = await stores.runs.of(host(), made_up)
         assert (run.id, run.label) == (grant.id, SECRET.join(STRICTEST_DEFAULT))
 
     async def test_a_raised_label_stays_raised(self, stores):
-        run = await stores.runs.of(principal(), SESSION)
+        run = await stores.runs.of(principal(), NOTHING)
         await stores.runs.raise_label(run.id, SECRET, None)
         after = await stores.runs.raise_label(run.id, UNTRUSTED, None)
         assert after.label == label(Integrity.UNTRUSTED, Confidentiality.SECRET)
         assert await stores.runs.raise_label(run.id, BOTTOM, None) == after
-        assert await stores.runs.of(principal(), SESSION) == after
+        assert await stores.runs.of(principal(), NOTHING) == after
 
     async def test_concurrent_raises_are_joined(self, stores):
-        run = await stores.runs.of(principal(), SESSION)
+        run = await stores.runs.of(principal(), NOTHING)
         labels = [label(i, c) for i in Integrity for c in Confidentiality]
         await asyncio.gather(
             *(
@@ -411,7 +402,7 @@ class RunStoreSuite:
                 for n, each in enumerate(labels)
             )
         )
-        after = await stores.runs.of(principal(), SESSION)
+        after = await stores.runs.of(principal(), NOTHING)
         assert after.label == label(Integrity.UNTRUSTED, Confidentiality.SECRET)
         assert {each.tool for each in after.sources} == {f"t{n}" for n in range(8)}
 
@@ -420,7 +411,7 @@ class RunStoreSuite:
             await stores.runs.raise_label("r_none", SECRET, None)
 
     async def test_a_tool_is_one_source_with_the_join_of_its_labels(self, stores):
-        run = await stores.runs.of(principal(), SESSION)
+        run = await stores.runs.of(principal(), NOTHING)
         trusted = label(Integrity.TRUSTED, Confidentiality.INTERNAL)
         await stores.runs.raise_label(run.id, trusted, source(record=1, of=trusted))
         await stores.runs.raise_label(run.id, trusted, source(record=2, of=trusted))
@@ -433,7 +424,7 @@ class RunStoreSuite:
         )
 
     async def test_sources_are_bounded_and_the_label_is_not(self, stores):
-        run = await stores.runs.of(principal(), SESSION)
+        run = await stores.runs.of(principal(), NOTHING)
         for n in range(MOST_SOURCES):
             await stores.runs.raise_label(run.id, BOTTOM, source(f"t{n}", of=BOTTOM))
         await stores.runs.raise_label(run.id, BOTTOM, source("one too many", of=BOTTOM))
@@ -444,7 +435,7 @@ class RunStoreSuite:
         assert [each.tool for each in after.sources] == [*listed, "what raises it"]
 
     async def test_no_server_is_left_out_for_the_many_tools_of_another(self, stores):
-        run = await stores.runs.of(principal(), SESSION)
+        run = await stores.runs.of(principal(), NOTHING)
         for n in range(MOST_SOURCES):
             await stores.runs.raise_label(run.id, BOTTOM, source(f"t{n}", of=BOTTOM))
         last = run
@@ -459,7 +450,7 @@ class RunStoreSuite:
     # Runs that a trusted host begins.
 
     async def test_a_run_that_is_begun_has_seen_nothing_and_has_its_task(self, stores):
-        grant = await stores.runs.of(host(), SESSION)
+        grant = await stores.runs.of(host(), NOTHING)
         await stores.runs.raise_label(grant.id, SECRET, None)
         handle, run = await stores.runs.begin(host(), TASK)
         assert (run.label, run.sources, run.part_of, run.task) == (BOTTOM, (), grant.id, TASK)
@@ -479,7 +470,7 @@ class RunStoreSuite:
         assert (after.label, after.task) == (PRIVATE, TASK)
         assert await stores.runs.of(host(), named(one)) == after
         assert await stores.runs.of(host(), named(other)) == second
-        grant = await stores.runs.of(host(), SESSION)
+        grant = await stores.runs.of(host(), NOTHING)
         assert (grant.label, grant.sources) == (PRIVATE, (source(of=PRIVATE),))
 
     async def test_a_handle_is_worth_nothing_to_anybody_else(self, stores):
@@ -516,12 +507,12 @@ class RunStoreSuite:
     # How runs end.
 
     async def test_an_ended_run_is_followed_by_one_that_has_seen_nothing(self, stores):
-        run = await stores.runs.of(principal(), SESSION)
+        run = await stores.runs.of(principal(), NOTHING)
         await stores.runs.raise_label(run.id, SECRET, source())
         ended = await stores.runs.end(run.id)
         assert ended is not None
         assert (ended.id, ended.label) == (run.id, SECRET)
-        after = await stores.runs.of(principal(), SESSION)
+        after = await stores.runs.of(principal(), NOTHING)
         assert (after.id != run.id, after.label, after.sources) == (True, BOTTOM, ())
         assert await stores.runs.end(run.id) is None
         assert await stores.runs.end("r_none") is None
@@ -540,56 +531,56 @@ class RunStoreSuite:
         assert found.id not in {run.id, run.part_of}
 
     async def test_what_comes_after_the_end_is_seen_by_whoever_calls_next(self, stores):
-        run = await stores.runs.of(principal(), SESSION)
+        run = await stores.runs.of(principal(), NOTHING)
         await stores.runs.end(run.id)
         assert (await stores.runs.raise_label(run.id, SECRET, None)).label == SECRET
-        after = await stores.runs.of(principal(), SESSION)
+        after = await stores.runs.of(principal(), NOTHING)
         assert (after.id != run.id, after.label) == (True, SECRET)
 
     async def test_idle_time_ends_runs_and_nothing_shorter_does(self, stores):
         handle, begun = await stores.runs.begin(host(), None)
-        run = await stores.runs.of(host(), SESSION)
+        run = await stores.runs.of(host(), NOTHING)
         await stores.runs.raise_label(begun.id, SECRET, None)
         stores.elapsed.now += RUN_LIMITS.idle_s - 1
         assert (await stores.runs.of(host(), named(handle))).label == SECRET
         stores.elapsed.now += RUN_LIMITS.idle_s - 1
-        assert (await stores.runs.of(host(), SESSION)).id == run.id
+        assert (await stores.runs.of(host(), NOTHING)).id == run.id
         stores.elapsed.now += RUN_LIMITS.idle_s
-        after = await stores.runs.of(host(), SESSION)
+        after = await stores.runs.of(host(), NOTHING)
         assert (after.id != run.id, after.label) == (True, BOTTOM)
         assert (await stores.runs.of(host(), named(handle))).id == after.id
 
     async def test_a_begun_run_that_was_idle_has_ended_for_good(self, stores):
         handle, run = await stores.runs.begin(host(), None)
         stores.elapsed.now += RUN_LIMITS.idle_s - 1
-        await stores.runs.of(host(), SESSION)
+        await stores.runs.of(host(), NOTHING)
         stores.elapsed.now += 1
         assert (await stores.runs.of(host(), named(handle))).id == run.part_of
         stores.elapsed.now -= 1
         assert (await stores.runs.of(host(), named(handle))).label == STRICTEST_DEFAULT
 
     async def test_calls_that_end_an_idle_run_at_once_are_in_one_run(self, stores):
-        run = await stores.runs.of(principal(), SESSION)
+        run = await stores.runs.of(principal(), NOTHING)
         stores.elapsed.now += RUN_LIMITS.idle_s
-        found = await asyncio.gather(*(stores.runs.of(principal(), SESSION) for _ in range(5)))
-        after = await stores.runs.of(principal(), SESSION)
+        found = await asyncio.gather(*(stores.runs.of(principal(), NOTHING) for _ in range(5)))
+        after = await stores.runs.of(principal(), NOTHING)
         assert {each.id for each in found} <= {run.id, after.id}
         assert after.id != run.id
 
     async def test_runs_of_whoever_does_not_come_back_end_when_another_begins(self, stores):
-        run = await stores.runs.of(principal("emma"), SESSION)
+        run = await stores.runs.of(principal("emma"), NOTHING)
         stores.elapsed.now += RUN_LIMITS.idle_s
         assert not stores.runs.find(run.id).live
-        await stores.runs.of(principal("noah"), SESSION)
+        await stores.runs.of(principal("noah"), NOTHING)
         assert [each.live for each in stores.runs.all()] == [False, True]
         assert await stores.runs.end(run.id) is None
 
     async def test_time_in_which_a_server_has_yet_to_answer_is_not_idle(self, stores):
-        run = await stores.runs.of(principal(), SESSION)
+        run = await stores.runs.of(principal(), NOTHING)
         stores.elapsed.now += RUN_LIMITS.idle_s + 1
         raised = await stores.runs.raise_label(run.id, SECRET, source())
         stores.elapsed.now += RUN_LIMITS.idle_s - 1
-        after = await stores.runs.of(principal(), SESSION)
+        after = await stores.runs.of(principal(), NOTHING)
         assert (after.id, after.label) == (raised.id, SECRET)
 
     async def test_so_is_that_of_a_begun_run(self, stores):
@@ -604,12 +595,12 @@ class RunStoreSuite:
     async def test_what_came_after_its_run_had_ended_is_not_forgotten_at_the_next_call(
         self, stores
     ):
-        run = await stores.runs.of(principal("emma"), SESSION)
+        run = await stores.runs.of(principal("emma"), NOTHING)
         stores.elapsed.now += RUN_LIMITS.idle_s
-        await stores.runs.of(principal("noah"), SESSION)
+        await stores.runs.of(principal("noah"), NOTHING)
         assert not stores.runs.find(run.id).live
         await stores.runs.raise_label(run.id, SECRET, source())
-        assert (await stores.runs.of(principal("emma"), SESSION)).label == SECRET
+        assert (await stores.runs.of(principal("emma"), NOTHING)).label == SECRET
 
     # Letting a client in again.
 
@@ -625,9 +616,9 @@ class RunStoreSuite:
         ids=["token", "scope", "sign-in", "marked as trusted", "program"],
     )
     async def test_a_new_grant_joins_the_live_run(self, stores, again):
-        run = await stores.runs.of(principal(), SESSION)
+        run = await stores.runs.of(principal(), NOTHING)
         await stores.runs.raise_label(run.id, SECRET, source())
-        for hint in (SESSION, NOTHING, named("made up")):
+        for hint in (NOTHING, named("made up")):
             found = await stores.runs.of(replace(principal(), **again), hint)
             assert (found.id, found.label.confidentiality) == (run.id, Confidentiality.SECRET)
         assert [each.run.id for each in stores.runs.all()] == [run.id]
@@ -635,13 +626,13 @@ class RunStoreSuite:
     async def test_what_registers_itself_for_each_endpoint_is_one_program(self, stores):
         one = replace(host(), client_id="c_8", program="Desktop")
         other = replace(host(), client_id="c_9", program="Desktop")
-        run = await stores.runs.of(one, SESSION)
+        run = await stores.runs.of(one, NOTHING)
         await stores.runs.raise_label(run.id, SECRET, None)
-        assert await stores.runs.of(other, SESSION) == replace(run, label=SECRET)
+        assert await stores.runs.of(other, NOTHING) == replace(run, label=SECRET)
 
     async def test_a_program_of_another_name_or_person_has_runs_of_its_own(self, stores):
         mine = replace(host(), program="Desktop")
-        run = await stores.runs.of(mine, SESSION)
+        run = await stores.runs.of(mine, NOTHING)
         for other in (
             replace(mine, program="Editor"),
             replace(mine, program=""),
@@ -649,12 +640,12 @@ class RunStoreSuite:
             replace(mine, issuer="https://other"),
             replace(mine, client_id="Desktop", program=""),
         ):
-            assert (await stores.runs.of(other, SESSION)).id != run.id
+            assert (await stores.runs.of(other, NOTHING)).id != run.id
 
     async def test_a_client_is_told_from_others_as_its_principal_is(self, stores):
         for who in (host(), replace(host(), client_id="c_8", program="Desktop")):
             assert stores.runs.whole(who.actor) is None
-            run = await stores.runs.of(who, SESSION)
+            run = await stores.runs.of(who, NOTHING)
             assert stores.runs.whole(who.actor) == run
             after = await stores.runs.raise_label(run.id, SECRET, None)
             assert stores.runs.whole(who.actor) == after
@@ -672,20 +663,20 @@ class RunStoreSuite:
     # What a person does.
 
     async def test_a_person_lowers_the_label_that_they_saw(self, stores):
-        run = await stores.runs.of(principal(), SESSION)
+        run = await stores.runs.of(principal(), NOTHING)
         await stores.runs.raise_label(run.id, SECRET, source())
         lowered = await stores.runs.lower_label(run.id, SECRET, PRIVATE)
-        assert lowered == await stores.runs.of(principal(), SESSION)
+        assert lowered == await stores.runs.of(principal(), NOTHING)
         assert (lowered.label, lowered.sources) == (PRIVATE, (source(),))
 
     async def test_a_label_that_was_raised_meanwhile_is_not_lowered(self, stores):
-        run = await stores.runs.of(principal(), SESSION)
+        run = await stores.runs.of(principal(), NOTHING)
         await stores.runs.raise_label(run.id, SECRET, None)
         assert await stores.runs.lower_label(run.id, PRIVATE, BOTTOM) is None
-        assert (await stores.runs.of(principal(), SESSION)).label == SECRET
+        assert (await stores.runs.of(principal(), NOTHING)).label == SECRET
 
     async def test_no_label_of_a_run_that_ended_or_is_not_there_is_lowered(self, stores):
-        run = await stores.runs.of(principal(), SESSION)
+        run = await stores.runs.of(principal(), NOTHING)
         await stores.runs.end(run.id)
         assert await stores.runs.lower_label(run.id, BOTTOM, BOTTOM) is None
         assert await stores.runs.lower_label("r_none", BOTTOM, BOTTOM) is None
@@ -695,19 +686,19 @@ class RunStoreSuite:
         await stores.runs.raise_label(run.id, SECRET, None)
         await stores.runs.lower_label(run.id, SECRET, BOTTOM)
         assert await stores.runs.of(host(), named(handle)) == run
-        assert (await stores.runs.of(host(), SESSION)).label == SECRET
+        assert (await stores.runs.of(host(), NOTHING)).label == SECRET
 
     async def test_what_a_begun_run_reads_again_raises_a_grant_that_was_lowered(self, stores):
         _, run = await stores.runs.begin(host(), None)
         await stores.runs.raise_label(run.id, SECRET, None)
         await stores.runs.lower_label(run.part_of, SECRET, BOTTOM)
         await stores.runs.raise_label(run.id, SECRET, None)
-        assert (await stores.runs.of(host(), SESSION)).label == SECRET
+        assert (await stores.runs.of(host(), NOTHING)).label == SECRET
 
     async def test_runs_are_told_with_how_long_they_were_idle(self, stores):
         _, run = await stores.runs.begin(host(), TASK)
         stores.elapsed.now += 5
-        grant = await stores.runs.of(host(), SESSION)
+        grant = await stores.runs.of(host(), NOTHING)
         told = [RunState(run=grant, live=True, idle_s=0.0), RunState(run=run, live=True, idle_s=5)]
         assert stores.runs.all() == told
         assert stores.runs.find(run.id) == told[1]
@@ -721,13 +712,13 @@ class RunStoreSuite:
     @pytest.mark.parametrize(("one", "other"), UNLIKE)
     async def test_people_that_look_alike_have_their_own_runs(self, stores, one, other):
         runs = [
-            await stores.runs.of(host(one), SESSION),
-            await stores.runs.of(host(other), SESSION),
+            await stores.runs.of(host(one), NOTHING),
+            await stores.runs.of(host(other), NOTHING),
         ]
         assert len({run.id for run in runs}) == 2
 
     async def test_a_runs_name_tells_nothing(self, stores):
-        run = await stores.runs.of(principal(), SESSION)
+        run = await stores.runs.of(principal(), NOTHING)
         assert run.id.startswith("r_")
         assert len(run.id) == 34
         assert "emma" not in run.id

@@ -90,8 +90,8 @@ class Model:
     async def read(self, token: str, number: int | None, label: Label) -> None:
         handle = self.handle(number)
         who = replace(host(), token_id=token)
-        run = await self.store.of(who, RunHint(session=True, handle=handle))
-        whole = await self.store.of(who, RunHint(session=True))
+        run = await self.store.of(who, RunHint(handle=handle))
+        whole = await self.store.of(who, RunHint())
         self.note()
         if run.part_of is None:
             assert run.id == whole.id
@@ -152,7 +152,7 @@ def test_in_any_interleaving_labels_are_joined(raises):
             state = store.find(run.id)
             assert state is not None
             assert state.run.label == expected
-        grant = await store.of(host(), RunHint(session=True))
+        grant = await store.of(host(), RunHint())
         everything = BOTTOM
         for _, each in raises:
             everything = everything.join(each)

@@ -10,10 +10,10 @@ from gateway.errors import AuditUnavailable
 from gateway.storage import run_tables, runs
 from gateway.storage.store import Store
 from tests.storage.suite import (
+    NOTHING,
     NOW,
     PRIVATE,
     RUN_LIMITS,
-    SESSION,
     TASK,
     AuditLogSuite,
     Elapsed,
@@ -101,10 +101,10 @@ class TestSqlitePinStore(PinStoreSuite):
 
 class TestSqliteRunStore(RunStoreSuite):
     async def test_a_restart_remembers_labels(self, stores, reopened):
-        run = await stores.runs.of(host(), SESSION)
+        run = await stores.runs.of(host(), NOTHING)
         raised = await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source())
         again = await reopened()
-        assert await again.runs.of(host(), SESSION) == raised
+        assert await again.runs.of(host(), NOTHING) == raised
         assert again.runs.whole(host().actor) == raised
         assert not again.runs.acts_for(run.id, ["https://gate|noah"])
         await again.close()
@@ -121,31 +121,31 @@ class TestSqliteRunStore(RunStoreSuite):
         handle, run = await stores.runs.begin(host(), None)
         await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, None)
         await stores.runs.end(run.part_of)
-        after = await stores.runs.of(host(), SESSION)
+        after = await stores.runs.of(host(), NOTHING)
         again = await reopened()
-        assert await again.runs.of(host(), SESSION) == after
+        assert await again.runs.of(host(), NOTHING) == after
         assert (await again.runs.of(host(), named(handle))).id == after.id
         assert (await again.runs.end(after.id)).id == after.id
-        newest = await again.runs.of(host(), SESSION)
+        newest = await again.runs.of(host(), NOTHING)
         assert newest.id not in {run.id, run.part_of, after.id}
         await again.close()
 
     async def test_after_a_restart_idle_time_counts_anew(self, stores, reopened):
-        run = await stores.runs.of(host(), SESSION)
+        run = await stores.runs.of(host(), NOTHING)
         stores.elapsed.now += RUN_LIMITS.idle_s - 1
         again = await reopened()
         stores.elapsed.now += RUN_LIMITS.idle_s - 1
-        assert (await again.runs.of(host(), SESSION)).id == run.id
+        assert (await again.runs.of(host(), NOTHING)).id == run.id
         stores.elapsed.now += RUN_LIMITS.idle_s
-        assert (await again.runs.of(host(), SESSION)).id != run.id
+        assert (await again.runs.of(host(), NOTHING)).id != run.id
         await again.close()
 
     async def test_a_lowered_label_is_remembered(self, stores, reopened):
-        run = await stores.runs.of(host(), SESSION)
+        run = await stores.runs.of(host(), NOTHING)
         await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, None)
         await stores.runs.lower_label(run.id, STRICTEST_DEFAULT, PRIVATE)
         again = await reopened()
-        assert (await again.runs.of(host(), SESSION)).label == PRIVATE
+        assert (await again.runs.of(host(), NOTHING)).label == PRIVATE
         await again.close()
 
     async def test_a_label_that_is_high_enough_writes_nothing(self, stores):
@@ -153,21 +153,21 @@ class TestSqliteRunStore(RunStoreSuite):
         await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source(record=1))
         before = await batches(stores)
         await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source(record=2))
-        await stores.runs.of(host(), SESSION)
+        await stores.runs.of(host(), NOTHING)
         assert await batches(stores) == before + 1
 
     async def test_a_run_that_cannot_be_ended_goes_on(self, stores):
-        run = await stores.runs.of(host(), SESSION)
+        run = await stores.runs.of(host(), NOTHING)
         await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, None)
         stores.elapsed.now += RUN_LIMITS.idle_s
         make, stores.runs._ledger.make = stores.runs._ledger.make, _failing
         with pytest.raises(AuditUnavailable):
-            await stores.runs.of(host(), SESSION)
+            await stores.runs.of(host(), NOTHING)
         stores.runs._ledger.make = make
-        assert (await stores.runs.of(host(), SESSION)).id != run.id
+        assert (await stores.runs.of(host(), NOTHING)).id != run.id
 
     async def test_a_run_that_cannot_be_begun_leaves_no_task(self, stores):
-        await stores.runs.of(host(), SESSION)
+        await stores.runs.of(host(), NOTHING)
         stores.runs._ledger.make = _failing
         with pytest.raises(AuditUnavailable):
             await stores.runs.begin(host(), TASK)
@@ -177,10 +177,10 @@ class TestSqliteRunStore(RunStoreSuite):
         for module in (run_tables, runs):
             monkeypatch.setattr(module, "MOST_ENDED", 2)
         for _ in range(4):
-            run = await stores.runs.of(host(), SESSION)
+            run = await stores.runs.of(host(), NOTHING)
             await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source())
             await stores.runs.end(run.id)
-        live = await stores.runs.of(host(), SESSION)
+        live = await stores.runs.of(host(), NOTHING)
         kept = await stores.writer.run(lambda c: list(run_tables.SqliteRunTable(c).all()))
         assert [(each.run.id == live.id, each.ended) for each in kept] == [
             (False, True),
@@ -199,7 +199,7 @@ class TestSqliteRunStore(RunStoreSuite):
         monkeypatch.setattr(runs, "ENDED_OCTETS", 6000)
         begun = []
         for _ in range(4):
-            run = await stores.runs.of(host(), SESSION)
+            run = await stores.runs.of(host(), NOTHING)
             begun.append(run.id)
             await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source(tool="t" * 256))
             await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source(tool="late"))
