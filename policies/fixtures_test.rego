@@ -49,29 +49,38 @@ listed(changes) := json.patch(
 	[{"op": "remove", "path": "/arguments"}, {"op": "remove", "path": "/flow"}],
 )
 
-# A destination by why it is good: the words of the tables, or none.
+# A destination by who chose it: the words of the tables.
 to(word) := [object.union(
-	{"path": "$.to", "value": "x@y.example", "form": "email", "integrity": "trusted", "from": null},
-	object.get(oddities, word, {"proof": word}),
+	{
+		"path": "$.to",
+		"value": "x@y.example",
+		"form": "email",
+		"proof": "none",
+		"integrity": "untrusted",
+		"from": null,
+		"said": "",
+		"by": word,
+	},
+	object.get(oddities, word, {}),
 )]
 
+trusted := {"integrity": "trusted"}
+
 oddities := {
-	"none": {"proof": "none", "integrity": "untrusted"},
-	"seen": {"proof": "none", "integrity": "untrusted", "from": {"server": "web"}},
-	"name": {"proof": "none", "integrity": "untrusted", "form": "name", "value": "plan.txt"},
-	"pointed": {"proof": "task", "integrity": "untrusted", "from": {"server": "wiki"}},
-	"own_id": {
-		"proof": "typed",
-		"integrity": "untrusted",
-		"form": "name",
-		"value": "file-7",
-		"from": {"server": "mail", "minted": true},
-	},
-	"others_id": {"proof": "typed", "integrity": "untrusted", "form": "name", "from": {"server": "wiki", "minted": true}},
-	"field": {"proof": "typed", "integrity": "untrusted", "form": "name", "from": {"server": "mail", "minted": false}},
+	"tenant": trusted,
+	"task": trusted,
+	"typed": trusted,
+	"trusted_result": trusted,
+	"picked": object.union(trusted, {"said": "outsider"}),
+	"outsider": {"said": "outsider"},
+	"name": {"form": "name", "value": "plan.txt"},
+	"own_id": {"proof": "typed", "form": "name", "value": "file-7", "from": {"server": "mail", "minted": true}},
 }
 
-carrying(confidentiality) := [{"path": "$.body", "matches": [{
+# Words of an outsider's in what is carried.
+told_by_outsider := [{"path": "$.body", "matches": [], "said": "outsider"}]
+
+carrying(confidentiality) := [{"path": "$.body", "said": "", "matches": [{
 	"record": 1,
 	"kind": "exact",
 	"bytes": 9,

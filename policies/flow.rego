@@ -1,9 +1,7 @@
 # Flow. What a call may do and where data may go, by the tool's effect and by what is known of the
-# run: the tables `flow` in data.yaml. A destination needs positive proof that it is good. That it
-# was not seen in bad company proves nothing: one base64 is enough to hide it.
-#
-# Everything here is in `flow_ask` and `flow_deny`. A profile that only observes reports it and does
-# not act on it. Lists have no flow, so nothing here speaks in that phase.
+# run: the tables `flow` in data.yaml. What a call reaches must have been chosen by somebody who may;
+# that a value was not seen in bad company proves nothing, for one base64 is enough to hide it.
+# Everything here is in `flow_ask` and `flow_deny`; a profile that only observes reports it.
 package douane
 
 ask contains reason if {
@@ -26,7 +24,6 @@ default profile := {}
 
 profile := data.douane.flow.profiles[data.douane.flow.profile]
 
-# Only the word `false` stops a profile from acting.
 default profile_acts := true
 
 profile_acts := false if profile.acts == false
@@ -41,9 +38,7 @@ is_tool_call if {
 	not runs_code
 }
 
-# What is no tool: a resource that is read or followed, a prompt, a completion, an answer to what a
-# server asked, a message of the protocol's own. Whatever such a call says reaches its server, and a
-# URI whomever it names.
+# What is no tool: what it says reaches its server, and a URI whomever it names.
 is_other_call if {
 	input.phase == "call"
 	input.target.kind in {"resource", "template", "prompt", "completion", "server_request", "server"}
@@ -98,33 +93,47 @@ tool_names := {
 flow_ask contains {"code": "not_in_task", "message": "the user's words do not ask for what this tool does"} if {
 	is_tool_call
 	proof_needed
-	not task_free
 	input.flow.asked_for == false
-	not task_names_destination
+	not task_excused
 }
 
-task_free if row.task == "any"
+task_excused if row.task == "any"
 
-task_names_destination if {
-	some destination in input.flow.destinations
-	destination.proof == "task"
+task_excused if asked
+
+# What is done to something that is named is judged by that.
+task_excused if {
+	row.task == "place"
+	names_destination
 }
 
-# Effects that no destination makes good. A word in the table that is not one of its words reads as
-# the strictest: "allow" alone lets pass.
+asked if asked_for
+
+# "Work on ticket 7" asks for what ticket 7 takes, short of what cannot be taken back.
+asked if {
+	row.task in {"open", "place"}
+	input.flow.left_open == true
+}
+
+asked_for if input.flow.asked_for == true
+
+# Effects that no destination makes good. A word that is not known reads as the strictest.
 # Example: a web page was read, and a command is to be run.
-untrusted_run := object.get(row, "untrusted_run", "deny")
+untrusted_run := "allow" if {
+	row.untrusted_run == "asked"
+	asked_for
+} else := object.get(row, "untrusted_run", "deny")
 
 flow_ask contains {"code": "untrusted_run", "message": untrusted_message} if {
 	is_tool_call
 	not run_trusted
-	untrusted_run == "ask"
+	untrusted_run in {"ask", "asked"}
 }
 
 flow_deny contains {"code": "untrusted_run", "message": untrusted_message} if {
 	is_tool_call
 	not run_trusted
-	not untrusted_run in {"allow", "ask"}
+	not untrusted_run in {"allow", "asked", "ask"}
 }
 
 untrusted_message := concat("", ["the run has seen untrusted data, and the tool's effect is ", effect])
@@ -135,99 +144,106 @@ flow_ask contains {"code": "unproven_destination", "message": message} if {
 	is_judged
 	proof_needed
 	some destination in input.flow.destinations
+	reaches(destination)
 	not accepted(destination)
 	message := concat("", ["nothing shows that this destination is meant: ", destination.path])
 }
 
 proof_needed if not proof_waived
 
-proof_waived if proof_never
-
-proof_waived if {
-	row.proof == "private"
-	not guarded
-}
+proof_waived if row.proof == "never"
 
 proof_waived if {
 	row.proof in {"private", "untrusted"}
 	run_trusted
 }
 
-guarded if {
-	not run_trusted
-	run_private
+proof_waived if {
+	row.proof == "private"
+	input.flow.label.confidentiality == "public"
+}
+
+proof_waived if {
+	row.proof == "either"
+	run_trusted
+	not run_private
+}
+
+accepted(destination) if destination.by in row.accepts
+
+accepted(destination) if {
+	asked
+	destination.by in row.if_asked
 }
 
 accepted(destination) if {
-	some word in proofs(destination)
-	word in row.accepts
+	input.flow.asked_for == null
+	destination.by in row.undeclared
 }
 
-# The words for why a destination is good, which the tables accept or do not.
-proofs(destination) := words if {
-	words := union({
-		{destination.proof |
-			destination.integrity == "trusted"
-			destination.proof != "none"
-		},
-		{"pointed" |
-			destination.integrity == "untrusted"
-			destination.proof == "task"
-		},
-		{"own_id" | is_own_id(destination)},
-		{"own_id_if_asked" |
-			is_own_id(destination)
-			input.flow.asked_for == true
-		},
-		{"seen_if_asked" |
-			is_object(destination.from)
-			input.flow.asked_for == true
-		},
-		{"name_if_asked" |
-			destination.form == "name"
-			input.flow.asked_for == true
-		},
-	})
+# A read reaches nobody by a name or whoever it looks up; a longer text may carry what was read.
+reaches(_) if is_other_call
+
+reaches(_) if not row.names == "free"
+
+reaches(destination) if not destination.form in {"name", "email", "account"}
+
+# Example: a stranger's note wants a new address in a profile, and no argument names whose.
+flow_ask contains {"code": "unproven_payload", "message": "nothing shows that an outsider's words are meant"} if {
+	is_tool_call
+	not run_trusted
+	not effect in {"read", "destroy"}
+	outsiders_words
+	not words_meant
 }
 
-# What the tool's own server gives out as an identifier: an outsider writes beside it, not into it.
-# What reaches somebody anywhere is none, whatever its field is called.
-is_own_id(destination) if {
-	destination.proof == "typed"
-	destination.from.minted == true
-	destination.from.server == input.target.server
-	not destination.form in {"email", "url"}
+outsiders_words if {
+	some part in input.flow.payload
+	part.said == "outsider"
+}
+
+# The words ask for the deed, and it is done to what nobody may have picked from a list.
+words_meant if {
+	some destination in input.flow.destinations
+	destination.by in {"tenant", "task", "pointed", "own_id", "name"}
+	asked
+}
+
+words_meant if {
+	names_destination
+	input.flow.asked_for == null
+	{d.integrity | some d in input.flow.destinations} == {"trusted"}
 }
 
 # Example: a tool posts to one fixed place, which no argument names.
-flow_ask contains {"code": "no_destination", "message": no_destination_message} if {
+flow_ask contains {"code": "no_destination", "message": message} if {
 	is_tool_call
 	destination_needed
 	not names_destination
 	not needs_no_destination
+	message := concat("", ["the tool's effect is ", effect, ", and no argument says what it reaches"])
 }
-
-no_destination_message := concat("", ["the tool's effect is ", effect, ", and no argument says what it reaches"])
 
 destination_needed if proof_needed
 
 destination_needed if {
-	not proof_never
+	not row.proof == "never"
 	run_private
 }
 
-proof_never if row.proof == "never"
-
 names_destination if count(input.flow.destinations) > 0
 
-needs_no_destination if {
-	input.flow.names_where == true
-	row.empty == "allow"
-}
+needs_no_destination if goes_nowhere
 
 needs_no_destination if {
 	not input.flow.names_where
 	row.unlabelled == "allow"
+}
+
+# "Unlock my front door": what the tool does is all there is to say.
+needs_no_destination if {
+	not input.flow.names_where
+	asked_for
 }
 
 # Links. Whoever follows one goes where it leads, so it is a destination of what is sent.
@@ -235,21 +251,13 @@ needs_no_destination if {
 flow_ask contains {"code": "unproven_link", "message": message} if {
 	is_tool_call
 	proof_needed
-	not links_free
+	not row.links == "any"
 	some link in input.flow.links
-	not link_meant(link)
+	not link.by in {"tenant", "task", "typed", "trusted_result"}
 	message := concat("", ["nothing shows that this link is meant: ", link.path])
 }
 
-links_free if row.links == "any"
-
-link_meant(link) if {
-	link.proof != "none"
-	link.integrity == "trusted"
-}
-
-# Confidential data. Earlier results that are found again in what is sent, by how confidential they
-# are. Finding is evidence against; not finding proves nothing, so secrets count when they were seen.
+# Confidential data: what of earlier results is found in what is sent. Not to be found proves nothing.
 carried contains level if {
 	some part in input.flow.payload
 	some found in part.matches
@@ -279,48 +287,47 @@ flow_ask contains {"code": "private_data_leaves", "message": "private data would
 	not goes_nowhere
 }
 
+# A secret goes nowhere of itself. With one in the run, nothing goes where nobody proved.
 flow_deny contains {"code": "secret_leaves", "message": message} if {
 	sends_out
-	secrets_at_stake
+	some level in secrets_at_stake
 	some destination in input.flow.destinations
-	not may_receive(destination, "secret")
+	not may_receive(destination, level)
 	message := concat("", ["this run has seen secrets, and data would go to ", destination.path])
 }
 
 flow_deny contains {"code": "secret_leaves", "message": "this run has seen secrets, and data would leave"} if {
 	sends_out
-	secrets_at_stake
+	some level in secrets_at_stake
 	not names_destination
 	not goes_nowhere
+	not asked_of_it(level)
 }
 
-may_receive(destination, level) if {
-	some word in proofs(destination)
-	word in tables.confidential[level]
+# A tool that names no place, and that the words ask for, says nothing but what they say.
+asked_of_it("seen") if asked_for
+
+secrets_at_stake contains "secret" if "secret" in carried
+
+secrets_at_stake contains "seen" if input.flow.label.confidentiality == "secret"
+
+may_receive(destination, level) if destination.by in tables.confidential[level]
+
+may_receive(destination, "private") if {
+	asked_for
+	destination.by in tables.confidential.private_if_asked
+}
+
+may_receive(destination, "seen") if not reaches(destination)
+
+may_receive(destination, "seen") if {
+	tables.confidential
+	accepted(destination)
 }
 
 goes_nowhere if {
 	input.flow.names_where == true
 	row.empty == "allow"
-}
-
-# What a server asks the client's model to write, it gets, with whatever the model has read.
-# Example: a server asks for a summary of all that other servers have said.
-flow_deny contains {"code": "secret_leaves", "message": "this run has seen secrets, and a server asks for a text"} if {
-	asks_for_text
-	secrets_at_stake
-}
-
-flow_deny contains {"code": "context_leaves", "message": "a server asks for what other servers have said"} if {
-	asks_for_text
-	input.arguments.includeContext == "allServers"
-	run_private
-}
-
-asks_for_text if {
-	input.phase == "call"
-	input.target.kind == "server_request"
-	input.target.name == "sampling/createMessage"
 }
 
 # Example: a URI that nobody gave out; an answer to a form with a line of a private file in it.
@@ -334,36 +341,29 @@ sends_out if {
 	count(input.flow.payload) > 0
 }
 
-# What a tool's server asked the user for is told to it, whatever else the tool does.
+# What a tool's server asked the user for is told to it, and a secret wherever it stands.
 sends_out if {
 	is_tool_call
 	some part in input.flow.payload
-	is_told(part.path)
+	some told in {"$.inputResponses", "$.requestState", "$._meta"}
+	startswith(part.path, told)
 }
 
-is_told(path) if startswith(path, "$.inputResponses")
-
-is_told(path) if startswith(path, "$.requestState")
-
-is_told(path) if startswith(path, "$._meta")
+sends_out if {
+	is_tool_call
+	some part in input.flow.payload
+	part.path == "$"
+}
 
 # A write, and a read of an address, reach others only through the destinations they name.
 sends_out if {
 	is_tool_call
 	names_destination
-	not sends_never
+	not row.sends == "never"
 }
 
 sends_out if {
 	is_tool_call
-	not sends_never
-	not sends_where_named
+	not row.sends == "never"
+	not row.sends == "named"
 }
-
-sends_never if row.sends == "never"
-
-sends_where_named if row.sends == "named"
-
-secrets_at_stake if input.flow.label.confidentiality == "secret"
-
-secrets_at_stake if "secret" in carried

@@ -62,7 +62,7 @@ test_a_password_that_only_the_tenant_knows_is_no_new_one if {
 
 test_an_unproven_destination_asks_in_an_untrusted_run if {
 	every name in ["write", "egress", "pay", "destroy", "credential"] {
-		decided([effect(name), going("none")]) == asking("unproven_destination")
+		decided([effect(name), going("nobody")]) == asking("unproven_destination")
 	}
 }
 
@@ -71,29 +71,38 @@ test_one_unproven_destination_is_enough if {
 	decided([effect("egress"), ["/flow/destinations", both]]) == asking("unproven_destination")
 }
 
-test_a_trusted_run_may_write_and_send_anywhere if {
-	every name in ["read", "write", "egress", "destroy", "credential"] {
-		decided([effect(name), going("none"), clean]) == allowed
+test_a_trusted_run_may_write_anywhere_and_send_while_it_has_nothing_private if {
+	every name in ["read", "write", "egress", "destroy", "credential", "execute"] {
+		decided([effect(name), going("nobody"), clean]) == allowed
 	}
+	decided([effect("egress"), going("nobody"), clean_private]) == asking("unproven_destination")
+	decided([effect("egress"), going("task"), clean_private]) == allowed
 }
 
 test_a_payment_always_needs_proof if {
-	decided([effect("pay"), going("none"), clean]) == asking("unproven_destination")
+	decided([effect("pay"), going("nobody"), clean]) == asking("unproven_destination")
 	decided([effect("pay"), clean]) == asking("no_destination")
 	decided([effect("pay"), where]) == allowed
 }
 
-test_a_read_of_an_address_needs_proof_where_there_is_something_to_carry_there if {
-	decided([going("none")]) == asking("unproven_destination")
-	decided([going("none"), open]) == allowed
-	decided([going("none"), clean_private]) == allowed
+page := ["/flow/destinations", [object.union(fix.to("nobody")[0], {"form": "url"})]]
+
+test_a_read_of_a_page_needs_proof_where_there_is_something_to_carry_there if {
+	decided([page]) == asking("unproven_destination")
+	decided([page, asked_for(true)]) == asking("unproven_destination")
+	decided([page, ["/flow/label", fix.label("untrusted", "internal")]]) == asking("unproven_destination")
+	decided([page, open]) == allowed
+	decided([page, clean_private]) == allowed
 }
 
-test_what_was_seen_may_be_read_if_the_user_asks_for_it if {
-	decided([going("seen")]) == asking("unproven_destination")
-	decided([going("seen"), asked_for(true)]) == allowed
-	decided([going("none"), asked_for(true)]) == asking("unproven_destination")
-	decided([effect("egress"), going("seen"), asked_for(true)]) == asking("unproven_destination")
+test_a_read_reaches_nobody_by_a_name if {
+	every form in ["name", "email", "account"] {
+		looked_up := ["/flow/destinations", [object.union(fix.to("outsider")[0], {"form": form})]]
+		decided([looked_up]) == allowed
+		decided([looked_up, secret]) == allowed
+	}
+	text := ["/flow/destinations", [object.union(fix.to("nobody")[0], {"form": "text"})]]
+	decided([text]) == asking("unproven_destination")
 }
 
 test_a_source_that_the_user_points_at_is_good_for_a_message_and_not_for_money if {
@@ -105,32 +114,63 @@ test_a_source_that_the_user_points_at_is_good_for_a_message_and_not_for_money if
 	}
 }
 
-test_an_identifier_of_an_untrusted_result_is_good_for_a_write_to_its_own_server if {
-	every name in ["read", "write"] {
+test_what_a_server_gave_out_goes_home if {
+	every name in ["write", "egress"] {
 		decided([effect(name), going("own_id")]) == allowed
-		decided([effect(name), going("others_id")]) == asking("unproven_destination")
-		decided([effect(name), going("field")]) == asking("unproven_destination")
 	}
-	every name in ["egress", "pay", "credential"] {
-		decided([effect(name), going("own_id"), asked_for(true)]) == asking("unproven_destination")
+	every name in ["egress", "pay", "destroy", "credential", "execute"] {
+		decided([effect(name), going("own_id"), asked_for(true)]) == allowed
+		"unproven_destination" in decided([effect(name), going("own_id"), asked_for(false)])[1]
 	}
-}
-
-test_what_cannot_be_undone_is_asked_for if {
-	decided([effect("destroy"), going("own_id"), asked_for(true)]) == allowed
-	decided([effect("destroy"), going("own_id")]) == asking("unproven_destination")
-	decided([effect("destroy"), going("others_id"), asked_for(true)]) == asking("unproven_destination")
 	decided([effect("destroy"), where]) == asking("no_destination")
 	"the tool's effect is destroy, and no argument says what it reaches" in messages([effect("destroy"), where])
 }
 
-test_a_name_is_good_for_a_write_that_the_user_asks_for if {
-	decided([effect("write"), going("name"), asked_for(true)]) == allowed
+test_a_name_is_good_for_what_is_asked_for_if_nobody_spoke_against_it if {
+	every name in ["write", "egress", "destroy"] {
+		decided([effect(name), going("name"), asked_for(true)]) == allowed
+	}
+	every name in ["pay", "credential", "execute"] {
+		decided([effect(name), going("name"), asked_for(true)]) == asking("unproven_destination")
+	}
 	decided([effect("write"), going("name"), asked_for(true), carrying("private")]) == allowed
-	decided([effect("write"), going("name")]) == asking("unproven_destination")
+	decided([effect("write"), going("name")]) == allowed
 	decided([effect("write"), going("name"), asked_for(false)]) == asking("unproven_destination")
-	decided([effect("write"), going("none"), asked_for(true)]) == asking("unproven_destination")
-	decided([effect("egress"), going("name"), asked_for(true)]) == asking("unproven_destination")
+	decided([effect("write"), going("outsider"), asked_for(true)]) == asking("unproven_destination")
+	decided([effect("egress"), going("name")]) == allowed
+	"unproven_destination" in decided([effect("destroy"), going("name")])[1]
+}
+
+test_what_an_outsider_picked_out_of_a_list_is_the_users_only_if_they_ask if {
+	every name in ["write", "egress"] {
+		decided([effect(name), going("picked"), asked_for(true)]) == allowed
+		decided([effect(name), going("picked")]) == asking("unproven_destination")
+	}
+	every name in ["pay", "destroy", "credential", "execute"] {
+		decided([effect(name), going("picked"), asked_for(true)]) == asking("unproven_destination")
+	}
+}
+
+# An outsider's words.
+
+told := ["/flow/payload", fix.told_by_outsider]
+
+test_an_outsiders_words_are_carried_where_the_user_asked_for_it if {
+	every name in ["write", "egress", "pay", "credential"] {
+		decided([effect(name), going("task"), told, asked_for(true)]) == allowed
+		decided([effect(name), going("task"), told]) == allowed
+		"unproven_payload" in decided([effect(name), going("task"), told, asked_for(false)])[1]
+	}
+	every name in ["typed", "trusted_result"] {
+		decided([effect("egress"), going(name), told, asked_for(true)]) == asking("unproven_payload")
+		decided([effect("egress"), going(name), told]) == allowed
+	}
+	decided([effect("write"), told]) == asking("unproven_payload")
+	decided([effect("write"), told, asked_for(true)]) == asking("unproven_payload")
+	decided([effect("write"), going("own_id"), told]) == asking("unproven_payload")
+	decided([effect("write"), told, clean]) == allowed
+	decided([told]) == allowed
+	decided([effect("destroy"), going("task"), told]) == allowed
 }
 
 test_sending_to_nobody_in_particular_asks if {
@@ -143,29 +183,51 @@ test_sending_to_nobody_in_particular_asks if {
 	decided([effect("write")]) == allowed
 }
 
+test_what_a_tool_does_is_all_there_is_to_say if {
+	every name in ["egress", "pay", "destroy", "credential", "execute"] {
+		decided([effect(name), asked_for(true)]) == allowed
+		"no_destination" in decided([effect(name)])[1]
+		"no_destination" in decided([effect(name), asked_for(false)])[1]
+	}
+	decided([effect("execute"), asked_for(true), secret]) == allowed
+	decided([effect("execute"), asked_for(true), carrying("secret")]) == ["deny", ["secret_leaves"]]
+}
+
 # Links.
 
 test_a_link_in_what_is_sent_needs_proof if {
-	every proof in ["none", "seen", "pointed", "own_id"] {
+	every proof in ["nobody", "outsider", "pointed", "own_id", "picked"] {
 		decided([effect("egress"), going("tenant"), linking(proof)]) == asking("unproven_link")
 	}
 	every proof in ["tenant", "task", "typed", "trusted_result"] {
 		decided([effect("egress"), going("tenant"), linking(proof)]) == allowed
 	}
-	decided([effect("egress"), going("tenant"), linking("none"), clean]) == allowed
-	decided([effect("write"), linking("none")]) == allowed
+	decided([effect("egress"), going("tenant"), linking("nobody"), clean]) == allowed
+	decided([effect("write"), linking("nobody")]) == allowed
 }
 
 # The task.
 
 test_what_the_user_did_not_ask_for_is_asked_about if {
-	every name in ["egress", "pay", "destroy"] {
+	every name in ["egress", "pay", "destroy", "credential"] {
 		decided([effect(name), going("trusted_result"), asked_for(false)]) == asking("not_in_task")
 		decided([effect(name), going("trusted_result"), asked_for(true)]) == allowed
-		decided([effect(name), going("task"), asked_for(false)]) == allowed
+		decided([effect(name), going("task"), asked_for(false)]) == asking("not_in_task")
 	}
 	decided([effect("egress"), going("tenant"), asked_for(false), clean]) == allowed
 	decided([effect("write"), going("tenant"), asked_for(false)]) == allowed
+	decided([effect("write"), asked_for(false)]) == asking("not_in_task")
+	decided([asked_for(false)]) == allowed
+}
+
+left_open := ["/flow/left_open", true]
+
+test_what_is_left_open_asks_for_what_can_be_taken_back if {
+	decided([effect("egress"), going("own_id"), asked_for(false), left_open]) == allowed
+	decided([effect("write"), going("name"), asked_for(false), left_open]) == allowed
+	every name in ["pay", "destroy", "credential", "execute"] {
+		"not_in_task" in decided([effect(name), going("task"), asked_for(false), left_open])[1]
+	}
 }
 
 tools(names) := ["/task", {"prompt": null, "tools": names}]
@@ -184,6 +246,7 @@ test_a_tool_that_the_task_does_not_name_is_denied if {
 
 test_a_program_is_not_run_in_an_untrusted_run if {
 	decided([effect("execute"), going("task")]) == asking("untrusted_run")
+	decided([effect("execute"), going("task"), asked_for(true)]) == allowed
 	decided([effect("execute")]) == ["ask", ["no_destination", "untrusted_run"]]
 	decided([effect("execute"), clean]) == allowed
 }
@@ -223,6 +286,7 @@ test_private_data_goes_to_the_tenant_and_to_whom_the_user_names if {
 	}
 	every proof in ["typed", "trusted_result"] {
 		decided([effect("egress"), going(proof), carrying("private")]) == asking("private_data_leaves")
+		decided([effect("egress"), going(proof), carrying("private"), asked_for(true)]) == allowed
 	}
 	decided([effect("write"), going("trusted_result"), carrying("private")]) == asking("private_data_leaves")
 	decided([effect("write"), going("own_id"), carrying("private")]) == allowed
@@ -254,12 +318,23 @@ test_a_write_to_nobody_carries_nothing_out if {
 	decided([effect("destroy"), clean, going("tenant"), carrying("private")]) == allowed
 }
 
-test_secrets_do_not_leave if {
-	every change in [secret, carrying("secret")] {
-		decided([effect("egress"), going("task"), change]) == ["deny", ["secret_leaves"]]
-		decided([effect("egress"), going("tenant"), change]) == allowed
+test_a_secret_goes_nowhere_but_home_to_the_tenant if {
+	every name in ["egress", "pay", "write"] {
+		decided([effect(name), going("task"), carrying("secret")]) == ["deny", ["secret_leaves"]]
+		decided([effect(name), going("tenant"), carrying("secret")]) == allowed
 	}
+	every name in ["read", "write", "destroy"] {
+		anywhere := [object.union(part, {"path": "$"}) | some part in fix.carrying("secret")]
+		decided([effect(name), ["/flow/payload", anywhere]])[0] == "deny"
+		decided([effect(name), going("name"), ["/flow/payload", anywhere]])[0] == "deny"
+	}
+}
+
+test_a_run_that_saw_a_secret_goes_on_to_what_is_proven if {
+	decided([effect("egress"), going("task"), secret]) == allowed
+	decided([effect("egress"), going("nobody"), secret]) == ["deny", ["secret_leaves"]]
 	decided([effect("execute"), secret]) == ["deny", ["secret_leaves"]]
+	decided([page, secret]) == ["deny", ["secret_leaves"]]
 	decided([effect("egress"), secret, where]) == allowed
 	decided([effect("write"), secret]) == allowed
 }
@@ -288,11 +363,12 @@ test_a_server_does_not_get_what_others_have_said if {
 # Profiles.
 
 test_strict_trusts_nothing_that_an_outsider_wrote if {
-	every word in ["pointed", "own_id", "seen", "name"] {
+	every word in ["pointed", "own_id", "outsider", "name", "picked"] {
 		every name in ["write", "egress"] {
 			by_profile("strict", [effect(name), going(word), asked_for(true)]) == asking("unproven_destination")
 		}
 	}
+	by_profile("strict", [going("name")]) == asking("unproven_destination")
 	by_profile("strict", [effect("egress"), going("trusted_result"), clean]) == asking("unproven_destination")
 	by_profile("strict", [effect("egress"), going("tenant")]) == allowed
 }
@@ -306,8 +382,8 @@ test_strict_asks_before_what_cannot_be_undone if {
 }
 
 test_observe_tells_and_lets_pass if {
-	by_profile("observe", [effect("egress"), going("none")]) == ["allow", ["unproven_destination"]]
-	by_profile("observe", [effect("egress"), going("task"), secret]) == ["allow", ["secret_leaves"]]
+	by_profile("observe", [effect("egress"), going("nobody")]) == ["allow", ["unproven_destination"]]
+	by_profile("observe", [effect("egress"), going("task"), carrying("secret")]) == ["allow", ["secret_leaves"]]
 	by_profile("observe", [effect("egress"), going("task")]) == allowed
 	by_profile("observe", [effect("egress"), ["/target/pin/status", "drifted"]]) == ["deny", ["pin_not_approved"]]
 }
@@ -335,13 +411,13 @@ test_the_table_can_deny_and_a_slip_in_it_does if {
 
 test_a_table_that_cannot_be_read_is_the_strictest if {
 	every table in [{}, null, {"read": null}, {"read": "allow"}] {
-		with_effects(table, [going("none")]) == ["deny", ["untrusted_run"]]
+		with_effects(table, [going("nobody")]) == ["deny", ["untrusted_run"]]
 	}
 }
 
 test_a_table_can_waive_the_proof if {
 	cells := {"untrusted_run": "allow", "proof": "never", "unlabelled": "ask", "sends": "never"}
-	with_effects({"egress": cells}, [effect("egress"), going("none")]) == allowed
+	with_effects({"egress": cells}, [effect("egress"), going("nobody")]) == allowed
 	with_effects({"egress": cells}, [effect("egress"), clean_private]) == allowed
 }
 
@@ -350,7 +426,7 @@ test_a_row_without_its_other_cells_is_the_strictest if {
 		"ask",
 		["no_destination", "private_data_leaves"],
 	]
-	with_effects({"read": {"untrusted_run": "allow"}}, [going("tenant"), linking("none")]) == [
+	with_effects({"read": {"untrusted_run": "allow"}}, [going("tenant"), linking("nobody")]) == [
 		"ask",
 		["unproven_destination", "unproven_link"],
 	]
@@ -361,16 +437,6 @@ test_without_the_table_nobody_may_receive_anything_confidential if {
 	with_effects(cells, [effect("egress"), going("tenant"), secret]) == ["deny", ["secret_leaves"]]
 }
 
-test_an_address_is_no_identifier_whatever_its_field_is_called if {
-	every form in ["email", "url"] {
-		address := ["/flow/destinations", [object.union(fix.to("own_id")[0], {"form": form})]]
-		every name in ["read", "write"] {
-			decided([effect(name), address]) == asking("unproven_destination")
-		}
-		decided([effect("destroy"), address, asked_for(true)]) == asking("unproven_destination")
-	}
-}
-
 # What is no tool.
 
 others := ["resource", "template", "prompt", "completion"]
@@ -379,15 +445,15 @@ other(kind) := ["/target", {"server": "mail", "kind": kind, "name": "x", "effect
 
 test_what_is_no_tool_needs_proof_of_where_it_goes if {
 	every kind in others {
-		decided([other(kind), going("none")]) == asking("unproven_destination")
+		decided([other(kind), going("nobody")]) == asking("unproven_destination")
 		decided([other(kind), going("task")]) == allowed
 	}
 }
 
 test_what_is_no_tool_goes_anywhere_while_nothing_is_at_stake if {
 	every kind in others {
-		decided([other(kind), going("none"), clean_private]) == allowed
-		decided([other(kind), going("none"), open]) == allowed
+		decided([other(kind), going("nobody"), clean_private]) == allowed
+		decided([other(kind), going("nobody"), open]) == allowed
 		decided([other(kind)]) == allowed
 	}
 }
@@ -398,7 +464,7 @@ test_private_data_leave_by_no_other_way if {
 		decided([other(kind), carrying("private"), clean_private]) == asking("private_data_leaves")
 		decided([other(kind), carrying("public")]) == allowed
 		decided([other(kind), carrying("secret")]) == ["deny", ["secret_leaves"]]
-		decided([other(kind), going("none"), secret]) == ["deny", ["secret_leaves"]]
+		decided([other(kind), going("nobody"), secret]) == ["deny", ["secret_leaves"]]
 		decided([other(kind), secret]) == allowed
 	}
 }
@@ -426,6 +492,6 @@ test_what_a_tool_is_told_besides_its_arguments_is_sent if {
 
 test_observing_tells_of_what_is_no_tool if {
 	every kind in others {
-		by_profile("observe", [other(kind), going("none")])[0] == "allow"
+		by_profile("observe", [other(kind), going("nobody")])[0] == "allow"
 	}
 }

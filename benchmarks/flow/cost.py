@@ -30,7 +30,8 @@ from gateway.domain.flow import Run, RunId, Source
 from gateway.domain.labels import STRICTEST_DEFAULT, Effect, Tenant, ToolRule
 from gateway.flow.content import content_label
 from gateway.flow.provenance import Answered, Provenance
-from gateway.flow.review import Knowledge, Use, review
+from gateway.flow.review import review
+from gateway.flow.use import Knowledge, Use
 
 RESULTS, RESULT_SIZE, CALLS, PAYLOAD_SIZE = 100, 4096, 300, 1024
 _KIB = 1024

@@ -9,6 +9,7 @@ for whoever changes a rule. There is no HTTP, no storage, no pin and no person.
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ from gateway.flow.content import content_label
 from gateway.flow.effects import result_label
 from gateway.flow.provenance import Answered, Provenance
 from gateway.flow.question import flow_input
-from gateway.flow.review import Knowledge, Use, review
+from gateway.flow.review import review
+from gateway.flow.use import Knowledge, Use
 from gateway.policy.bundle import compile_wasm, prepare
 from gateway.policy.settings import PolicySettings
 from gateway.policy.sources import read_sources
@@ -57,14 +59,10 @@ def engine_of(policies: Path) -> WasmEngine:
 class Conversation:
     """All that one client does: one run, which sees what its calls return."""
 
-    def __init__(
-        self, config: Config, suite: Suite, engine: WasmEngine, *, declared: bool
-    ) -> None:
+    def __init__(self, config: Config, suite: Suite, engine: WasmEngine, *, declared: bool) -> None:
         self._config = config
         self._tools = {
-            (server, tool["name"]): tool
-            for server, tools in suite.tools.items()
-            for tool in tools
+            (server, tool["name"]): tool for server, tools in suite.tools.items() for tool in tools
         }
         self._engine = engine
         self._declared = declared
@@ -98,9 +96,7 @@ class Conversation:
             arguments=step.arguments,
             about=self._tools[step.server, step.tool],
         )
-        known = Knowledge(
-            tenant=self._config.tenant.value, task=task, provenance=self._provenance
-        )
+        known = Knowledge(tenant=self._config.tenant.value, task=task, provenance=self._provenance)
         flow = review(self._run, use, known)
         return self._engine.decide(
             {
@@ -144,6 +140,7 @@ class Conversation:
             effect=effect,
             arguments=step.arguments,
             content=step.result,
+            level=result_label(rule, server).confidentiality,
             octets=_size(step.result) + _size(step.arguments) + _ENVELOPE,
             typed=() if failed else rule.typed,
             clean=clean,
@@ -180,10 +177,20 @@ def measured(suites: Iterable[Suite], engine: WasmEngine, options: argparse.Name
     """Play every one of `suites`."""
     found = Findings()
     for suite in suites:
-        for play in plays(suite, options.variants):
+        for play in plays(_fewer(suite, options.most), options.variants):
             became = played(play, suite, engine, declared=bool(options.declared))
             count(play, became, found)
     return found
+
+
+def _fewer(suite: Suite, most: int | None) -> Suite:
+    """Return `suite` with every task, and no more than `most` attacks, evenly taken."""
+    if most is None:
+        return suite
+    attacks = [trace for trace in suite.traces if trace.is_attack]
+    step = max(1, len(attacks) // most)
+    tasks = [trace for trace in suite.traces if not trace.is_attack]
+    return replace(suite, traces=[*tasks, *attacks[::step][:most]])
 
 
 def _suites(options: argparse.Namespace) -> Iterator[Suite]:
@@ -205,6 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--declared", type=int, choices=(0, 1), default=0)
     parser.add_argument("--variants", type=variants_of, default=(PLAIN,))
     parser.add_argument("--suites", type=lambda text: text.split(","), default=())
+    parser.add_argument("--most", type=int, help="no more attacks of a suite")
     parser.add_argument("--policies", type=folder_of, default=ROOT / "policies")
     parser.add_argument("--brief", action="store_true", help="print the figures alone")
     given = parser.parse_args(arguments)

@@ -139,6 +139,7 @@ def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
             "payload": [],
             "links": [],
             "asked_for": None,
+            "left_open": False,
             "violations": [],
         },
         "task": {"prompt": None, "tools": None},

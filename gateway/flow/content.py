@@ -93,7 +93,7 @@ def content_label(content: Mapping[str, Any]) -> tuple[Label, tuple[str, ...]]:
     secret, personal data private, and text that speaks to a model untrusted; what is longer than
     `LONGEST_READ` is untrusted and private, for nobody has read its end. Linear in the text.
     """
-    text, whole = _text_of(content)
+    text, whole = text_of(content)
     codes = set(_codes_in(text))
     if not whole:
         codes.add("unread_result")
@@ -103,7 +103,7 @@ def content_label(content: Mapping[str, Any]) -> tuple[Label, tuple[str, ...]]:
     return label, tuple(code for code in _RAISES if code in codes)
 
 
-def _text_of(content: Any) -> tuple[str, bool]:
+def text_of(content: Any) -> tuple[str, bool]:
     """Return all that is said, a line each, member names before their values, and if that is all."""
     lines: list[str] = []
     left = LONGEST_READ

@@ -1,57 +1,85 @@
-"""Whether the user's words ask for what a tool does. English; other words ask for nothing.
+"""Whether the user's words ask for what a tool does.
 
 It proves nothing by itself. It tells a call that the task is about from one that it is not: an
-attacker can choose whom a call goes to, and cannot change what the user wrote before.
+attacker can choose whom a call goes to, and cannot change what the user wrote before. What a tool does
+is told by its own words, its name and the beginning of its description, and by its effect. English;
+in other languages nothing is asked for, and what that costs is a question to a person.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Any
 
+from gateway.domain._value import value
 from gateway.domain.bounded import digest_of, remembered
 from gateway.domain.labels import Effect
-from gateway.flow.words import words_of
+from gateway.flow.asking import ALIKE, ASKING, AT_A_URL
+from gateway.flow.words import ASIDES, JOINING, VERBS, VERBS_OR_NOUNS, words_of
 
 _WORD = re.compile(r"[a-z]+")
 _LONGEST_PROMPT = 32 * 1024
+_LONGEST_DESCRIPTION = 400
 _MOST_PROMPTS = 64
 _MOST_TOOLS = 1024
 _OCTETS = 4 * 1024**2
 _WORD_OCTETS = 100
 """Bytes that a word of a set takes beside its letters."""
 _SHORTEST_STEM = 3
+_ROOT = 5
+"""Letters of a word that others are made of: "refer" of "referral", and not "send" of "sender"."""
+_SAME = 7
+"""Letters that two words begin with that are of one family: "prescribe" and "prescription"."""
 
 _FAMILIES = tuple(
-    frozenset(words.split())
-    for words in (
-        "delete remove erase trash discard clear clean drop purge wipe cancel revoke unshare destroy",
-        "send forward reply respond share invite notify post publish submit upload announce deliver",
-        "pay refund transfer wire reimburse settle buy purchase order remit donate",
-        "create add make schedule book reserve set put plan organize organise register open write",
-        "update change modify adjust edit reset move reschedule correct rename replace set append",
-        "get read open visit browse fetch download look check see view summarize summarise",
-    )
+    frozenset(line.split()) for line in ALIKE.strip().replace("\n    ", " ").splitlines()
 )
-"""Verbs that ask for the same; a verb may stand in more than one."""
+_KNOWN = frozenset({*VERBS, *VERBS_OR_NOUNS}.union(*_FAMILIES))
 
-_THINGS = {
-    Effect.EGRESS: frozenset(["email", "mail", "message", "invitation", "reply", "post"]),
-    Effect.PAY: frozenset(
-        ["payment", "bill", "invoice", "rent", "money", "fee", "price", "transaction", "order"]
-    ),
-}
-"""Nouns that, where an effect is not to be told from the verb alone, speak of it too."""
+_LEFT_OPEN = re.compile(
+    r"\b(?:work (?:on|through)|tak(?:e|ing) care of|deal with|handle|process|resolve|act on|sort out"
+    r"|follow (?:the|its|their|up|all|these|those|any|what)|carry out|do what|do everything|do all"
+    r"|complete (?:the|all|my|every)|implement|do all (?:the )?tasks|as (?:described|instructed|specified|requested)"
+    r"|according to|instructions?|steps|to-?dos?|runbook|checklist)\b"
+)
+"""Words that leave the acts to what they point at."""
 
 
-def speaks_of(prompt: str, tool: str, effect: Effect) -> bool:
+def speaks_of(
+    prompt: str,
+    tool: str,
+    effect: Effect,
+    about: Mapping[str, Any] | None = None,
+    *,
+    thing: bool = False,
+) -> bool:
     """Tell whether `prompt` has a word that asks for what `tool` does.
 
-    That is a form of its verb or of one that means the same, or a noun that its effect is known by;
-    for a tool that only reads also the name of what it reads.
+    That is a form of one of its verbs or of one that means the same, or a word by which what it does
+    is asked for; for a tool that only reads also the name of what it reads. `about` is its definition.
+    With `thing` the prompt must speak of what it is done to as well.
     """
     said = _stems(prompt[:_LONGEST_PROMPT])
-    verb, things = _parts(tool)
-    asking = _stemmed(_asking(verb) | _THINGS.get(effect, _NONE))
-    return not said.isdisjoint(asking | things if effect is Effect.READ else asking)
+    deed = _deed_of(tool, about)
+    of_thing = said.meets(deed.things)
+    if said.meets(deed.verbs) or said.make(deed.things):
+        return True
+    alike, of_effect = said.meets(deed.alike), said.meets(_OF_EFFECT[effect])
+    if effect is Effect.READ:
+        return of_thing or alike
+    if not deed.things.exact:
+        return alike or of_effect
+    return (of_thing or not thing) if of_effect else (of_thing and alike)
+
+
+def speaks_of_pages(prompt: str) -> bool:
+    """Tell whether `prompt` speaks of something that lies at a URL, or leaves open what to do."""
+    return _stems(prompt[:_LONGEST_PROMPT]).meets(_PAGES) or leaves_open(prompt)
+
+
+def leaves_open(prompt: str) -> bool:
+    """Tell whether `prompt` leaves what is to be done to what it points at: "work on ticket 7"."""
+    return _LEFT_OPEN.search(prompt[:_LONGEST_PROMPT].lower()) is not None
 
 
 def orders(prompt: str, tool: str) -> bool:
@@ -60,25 +88,78 @@ def orders(prompt: str, tool: str) -> bool:
     This is more than `speaks_of`: "who was invited by an email" speaks of mail and orders none.
     """
     words = _words(prompt[:_LONGEST_PROMPT])
-    verb, things = _parts(tool)
-    return not words.isdisjoint(_asking(verb)) and (
-        not things or not _stemmed(words).isdisjoint(things)
+    verbs, things = _parts(tool)
+    asking = frozenset(word for verb in verbs for word in _asking(verb))
+    return not words.isdisjoint(asking) and (
+        not things or _stems(prompt[:_LONGEST_PROMPT]).meets(_stemmed(things))
     )
 
 
-_NONE: frozenset[str] = frozenset()
+@value
+class Stems:
+    """Words by their stems, so that "refer" meets "referral" and "prescribe" a "prescription"."""
+
+    stems: frozenset[str]
+    exact: frozenset[str]
+    """The stems, and how the longer ones begin."""
+    roots: frozenset[str]
+    """What they are made of, if they are longer."""
+
+    def make(self, other: "Stems") -> bool:
+        """Tell whether one of `other` is made of one of these, as "invitation" is of "invite"."""
+        return not self.stems.isdisjoint(other.roots)
+
+    def meets(self, other: "Stems") -> bool:
+        """Tell whether one of these is one of `other`, begins with it, or begins as it does."""
+        return not (
+            self.exact.isdisjoint(other.exact)
+            and self.exact.isdisjoint(other.roots)
+            and self.roots.isdisjoint(other.exact)
+        )
+
+
+@value
+class Deed:
+    """What a tool's own words say that it does."""
+
+    verbs: Stems
+    alike: Stems
+    """Verbs that mean the same, or nearly."""
+    things: Stems
+
+
+def _deed_of(tool: str, about: Mapping[str, Any] | None) -> Deed:
+    described = "" if about is None else about.get("description")
+    title = "" if about is None else about.get("title")
+    return _deed(
+        tool,
+        title if isinstance(title, str) else "",
+        described[:_LONGEST_DESCRIPTION] if isinstance(described, str) else "",
+    )
 
 
 def _name(prompt: str, /) -> bytes:
     return digest_of(prompt)
 
 
+def _name_of_deed(tool: str, title: str, described: str, /) -> bytes:
+    return digest_of(f"{tool}\0{title}\0{described}")
+
+
 def _weight(words: frozenset[str]) -> int:
     return sum(_WORD_OCTETS + len(word) for word in words)
 
 
-def _weight_of_parts(parts: tuple[str, frozenset[str]]) -> int:
-    return len(parts[0]) + _weight(parts[1])
+def _weight_of_parts(parts: tuple[frozenset[str], frozenset[str]]) -> int:
+    return _weight(parts[0]) + _weight(parts[1])
+
+
+def _weight_of_stems(stems: Stems) -> int:
+    return _weight(stems.stems) + _weight(stems.exact) + _weight(stems.roots)
+
+
+def _weight_of_deed(deed: Deed) -> int:
+    return sum(map(_weight_of_stems, (deed.verbs, deed.alike, deed.things)))
 
 
 @remembered(most=_MOST_PROMPTS, octets=_OCTETS, key=_name, weigh=_weight)
@@ -86,16 +167,39 @@ def _words(prompt: str, /) -> frozenset[str]:
     return frozenset(_WORD.findall(prompt.lower()))
 
 
-@remembered(most=_MOST_PROMPTS, octets=_OCTETS, key=_name, weigh=_weight)
-def _stems(prompt: str, /) -> frozenset[str]:
-    return _stemmed(_words(prompt))
+@remembered(most=_MOST_PROMPTS, octets=_OCTETS, key=_name, weigh=_weight_of_stems)
+def _stems(prompt: str, /) -> Stems:
+    words = _WORD.findall(prompt.lower())
+    return _stemmed((*words, *(first + second for first, second in pairwise(words))))
+
+
+@remembered(most=_MOST_TOOLS, octets=_OCTETS, key=_name_of_deed, weigh=_weight_of_deed)
+def _deed(tool: str, title: str, described: str, /) -> Deed:
+    named, things = _parts(tool)
+    verbs = {*named, *_leading(title), *_leading(described)}
+    alike = frozenset(word for one in verbs for word in _asking(one))
+    return Deed(verbs=_stemmed(verbs), alike=_stemmed(alike - verbs), things=_stemmed(things))
+
+
+def _leading(sentence: str) -> tuple[str, ...]:
+    """Return the verb that `sentence` begins with, in its base form, if it may be one."""
+    words = (word for word in _WORD.findall(sentence.lower()) if word not in ASIDES)
+    first = next(words, None)
+    return () if first is None else (first, first.removesuffix("s"))
 
 
 @remembered(most=_MOST_TOOLS, octets=_OCTETS, key=_name, weigh=_weight_of_parts)
-def _parts(tool: str, /) -> tuple[str, frozenset[str]]:
-    """Return the verb that a tool's name begins with, and the stems of its other words."""
-    verb, *things = words_of(tool) or ("",)
-    return verb, _stemmed(word for word in things if len(word) >= _SHORTEST_STEM)
+def _parts(tool: str, /) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the verbs of a tool's name, and its other words: `create_or_update_file`, `inbox_reply`.
+
+    A verb leads, or follows another; in a name that leads with none, it is the first that there is.
+    """
+    words = words_of(tool)
+    verbs = [word for word in words[:1] if word in _KNOWN]
+    verbs += [after for joined, after in pairwise(words) if joined in JOINING and after in _KNOWN]
+    verbs = verbs or [word for word in words if word in _KNOWN][:1] or list(words[:1])
+    rest = (word for word in words if word not in verbs and word not in JOINING)
+    return frozenset(verbs), frozenset(word for word in rest if len(word) >= _SHORTEST_STEM)
 
 
 @remembered(most=_MOST_TOOLS, octets=_OCTETS, key=_name, weigh=_weight)
@@ -103,8 +207,11 @@ def _asking(verb: str, /) -> frozenset[str]:
     return frozenset({verb}.union(*(family for family in _FAMILIES if verb in family)))
 
 
-def _stemmed(words: Iterable[str]) -> frozenset[str]:
-    return frozenset(_stem(word) for word in words)
+def _stemmed(words: Iterable[str]) -> Stems:
+    stems = frozenset(_stem(word) for word in words)
+    roots = (stem[:length] for stem in stems for length in range(_ROOT, len(stem)))
+    exact = stems.union(stem[:_SAME] for stem in stems)
+    return Stems(stems=stems, exact=exact, roots=frozenset(roots))
 
 
 def _stem(word: str) -> str:
@@ -113,3 +220,7 @@ def _stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
             return word[: -len(ending)]
     return word
+
+
+_OF_EFFECT = {effect: _stemmed(ASKING.get(effect, "").split()) for effect in Effect}
+_PAGES = _stemmed(AT_A_URL.split())

@@ -13,6 +13,7 @@ from gateway.domain.labels import Tenant
 from gateway.flow import task as user_task
 from gateway.flow.addresses import is_ours
 from gateway.flow.forms import addresses_in, form_of
+from gateway.flow.naming import things_in
 from gateway.flow.provenance import Provenance
 from gateway.flow.results import Record
 from gateway.flow.task import Words
@@ -67,6 +68,13 @@ def _is_called(asked: Iterable[str], words: Words) -> bool:
     """Tell whether the user's words alone say what was asked for, numbers aside."""
     told = [text for text in asked if not user_task.is_number(text)]
     return bool(told) and all(words.have(text) for text in told)
+
+
+def is_called(asked: Iterable[str], prompt: str) -> bool:
+    """Tell whether `prompt` itself says what was asked for: whoever asked chose nothing else."""
+    told = [text for text in asked if not user_task.is_number(text)]
+    things = things_in(prompt)
+    return bool(told) and all(things.name(text) or user_task.names(prompt, text) for text in told)
 
 
 def _is_titled(record: Record, words: Words) -> bool:

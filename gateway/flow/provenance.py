@@ -4,16 +4,18 @@ Remembering costs next to nothing; a result is read when a later call first asks
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from itertools import takewhile
-from typing import Any
+from typing import Any, TypeAlias
 
 from gateway.domain._value import value
 from gateway.domain.flow import Match, Proof, Source
-from gateway.domain.labels import Effect, Integrity
+from gateway.domain.labels import Confidentiality, Effect, Integrity
 from gateway.flow.carried import Carried, Search
+from gateway.flow.content import text_of as content_text
+from gateway.flow.folding import folded
 from gateway.flow.forms import addresses_in
 from gateway.flow.payloads import SHORTEST_VALUE, Payloads
 from gateway.flow.results import (
@@ -25,6 +27,11 @@ from gateway.flow.results import (
     said_in,
     texts_of,
 )
+from gateway.flow.secrecy import carried_secrets, secrets_in
+from gateway.flow.spoken import Spoken
+
+Reading: TypeAlias = tuple[Source, tuple[str, ...], tuple[Record, ...]]
+"""A result that was read: its source, what was asked, and its records."""
 
 _MOST_SAID = 4096
 """Texts of arguments that are kept."""
@@ -39,6 +46,9 @@ _READ = 20
 _UNREAD = 4
 _ENTRY = 200
 """Bytes of a text that is kept, beside its letters."""
+
+_MOST_SECRETS = 1024
+"""Values; of a run that has seen more it is not known what they are."""
 
 _MOST_WRITTEN = 256 * 1024
 """Bytes of letters that are kept of what was written."""
@@ -61,6 +71,8 @@ class Answered:
     """Whether the run had seen nothing untrusted when the call was made."""
     failed: bool = False
     """Whether it tells of an error, which repeats what it was given and vouches for nothing."""
+    level: Confidentiality | None = None
+    """How confidential its tool's results are, but for what stands in this one; `None`: as its label."""
 
 
 @value
@@ -72,6 +84,27 @@ class Known:
     source: Source
     minted: bool = False
     """Whether its own server gives out such values, and no outsider chooses them."""
+
+
+def secrets_of(answered: Answered) -> frozenset[bytes]:
+    """Return the secrets that only stand in a result, while its tool's results are none."""
+    secret = answered.source.label.confidentiality is Confidentiality.SECRET
+    if not secret or answered.level in (None, Confidentiality.SECRET):
+        return _NONE
+    return secrets_in((content_text(answered.content)[0],))
+
+
+def level_of(answered: Answered, secrets: frozenset[bytes]) -> Confidentiality:
+    """Return how confidential a result is apart from its `secrets`.
+
+    Where they cannot be told by their values, all of it is secret.
+    """
+    if not secrets:
+        return answered.source.label.confidentiality
+    return max(answered.level or Confidentiality.SECRET, Confidentiality.PRIVATE)
+
+
+_NONE: frozenset[bytes] = frozenset()
 
 
 class _Read:
@@ -97,6 +130,14 @@ class _Read:
         # A text may be a document that an outsider wrote, and look like a server's own answer.
         self.ids = frozenset(named_ids(structured))
         self.mentioned = addresses_in(self.leaves)
+        self.values = self.leaves | self.mentioned | self.ids
+        self.level = level_of(answered, secrets_of(answered))
+        self.trusted = answered.source.label.integrity is Integrity.TRUSTED
+
+    @cached_property
+    def spoken(self) -> Spoken:
+        """Its running text, if an outsider can have written it."""
+        return Spoken(() if self.trusted else self.texts)
 
     @cached_property
     def carried(self) -> Carried:
@@ -116,20 +157,35 @@ class Provenance:
     """
 
     def __init__(
-        self, *, results: int = 128, octets: int = 640 * 1024, complete: bool = True
+        self,
+        *,
+        results: int = 128,
+        octets: int = 640 * 1024,
+        complete: bool = True,
+        knows_secrets: bool = True,
+        above: "Callable[[], Provenance | None]" = lambda: None,
     ) -> None:
-        """`complete`: whether this is told of the run from where it could first be led."""
+        """`complete`: whether this is told of the run from where it could first be led.
+
+        `knows_secrets`: whether from where it could first see one. `above` returns the provenance of
+        the run that sees all that this one sees, if there is one and it is remembered.
+        """
+        self.knows_secrets = knows_secrets
+        self._above = above
+        self._secrets: dict[bytes, tuple[int, str]] = {}
+        """Secrets that stood in results, each with a record and its server. None is forgotten."""
         self._most_results = results
         self._most_octets = octets
         self._octets = 0
         self.unread = 0
         """How many bytes are looked at when something is asked next."""
-        self._waiting: deque[tuple[Answered, int]] = deque()
+        self._waiting: deque[tuple[Answered, int, int]] = deque()
+        """With how much had been written by then, and the serial that it is read under."""
         self._read: deque[_Read] = deque()
         self._places: dict[str, deque[_Read]] = {}
         """Value -> the results that have it, oldest first."""
-        self._said: dict[str, Source] = {}
-        """What calls carried while only the user can have chosen it."""
+        self._said: dict[str, tuple[Source, int]] = {}
+        """What calls carried while only the user can have chosen it, and how much had come by then."""
         self._said_octets = 0
         self._written = Carried(most=_MOST_WRITTEN)
         """What calls that may have been led write somewhere, and may read again."""
@@ -137,7 +193,12 @@ class Provenance:
             self._written.give_up()
         self._search = Search()
         """Of the question that is being answered."""
+        self._missed = False
+        """Whether a result was too large to be kept: what it showed, nobody knows."""
+        self._arrived = 0
+        """How many results have come."""
         self._serial = 0
+        """Of the last one that was read."""
         self._payloads = Payloads()
         self._in_payloads = 0
         """The last serial whose texts a payload is searched for."""
@@ -164,40 +225,60 @@ class Provenance:
 
     def remember(self, answered: Answered) -> None:
         """Keep a result for what is asked later."""
-        if answered.clean:
+        if answered.clean and not self._missed:
             self._note_said(answered)
+        self._hide(secrets_of(answered), answered.source)
         if answered.octets > self._most_octets:
+            self._missed = True
             return
+        self._arrived += 1
         self._octets += answered.octets
         self.unread += answered.octets
-        self._waiting.append((answered, self._written.length))
+        self._waiting.append((answered, self._written.length, self._arrived))
         while self._octets > self._most_octets or (
             len(self._read) + len(self._waiting) > self._most_results
         ):
             self._forget_oldest()
+
+    def _hide(self, secrets: frozenset[bytes], source: Source) -> None:
+        if not secrets:
+            return
+        for secret in secrets:
+            self._secrets.setdefault(secret, (source.record, source.server))
+        if len(self._secrets) > _MOST_SECRETS:
+            self.knows_secrets = False
+        if (above := self._above()) is not None:
+            above._hide(secrets, source)  # noqa: SLF001 - of its own kind
 
     def _note_said(self, answered: Answered) -> None:
         for text in texts_of(answered.arguments):
             if len(self._said) >= _MOST_SAID or self._said_octets >= _MOST_SAID_OCTETS:
                 return
             if len(text) >= SHORTEST_VALUE and text not in self._said:
-                self._said[text] = answered.source
+                self._said[text] = answered.source, self._arrived
                 self._said_octets += 4 * len(text)
 
     def _forget_oldest(self) -> None:
         if not self._read:
-            octets = self._waiting.popleft()[0].octets
-            self._octets -= octets
-            self.unread -= octets
+            answered, _, serial = self._waiting.popleft()
+            self._octets -= answered.octets
+            self.unread -= answered.octets
+            self._forget_said(serial, self._said)
             return
         oldest = self._read.popleft()
+        self._forget_said(oldest.serial, oldest.values & self._said.keys())
         self._payloads.drop(oldest.serial)
         self._octets -= oldest.octets
-        for text in oldest.leaves | oldest.mentioned:
+        for text in oldest.values:
             places = self._places[text]
             places.popleft()
             if not places:
                 del self._places[text]
+
+    def _forget_said(self, serial: int, texts: Collection[str]) -> None:
+        """Forget which of `texts` calls carried after the result `serial` may have shown them."""
+        for text in [text for text in texts if self._said[text][1] >= serial]:
+            del self._said[text]
 
     def begin(self) -> None:
         """Begin a question: all that is asked from here on shares one bound of what is searched."""
@@ -215,27 +296,31 @@ class Provenance:
         for read in self._with(text):
             if read.carried.has(text, search=self._search):
                 continue
+            own = text in read.ids and read.source.server == server
             if read.vouches and not self._written.has(text, read.written, self._search):
                 if text in read.typed:
                     return Known(proof=Proof.TYPED, integrity=Integrity.TRUSTED, source=read.source)
-                plain = plain or (read.source if len(text) >= SHORTEST_VALUE else None)
-            if text in read.ids and read.source.server == server:
+                if own or len(text) >= SHORTEST_VALUE:
+                    plain = plain or read.source
+            if own:
                 minted = minted or read.source
             elif text in read.typed:
                 typed = typed or read.source
-        if plain is not None:
-            return Known(proof=Proof.TRUSTED_RESULT, integrity=Integrity.TRUSTED, source=plain)
-        if text in self._said:
-            return Known(proof=Proof.TASK, integrity=Integrity.TRUSTED, source=self._said[text])
+        said = plain or self._said_first(text)
+        if said is not None:
+            proof = Proof.TRUSTED_RESULT if plain is not None else Proof.TASK
+            return Known(proof=proof, integrity=Integrity.TRUSTED, source=said)
         weak = minted or typed
-        if weak is None:
-            return None
-        return Known(
-            proof=Proof.TYPED,
-            integrity=Integrity.UNTRUSTED,
-            source=weak,
-            minted=minted is not None,
-        )
+        return None if weak is None else _weak(weak, minted=minted is not None)
+
+    def _said_first(self, text: str) -> Source | None:
+        """Return the clean call that carried `text`, unless a result had shown it by then.
+
+        What a result had shown, whoever called may have looked up: that is no word of the user's.
+        """
+        source, arrived = self._said.get(text, (None, 0))
+        shown = any(read.serial <= arrived for read in self._places.get(text, _NOWHERE))
+        return None if shown else source
 
     def seen(self, text: str) -> Source | None:
         """Return the newest result that has `text` as a value or an address, but did not ask it."""
@@ -244,7 +329,31 @@ class Provenance:
             None,
         )
 
-    def readings(self) -> Iterator[tuple[Source, tuple[str, ...], tuple[Record, ...]]]:
+    def spoken_by(self, text: str, nouns: Collection[str] = ()) -> Iterator[Reading]:
+        """Yield the untrusted results whose running text names `text`."""
+        self._look()
+        for read in self._read:
+            if not read.trusted and read.spoken.names(text, nouns):
+                yield read.source, read.asked, read.records
+
+    def secrets_in(
+        self, texts: Collection[str], server: str = "", known: str = ""
+    ) -> tuple[int, ...]:
+        """Return the records of secrets that stand in `texts`, and that `server` did not give out.
+
+        What stands in `known`, the user's own prompt, is no secret from them.
+        """
+        if not self._secrets:
+            return ()
+        told = folded(known)
+        hidden = {
+            secret: record
+            for secret, (record, its) in tuple(self._secrets.items())
+            if its != server and secret not in told
+        }
+        return tuple(dict.fromkeys(carried_secrets(texts, hidden))) if hidden else ()
+
+    def readings(self) -> Iterator[Reading]:
         """Yield of each result that was read its source, what was asked, and its records."""
         self._look()
         for read in self._read:
@@ -259,7 +368,7 @@ class Provenance:
         found = self._payloads.matches(text, known)
         if not found:
             return ()
-        levels = {read.source.record: read.source.label.confidentiality for read in self._read}
+        levels = {read.source.record: read.level for read in self._read}
         return tuple(replace(match, confidentiality=levels[match.record]) for match in found)
 
     def _make_searchable(self) -> None:
@@ -274,12 +383,16 @@ class Provenance:
 
     def _look(self) -> None:
         while self._waiting:
-            self._serial += 1
-            read = _Read(*self._waiting.popleft(), self._serial)
+            read = _Read(*self._waiting.popleft())
+            self._serial = read.serial
             self.unread -= read.octets
             self._read.append(read)
-            for text in read.leaves | read.mentioned:
+            for text in read.values:
                 self._places.setdefault(text, deque()).append(read)
 
 
 _NOWHERE: deque[_Read] = deque()
+
+
+def _weak(source: Source, *, minted: bool) -> Known:
+    return Known(proof=Proof.TYPED, integrity=Integrity.UNTRUSTED, source=source, minted=minted)

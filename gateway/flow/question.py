@@ -13,11 +13,16 @@ def flow_input(review: FlowReview) -> dict[str, Any]:
         "destinations": [_destination(destination) for destination in review.destinations],
         "names_where": review.names_where,
         "payload": [
-            {"path": payload.path, "matches": [_match(match) for match in payload.matches]}
+            {
+                "path": payload.path,
+                "matches": [_match(match) for match in payload.matches],
+                "said": payload.said.value,
+            }
             for payload in review.payload
         ],
         "links": [_destination(link) for link in review.links],
         "asked_for": review.asked_for,
+        "left_open": review.left_open,
         "violations": [
             {"code": violation.code, "message": violation.message}
             for violation in review.violations
@@ -42,6 +47,8 @@ def _destination(destination: Destination) -> dict[str, Any]:
         "proof": destination.proof.value,
         "integrity": destination.integrity.word,
         "from": destination.origin,
+        "said": destination.said.value,
+        "by": destination.by.value,
     }
 
 

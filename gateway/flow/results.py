@@ -92,18 +92,45 @@ def identifiers(document: Any, patterns: tuple[str, ...]) -> Iterator[str]:
                 yield text
 
 
-_ID_KEY = re.compile(r"(?:^|[_-])(?:[Ii]ds?|ID|[Uu]uid|[Gg]uid|[Kk]ey)_?$|[a-z](?:Id|ID)s?$")
+_ID_KEY = re.compile(
+    r"(?:^|[_-])(?:[Ii]ds?|ID|[Uu]uid|[Gg]uid|[Kk]ey|[Nn]umber|[Cc]ode|[Rr]ef|[Ss]ku|[Ss]lug|sha)_?$"
+    r"|[a-z](?:Id|ID|Number|Code|Ref)s?$"
+)
+_OF_SOMEBODY = re.compile(
+    r"(?i)phone|mobile|fax|card|account|iban|tax|api|access|secret|private|zip|post"
+)
+"""What makes of a number or a key one that somebody brings along, and that reaches them anywhere."""
+_CODE = re.compile(r"#?(?=[^\s]*\d)[\w.#:/-]{2,64}")
+"""What looks as only a machine gives it out."""
 
 
 def named_ids(document: Any) -> Iterator[str]:
-    """Yield the strings and numbers whose member's name says that they identify something."""
+    """Yield what the server itself gave its things for names.
+
+    That is what stands in a member that is called so, a list of nothing but codes, and the codes by
+    which an object's members, objects themselves, are called.
+    """
     for members in _all_objects(document):
         for name, member in members.items():
-            if _ID_KEY.search(name):
-                for leaf in member if isinstance(member, list) else (member,):
+            listed = isinstance(member, list)
+            if is_called_an_id(name) and not _OF_SOMEBODY.search(name):
+                for leaf in member if listed else (member,):
                     text = text_of(leaf)
                     if text is not None:
                         yield text
+            elif listed and member and all(_is_code(leaf) for leaf in member):
+                yield from member
+            elif isinstance(member, dict) and _CODE.fullmatch(name):
+                yield name
+
+
+def is_called_an_id(name: str) -> bool:
+    """Tell whether a member of this name holds what identifies something."""
+    return _ID_KEY.search(name) is not None
+
+
+def _is_code(leaf: Any) -> bool:
+    return isinstance(leaf, str) and _CODE.fullmatch(leaf) is not None
 
 
 def _all_objects(document: Any) -> Iterator[dict[str, Any]]:

@@ -2,21 +2,18 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
-from gateway.domain._value import value
 from gateway.domain.document import leaves, member_path
 from gateway.domain.flow import (
     Destination,
     FlowReview,
     Form,
-    Payload,
     Proof,
     Run,
-    Source,
-    Task,
+    Said,
     Violation,
 )
 from gateway.domain.labels import (
@@ -24,18 +21,18 @@ from gateway.domain.labels import (
     Effect,
     Integrity,
     Label,
-    Tenant,
-    ToolRule,
 )
 from gateway.flow import task as user_task
-from gateway.flow.addresses import is_ours
 from gateway.flow.beside import NOTHING, Beside, telling
+from gateway.flow.carrying import payload_of, secrets_of
+from gateway.flow.choice import chosen
 from gateway.flow.forms import addresses_in, form_of, links_in
 from gateway.flow.fragments import LONGEST_SCANNED
-from gateway.flow.intent import orders, speaks_of
+from gateway.flow.intent import leaves_open, orders, speaks_of, speaks_of_pages
+from gateway.flow.placing import destination_of, origin_of, unproven
 from gateway.flow.pointing import pointed_at
-from gateway.flow.provenance import Provenance
-from gateway.flow.results import text_of
+from gateway.flow.results import is_called_an_id, text_of
+from gateway.flow.use import Knowledge, Use
 
 MOST_DESTINATIONS = 256
 """Values of one call; beyond them the call as a whole counts as unproven."""
@@ -73,41 +70,6 @@ _CARRIES_OUT = frozenset({Effect.EGRESS, Effect.PAY, Effect.EXECUTE})
 """Effects that carry data out; a read does so as well if something says where it goes."""
 
 
-@value
-class Use:
-    """A use of a tool: what is called with what, and what is known of it."""
-
-    server: str
-    tool: str
-    rule: ToolRule
-    effect: Effect | None
-    """`None` for what is no tool, which has neither destinations nor violations."""
-    arguments: Mapping[str, Any]
-    about: Mapping[str, Any] = field(default_factory=dict)
-    """The definition of the tool that a person approved; nothing, where there is none."""
-    beside: Beside = NOTHING
-    """What goes out besides, which no label speaks of."""
-
-    @property
-    def looks(self) -> bool:
-        """Whether a review of it asks what was read before."""
-        return bool(self.rule.destination or self.rule.payload) or self.beside is not NOTHING
-
-
-@value
-class Knowledge:
-    """What a destination can be proven with."""
-
-    tenant: Tenant
-    task: Task | None
-    """What a trusted host declared, and `None` from any other."""
-    provenance: Provenance
-
-    @property
-    def prompt(self) -> str | None:
-        return None if self.task is None else self.task.prompt
-
-
 def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
     """Report what `use` would move where.
 
@@ -125,17 +87,21 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
         carrying += _compared(use.beside)
     asked_for = None
     if prompt is not None and use.effect is not None:
-        asked_for = speaks_of(prompt, use.tool, use.effect)
+        no_place = not use.rule.destination
+        asked_for = speaks_of(prompt, use.tool, use.effect, use.about, thing=no_place)
         destinations = _pointed(destinations, use, knowledge, prompt)
+    destinations = tuple(replace(d, by=chosen(d, use.server)) for d in destinations)
+    links = tuple(replace(d, by=chosen(d, use.server)) for d in links)
     return FlowReview(
         label=run.label,
         sources=run.sources,
         unnamed=run.unnamed,
         destinations=destinations,
         names_where=bool(use.rule.destination),
-        payload=tuple(_payload(carrying, knowledge)),
+        payload=(*payload_of(carrying, knowledge, asked_for), *secrets_of(run, use, knowledge)),
         links=links,
         asked_for=asked_for,
+        left_open=prompt is not None and leaves_open(prompt),
         violations=_violations(run.label, use.effect, destinations, links, asked_for),
     )
 
@@ -152,26 +118,39 @@ def _destinations(use: Use, knowledge: Knowledge) -> Iterator[Destination]:
     )
     for path, part in islice(found, MOST_DESTINATIONS):
         if isinstance(part, str):
-            yield _destination(path, part, use.server, knowledge)
+            if part and not part.isspace() and not _is_quantity(path, part):
+                yield destination_of(path, part, use, knowledge)
         else:
             # A flag that names whom a call affects: nothing can prove it.
-            yield _unproven(path, str(part).lower())
+            yield unproven(path, str(part).lower())
     for path, _ in islice(found, 1):
-        yield _unproven(path, "")
+        yield unproven(path, "")
+
+
+def _is_quantity(path: str, text: str) -> bool:
+    """Tell whether `text`, inside of an argument, is a date or an amount, which reaches nothing."""
+    member = _MEMBER.search(path)
+    if member is None or not user_task.is_number(text):
+        return False
+    return not is_called_an_id(member[1]) and form_of(text) is Form.NAME
+
+
+_MEMBER = re.compile(r"\A\$\.[^.\[]+.*\.([^.\[]+)(?:\[\d+\])*\Z")
+"""A member of an object that an argument holds."""
 
 
 def _beside(use: Use, knowledge: Knowledge) -> Iterator[Destination]:
     """Yield what goes out beside the arguments and needs the proof of a destination."""
     places, content = use.beside.places, use.beside.content
     for path, text in places[:MOST_DESTINATIONS]:
-        yield _destination(path, text, use.server, knowledge)
+        yield destination_of(path, text, use, knowledge)
     yield from telling(
-        _destination(path, text, use.server, knowledge) for path, text in content[:MOST_PAYLOADS]
+        destination_of(path, text, use, knowledge) for path, text in content[:MOST_PAYLOADS]
     )
     texts = use.beside.texts
     unread = len(texts) > MOST_PAYLOADS or sum(len(t) for _, t in texts) > LONGEST_SCANNED
     if unread or len(places) > MOST_DESTINATIONS:
-        yield _unproven("$", "")
+        yield unproven("$", "")
 
 
 def _compared(beside: Beside) -> tuple[tuple[str, str], ...]:
@@ -233,58 +212,13 @@ def _named_leaves(
                 yield path, leaf
 
 
-def _destination(path: str, text: str, server: str, knowledge: Knowledge) -> Destination:
-    if is_ours(text, knowledge.tenant):
-        return _proven(path, text, Proof.TENANT)
-    prompt = knowledge.prompt
-    if prompt is not None and user_task.names(prompt, text):
-        return _proven(path, text, Proof.TASK)
-    known = knowledge.provenance.proof_of(text, server)
-    if known is None:
-        return _unproven(path, text, origin=_origin(knowledge.provenance.seen(text)))
-    return Destination(
-        path=path,
-        value=text,
-        proof=known.proof,
-        integrity=known.integrity,
-        origin=_origin(known.source, minted=known.minted),
-        form=form_of(text),
-    )
-
-
-def _origin(source: Source | None, *, minted: bool = False) -> Mapping[str, Any] | None:
-    if source is None:
-        return None
-    return {
-        "server": source.server,
-        "tool": source.tool,
-        "record": source.record,
-        "minted": minted,
-    }
-
-
-def _proven(path: str, text: str, proof: Proof) -> Destination:
-    return Destination(
-        path=path, value=text, proof=proof, integrity=Integrity.TRUSTED, form=form_of(text)
-    )
-
-
-def _unproven(path: str, text: str, *, origin: Mapping[str, Any] | None = None) -> Destination:
-    return Destination(
-        path=path,
-        value=text,
-        proof=Proof.NONE,
-        integrity=Integrity.UNTRUSTED,
-        origin=origin,
-        form=form_of(text),
-    )
-
-
 def _pointed(
     destinations: tuple[Destination, ...], use: Use, knowledge: Knowledge, prompt: str
 ) -> tuple[Destination, ...]:
     """Return `destinations`, of which the unproven ones may be those that the user points at."""
-    unproven = frozenset(d.value for d in destinations if not _is_meant(d))
+    unproven = frozenset(d.value for d in destinations if _is_address(d) and not _is_meant(d))
+    if use.effect is Effect.READ:
+        return _pages(destinations, prompt)
     if not unproven or not orders(prompt, use.tool):
         return destinations
     source = pointed_at(
@@ -293,9 +227,29 @@ def _pointed(
     if source is None:
         return destinations
     return tuple(
-        replace(d, proof=Proof.TASK, origin=_origin(source)) if d.value in unproven else d
+        replace(d, proof=Proof.TASK, origin=origin_of(source)) if d.value in unproven else d
         for d in destinations
     )
+
+
+def _pages(destinations: tuple[Destination, ...], prompt: str) -> tuple[Destination, ...]:
+    """Return `destinations`; pages that a source names at which the words point are pointed at.
+
+    A URL that stood there carries nothing of what was read since. Where the words do not speak of
+    pages, nobody asked for one.
+    """
+    if not speaks_of_pages(prompt):
+        return destinations
+    return tuple(
+        replace(d, proof=Proof.TASK)
+        if d.form is Form.URL and d.proof is Proof.NONE and d.said is Said.POINTED
+        else d
+        for d in destinations
+    )
+
+
+def _is_address(destination: Destination) -> bool:
+    return destination.form not in (Form.NAME, Form.TEXT)
 
 
 def _is_meant(destination: Destination) -> bool:
@@ -326,22 +280,15 @@ def _made_up(
             yield destination.path, destination.value
 
 
-def _payload(texts: tuple[tuple[str, str], ...], knowledge: Knowledge) -> Iterator[Payload]:
-    for path, text in texts:
-        matches = knowledge.provenance.matches(text, knowledge.prompt or "")
-        if matches:
-            yield Payload(path=path, matches=matches)
-
-
 def _links(
     texts: tuple[tuple[str, str], ...], unread: str | None, use: Use, knowledge: Knowledge
 ) -> Iterator[Destination]:
     found = ((path, link) for path, text in texts for link in links_in(text))
     for path, link in islice(found, MOST_LINKS):
-        yield _destination(path, link, use.server, knowledge)
+        yield destination_of(path, link, use, knowledge)
     rest = islice((path for path, _ in found), 1)
     for path in rest if unread is None else (unread,):
-        yield _unproven(path, "")
+        yield unproven(path, "")
 
 
 def _violations(

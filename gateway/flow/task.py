@@ -56,6 +56,20 @@ def names(prompt: str, text: str) -> bool:
     return _stands(prompt, text) or any(_stands(prompt, form) for form in _as_people_write(text))
 
 
+_HOST = re.compile(r"https?://([A-Za-z0-9.-]+)(?::\d{1,5})?(?=[/?#\s,;)\"']|\Z)")
+
+
+def names_host(prompt: str, url: str) -> bool:
+    """Tell whether `prompt` gives the host of `url`, by itself or with another page on it."""
+    found = _HOST.match(url)
+    if found is None or "." not in found[1]:
+        return False
+    host, prompt = found[1].lower(), prompt[:_LONGEST_PROMPT].lower()
+    return _stands(prompt, host) or any(
+        other[1] == host for other in _HOST.finditer(prompt) if _opens(prompt, other.start())
+    )
+
+
 def is_number(text: str) -> bool:
     """Tell whether `text` is a number, a date or the like, which names nothing."""
     return _ONLY_DIGITS.fullmatch(text) is not None

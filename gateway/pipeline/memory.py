@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from gateway.domain.bounded import Bounded
 from gateway.domain.flow import Run, RunId, RunState, untrusted_by
-from gateway.domain.labels import Integrity
+from gateway.domain.labels import Confidentiality, Integrity
 from gateway.domain.nodes import most_nodes
 from gateway.flow.given import Given
 from gateway.flow.provenance import Provenance
@@ -95,7 +95,11 @@ class ProvenanceMemory:
         found = self._runs.get(run.id)
         if found is None:
             state = self._find(run.id)
-            found = Provenance(complete=state is not None and _was_never_led(state.run))
+            found = Provenance(
+                complete=state is not None and _was_never_led(state.run),
+                knows_secrets=state is not None and _has_seen_no_secret(state.run),
+                above=lambda: None if run.part_of is None else self._runs.get(run.part_of),
+            )
             self._runs.put(run.id, found)
         return found
 
@@ -107,3 +111,10 @@ def _was_never_led(run: Run) -> bool:
     """
     trusted = run.label.integrity is Integrity.TRUSTED
     return not run.sources or (trusted and not untrusted_by(run.sources))
+
+
+def _has_seen_no_secret(run: Run) -> bool:
+    """Whether no result of `run` was secret, so that none of its values is forgotten."""
+    secret = Confidentiality.SECRET
+    labels = (run.label, *(source.label for source in run.sources))
+    return not run.sources or all(label.confidentiality is not secret for label in labels)

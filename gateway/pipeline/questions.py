@@ -12,15 +12,10 @@ from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Target
 from gateway.errors import Denied, ProtocolError
 from gateway.flow.beside import Beside
 from gateway.flow.provenance import Provenance
-from gateway.flow.review import (
-    PRIVATE_TO_OUTSIDE,
-    UNPROVEN_DESTINATION,
-    Knowledge,
-    Use,
-    review,
-)
+from gateway.flow.review import PRIVATE_TO_OUTSIDE, UNPROVEN_DESTINATION, review
 from gateway.flow.task import narrowed
 from gateway.flow.templates import filled_in, names_in
+from gateway.flow.use import Knowledge, Use
 from gateway.pipeline.decide import Subject, call_question
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.outgoing import beside
@@ -130,6 +125,7 @@ class Questions:
                 rule=subject.rule,
                 effect=subject.effect,
                 arguments=said(call.message),
+                about=_definition(subject.pin),
                 beside=self._beside(call, principal, run, frozenset(_declared(subject.pin))),
             ),
         )
@@ -215,6 +211,11 @@ class Questions:
 
         octets = len(message.body)
         await self._memory.with_it(access.run, access.principal.key, octets, note, looks=False)
+
+
+def _definition(pin: Pin) -> Mapping[str, Any]:
+    """Return the definition that a person approved; what nobody did speaks for nothing."""
+    return {} if pin.approved is None else pin.approved.definition.content
 
 
 def _declared(pin: Pin) -> Iterator[str]:

@@ -130,11 +130,14 @@ class Release:
         run = await self._raised(permit, label, trail)
         if permit.access is not None:
             decision = await self._judged(permit, permit.access, run, {"error": error}, trail)
-            label = label.join(decided_label(decision))
+            owed = decided_label(decision)
+            label = label.join(owed)
             # What it repeats of a record is found again, but nothing in it was promised an id.
             said = {"structuredContent": error}
             size = len(message.data)
-            kept = self._answered(permit, said, label=label, failed=True, size=size, trail=trail)
+            kept = self._answered(
+                permit, said, label=label, owed=owed, failed=True, size=size, trail=trail
+            )
             await self._keep(permit, run, size, kept)
             duties = (*permit.decision.obligations, *decision.obligations)
             return await _apart(permit, duties, message, Carrier.ERROR, error)
@@ -218,9 +221,12 @@ class Release:
         label = await self._label(permit, access, result=result, size=size, trail=trail)
         run = await self._raised(permit, label, trail)
         decision = await self._judged(permit, access, run, result, trail)
-        label = label.join(decided_label(decision))
+        owed = decided_label(decision)
+        label = label.join(owed)
         failed = result.get("isError") is True
-        kept = self._answered(permit, result, label=label, failed=failed, size=size, trail=trail)
+        kept = self._answered(
+            permit, result, label=label, owed=owed, failed=failed, size=size, trail=trail
+        )
         await self._keep(permit, run, size, kept, given=result)
         duties = (*permit.decision.obligations, *decision.obligations)
         sealed = partial(self._rounds.sealed, permit)
@@ -306,11 +312,15 @@ class Release:
         content: Mapping[str, Any],
         *,
         label: Label,
+        owed: Label,
         failed: bool,
         size: int,
         trail: Trail,
     ) -> Answered:
-        """Return what was answered as a source of later calls' values, labelled as it is by itself."""
+        """Return what was answered as a source of later calls' values, labelled as it is by itself.
+
+        `owed` is what a decision about it raised; whatever else its text raises, it holds in places.
+        """
         access, before = permit.access, permit.run.label
         return Answered(
             source=source_of(permit, label, trail.intent_index),
@@ -321,6 +331,7 @@ class Release:
             typed=() if failed else self._typed(access),
             clean=before.integrity is Integrity.TRUSTED,
             failed=failed,
+            level=self._labels.of_result(permit).join(owed).confidentiality,
         )
 
     async def _keep(

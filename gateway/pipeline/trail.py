@@ -97,7 +97,7 @@ class Trail:
         if run.task is not None:
             self.task(counts=True)
         if run.unnamed:
-            self._fields["label_because"] = "no_session"
+            self._fields["label_because"] = "unknown_run"
         return run
 
     def target(

@@ -4,7 +4,7 @@ from typing import Any
 
 from gateway.domain.calls import OriginKind
 from gateway.domain.decisions import Phase
-from gateway.domain.flow import Form, Proof
+from gateway.domain.flow import Chosen, Form, Proof, Said
 from gateway.domain.labels import Confidentiality, Effect, Integrity
 from gateway.domain.tools import Kind, PinStatus
 
@@ -133,9 +133,10 @@ def _flow() -> Schema:
         sources=_list_of(_closed(server=_TEXT, tool=_TEXT, record=_WHOLE, label=_label())),
         destinations=_list_of(_destination()),
         names_where={"type": "boolean"},
-        payload=_list_of(_closed(path=_TEXT, matches=_list_of(match_))),
+        payload=_list_of(_closed(path=_TEXT, matches=_list_of(match_), said=_word(*Said))),
         links=_list_of(_destination()),
         asked_for=_or_null({"type": "boolean"}),
+        left_open={"type": "boolean"},
         violations=_list_of(_closed(code=_TEXT, message=_TEXT)),
     )
 
@@ -148,6 +149,8 @@ def _destination() -> Schema:
         "proof": _word(*Proof),
         "integrity": _word(*(word.word for word in Integrity)),
         "from": _or_null(_OPEN),
+        "said": _word(*Said),
+        "by": _word(*Chosen),
     }
     return _closed(**members)
 

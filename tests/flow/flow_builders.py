@@ -14,7 +14,8 @@ from gateway.domain.labels import (
     ToolRule,
 )
 from gateway.flow.provenance import Answered, Provenance
-from gateway.flow.review import Knowledge, Use, review
+from gateway.flow.review import review
+from gateway.flow.use import Knowledge, Use
 
 TRUSTED = Label(integrity=Integrity.TRUSTED, confidentiality=Confidentiality.PRIVATE)
 UNTRUSTED = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.PRIVATE)

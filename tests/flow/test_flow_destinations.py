@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.flow import Destination, Form, Proof, Source
+from gateway.domain.flow import Chosen, Destination, Form, Proof, Source
 from gateway.domain.labels import Integrity, ToolRule
 from gateway.flow.forms import form_of
 from gateway.flow.provenance import Known, Provenance
@@ -47,13 +47,13 @@ def test_what_is_ours_is_proven_by_the_tenant(ours: str) -> None:
         proof=Proof.TENANT,
         integrity=Integrity.TRUSTED,
         form=form_of(ours),
+        by=Chosen.TENANT,
     )
 
 
 @pytest.mark.parametrize(
     "not_ours",
     [
-        "",
         "Alice",
         "alice ",
         "example.com",
@@ -154,7 +154,7 @@ PROMPT = (
 @pytest.mark.parametrize(
     "named",
     ["john.doe@a.example", "sue@b.example", "kim@c.example", "https://d.example/path",
-     "Dalton Street 123", "report.docx", "Q3 report.docx", "Write", "June"],
+     "Dalton Street 123", "DALTON STREET 123", "report.docx", "Q3 report.docx", "Write", "June"],
 )  # fmt: skip
 def test_what_the_user_named_is_proven_by_the_task(named: str) -> None:
     (destination,) = reviewed({"recipients": [named]}, prompt=PROMPT).destinations
@@ -164,16 +164,24 @@ def test_what_the_user_named_is_proven_by_the_task(named: str) -> None:
         proof=Proof.TASK,
         integrity=Integrity.TRUSTED,
         form=form_of(named),
+        by=Chosen.TASK,
     )
 
 
 @pytest.mark.parametrize(
     "not_named",
     ["doe@a.example", "john.doe@a.exam", "john.doe", "a.example", "https://d.example", "Dalto",
-     "d.example/path", "13", "123", "Brien", "DALTON STREET 123", " sue@b.example", " then", "", "eport.docx"],
+     "d.example/path", "13", "123", "Brien", " sue@b.example", " then", "eport.docx"],
 )  # fmt: skip
 def test_what_only_stands_inside_of_the_users_words_is_not(not_named: str) -> None:
     assert proof_of(not_named, prompt=PROMPT) == "none"
+
+
+@pytest.mark.parametrize("empty", ["", "  ", [], [""], None])
+def test_what_is_empty_is_no_destination(empty: Any) -> None:
+    assert reviewed({"recipients": ["alice"], "cc": empty}).destinations == (
+        reviewed({"recipients": ["alice"]}).destinations
+    )
 
 
 def test_a_later_mention_counts_when_an_earlier_one_is_part_of_a_word() -> None:
@@ -283,14 +291,36 @@ def test_short_values_are_proven_by_declared_identifiers_only() -> None:
     assert provenance.proof_of("14", "mail") is None
 
 
+def test_what_a_result_had_shown_before_is_no_word_of_the_users() -> None:
+    value = "Grand Hotel"
+    for shown in (source(TRUSTED, 1), source(UNTRUSTED, 1)):
+        provenance = Provenance()
+        remember(provenance, shown, structured({"hotels": [value, "Inn"]}))
+        remember(provenance, source(TRUSTED, 2), {}, arguments={"hotel": value}, clean=True)
+        known = provenance.proof_of(value, "mail")
+        assert known is None or known.proof is Proof.TRUSTED_RESULT
+
+
+def test_what_was_forgotten_may_have_shown_it() -> None:
+    value = "Grand Hotel"
+    for read, octets in ((True, 100), (False, 100), (False, 10_000)):
+        provenance = Provenance(results=2, octets=1000)
+        remember(provenance, source(UNTRUSTED, 1), structured({"hotels": [value]}), octets=octets)
+        if read:
+            provenance.seen(value)
+        remember(provenance, source(TRUSTED, 2), {}, arguments={"hotel": value}, clean=True)
+        for record in (3, 4):
+            remember(provenance, source(TRUSTED, record), {})
+        assert provenance.proof_of(value, "mail") is None
+
+
 def test_the_strongest_proof_is_told() -> None:
     provenance = Provenance()
     value = "kim@c.example"
     outside, ours = source(UNTRUSTED, 1), source(TRUSTED, 2)
-    remember(provenance, outside, structured({"name": value}), typed=("$.name",))
-    assert provenance.proof_of(value, "mail") == weak(outside)
     said = source(TRUSTED, 3)
     remember(provenance, said, structured({}), arguments={"to": value}, clean=True)
+    remember(provenance, outside, structured({"name": value}), typed=("$.name",))
     assert provenance.proof_of(value, "mail") == trusted(Proof.TASK, said)
     remember(provenance, ours, structured({"x": value}))
     assert provenance.proof_of(value, "mail") == trusted(Proof.TRUSTED_RESULT, ours)

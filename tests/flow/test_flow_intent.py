@@ -38,6 +38,7 @@ def test_a_prompt_speaks_of_a_deed_by_its_verb_or_by_what_it_is_known_by(
         ("Show me the file", "delete_file", Effect.DESTROY),
         ("Sender unknown", "send_email", Effect.EGRESS),
         ("What is up?", "frobnicate_thing", Effect.WRITE),
+        ("My appointments", "send_appointment", Effect.WRITE),
         ("Pay the bill", "delete_file", Effect.DESTROY),
         ("Bitte \u00fcberweise die Summe an Anna", "send_money", Effect.PAY),
         ("\u8bf7\u628a\u5b83\u53d1\u7ed9\u9648", "send_email", Effect.EGRESS),
@@ -59,7 +60,7 @@ def test_a_verb_that_nobody_listed_asks_for_itself() -> None:
     ("prompt", "tool", "told"),
     [
         ("Send an email to Bob", "send_email", True),
-        ("Write an email to Bob", "send_email", False),
+        ("Write an email to Bob", "send_email", True),
         ("Share the emails", "send_email", True),
         ("Who was invited by an email?", "send_email", False),
         ("Send it to Bob", "send_email", False),
@@ -80,3 +81,18 @@ def test_only_a_read_is_asked_for_by_what_it_reads() -> None:
 def test_a_huge_prompt_is_read_up_to_a_size() -> None:
     assert not speaks_of("a " * 500_000 + "send", "send_email", Effect.EGRESS)
     assert speaks_of("send " + "a " * 500_000, "send_email", Effect.EGRESS)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "tool", "effect"),
+    [
+        ("Check out the cart", "checkout", Effect.PAY),
+        ("Refer her to a specialist", "referral_send", Effect.EGRESS),
+        ("Cancel it", "appointments_cancel", Effect.DESTROY),
+        ("Answer the letter in my inbox", "inbox_reply", Effect.EGRESS),
+        ("Update the file", "create_or_update_file", Effect.WRITE),
+        ("Invite her", "send_invitation", Effect.WRITE),
+    ],
+)
+def test_a_tools_own_words_are_told_by_their_roots(prompt: str, tool: str, effect: Effect) -> None:
+    assert speaks_of(prompt, tool, effect)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.flow import Destination, Form, Proof
+from gateway.domain.flow import Chosen, Destination, Form, Proof
 from gateway.domain.labels import Effect, Integrity
 from gateway.flow import pointing
 from gateway.flow.provenance import Provenance
@@ -53,6 +53,7 @@ def test_the_one_address_of_what_the_user_had_read_is_pointed_at() -> None:
         integrity=Integrity.UNTRUSTED,
         origin={"server": "mail", "tool": "search", "record": 7, "minted": False},
         form=Form.EMAIL,
+        by=Chosen.POINTED,
     )
     assert found.destinations[1].proof is Proof.TENANT
 
@@ -152,7 +153,8 @@ def test_every_unproven_address_of_the_call_is_pointed_at_or_none_is() -> None:
         (both, ["task", "task"]),
         ({"recipients": [CLIENT]}, ["none"]),
         ({**both, "recipients": [CLIENT, EVIL]}, ["none"] * 3),
-        ({**both, "recipients": [CLIENT, "somebody"]}, ["none"] * 3),
+        # A name reaches nobody by itself, and is judged by itself.
+        ({**both, "recipients": [CLIENT, "somebody"]}, ["task", "none", "task"]),
     ):
         found = reviewed(arguments, provenance=provenance, prompt=PROMPT)
         assert [one.proof.value for one in found.destinations] == proofs

@@ -16,8 +16,9 @@ from gateway.domain.labels import (
 from gateway.flow.fragments import LONGEST_SCANNED
 from gateway.flow.provenance import Provenance
 from gateway.flow.question import flow_input
-from gateway.flow.review import MOST_LINKS, MOST_PAYLOADS, Knowledge, Use, review
+from gateway.flow.review import MOST_LINKS, MOST_PAYLOADS, review
 from gateway.flow.task import names
+from gateway.flow.use import Knowledge, Use
 from tests.flow.flow_builders import (
     SEND,
     TENANT,
@@ -218,6 +219,8 @@ def test_policy_gets_a_review_in_the_contracts_words() -> None:
                 "proof": "typed",
                 "integrity": "untrusted",
                 "from": {"server": "mail", "tool": "search", "record": 7, "minted": False},
+                "said": "",
+                "by": "nobody",
             },
             {
                 "path": "$.cc",
@@ -226,6 +229,8 @@ def test_policy_gets_a_review_in_the_contracts_words() -> None:
                 "proof": "tenant",
                 "integrity": "trusted",
                 "from": None,
+                "said": "",
+                "by": "tenant",
             },
         ],
         "names_where": True,
@@ -241,6 +246,7 @@ def test_policy_gets_a_review_in_the_contracts_words() -> None:
                         "confidentiality": "private",
                     }
                 ],
+                "said": "outsider",
             }
         ],
         "links": [
@@ -251,9 +257,12 @@ def test_policy_gets_a_review_in_the_contracts_words() -> None:
                 "proof": "none",
                 "integrity": "untrusted",
                 "from": None,
+                "said": "",
+                "by": "nobody",
             }
         ],
         "asked_for": False,
+        "left_open": False,
     }
 
 
@@ -266,6 +275,7 @@ def test_an_empty_review_has_every_member_of_the_contract() -> None:
         "payload": [],
         "links": [],
         "asked_for": None,
+        "left_open": False,
         "violations": [],
     }
 

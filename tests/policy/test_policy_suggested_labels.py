@@ -16,8 +16,9 @@ from gateway.domain.tools import Kind, Manifest, Profile, Target, UpstreamId
 from gateway.flow.effects import effect_of, result_label
 from gateway.flow.provenance import Answered, Provenance
 from gateway.flow.question import flow_input
-from gateway.flow.review import Knowledge, Use, review
+from gateway.flow.review import review
 from gateway.flow.suggest import accepted_rule, joined, live_rule, suggestion_for
+from gateway.flow.use import Knowledge, Use
 from gateway.policy.bundle import compile_wasm, prepare
 from gateway.policy.opa import Opa
 from gateway.policy.settings import PolicySettings

@@ -1,0 +1,59 @@
+"""What a call carries: pieces of earlier results, an outsider's words, secrets."""
+
+from collections.abc import Iterator
+
+from gateway.domain.flow import Match, Payload, Run, Said
+from gateway.domain.labels import Confidentiality, Effect
+from gateway.flow.naming import things_in
+from gateway.flow.placing import said_of
+from gateway.flow.results import said_in
+from gateway.flow.use import Knowledge, Use
+
+_REACHES = frozenset({Effect.EGRESS, Effect.PAY, None})
+"""Effects by which a server's own data reach somebody else."""
+
+
+def payload_of(
+    texts: tuple[tuple[str, str], ...], knowledge: Knowledge, asked_for: bool | None
+) -> Iterator[Payload]:
+    for path, text in texts:
+        matches = knowledge.provenance.matches(text, knowledge.prompt or "")
+        said = _said_of_payload(text, knowledge, asked_for)
+        if matches or said is not Said.NOT:
+            yield Payload(path=path, matches=matches, said=said)
+
+
+def _said_of_payload(text: str, knowledge: Knowledge, asked_for: bool | None) -> Said:
+    """Return whose words name what is carried; who points at a source asks for a deed with it."""
+    if len(text) > _LONGEST_SAID:
+        return Said.NOT
+    said = said_of(text, frozenset(), knowledge)
+    if said is Said.NOT or things_in(knowledge.prompt or "").name(text):
+        return Said.NOT
+    return Said.OUTSIDER if asked_for is False else said
+
+
+_LONGEST_SAID = 256
+"""Characters of a payload that a sentence may ask for; longer ones are compared piece by piece."""
+
+
+def secrets_of(run: Run, use: Use, knowledge: Knowledge) -> Iterator[Payload]:
+    """Yield the secrets of earlier results that stand anywhere in what is said, in any spelling.
+
+    To the server that gave one out it may go back, but not by way of it to somebody else.
+    """
+    if run.label.confidentiality is not Confidentiality.SECRET:
+        return
+    if not knowledge.provenance.knows_secrets:
+        yield _secret("$.*", (0,))
+    home = "" if use.effect in _REACHES else use.server
+    texts = [*said_in(use.arguments), *(text for _, text in use.beside.texts)]
+    found = knowledge.provenance.secrets_in(texts, home, knowledge.prompt or "")
+    if found:
+        yield _secret("$", found)
+
+
+def _secret(path: str, records: tuple[int, ...]) -> Payload:
+    secret = Confidentiality.SECRET
+    matches = (Match(record=r, kind="exact", bytes=0, confidentiality=secret) for r in records)
+    return Payload(path=path, matches=tuple(matches))

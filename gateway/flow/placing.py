@@ -1,0 +1,120 @@
+"""One destination: what proves it, and whose words name it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from gateway.domain.flow import Destination, Form, Proof, Said, Source
+from gateway.domain.labels import Effect, Integrity
+from gateway.flow import task as user_task
+from gateway.flow.addresses import is_ours
+from gateway.flow.forms import form_of
+from gateway.flow.naming import nouns_of, things_in
+from gateway.flow.pointing import is_called
+from gateway.flow.use import Knowledge, Use
+from gateway.flow.words import ADDRESSES, singular, words_of
+
+
+def destination_of(path: str, text: str, use: Use, knowledge: Knowledge) -> Destination:
+    if is_ours(text, knowledge.tenant):
+        return _proven(path, text, Proof.TENANT)
+    prompt = knowledge.prompt
+    nouns = _nouns(path, use.tool)
+    if prompt is not None and _is_named(prompt, path, text, use, nouns):
+        return _proven(path, text, Proof.TASK)
+    known = knowledge.provenance.proof_of(text, use.server)
+    if known is None:
+        origin = origin_of(knowledge.provenance.seen(text))
+        found = unproven(path, text, origin=origin)
+    else:
+        found = Destination(
+            path=path,
+            value=text,
+            proof=known.proof,
+            integrity=known.integrity,
+            origin=origin_of(known.source, minted=known.minted),
+            form=_form(path, text),
+        )
+    if found.proof is Proof.TASK:
+        return found
+    return replace(found, said=said_of(text, nouns, knowledge))
+
+
+def _is_named(prompt: str, path: str, text: str, use: Use, nouns: frozenset[str]) -> bool:
+    """Tell whether the user's words name `text`; a page also by the host that it is on."""
+    if user_task.names(prompt, text):
+        return True
+    form = _form(path, text)
+    if form is Form.NAME:
+        return things_in(prompt).name(text, nouns)
+    return form is Form.URL and use.effect is Effect.READ and user_task.names_host(prompt, text)
+
+
+def said_of(text: str, nouns: frozenset[str], knowledge: Knowledge) -> Said:
+    """Return whose words name `text`, of those whom nobody vouches for."""
+    found = Said.NOT
+    prompt = knowledge.prompt
+    for _, asked, _ in knowledge.provenance.spoken_by(text, nouns):
+        if prompt is None or not is_called(asked, prompt):
+            return Said.OUTSIDER
+        found = Said.POINTED
+    return found
+
+
+def _nouns(path: str, tool: str) -> frozenset[str]:
+    return nouns_of(_argument_of(path), tool)
+
+
+def _argument_of(path: str) -> str:
+    """Return the name of the argument that `path` is in."""
+    return path.removeprefix("$.").partition("[")[0].partition(".")[0]
+
+
+_HOST_LIKE = re.compile(r"[.:/]|\A\w*\d\w*\Z")
+"""What a host beyond this network has, or a number that stands for one."""
+
+_LONGEST_NAME = 128
+"""Characters. A few words tell nobody much."""
+
+
+def _form(path: str, text: str) -> Form:
+    """Return what `text` is; what stands in an argument for hosts and URLs is one, however it looks."""
+    form = form_of(text)
+    if form is Form.NAME and len(text) > _LONGEST_NAME:
+        return Form.TEXT
+    if form is Form.NAME and _HOST_LIKE.search(text):
+        return form if ADDRESSES.isdisjoint(_last_word(_argument_of(path))) else Form.URL
+    return form
+
+
+def _last_word(name: str) -> frozenset[str]:
+    return frozenset(singular(word) for word in words_of(name)[-1:])
+
+
+def origin_of(source: Source | None, *, minted: bool = False) -> Mapping[str, Any] | None:
+    if source is None:
+        return None
+    return {
+        "server": source.server,
+        "tool": source.tool,
+        "record": source.record,
+        "minted": minted,
+    }
+
+
+def _proven(path: str, text: str, proof: Proof) -> Destination:
+    return Destination(
+        path=path, value=text, proof=proof, integrity=Integrity.TRUSTED, form=_form(path, text)
+    )
+
+
+def unproven(path: str, text: str, *, origin: Mapping[str, Any] | None = None) -> Destination:
+    return Destination(
+        path=path,
+        value=text,
+        proof=Proof.NONE,
+        integrity=Integrity.UNTRUSTED,
+        origin=origin,
+        form=_form(path, text),
+    )

@@ -1,0 +1,65 @@
+"""What an outsider's words name: values that stand in running text, where somebody can ask for them.
+
+A list shows values; a sentence asks for one. This is evidence against a value whose own proof is weak,
+and never for one: not to be found proves nothing.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+
+from gateway.flow.decoding import decoded_forms
+from gateway.flow.folding import is_suspicious, revealed
+
+_TOKEN = re.compile(r"[^\W_]+")
+_MEMBER = re.compile(r"(?:[-*] {1,8})?['\"]?\w[\w-]{0,39}['\"]?[:=] {1,8}")
+"""How a line of a record begins, which is no sentence."""
+_FEWEST_WORDS = 3
+"""Beside the value: fewer are a title, or a name."""
+_SHORT = 4
+_LONGEST = 64 * 1024
+"""Characters of one result that are looked at."""
+_NUMBERING = frozenset({"id", "no", "nr", "number", "numbers", "ids", "and"})
+
+
+class Spoken:
+    """The running text of one result, decoded forms included."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        lines = [line for text in texts for line in _sentences(text)]
+        whole = "\n".join(lines)[:_LONGEST]
+        shown = [whole, *(form.text for form in decoded_forms(whole))] if whole else []
+        tokens = [token for text in shown for token in (*_tokens(text), "")]
+        self._words = frozenset(tokens)
+        self._text = f" {' '.join(tokens)} "
+
+    def names(self, text: str, nouns: Collection[str] = ()) -> bool:
+        """Tell whether `text` stands there among other words, or announced by one of `nouns`."""
+        wanted = _tokens(text)
+        if not wanted or not self._words.issuperset(wanted):
+            return False
+        phrase = f" {' '.join(wanted)} "
+        if sum(map(len, wanted)) >= _SHORT:
+            return phrase in self._text
+        return any(
+            before.rpartition(" ")[2] in _NUMBERING or before.rpartition(" ")[2] in nouns
+            for before in self._text.split(phrase)[:-1]
+        )
+
+
+def _sentences(text: str) -> Iterator[str]:
+    for line in text[:_LONGEST].splitlines():
+        said = line.strip()
+        member = _MEMBER.match(said)
+        said = said if member is None else said[member.end() :]
+        if len(said.split(None, _FEWEST_WORDS)) > _FEWEST_WORDS or len(said) > _LONG_WORD:
+            yield said
+
+
+_LONG_WORD = 40
+"""Characters of one that may hide a sentence."""
+
+
+def _tokens(text: str) -> list[str]:
+    if is_suspicious(text):
+        text = revealed(text)
+    return _TOKEN.findall(text.casefold())

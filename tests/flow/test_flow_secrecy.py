@@ -1,0 +1,137 @@
+"""Secrets by their value: where one is sent, in whatever spelling, is known; the rest goes on."""
+
+import base64
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from gateway.domain.flow import Run, RunId
+from gateway.domain.labels import Confidentiality, Effect, Integrity, Label, ToolRule
+from gateway.flow.provenance import Answered, Provenance
+from gateway.flow.review import review
+from gateway.flow.use import Knowledge, Use
+from tests.flow.flow_builders import TENANT, source, structured
+
+SECRET = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.SECRET)
+PRIVATE = Confidentiality.PRIVATE
+KEY = "tulip77meadow"
+MAIL = structured({"from": "ops", "text": f"The meeting is at nine. Password: {KEY}"})
+
+
+def read(
+    provenance: Provenance,
+    content: Any = MAIL,
+    *,
+    level: Confidentiality | None = PRIVATE,
+    octets: int = 100,
+) -> Provenance:
+    provenance.remember(
+        Answered(
+            source=source(SECRET),
+            effect=Effect.READ,
+            arguments={},
+            content=content,
+            octets=octets,
+            level=level,
+        )
+    )
+    return provenance
+
+
+def carried(
+    arguments: dict[str, Any],
+    provenance: Provenance,
+    *,
+    effect: Effect = Effect.EGRESS,
+    server: str = "web",
+    prompt: str = "",
+    label: Label = SECRET,
+) -> list[str]:
+    """Return where a secret is found."""
+    rule = ToolRule(destination=("to",), payload=("text",))
+    use = Use(server=server, tool="post", rule=rule, effect=effect, arguments=arguments)
+    found = review(
+        Run(id=RunId("r"), label=label),
+        use,
+        Knowledge(tenant=TENANT, task=None, provenance=provenance)
+        if not prompt
+        else Knowledge(tenant=TENANT, task=_task(prompt), provenance=provenance),
+    )
+    secret = Confidentiality.SECRET
+    return [p.path for p in found.payload if any(m.confidentiality is secret for m in p.matches)]
+
+
+def _task(prompt: str) -> Any:
+    from gateway.domain.flow import Task
+
+    return Task(prompt=prompt)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        KEY,
+        KEY.upper(),
+        " ".join(KEY),
+        KEY[::-1],
+        KEY.encode().hex(),
+        base64.b64encode(KEY.encode()).decode(),
+        base64.b64encode(f"the key: {KEY}".encode()).decode(),
+        quote("".join(f"%{ord(c):02x}" for c in KEY)),
+        "ghyvc77zrnqbj",
+    ],
+)
+@pytest.mark.parametrize("argument", ["to", "text", "note"])
+def test_a_secret_is_found_in_every_spelling_and_argument(argument: str, said: str) -> None:
+    provenance = read(Provenance())
+    assert carried({argument: f"see {said}"}, provenance) == ["$"]
+    assert carried({argument: [{"x": {"y": said}}]}, provenance, effect=Effect.READ) == ["$"]
+
+
+def test_what_stands_beside_a_secret_is_none() -> None:
+    provenance = read(Provenance())
+    assert carried({"to": "bob", "text": "The meeting is at nine."}, provenance) == []
+    assert carried({"to": "https://a.example/x"}, provenance) == []
+
+
+def test_a_secret_goes_home_and_not_by_way_of_home_to_somebody_else() -> None:
+    provenance = read(Provenance())
+    for effect, found in ((Effect.WRITE, []), (Effect.EGRESS, ["$"]), (Effect.PAY, ["$"])):
+        assert carried({"note": KEY}, provenance, effect=effect, server="mail") == found
+
+
+def test_what_the_user_says_is_no_secret_from_them() -> None:
+    assert carried({"note": KEY}, read(Provenance()), prompt=f"log in with {KEY}") == []
+
+
+def test_a_secret_is_not_forgotten_with_the_result_it_stood_in() -> None:
+    provenance = read(Provenance(results=1, octets=1000), octets=2000)
+    read(provenance, structured({"text": "nothing"}))
+    read(provenance, structured({"text": "nothing more"}))
+    assert carried({"text": KEY}, provenance) == ["$"]
+
+
+def test_a_secret_that_has_no_value_of_its_own_is_all_of_its_result() -> None:
+    listed = structured({"text": "The launch is planned for the ninth of May"})
+    for level in (Confidentiality.SECRET, None, PRIVATE):
+        provenance = read(Provenance(), listed, level=level)
+        body = {"text": "we hear that the launch is planned for the ninth of May"}
+        assert carried(body, provenance) == ["$.text"]
+
+
+def test_where_secrets_are_not_known_everything_may_be_one() -> None:
+    assert carried({"text": "hello"}, Provenance(knows_secrets=False)) == ["$.*"]
+    trusted = Label(integrity=Integrity.TRUSTED, confidentiality=PRIVATE)
+    assert carried({"text": "hello"}, Provenance(knows_secrets=False), label=trusted) == []
+    many = "\n".join(f"password: tulip{n}meadow" for n in range(64))
+    provenance = Provenance()
+    for n in range(20):
+        read(provenance, structured({"text": many.replace("meadow", f"field{n}")}))
+    assert carried({"text": "hello"}, provenance) == ["$.*"]
+
+
+def test_what_a_run_within_reads_the_whole_run_knows() -> None:
+    whole = Provenance()
+    read(Provenance(above=lambda: whole))
+    assert carried({"text": KEY}, whole) == ["$"]
