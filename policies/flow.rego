@@ -183,9 +183,7 @@ accepted(destination) if {
 
 # A read reaches nobody by a name or whoever it looks up; a longer text may carry what was read.
 reaches(_) if is_other_call
-
 reaches(_) if not row.names == "free"
-
 reaches(destination) if not destination.form in {"name", "email", "account"}
 
 # Example: a stranger's note wants a new address in a profile, and no argument names whose.
@@ -312,6 +310,8 @@ secrets_at_stake contains "secret" if "secret" in carried
 secrets_at_stake contains "seen" if input.flow.label.confidentiality == "secret"
 
 may_receive(destination, level) if destination.by in tables.confidential[level]
+
+may_receive(destination, "private") if destination.by in tables.confidential[concat("_", ["private", row.sends])]
 
 may_receive(destination, "private") if {
 	asked_for

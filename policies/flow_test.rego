@@ -290,6 +290,7 @@ test_private_data_goes_to_the_tenant_and_to_whom_the_user_names if {
 	}
 	decided([effect("write"), going("trusted_result"), carrying("private")]) == asking("private_data_leaves")
 	decided([effect("write"), going("own_id"), carrying("private")]) == allowed
+	decided([effect("egress"), going("name"), carrying("private"), asked_for(true)]) == asking("private_data_leaves")
 }
 
 test_private_data_goes_to_no_unnamed_place if {

@@ -8,18 +8,19 @@ from collections.abc import Mapping
 from gateway.domain.labels import Effect
 
 ALIKE = """
-delete remove erase trash discard clear clean drop purge wipe cancel revoke unshare destroy
+delete remove erase trash discard clear clean drop purge wipe cancel revoke unshare destroy empty throw
+    toss scrap withdraw
 send forward reply respond share invite notify post publish submit upload announce deliver tell
-    inform answer message ask text remind write comment say
+    inform answer message ask text remind write comment say refer mention report call
 pay refund transfer wire reimburse settle buy purchase order remit donate checkout
-create add make schedule book reserve set put plan organize organise register open write file
-    record note log draft save enter
+create add make schedule book rebook reserve set put plan arrange organize organise register open
+    write file record note log draft save enter
 append add insert put write attach
-update change modify adjust edit reset move reschedule correct rename replace set append mark
-    label assign raise lower record fix put turn switch
+update change modify adjust edit reset move reschedule shift postpone extend renew correct rename
+    replace set append mark save label assign raise lower record fix put turn switch
 get read open visit browse fetch download look check see view summarize summarise
 set adjust turn switch dim heat warm cool raise lower change control put
-start run execute launch trigger begin restart reboot deploy activate
+start run rerun retry redo repeat execute launch trigger begin restart reboot deploy activate apply
 stop end terminate kill close shut deactivate disable finish suspend pause
 close resolve finish complete done archive
 assign give hand delegate allocate pass
@@ -48,10 +49,10 @@ ASKING: Mapping[Effect, str] = {
         terminate
         """,
     Effect.CREDENTIAL: """
-        password access permission grant allow let authorize credential login key token change update
-        reset record
+        password access permission right role grant allow let authorize credential login key token
+        change update reset record
         """,
-    Effect.EXECUTE: "run execute start launch restart reboot deploy trigger",
+    Effect.EXECUTE: "run rerun retry redo execute start launch restart reboot deploy trigger activate",
 }
 """Words by which an act of each effect is asked for, whatever its tool is called."""
 

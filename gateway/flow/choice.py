@@ -29,12 +29,16 @@ def chosen(destination: Destination, server: str) -> Chosen:
         return Chosen.OUTSIDER
     if proof is Proof.TYPED and _is_own(destination, server):
         return Chosen.OWN_ID if said is Said.NOT else Chosen.POINTED
-    if destination.form is Form.NAME:
+    if destination.form is Form.NAME or _is_given(destination):
         return Chosen.NAME
     return Chosen.NOBODY
 
 
 def _is_own(destination: Destination, server: str) -> bool:
-    origin = destination.origin or {}
-    minted = origin.get("minted") is True and origin.get("server") == server
+    return _is_given(destination) and (destination.origin or {}).get("server") == server
+
+
+def _is_given(destination: Destination) -> bool:
+    """Tell whether some server gave it out as a name of its own, and no address is one."""
+    minted = (destination.origin or {}).get("minted") is True
     return minted and destination.form not in _ADDRESSES

@@ -7,7 +7,7 @@ in other languages nothing is asked for, and what that costs is a question to a 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -52,17 +52,19 @@ def speaks_of(
     about: Mapping[str, Any] | None = None,
     *,
     thing: bool = False,
+    done: Collection[str] = (),
 ) -> bool:
     """Tell whether `prompt` has a word that asks for what `tool` does.
 
     That is a form of one of its verbs or of one that means the same, or a word by which what it does
     is asked for; for a tool that only reads also the name of what it reads. `about` is its definition.
-    With `thing` the prompt must speak of what it is done to as well.
+    With `thing` the prompt must speak of what it is done to as well. `done` are verbs by which the
+    call itself says more exactly what is done.
     """
     said = _stems(prompt[:_LONGEST_PROMPT])
     deed = _deed_of(tool, about)
     of_thing = said.meets(deed.things)
-    if said.meets(deed.verbs) or said.make(deed.things):
+    if said.meets(deed.verbs) or said.make(deed.things) or said.meets(_stemmed(done)):
         return True
     alike, of_effect = said.meets(deed.alike), said.meets(_OF_EFFECT[effect])
     if effect is Effect.READ:
@@ -70,6 +72,20 @@ def speaks_of(
     if not deed.things.exact:
         return alike or of_effect
     return (of_thing or not thing) if of_effect else (of_thing and alike)
+
+
+def done_by(arguments: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the verbs among the choices that `arguments` make: `state: closed`.
+
+    Only what the approved definition gives to choose from, so that nobody puts other words there.
+    """
+    schema = about.get("inputSchema")
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    for name, declared in properties.items() if isinstance(properties, Mapping) else ():
+        choices = declared.get("enum") if isinstance(declared, Mapping) else None
+        chosen = arguments.get(name)
+        if isinstance(choices, list) and isinstance(chosen, str) and chosen in choices:
+            yield from (word for word in words_of(chosen) if _stem(word) in _KNOWN_STEMS)
 
 
 def speaks_of_pages(prompt: str) -> bool:
@@ -224,3 +240,4 @@ def _stem(word: str) -> str:
 
 _OF_EFFECT = {effect: _stemmed(ASKING.get(effect, "").split()) for effect in Effect}
 _PAGES = _stemmed(AT_A_URL.split())
+_KNOWN_STEMS = frozenset(_stem(word) for word in _KNOWN)

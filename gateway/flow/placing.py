@@ -25,7 +25,8 @@ def destination_of(path: str, text: str, use: Use, knowledge: Knowledge) -> Dest
         return _proven(path, text, Proof.TASK)
     known = knowledge.provenance.proof_of(text, use.server)
     if known is None:
-        origin = origin_of(knowledge.provenance.seen(text))
+        seen = knowledge.provenance.seen(text)
+        origin = origin_of(seen, minted=seen is not None and knowledge.provenance.gave(text))
         found = unproven(path, text, origin=origin)
     else:
         found = Destination(

@@ -28,7 +28,7 @@ from gateway.flow.results import (
     texts_of,
 )
 from gateway.flow.secrecy import carried_secrets, secrets_in
-from gateway.flow.spoken import Spoken
+from gateway.flow.spoken import Spoken, Voices
 
 Reading: TypeAlias = tuple[Source, tuple[str, ...], tuple[Record, ...]]
 """A result that was read: its source, what was asked, and its records."""
@@ -135,11 +135,6 @@ class _Read:
         self.trusted = answered.source.label.integrity is Integrity.TRUSTED
 
     @cached_property
-    def spoken(self) -> Spoken:
-        """Its running text, if an outsider can have written it."""
-        return Spoken(() if self.trusted else self.texts)
-
-    @cached_property
     def carried(self) -> Carried:
         return Carried(self._said, most=_MOST_ASKED)
 
@@ -200,6 +195,7 @@ class Provenance:
         self._serial = 0
         """Of the last one that was read."""
         self._payloads = Payloads()
+        self._voices = Voices()
         self._in_payloads = 0
         """The last serial whose texts a payload is searched for."""
 
@@ -268,6 +264,7 @@ class Provenance:
         oldest = self._read.popleft()
         self._forget_said(oldest.serial, oldest.values & self._said.keys())
         self._payloads.drop(oldest.serial)
+        self._voices.drop(oldest.serial)
         self._octets -= oldest.octets
         for text in oldest.values:
             places = self._places[text]
@@ -311,7 +308,10 @@ class Provenance:
             proof = Proof.TRUSTED_RESULT if plain is not None else Proof.TASK
             return Known(proof=proof, integrity=Integrity.TRUSTED, source=said)
         weak = minted or typed
-        return None if weak is None else _weak(weak, minted=minted is not None)
+        if weak is None:
+            return None
+        untrusted, own = Integrity.UNTRUSTED, minted is not None
+        return Known(proof=Proof.TYPED, integrity=untrusted, source=weak, minted=own)
 
     def _said_first(self, text: str) -> Source | None:
         """Return the clean call that carried `text`, unless a result had shown it by then.
@@ -329,11 +329,17 @@ class Provenance:
             None,
         )
 
+    def gave(self, text: str) -> bool:
+        """Tell whether some server gave out `text` as a name of its own, and was not asked with it."""
+        shown = (read for read in self._with(text) if text in read.ids)
+        return any(not read.carried.has(text, search=self._search) for read in shown)
+
     def spoken_by(self, text: str, nouns: Collection[str] = ()) -> Iterator[Reading]:
         """Yield the untrusted results whose running text names `text`."""
         self._look()
-        for read in self._read:
-            if not read.trusted and read.spoken.names(text, nouns):
+        named = self._voices.naming(text, nouns)
+        for read in self._read if named else ():
+            if read.serial in named:
                 yield read.source, read.asked, read.records
 
     def secrets_in(
@@ -387,12 +393,10 @@ class Provenance:
             self._serial = read.serial
             self.unread -= read.octets
             self._read.append(read)
+            if not read.trusted:
+                self._voices.add(read.serial, Spoken(read.texts))
             for text in read.values:
                 self._places.setdefault(text, deque()).append(read)
 
 
 _NOWHERE: deque[_Read] = deque()
-
-
-def _weak(source: Source, *, minted: bool) -> Known:
-    return Known(proof=Proof.TYPED, integrity=Integrity.UNTRUSTED, source=source, minted=minted)

@@ -28,10 +28,11 @@ from gateway.flow.carrying import payload_of, secrets_of
 from gateway.flow.choice import chosen
 from gateway.flow.forms import addresses_in, form_of, links_in
 from gateway.flow.fragments import LONGEST_SCANNED
-from gateway.flow.intent import leaves_open, orders, speaks_of, speaks_of_pages
+from gateway.flow.intent import done_by, leaves_open, orders, speaks_of, speaks_of_pages
 from gateway.flow.placing import destination_of, origin_of, unproven
 from gateway.flow.pointing import pointed_at
 from gateway.flow.results import is_called_an_id, text_of
+from gateway.flow.unlabelled import labelled
 from gateway.flow.use import Knowledge, Use
 
 MOST_DESTINATIONS = 256
@@ -73,10 +74,11 @@ _CARRIES_OUT = frozenset({Effect.EGRESS, Effect.PAY, Effect.EXECUTE})
 def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
     """Report what `use` would move where.
 
-    What its rule does not name of its arguments is not looked at: without destinations, payload and
-    anything beside them this costs next to nothing.
+    What its rule does not name of its arguments is not looked at where it says where to: a read
+    without destinations, payload and anything beside them costs next to nothing.
     """
     knowledge.provenance.begin()
+    use = labelled(use)
     prompt = knowledge.prompt
     destinations = tuple(_destinations(use, knowledge)) if use.rule.destination else ()
     texts, unread = _payload_texts(use) if use.rule.payload else ((), None)
@@ -88,7 +90,8 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
     asked_for = None
     if prompt is not None and use.effect is not None:
         no_place = not use.rule.destination
-        asked_for = speaks_of(prompt, use.tool, use.effect, use.about, thing=no_place)
+        done = tuple(done_by(use.arguments, use.about))
+        asked_for = speaks_of(prompt, use.tool, use.effect, use.about, thing=no_place, done=done)
         destinations = _pointed(destinations, use, knowledge, prompt)
     destinations = tuple(replace(d, by=chosen(d, use.server)) for d in destinations)
     links = tuple(replace(d, by=chosen(d, use.server)) for d in links)

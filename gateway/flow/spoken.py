@@ -5,7 +5,7 @@ and never for one: not to be found proves nothing.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from gateway.flow.decoding import decoded_forms
 from gateway.flow.folding import is_suspicious, revealed
@@ -29,14 +29,14 @@ class Spoken:
         whole = "\n".join(lines)[:_LONGEST]
         shown = [whole, *(form.text for form in decoded_forms(whole))] if whole else []
         tokens = [token for text in shown for token in (*_tokens(text), "")]
-        self._words = frozenset(tokens)
         self._text = f" {' '.join(tokens)} "
 
-    def names(self, text: str, nouns: Collection[str] = ()) -> bool:
-        """Tell whether `text` stands there among other words, or announced by one of `nouns`."""
-        wanted = _tokens(text)
-        if not wanted or not self._words.issuperset(wanted):
-            return False
+    @property
+    def words(self) -> frozenset[str]:
+        return frozenset(self._text.split())
+
+    def names(self, wanted: Sequence[str], nouns: Collection[str] = ()) -> bool:
+        """Tell whether the words `wanted` stand there together, if few announced by one of `nouns`."""
         phrase = f" {' '.join(wanted)} "
         if sum(map(len, wanted)) >= _SHORT:
             return phrase in self._text
@@ -44,6 +44,35 @@ class Spoken:
             before.rpartition(" ")[2] in _NUMBERING or before.rpartition(" ")[2] in nouns
             for before in self._text.split(phrase)[:-1]
         )
+
+
+class Voices:
+    """What outsiders can have written in several results, found by its words."""
+
+    def __init__(self) -> None:
+        self._texts: dict[int, Spoken] = {}
+        self._by_word: dict[str, tuple[int, ...]] = {}
+
+    def add(self, serial: int, spoken: Spoken) -> None:
+        self._texts[serial] = spoken
+        for word in spoken.words:
+            self._by_word[word] = (*self._by_word.get(word, ()), serial)
+
+    def drop(self, serial: int) -> None:
+        spoken = self._texts.pop(serial, None)
+        for word in () if spoken is None else spoken.words:
+            rest = tuple(other for other in self._by_word.pop(word) if other != serial)
+            if rest:
+                self._by_word[word] = rest
+
+    def naming(self, text: str, nouns: Collection[str] = ()) -> frozenset[int]:
+        """Return under which serials `text` is named."""
+        wanted = _tokens(text)
+        if not wanted:
+            return frozenset()
+        first, *others = sorted((self._by_word.get(word, ()) for word in wanted), key=len)
+        both = set(first).intersection(*others) if first else ()
+        return frozenset(serial for serial in both if self._texts[serial].names(wanted, nouns))
 
 
 def _sentences(text: str) -> Iterator[str]:

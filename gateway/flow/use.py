@@ -29,7 +29,15 @@ class Use:
     @property
     def looks(self) -> bool:
         """Whether a review of it asks what was read before."""
-        return bool(self.rule.destination or self.rule.payload) or self.beside is not NOTHING
+        named = bool(self.rule.destination or self.rule.payload) or self.beside is not NOTHING
+        return named or (self.is_unlabelled and bool(self.arguments))
+
+    @property
+    def is_unlabelled(self) -> bool:
+        """Whether nobody said which arguments say where to, and some may: a labelled read needs none."""
+        if self.rule.destination or self.effect is None:
+            return False
+        return self.effect is not Effect.READ or self.rule.effect is None
 
 
 @value

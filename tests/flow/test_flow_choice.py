@@ -218,3 +218,17 @@ def test_an_address_or_an_id_of_another_server_is_no_servers_own_name(
     (value,) = result.values()
     (found,) = reviewed({"order_id": value}, rule=TO, provenance=provenance).destinations
     assert found.by.value == who
+
+
+def test_an_id_of_another_server_that_looks_like_an_account_is_a_name() -> None:
+    for result, who in (
+        ({"tracking_number": "PX0093344120"}, "name"),
+        ({"sender": "PX0093344120"}, "nobody"),
+    ):
+        provenance = Provenance()
+        origin = replace(source(UNTRUSTED), server="shop")
+        remember(provenance, origin, structured(result))
+        (found,) = reviewed(
+            {"order_id": "PX0093344120"}, rule=TO, provenance=provenance
+        ).destinations
+        assert (found.form, found.by.value) == (Form.ACCOUNT, who)

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.domain.labels import Effect
-from gateway.flow.intent import orders, speaks_of
+from gateway.flow.intent import done_by, orders, speaks_of
 
 
 @pytest.mark.parametrize(
@@ -96,3 +96,19 @@ def test_a_huge_prompt_is_read_up_to_a_size() -> None:
 )
 def test_a_tools_own_words_are_told_by_their_roots(prompt: str, tool: str, effect: Effect) -> None:
     assert speaks_of(prompt, tool, effect)
+
+
+def test_what_a_call_chooses_from_its_definition_says_what_is_done() -> None:
+    about = {
+        "inputSchema": {"properties": {"state": {"enum": ["open", "closed", "EUR"]}, "note": {}}}
+    }
+    for arguments, said in (
+        ({"state": "closed"}, ["closed"]),
+        ({"state": "EUR"}, []),
+        ({"state": "close it"}, []),
+        ({"note": "closed"}, []),
+    ):
+        assert list(done_by(arguments, about)) == said
+    assert list(done_by({"state": "closed"}, {"inputSchema": None})) == []
+    assert speaks_of("Close 397", "update_issue", Effect.WRITE, done=("closed",))
+    assert not speaks_of("Look at 397", "update_issue", Effect.WRITE, done=("closed",))

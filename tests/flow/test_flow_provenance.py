@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.flow import Match, Payload
-from gateway.domain.labels import ToolRule
+from gateway.domain.labels import Effect, ToolRule
 from gateway.flow.provenance import Provenance
 from tests.flow.flow_builders import TRUSTED, UNTRUSTED, remember, reviewed, source, structured
 
@@ -34,7 +34,9 @@ def test_results_are_not_looked_at_until_somebody_asks() -> None:
     provenance = Provenance()
     for _ in range(200):
         remember(provenance, source(TRUSTED), Untouchable(), arguments=Untouchable())
-    assert reviewed(Untouchable(), rule=ToolRule(), provenance=provenance).destinations == ()
+    rule = ToolRule(effect=Effect.READ)
+    found = reviewed(Untouchable(), rule=rule, effect=Effect.READ, provenance=provenance)
+    assert found.destinations == ()
 
 
 def test_the_oldest_results_are_forgotten_beyond_a_number() -> None:

@@ -3,7 +3,8 @@
 import itertools
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import field
 from typing import Any
 
 import pytest
@@ -83,6 +84,8 @@ class Call:
     origin: Label
     """Of the result, an identifier of which is `FOUND`."""
     prompt: str | None = None
+    besides: Mapping[str, str] = field(default_factory=dict)
+    """The values of arguments that have others."""
 
 
 CALLS = tuple(
@@ -124,7 +127,11 @@ class Judge:
                 tool=definition["name"],
                 rule=rule,
                 effect=effect,
-                arguments=dict.fromkeys(definition["inputSchema"]["properties"], call.text),
+                arguments={
+                    **dict.fromkeys(definition["inputSchema"]["properties"], call.text),
+                    **call.besides,
+                },
+                about=definition,
             ),
             Knowledge(
                 tenant=TENANT,
@@ -196,10 +203,14 @@ async def test_a_question_is_one_because_its_answer_can_allow_more(
 ) -> None:
     judge = Judge(engine)
     name = {"effect": "get_page", "destination": "delete_page"}[member]
-    definition = {"name": name, "inputSchema": {"properties": {"user": {"type": "string"}}}}
+    given = {"effect": ("user",), "destination": ("user", "level")}[member]
+    shapes = {each: {"type": "string"} for each in given}
+    definition = {"name": name, "inputSchema": {"properties": shapes}}
     suggestion = suggestion_for(definition)
     assert suggestion.lowers == (member,)
-    call = Call(label=LABELS[0], text=OURS, origin=LABELS[0])
+    text = {"effect": UNKNOWN, "destination": OURS}[member]
+    besides = dict.fromkeys(given[1:], UNKNOWN)
+    call = Call(label=LABELS[0], text=text, origin=LABELS[0], besides=besides)
     assert await judge.strictness(ToolRule(), definition, call) == STRICTNESS["ask"]
     assert await judge.strictness(live_rule(suggestion), definition, call) == STRICTNESS["ask"]
     assert (

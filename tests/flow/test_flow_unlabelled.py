@@ -1,0 +1,62 @@
+"""What the arguments of a tool are for that nobody labelled."""
+
+from typing import Any
+
+import pytest
+
+from gateway.domain.flow import Run, RunId
+from gateway.domain.labels import Effect, ToolRule
+from gateway.flow.provenance import Provenance
+from gateway.flow.review import review
+from gateway.flow.use import Knowledge, Use
+from tests.flow.flow_builders import TENANT, UNTRUSTED
+
+ABOUT = {
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "ticket": {"type": "string"},
+            "body": {"type": "string"},
+            "url": {"type": "string", "format": "uri"},
+            "state": {"enum": ["open", "closed"]},
+        },
+    }
+}
+ARGUMENTS = {"ticket": "T-1", "body": "hello", "url": "https://x.example", "state": "closed"}
+
+
+def places(rule: ToolRule, effect: Effect | None, **more: Any) -> list[str]:
+    use = Use(
+        server="desk",
+        tool="tickets_do",
+        rule=rule,
+        effect=effect,
+        arguments={**ARGUMENTS, **more},
+        about=ABOUT,
+    )
+    run = Run(id=RunId("r"), label=UNTRUSTED)
+    known = Knowledge(tenant=TENANT, task=None, provenance=Provenance())
+    return [found.path for found in review(run, use, known).destinations]
+
+
+@pytest.mark.parametrize("rule", [ToolRule(), ToolRule(effect=Effect.DESTROY)])
+def test_whatever_may_say_where_to_must_have_been_chosen(rule: ToolRule) -> None:
+    assert places(rule, Effect.DESTROY) == ["$.ticket", "$.url"]
+
+
+def test_an_argument_that_the_definition_does_not_know_may_say_where_to() -> None:
+    assert places(ToolRule(), Effect.DESTROY, other="x") == ["$.ticket", "$.url", "$.other"]
+
+
+def test_what_is_labelled_as_content_says_no_place() -> None:
+    assert places(ToolRule(payload=("ticket",)), Effect.EGRESS) == ["$.url"]
+
+
+def test_labels_of_places_are_all_there_is_to_say() -> None:
+    assert places(ToolRule(destination=("ticket",)), Effect.WRITE) == ["$.ticket", "$.url"]
+
+
+def test_a_read_that_nobody_labelled_reaches_what_addresses_say() -> None:
+    assert places(ToolRule(), Effect.READ) == ["$.url"]
+    assert places(ToolRule(effect=Effect.READ), Effect.READ) == []
+    assert places(ToolRule(), None) == []
