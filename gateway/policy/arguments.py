@@ -65,20 +65,20 @@ def misnamed(modules: Sequence[Module], approved: Sequence[Takes]) -> list[str]:
             for name, line in _arguments(rule, aliases):
                 if name not in known:
                     text = f"no approved definition has an argument {name}"
-                    found.append(f"{module.path}:{line}: {text}{_like(name, known)}")
+                    found.append(f"{module.path}:{line}: {text}{like(name, known)}")
     return list(dict.fromkeys(found))
 
 
-def _like(name: str, known: Collection[str]) -> str:
+def like(name: str, known: Collection[str]) -> str:
     close = get_close_matches(name, sorted(known), n=1)
     return f"; is {close[0]} meant?" if close else ""
 
 
 def _known(rule: Mapping[str, Any], approved: Sequence[Takes]) -> frozenset[str] | None:
     """Return the arguments that there are where `rule` holds; `None` where nobody can say."""
-    if (kinds := _limited(rule, "kind")) is not None and "tool" not in kinds:
+    if (kinds := limited(rule, "kind")) is not None and "tool" not in kinds:
         return None
-    servers, names = _limited(rule, "server"), _limited(rule, "name")
+    servers, names = limited(rule, "server"), limited(rule, "name")
     meant = [
         one
         for one in approved
@@ -89,8 +89,16 @@ def _known(rule: Mapping[str, Any], approved: Sequence[Takes]) -> frozenset[str]
     return frozenset().union(_OF_OTHERS, *(one.arguments for one in meant))
 
 
-def _limited(rule: Mapping[str, Any], member: str) -> frozenset[str] | None:
+def limited(rule: Mapping[str, Any], member: str) -> frozenset[str] | None:
     """Return the words that `input.target.{member}` is one of where `rule` holds."""
+    return next((words for words, _ in limits(rule, member)), None)
+
+
+def limits(rule: Mapping[str, Any], member: str) -> Iterator[tuple[frozenset[str] | None, int]]:
+    """Yield each list of words that `rule` wants `input.target.{member}` to be one of, with its line.
+
+    `None` where the words are not written there.
+    """
     for expression in rule.get("body", []):
         terms = expression.get("terms")
         if expression.get("negated") or not isinstance(terms, list) or len(terms) != 3:  # noqa: PLR2004 - f(a, b)
@@ -103,8 +111,7 @@ def _limited(rule: Mapping[str, Any], member: str) -> frozenset[str] | None:
             continue
         named = [name_of(side) == ("input", "target", member) for side in sides]
         if any(named):
-            return _words(sides[0] if named[1] else sides[1])
-    return None
+            yield _words(sides[0] if named[1] else sides[1]), line_of(expression)
 
 
 def _words(term: Mapping[str, Any]) -> frozenset[str] | None:

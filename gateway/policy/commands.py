@@ -2,19 +2,20 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from gateway.domain._value import value
 from gateway.domain.decisions import Decision
 from gateway.errors import ConfigError
-from gateway.policy.arguments import Takes, misnamed
+from gateway.policy.arguments import misnamed
 from gateway.policy.building import EMPTY, build
-from gateway.policy.bundle import laid_out, parsed
+from gateway.policy.bundle import prepare
 from gateway.policy.settings import PolicySettings
 from gateway.policy.shipped import is_shipped
 from gateway.policy.sources import read_sources
 from gateway.policy.standard import changed, run_tests
+from gateway.policy.targets import Known, absent, absent_in_access
 from gateway.policy.testing import RuleTest
 from gateway.policy.toolchain import find_opa
 
@@ -30,11 +31,11 @@ class Checked:
 
 
 async def check(
-    settings: PolicySettings, config: Mapping[str, Any], approved: Sequence[Takes] = ()
+    settings: PolicySettings, config: Mapping[str, Any], known: Known | None = None
 ) -> Checked:
     """Return what is wrong with a policy: it cannot be put in force, or rules of it never hold.
 
-    Either they can never say yes, or they name an argument that nothing `approved` has.
+    Either they can never say yes, or they name a server, a tool or an argument that is not there.
     """
     try:
         built = await build(settings, config, clock=time.time)
@@ -44,17 +45,21 @@ async def check(
     if built.is_empty:
         return Checked(problems=(f"{settings.path}: {EMPTY}",))
     return Checked(
-        problems=() if settings.is_central else await asyncio.to_thread(_wrong, settings, approved),
+        problems=()
+        if settings.is_central or known is None
+        else await asyncio.to_thread(_wrong, settings, config, known),
         notices=built.notices,
     )
 
 
-def _wrong(settings: PolicySettings, approved: Sequence[Takes]) -> tuple[str, ...]:
+def _wrong(settings: PolicySettings, config: Mapping[str, Any], known: Known) -> tuple[str, ...]:
     opa = find_opa()
-    sources = read_sources(settings, opa)
-    with laid_out(sources, tests=False) as folder:
-        own = [path for path in sources.rego if not is_shipped(sources.files[path])]
-        return tuple(misnamed([parsed(opa, folder, path) for path in own], approved))
+    policy = prepare(opa, read_sources(settings, opa), config, tested=False)
+    files = policy.sources.files
+    own = [module for module in policy.modules if not is_shipped(files[module.path])]
+    access = policy.data.get("douane", {}).get("access")
+    wrong = (*misnamed(own, known.approved), *absent(own, known), *absent_in_access(access, known))
+    return tuple(wrong)
 
 
 def run_own_tests(settings: PolicySettings) -> tuple[tuple[RuleTest, ...], tuple[str, ...]]:

@@ -48,6 +48,7 @@ from gateway.oauth.resources import Resources
 from gateway.policy import commands as policy_commands
 from gateway.policy.arguments import Takes
 from gateway.policy.sources import read_sources
+from gateway.policy.targets import Known
 from gateway.policy.toolchain import find_opa
 from gateway.ports import Authenticator
 from gateway.ports.scripts import ScriptStore
@@ -254,7 +255,7 @@ class PolicyFilesOf:
         config = self._current()
         checked = await self._line.take(
             lambda: policy_commands.check(
-                policy_settings(config), policy_data(config), _approved(config)
+                policy_settings(config), policy_data(config), _known(config)
             )
         )
         return {"problems": checked.problems, "notices": checked.notices}
@@ -281,15 +282,20 @@ class PolicyFilesOf:
         }
 
 
-def _approved(config: Config) -> Sequence[Takes]:
-    """Return what approved definitions say of their arguments; nothing, if none is approved."""
-    pins = [pin for pin in read_pins(config.data_dir / DATABASE) if pin.approved is not None]
-    shown = [*pins, *own_pins(extracts=True).values()] if pins else []
-    return [
-        Takes.of(pin.target.server, pin.target.name, pin.approved.definition.content)
-        for pin in shown
-        if pin.approved is not None and pin.target.kind in (Kind.TOOL, Kind.PROMPT)
-    ]
+def _known(config: Config) -> Known:
+    """Return what there is for rules to name; of arguments nothing, if nothing is approved."""
+    shown = read_pins(config.data_dir / DATABASE)
+    own = tuple(own_pins(extracts=True).values())
+    approved = [pin for pin in shown if pin.approved is not None]
+    return Known(
+        servers=frozenset(config.servers),
+        seen=tuple((pin.target.server, pin.target.name) for pin in (*shown, *own)),
+        approved=tuple(
+            Takes.of(pin.target.server, pin.target.name, pin.approved.definition.content)
+            for pin in (*approved, *(own if approved else ()))
+            if pin.approved is not None and pin.target.kind in (Kind.TOOL, Kind.PROMPT)
+        ),
+    )
 
 
 class PolicyOnDemand:

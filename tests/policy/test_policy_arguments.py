@@ -10,6 +10,7 @@ from gateway.policy.commands import check
 from gateway.policy.opa import Opa
 from gateway.policy.settings import PolicySettings
 from gateway.policy.sources import Sources
+from gateway.policy.targets import Known
 
 PAY = Takes.of(
     "bank",
@@ -89,7 +90,7 @@ def test_before_anything_is_approved_nothing_is_said(opa: Opa) -> None:
 async def test_a_check_says_so(folder: Path) -> None:
     (folder / "own.rego").write_text("package own\n\nx if input.arguments.amonut > 1\n")
     settings = PolicySettings(path=str(folder))
-    assert (await check(settings, {}, APPROVED)).problems == (
+    assert (await check(settings, {}, Known(approved=APPROVED))).problems == (
         "own.rego:3: no approved definition has an argument amonut; is amount meant?",
     )
     assert (await check(settings, {})).problems == ()
