@@ -28,6 +28,7 @@ PLACES = st.fixed_dictionaries({
     "form": st.sampled_from(["email", "url", "account", "name"]),
     "proof": st.sampled_from(["tenant", "task", "typed", "trusted_result", "none"]),
     "integrity": st.sampled_from(["trusted", "untrusted"]),
+    "by": st.sampled_from(["tenant", "picked", "own_id", "nobody"]),
     "from": ORIGINS,
 })  # fmt: skip
 MATCHES = st.fixed_dictionaries({
@@ -62,8 +63,9 @@ QUESTIONS = st.fixed_dictionaries({
     "flow": st.fixed_dictionaries({
         "label": LABELS, "sources": st.lists(SOURCES, max_size=3),
         "destinations": st.lists(PLACES, max_size=3), "names_where": st.booleans(),
-        "payload": st.lists(st.fixed_dictionaries({"path": st.just("$.body"), "matches": st.lists(MATCHES, max_size=2)}), max_size=2),
+        "payload": st.lists(st.fixed_dictionaries({"path": st.just("$.body"), "said": st.sampled_from(["", "outsider"]), "matches": st.lists(MATCHES, max_size=2)}), max_size=2),
         "links": st.lists(PLACES, max_size=2), "asked_for": st.none() | st.booleans(),
+        "left_open": st.booleans(),
         "violations": st.lists(st.fixed_dictionaries({"code": WORDS, "message": WORDS}), max_size=2),
     }),
     "task": st.fixed_dictionaries({

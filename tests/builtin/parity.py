@@ -77,8 +77,7 @@ WORDS = {
     "asked": "approval_required",
     "written": None,
 }
-"""Rules, and the code of a call of what is listed. What is `written` needs another scope, and a person
-where the run may have read anything."""
+"""Rules, and the code of a call of what is listed. What is `written` needs another scope."""
 
 
 def _person(name: str, *, groups: tuple[str, ...] = ("users",), **more: Any) -> Principal:
@@ -113,7 +112,7 @@ class Case:
     state: str
     who: str
     profile: Profile
-    """The client's. Outside a session nobody knows what the author of a call has read."""
+    """The client's. In which revision a call comes is no reason to judge it otherwise."""
 
     @property
     def tool(self) -> str:
@@ -150,9 +149,7 @@ class Case:
         writes = self.rule == "written" or self.state == "pending"
         lacks = "tools:call" not in scopes or (writes and "tools:write" not in scopes)
         # Whoever grants a scope has not answered what else stands against the call.
-        destroys = self.state == "pending" and WORDS[self.rule] is None
-        asked = (self.rule == "written" or destroys) and self.profile is Profile.MODERN
-        ends = "approval_required" if asked else WORDS[self.rule]
+        ends = WORDS[self.rule]
         if STATES[self.state] is not None:
             # That it waits is told to whom only that stands against, or a person's leave.
             denied = ends == "denied" or (lacks and ends is None)

