@@ -1,19 +1,28 @@
 -- Calls of one tool, each with arguments of its own, and a look at each answer.
--- MARK tells this run from every other one; TOKEN, if there is one, is sent as bearer token.
+-- MARK tells this run from every other one; TOKEN, if there is one, is sent as bearer token, and
+-- SESSION, if there is one, as that of a client which once shook hands: ERA says in which revision.
 local mark, token = os.getenv("MARK"), os.getenv("TOKEN")
+local era, session = os.getenv("ERA"), os.getenv("SESSION")
+local stateless = era == "2026-07-28"
 local headers = {
   ["Content-Type"] = "application/json",
   ["Accept"] = "application/json, text/event-stream",
-  ["MCP-Protocol-Version"] = "2026-07-28",
-  ["Mcp-Method"] = "tools/call",
-  ["Mcp-Name"] = "echo",
+  ["MCP-Protocol-Version"] = era,
 }
+if stateless then
+  headers["Mcp-Method"] = "tools/call"
+  headers["Mcp-Name"] = "echo"
+end
+if session and session ~= "" then headers["Mcp-Session-Id"] = session end
 if token and token ~= "" then headers["Authorization"] = "Bearer " .. token end
 
 local body = '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo",'
-  .. '"arguments":{"text":"' .. mark .. ' %d","to":"emma@example.com"},'
-  .. '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
-  .. '"io.modelcontextprotocol/clientCapabilities":{}}}}'
+  .. '"arguments":{"text":"' .. mark .. ' %d","to":"emma@example.com"}'
+if stateless then
+  body = body .. ',"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
+    .. '"io.modelcontextprotocol/clientCapabilities":{}}'
+end
+body = body .. "}}"
 local answer = '"text": ?"ok ' .. mark .. ' (%d+)"'
 
 local threads = {}

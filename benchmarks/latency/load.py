@@ -5,12 +5,16 @@ import os
 import secrets
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
 
 from benchmarks.latency.machine import busy_cpu_s, tree_cpu_s
-from benchmarks.latency.targets import Target
+from benchmarks.latency.targets import STATELESS, Target
 
+_PATIENCE_S = 30
 _SCRIPT = Path(__file__).with_name("call.lua")
 
 
@@ -47,8 +51,9 @@ def call(target: Target, connections: int, seconds: int) -> Window:
 
     """
     token = target.token()
+    session = "" if target.era == STATELESS else _session(target.url, token, target.era)
     used, ours, busy, begun = _used(target), tree_cpu_s(os.getpid()), busy_cpu_s(), time.monotonic()
-    done = _wrk(target.url, token, connections, seconds)
+    done = _wrk(target, token, session, connections, seconds)
     elapsed_s = time.monotonic() - begun
     foreign_s = (busy_cpu_s() - busy) - (tree_cpu_s(os.getpid()) - ours)
     shown = json.loads(done.stdout.splitlines()[-1])
@@ -70,13 +75,42 @@ def _used(target: Target) -> float:
     return 0.0 if target.pid is None else tree_cpu_s(target.pid)
 
 
+def _session(url: str, token: str, era: str) -> str:
+    """Shake hands as a client of `era` does; no id from a server that keeps no sessions."""
+    hello = {
+        "protocolVersion": era,
+        "capabilities": {},
+        "clientInfo": {"name": "wrk", "version": "1"},
+    }
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    with _post(url, headers, {"id": 0, "method": "initialize", "params": hello}) as answer:
+        session = answer.headers.get("Mcp-Session-Id") or ""
+    if session:
+        headers |= {"Mcp-Session-Id": session, "MCP-Protocol-Version": era}
+        _post(url, headers, {"method": "notifications/initialized"}).close()
+    return session
+
+
+def _post(url: str, headers: Mapping[str, str], message: Mapping[str, Any]) -> Any:
+    body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+    return urlopen(Request(url, body, dict(headers)), timeout=_PATIENCE_S)
+
+
 def _wrk(
-    url: str, token: str, connections: int, seconds: int
+    target: Target, token: str, session: str, connections: int, seconds: int
 ) -> "subprocess.CompletedProcess[str]":
     options = ["-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s"]
     done = subprocess.run(
-        ["wrk", *options, "-s", str(_SCRIPT), url],
-        env={**os.environ, "MARK": secrets.token_hex(8), "TOKEN": token},
+        ["wrk", *options, "-s", str(_SCRIPT), target.url],
+        env={
+            **os.environ,
+            "MARK": secrets.token_hex(8),
+            "TOKEN": token,
+            "ERA": target.era,
+            "SESSION": session,
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -29,7 +29,7 @@ LIMITS = (
     "one machine: what calls, what is called and what is between share its cores and its loopback",
     "plain HTTP throughout, and answers of some hundred bytes: TLS and size come on top",
     "a closed loop by one thread of wrk, which corrects its percentiles for coordinated omission",
-    "FastMCP's proxy as fast as its settings make it; as it comes, it makes a TLS context a call",
+    "FastMCP's fastest form sends all callers' calls through one session; its other two keep them apart",
     "fsync on a virtual disk can end before anything is on a medium",
 )
 _HEADS = (

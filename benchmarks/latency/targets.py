@@ -6,7 +6,7 @@ import string
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from tests.running import Running, running_gateway
 from tests.servers.process import free_port, running
 
 SERVER = "echo"
+STATELESS, SESSIONS = "2026-07-28", "2025-11-25"
+"""The eras: each call by itself, or in a session that began with a handshake."""
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
 """Where it is, if it is: in Debian, where only root's PATH leads to."""
 
@@ -44,6 +46,12 @@ class Target:
     token: Callable[[], str] = str
     """Gives a fresh access token; none where nobody asks for one."""
     gateway: Running | None = None
+    era: str = STATELESS
+    """The revision in which it is called."""
+
+    def in_sessions(self) -> "Target":
+        """Return the same, called by clients of the older era."""
+        return replace(self, name=f"{self.name}-sessions", era=SESSIONS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,15 +96,22 @@ def targets(folder: Path) -> Iterator[list[Target]]:
         port = free_port()
         command = [sys.executable, "-m", "benchmarks.latency.upstream", str(port)]
         upstream = stack.enter_context(running(command, {}, port, folder / "upstream.log"))
+        fastmcp = {
+            form: stack.enter_context(_fastmcp(folder, form, upstream.url))
+            for form in fastmcp_proxy.FORMS
+        }
+        gateways = [
+            stack.enter_context(_gateway(folder / variant.name, upstream.url, variant))
+            for variant in VARIANTS
+        ]
         yield [
             Target(name="direct", url=upstream.url),
             stack.enter_context(_nginx(folder / "nginx", port)),
-            stack.enter_context(_proxy(folder, "bare", upstream.url, {})),
-            stack.enter_context(_proxy(folder, "fastmcp", upstream.url, fastmcp_proxy.ENVIRONMENT)),
-            *(
-                stack.enter_context(_gateway(folder / variant.name, upstream.url, variant))
-                for variant in VARIANTS
-            ),
+            stack.enter_context(_proxy(folder, "bare", upstream.url)),
+            *fastmcp.values(),
+            fastmcp["shared"].in_sessions(),
+            *gateways,
+            gateways[0].in_sessions(),
         ]
 
 
@@ -113,12 +128,18 @@ def _nginx(folder: Path, upstream: int) -> Iterator[Target]:
 
 
 @contextmanager
-def _proxy(
-    folder: Path, name: str, upstream: str, environment: Mapping[str, str]
-) -> Iterator[Target]:
+def _proxy(folder: Path, name: str, upstream: str) -> Iterator[Target]:
     port = free_port()
     command = [sys.executable, "-m", f"benchmarks.latency.{name}_proxy", upstream, str(port)]
-    with running(command, environment, port, folder / f"{name}.log") as server:
+    with running(command, {}, port, folder / f"{name}.log") as server:
+        yield Target(name=name, url=server.url, pid=server.pid)
+
+
+@contextmanager
+def _fastmcp(folder: Path, form: str, upstream: str) -> Iterator[Target]:
+    port, name = free_port(), f"fastmcp-{form}"
+    command = [sys.executable, "-m", "benchmarks.latency.fastmcp_proxy", form, upstream, str(port)]
+    with running(command, fastmcp_proxy.environment(form), port, folder / f"{name}.log") as server:
         yield Target(name=name, url=server.url, pid=server.pid)
 
 

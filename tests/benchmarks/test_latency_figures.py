@@ -28,15 +28,18 @@ KEPT = {
 
 
 def measured(foreign_cpu: float = 0.01) -> Measured:
-    """One round of four targets over one connection; the third is the slow one."""
+    """One round of some targets over one connection; the slow ones are FastMCP's."""
     fast = replace(WINDOW, p50_us=350, p99_us=600, calls=800, foreign_cpu=foreign_cpu)
     slow = replace(WINDOW, p50_us=1000, p99_us=2000, calls=100)
     found = Measured(fsyncs_us=[50.0])
     for name, window in (
         ("direct", WINDOW),
         ("nginx", replace(WINDOW, p50_us=150, p99_us=300)),
-        ("fastmcp", slow),
+        ("fastmcp-fresh", replace(slow, calls=1)),
+        ("fastmcp-shared", slow),
+        ("fastmcp-shared-sessions", replace(slow, calls=400)),
         ("process", fast),
+        ("process-sessions", fast),
     ):
         found.windows[name, 1].append(window)
         found.warm_up[name] = WINDOW
@@ -64,17 +67,19 @@ def test_a_row_is_the_median_of_its_rounds_and_the_sum_of_what_went_wrong():
 
 def test_a_row_is_compared_with_those_of_the_same_number_of_connections():
     (compared,) = measured().comparisons()
-    assert compared[3].figures == {
+    by_name = {one.row.name: one for one in compared}
+    assert by_name["process"].figures == {
         "process.c1.added_p50_us": 250,
         "process.c1.added_p50_x_nginx": 5,
         "process.c1.calls_x_fastmcp": 8,
         "process.c1.p99_x_nginx": 2,
         "process.c1.added_p50_x_fsync": 5,
     }
+    assert by_name["process-sessions"].calls_x_fastmcp == 2  # beside the same era's
 
 
 def test_a_proxy_that_seems_to_add_nothing_divides_nothing_by_zero():
-    rows = [row(name, 1, [WINDOW]) for name in ("direct", "nginx", "fastmcp")]
+    rows = [row(name, 1, [WINDOW]) for name in ("direct", "nginx", "fastmcp-shared")]
     assert compare(rows, 50.0)[1].added_p50_x_nginx == 0
 
 
@@ -102,7 +107,7 @@ def test_what_is_promised_and_not_measured_is_a_failure():
 
 def test_a_busy_machine_judges_nothing_and_says_so():
     found = measured(foreign_cpu=0.9)
-    used = "other processes used 23% of the CPU time"
+    used = "other processes used 26% of the CPU time"
     assert judge(KEPT, found.foreign_cpu) == [
         f"nothing is judged: {used}, and above 15% figures say too little"
     ]
