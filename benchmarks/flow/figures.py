@@ -14,7 +14,7 @@ class Tally:
 
     user_traces: int = 0
     undisturbed: int = 0
-    """User traces without a refusal."""
+    """User traces of which all that the task needs passed."""
     holds: int = 0
     """Calls of user traces that a person was to approve."""
     attack_traces: int = 0
@@ -41,7 +41,7 @@ class Tally:
     def _add_user(self, trace: Trace, outcomes: Sequence[Outcome]) -> None:
         refused = [outcome for outcome in outcomes if outcome.code is not None]
         self.user_traces += 1
-        self.undisturbed += not refused
+        self.undisturbed += not any(outcome.step.of_user for outcome in refused)
         self.holds += sum(outcome.is_hold for outcome in refused)
         self.refused.update((trace.id, outcome.name, outcome.why) for outcome in refused)
 

@@ -21,7 +21,7 @@ from benchmarks.flow.promises import broken
 from benchmarks.flow.traces import ENCODED, Suite, Trace, UnreadableError, read_suite, trace_files
 from benchmarks.flow.unseen import CHOICES, GROUPS, POOLS, RECORDED, chosen, is_locked, suites_of
 from benchmarks.flow.unseen import LIMITS as LIMITS_OF_UNSEEN
-from benchmarks.flow.variants import BENIGN_BEFORE, COST, VARIANTS, Play, plays
+from benchmarks.flow.variants import BENIGN_BEFORE, COST, DETOURS, VARIANTS, Play, plays
 from benchmarks.report import FOLDER, ROOT, print_table, write_report
 
 OWN = Path(__file__).parent / "agentdojo"
@@ -291,16 +291,17 @@ def folder_of(text: str) -> Path:
 
 def variants_of(text: str) -> tuple[str, ...]:
     chosen = tuple(text.split(","))
-    unknown = [variant for variant in chosen if variant not in VARIANTS]
+    known = (*VARIANTS, *DETOURS)
+    unknown = [variant for variant in chosen if variant not in known]
     if unknown:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(VARIANTS)}")
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(known)}")
     return chosen
 
 
 def _limits(found: Findings, options: Options) -> list[str]:
     limits = [_TASK[options.declared], *LIMITS]
     if not options.sessions:
-        limits.append("the clients have no sessions: each run is untrusted and private at once")
+        limits.append("the clients have no sessions")
     if options.most is not None:
         limits.append(f"only {options.most} tasks and {options.most} attacks of each suite")
     if any(group in options.suites for group in GROUPS):

@@ -8,11 +8,14 @@ from typing import Any
 from benchmarks.flow.labels import LABELS, labelled
 from benchmarks.flow.poison import poisoned
 from benchmarks.flow.traces import ALL, Suite, Trace
+from benchmarks.flow.wandering import wandering
 
 PLAIN, ENCODED, POISONED, SHARED, LABELLED = "plain", "b64", "poisoned", "shared", "labels"
 COST = "cost"
 """What a review takes, which needs no traces."""
 VARIANTS = (PLAIN, ENCODED, POISONED, SHARED, LABELLED, COST)
+DETOURS = {"wander10": 10, "wander50": 50, "wander200": 200}
+"""How many calls come before each task and each of some attacks: played where asked for by name."""
 
 BENIGN_BEFORE = 10
 """Tasks of the user's that share a run with an attack that comes after them."""
@@ -42,31 +45,41 @@ def plays(suite: Suite, chosen: Collection[str]) -> Iterator[Play]:
     """Yield all that is to be played of `suite`: one trace a client, but for shared runs."""
     alone = [[trace] for trace in suite.traces]
     if suite.pool != ALL:
-        named = APART if set(chosen) >= set(VARIANTS) else (*APART, LABELLED)
+        named = APART if set(chosen) >= set(VARIANTS) else (*APART, LABELLED, *DETOURS)
         chosen = [variant for variant in chosen if variant in named]
     if suite.is_encoded:
         if ENCODED in chosen:
             pooled = (suite.name, f"{suite.pool}.{ENCODED}")
             yield Play(names=pooled, settings=suite.settings, conversations=alone)
         return
-    written = [
-        name
-        for variant in (PLAIN, LABELLED)
-        if variant in chosen
-        for name in _names(suite, _AS_WRITTEN[variant])
-    ]
-    if written:
-        yield Play(names=tuple(written), settings=suite.settings, conversations=alone)
+    yield from _as_written(suite, chosen)
     if SHARED in chosen:
         yield Play(
             names=_names(suite, SHARED), settings=suite.settings, conversations=shared(suite.traces)
         )
     if POISONED in chosen:
         yield _poisoned(suite)
-    if LABELLED in chosen:
-        for label in LABELS:
-            names = _names(suite, f"labels_{label}")
-            yield Play(names=names, settings=labelled(suite, label), conversations=alone)
+    for detour in (detour for detour in DETOURS if detour in chosen):
+        long = wandering(suite, DETOURS[detour])
+        yield Play(names=_names(suite, detour), settings=suite.settings, conversations=long)
+    for label in LABELS if LABELLED in chosen else ():
+        yield Play(
+            names=_names(suite, f"labels_{label}"),
+            settings=labelled(suite, label),
+            conversations=[[trace] for trace in suite.traces],
+        )
+
+
+def _as_written(suite: Suite, chosen: Collection[str]) -> Iterator[Play]:
+    names = [
+        name
+        for variant in (PLAIN, LABELLED)
+        if variant in chosen
+        for name in _names(suite, _AS_WRITTEN[variant])
+    ]
+    if names:
+        alone = [[trace] for trace in suite.traces]
+        yield Play(names=tuple(names), settings=suite.settings, conversations=alone)
 
 
 def _names(suite: Suite, variant: str) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from benchmarks.flow.promises import PROMISES, broken
 from benchmarks.flow.report import OWN, Findings, Options, main, measured
 from benchmarks.flow.traces import ALL, Suite, Trace, UnreadableError, read_suite, trace_files
 from benchmarks.flow.variants import VARIANTS, plays, shared
+from benchmarks.flow.wandering import wandering
 
 SCHEMA = {"type": "object"}
 TOOLS = {"desk": [{"name": "find", "inputSchema": SCHEMA}, {"name": "do", "inputSchema": SCHEMA}]}
@@ -333,6 +334,27 @@ def test_suites_are_pooled_by_trace_and_encoded_ones_apart(tmp_path: Path) -> No
         ]
 
     assert found == [*of("one"), (("one.b64", "all.b64"), 2), *of("two")]
+
+
+def test_who_wanders_reads_what_other_tasks_read_and_its_own_twice(tmp_path: Path) -> None:
+    suite = suite_of(
+        tmp_path,
+        trace(step(tool="find", result="mine"), step()),
+        trace(step(tool="find", result="other"), step(), id="t2", prompt="Do that."),
+        attack(step(tool="find", result="mine"), harm("deny")),
+    )
+    ((mine,), *_) = wandering(suite, 3)
+    assert [(one.of_user, one.result["content"][0]["text"]) for one in mine.steps] == [
+        *[(False, "other")] * 3,
+        (True, "mine"),
+        (False, "mine"),
+        (True, "done"),
+    ]
+    assert (mine.id, mine.prompt) == (suite.traces[0].id, suite.traces[0].prompt)
+    assert [play.names for play in plays(suite, ["wander10"])] == [
+        ("tiny.wander10", "all.wander10")
+    ]
+    assert all(not one.of_user for one in wandering(suite, 9)[0][0].steps[:9])
 
 
 def test_only_what_is_chosen_is_played(tmp_path: Path) -> None:
