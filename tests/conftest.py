@@ -45,6 +45,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make no items of the cases that only a full run has: there are nearly as many as of all others."""
+    if not metafunc.config.getoption("--full"):
+        every = metafunc.parametrize
+        metafunc.parametrize = quick.parametrizing(every)  # type: ignore[method-assign]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     left: list[pytest.Item] = []
     if not config.getoption("--full"):
