@@ -19,7 +19,7 @@ from hypothesis import settings
 from tests import forks, quick, remembered
 
 settings.register_profile("quick", settings.get_profile("ci"), max_examples=10)
-settings.register_profile("test", settings.get_profile("ci"), max_examples=40)
+settings.register_profile("test", settings.get_profile("ci"), max_examples=20)
 settings.load_profile("test")
 
 

@@ -185,7 +185,7 @@ def plain_effect(definition: dict[str, Any]) -> Effect:
 
 
 @pytest.mark.parametrize(
-    "calls", sampled([(CALLS[::9],), (CALLS,)], {(CALLS[::9],)}.__contains__), ids=len
+    "calls", sampled([(CALLS[::9],), (CALLS,)], lambda case: case[0] is not CALLS), ids=len
 )
 async def test_a_live_suggestion_refuses_all_that_no_label_refuses(
     engine: WasmEngine, calls: Sequence[Call]
