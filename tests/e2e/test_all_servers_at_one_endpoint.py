@@ -21,15 +21,11 @@ from tests.e2e.test_local_servers_behind_it import servers_in
 from tests.e2e.test_node_clients import INSPECTOR, SCRIPTS, refusal, run, seen_by
 from tests.e2e.test_python_clients import MODES, NEGOTIATED, text_of
 from tests.e2e.test_python_clients import refusal as refused_as
-from tests.running import ALL, Running, running_gateway
+from tests.running import ALL, running_gateway
 from tests.servers.process import RunningServer
 
 LOCAL = ("files",)
 ALL_OF_THEM = ("everything", "notes", "filesystem", "raw", *LOCAL)
-
-
-def families(gateway: Running, server: str) -> set[str]:
-    return {row["profile"] for row in gateway.rows("pins", "list", "--server", server)}
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +53,8 @@ def front(
         pins={"recheck": "1h", "fresh": "1h"},
         discovery={"defer": "off"},
     ) as running:
-        # It starts once for either family, and takes its time.
-        until(lambda: len(families(running, "files")) == 2)
+        # It is started here, which takes its time.
+        until(lambda: running.rows("pins", "list", "--server", *LOCAL))
         for name in (*urls, *LOCAL):
             running.approve_all(name)
         yield Corridor(running)
