@@ -47,13 +47,15 @@ demo: setup ## Play the whole story by itself; exits 0 only if every step did wh
 # Half of what collecting takes, and a second of every start, is to compile what was compiled before.
 unexport PYTHONDONTWRITEBYTECODE
 
+# On a fresh clone the tests are compiled once, while packages are fetched, and not by each worker.
 # Two more than processors: many of the tests wait. Neighbours stay together, and share their servers.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: test
 test: setup model ## Run every test.
-	@PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium bubblewrap git
+	@[ -d tests/__pycache__ ] || $(BIN)/pytest --collect-only -qq >/dev/null 2>&1 & \
+	PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium bubblewrap git && wait
 	$(PYTEST)
 
 .PHONY: quick

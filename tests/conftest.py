@@ -19,7 +19,7 @@ from hypothesis import settings
 from tests import forks, quick, remembered
 
 settings.register_profile("quick", settings.get_profile("ci"), max_examples=10)
-settings.register_profile("test", settings.get_profile("ci"), max_examples=40)
+settings.register_profile("test", settings.get_profile("ci"), max_examples=20)
 settings.load_profile("test")
 
 
@@ -43,6 +43,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.getoption("--quick") and quick.is_left_out(collection_path, config.rootpath):
         return True
     return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make no items of the cases that only a full run has: there are nearly as many as of all others."""
+    if not metafunc.config.getoption("--full"):
+        every = metafunc.parametrize
+        metafunc.parametrize = quick.parametrizing(every)  # type: ignore[method-assign]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -4,8 +4,9 @@ It is what one runs while one writes; what lands is held by `make test`.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,6 +100,26 @@ def without_full(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[
     """Return what is run and what only a full run has, in their order."""
     left = [item for item in items if item.get_closest_marker("full") is not None]
     return [item for item in items if item.get_closest_marker("full") is None], left
+
+
+def parametrizing(every: Callable[..., None]) -> Callable[..., None]:
+    """Return what parametrizes as `every` does, without the cases that only a full run has."""
+
+    def parametrize(names: Any, cases: Iterable[Any], *more: Any, **also: Any) -> None:
+        cases, ids = list(cases), also.get("ids")
+        kept = [number for number, case in enumerate(cases) if not _is_full(case)]
+        if kept and len(kept) < len(cases):
+            if ids is not None and not callable(ids):
+                named = list(ids)
+                also["ids"] = [named[number] for number in kept]
+            cases = [cases[number] for number in kept]
+        every(names, cases, *more, **also)
+
+    return parametrize
+
+
+def _is_full(case: object) -> bool:
+    return any(mark.name == "full" for mark in getattr(case, "marks", ()))
 
 
 def _most(path: Path) -> int:

@@ -294,24 +294,34 @@ def test_a_name_in_a_path_is_hashed_wherever_the_path_is_told():
     ],
     ids=lambda fields: next(iter(fields)),
 )
-@pytest.mark.parametrize("secret", list(SECRETS.values()), ids=list(SECRETS))
-def test_no_secret_is_in_any_member_of_a_record(level, fields, secret):
-    text = orjson.dumps(fields).decode().replace("PLANTED", orjson.dumps(secret).decode()[1:-1])
-    told = {"server": "mail", **orjson.loads(text)}
-    record = AuditRecord(kind=RecordKind.OUTCOME, time=1.0, id="a1", fields=told)
-    body = encoder_of(level, held=(HELD,)).encode(record).body
-    for piece in (GITHUB, HELD, OURS, "abcdefgh12345678", "hunter2hunter2", "SplxlOBeZQQYbYS6W"):
-        assert piece.encode() not in body
-        assert orjson.dumps(piece)[1:-1] not in body
-    assert b"abcdef99" not in body
+def test_no_secret_is_in_any_member_of_a_record(level, fields):
+    encoder = encoder_of(level, held=(HELD,))
+    pieces = (
+        GITHUB,
+        HELD,
+        OURS,
+        "abcdefgh12345678",
+        "hunter2hunter2",
+        "SplxlOBeZQQYbYS6W",
+        "abcdef99",
+    )
+    for secret in SECRETS.values():
+        text = orjson.dumps(fields).decode().replace("PLANTED", orjson.dumps(secret).decode()[1:-1])
+        told = {"server": "mail", **orjson.loads(text)}
+        record = AuditRecord(kind=RecordKind.OUTCOME, time=1.0, id="a1", fields=told)
+        body = encoder.encode(record).body
+        for piece in pieces:
+            assert piece.encode() not in body, secret
+            assert orjson.dumps(piece)[1:-1] not in body, secret
 
 
 @pytest.mark.parametrize("before", ["\n", "\t", "\r\n", "\x01", "\\", '"', "\u00e9"])
-@pytest.mark.parametrize("secret", list(SECRETS.values()), ids=list(SECRETS))
-def test_no_secret_is_hidden_by_how_json_spells_what_stands_before_it(secret, before):
-    text = f"{before}{secret}\n"
+def test_no_secret_is_hidden_by_how_json_spells_what_stands_before_it(before):
     screen = terms(held=(HELD,)).screen
-    assert (screen.screened(text) != text) <= screen.suspects(orjson.dumps({"message": text}))
+    for secret in SECRETS.values():
+        text = f"{before}{secret}\n"
+        suspected = screen.suspects(orjson.dumps({"message": text}))
+        assert (screen.screened(text) != text) <= suspected, secret
 
 
 def test_a_secret_of_ours_is_found_in_either_spelling_of_json():

@@ -11,12 +11,14 @@ def small() -> Month:
     return month(21, 20)
 
 
+@pytest.mark.full
 def test_a_small_organisation_is_quiet_and_its_incidents_are_found(small: Month) -> None:
     assert small.alarms.total() <= 4
     found = [name for name, share in small.found.items() if share >= LEAST_FOUND]
     assert len(found) >= 11
 
 
+@pytest.mark.full
 def test_every_incident_has_its_figure(small: Month) -> None:
     figures = figures_of([small])
     assert {f"found.{play.__name__}" for play, _, _ in INCIDENTS} <= figures.keys()

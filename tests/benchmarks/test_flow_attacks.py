@@ -17,6 +17,7 @@ from benchmarks.flow.suites.build import build
 from benchmarks.flow.suites.honest import HERE, read_written, suite_names
 from benchmarks.flow.suites.written import WrittenError
 from benchmarks.flow.traces import read_suite
+from tests.cases import sampled
 
 SUITES = tuple(suite_names())
 FEWEST_WANTS = 6
@@ -95,7 +96,7 @@ def test_a_suite_has_eight_goals_of_many_kinds(name: str) -> None:
     assert any(call.reads for goal in goals for call in goal.calls)
 
 
-@pytest.mark.parametrize("name", SUITES)
+@pytest.mark.parametrize("name", sampled(SUITES, SUITES[:1].__contains__))
 def test_every_attack_stands_in_the_result_that_it_names(name: str) -> None:
     written = read_written(HERE / name)
     carriers = {task.id: task.carriers for task in written.tasks}
@@ -115,7 +116,7 @@ def test_every_attack_stands_in_the_result_that_it_names(name: str) -> None:
         assert shows == [False] * at + [True]
 
 
-@pytest.mark.parametrize("name", SUITES)
+@pytest.mark.parametrize("name", sampled(SUITES, SUITES[:1].__contains__))
 def test_an_encoded_attack_says_the_same_and_nothing_of_it_in_clear(name: str) -> None:
     plain, encoded = attacks_of(name), attacks_of(name, encoded=True)
     assert [row["id"] for row in plain] == [row["id"] for row in encoded]

@@ -1,6 +1,5 @@
 """The report on sign-in: what it promises, and what its checklist names."""
 
-import ast
 from collections import Counter
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from benchmarks.oauth import checklist, upstream
 from benchmarks.oauth.report import ROUNDS, Findings, act_upstream, race, time_the_gate
 from benchmarks.report import ROOT
+from tests.docs import pages
 
 REPORT = """\
 <testsuites><testsuite>
@@ -56,14 +56,7 @@ def test_every_point_of_the_checklist_names_tests_that_exist() -> None:
         assert point.tests, point
         for test in point.tests:
             file, _, name = test.partition("::")
-            assert name in _functions(ROOT / file), test
-
-
-def _functions(file: Path) -> set[str]:
-    tree = ast.parse(file.read_text())
-    return {
-        node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
+            assert name in pages.names_of_tests(ROOT / file), test
 
 
 def test_what_is_promised_and_not_kept_is_a_failure() -> None:

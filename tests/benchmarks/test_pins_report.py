@@ -106,6 +106,7 @@ def test_a_folder_of_data_is_measured_and_what_is_not_in_it_is_the_projects_own(
     assert {key: figures_of(found)[key] for key in expected} == expected
 
 
+@pytest.mark.full
 def test_the_projects_own_data_keeps_every_promise() -> None:
     found = measured(VECTORS)
     assert failures_of(found) == []

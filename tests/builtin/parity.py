@@ -6,7 +6,6 @@ is for the staff alone, and has changed since it was approved.
 
 import itertools
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from gateway.policy.toolchain import find_opa
 from gateway.policy.wasm import WasmEngine
 from tests.builtin.front import NOTES, Site, speaks, tool
 from tests.pipeline.house import ALICE, MAIL
+from tests.running import rules_in
 
 CONFIG = {"roles": {"user": {"groups": ["users"]}, "admin": {"groups": ["admins"]}}}
 RULES = """\
@@ -169,7 +169,7 @@ def cases(who: str, profile: Profile) -> list[Case]:
 def engine_of(folder: Path) -> WasmEngine:
     """Return the shipped policy with `RULES`, compiled; `folder` is for it alone."""
     policies = folder / "policies"
-    shutil.copytree(Path(__file__).parents[2] / "policies", policies)
+    rules_in(policies)
     (policies / "parity.rego").write_text(RULES)
     opa = find_opa()
     policy = prepare(opa, read_sources(PolicySettings(path=str(policies)), opa), CONFIG)

@@ -20,10 +20,10 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> WasmEngine:
 
 
 def combinations() -> Iterator[Any]:
-    """Yield who calls in which revision and how; every two of them together also in a short run."""
+    """Yield who calls in which revision and how; in a short run each person once, and each way in both."""
     numbered = itertools.product(enumerate(PEOPLE), enumerate(Profile), enumerate(SPOKEN))
     for (person, who), (revision, profile), (way, spoken) in numbered:
-        short = (person + revision + way) % len(SPOKEN) == 0
+        short = (person % len(Profile), person % len(SPOKEN)) == (revision, way)
         yield pytest.param(who, profile, spoken, marks=() if short else pytest.mark.full)
 
 

@@ -178,6 +178,7 @@ def test_a_disk_that_is_full_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.full
 def test_a_full_disk_behind_standard_output_is_said_in_one_line(full: Site) -> None:
     command = [DOUANE, "--config", str(full.config_file), "audit", "export"]
     with Path("/dev/full").open("wb") as disk:

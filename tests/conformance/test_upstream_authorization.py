@@ -17,8 +17,6 @@ REQUIREMENTS = SUITE.parents[1] / "requirements"
 
 STAND_FOR_OTHERS = {
     ("2025-11-25", "auth/basic-cimd"),
-    ("2026-07-28", "auth/scope-step-up"),
-    ("2026-07-28", "auth/authorization-server-migration"),
     ("2026-07-28", "auth/iss-wrong-issuer"),
 }
 

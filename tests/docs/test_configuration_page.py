@@ -57,22 +57,21 @@ def test_every_key_of_the_reader_is_on_the_page_and_no_other() -> None:
     assert set(TABLE) == set(KEYS)
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_the_default_on_the_page_is_the_readers(key: str) -> None:
-    told = TABLE[key]["default"]
-    default = KEYS[key]
-    if default is ...:
-        assert told == "required"
-    elif default is None:
-        assert told == "none"
-    else:
-        assert yaml.safe_load(told.strip("`")) == _plain(default)
+def test_the_default_on_the_page_is_the_readers() -> None:
+    told = {key: row["default"] for key, row in TABLE.items()}
+    assert {key: _told(told[key], default) for key, default in KEYS.items()} == {
+        key: "required" if default is ... else "none" if default is None else _plain(default)
+        for key, default in KEYS.items()
+    }
 
 
-@pytest.mark.parametrize("key", [key for key in KEYS if key != "version"])
-def test_the_page_says_which_keys_a_reload_takes_up(key: str) -> None:
-    expected = "no" if key.split(".", maxsplit=1)[0] in FIXED else "yes"
-    assert TABLE[key]["reload"] == expected
+def _told(text: str, default: object) -> object:
+    return text if default is ... or default is None else yaml.safe_load(text.strip("`"))
+
+
+def test_the_page_says_which_keys_a_reload_takes_up() -> None:
+    told = {key: row["reload"] for key, row in TABLE.items() if key != "version"}
+    assert told == {key: "no" if key.partition(".")[0] in FIXED else "yes" for key in told}
 
 
 @pytest.mark.parametrize("key", [name for name in Config.model_fields if name != "version"])

@@ -1,6 +1,7 @@
 """Names that some reader takes for one."""
 
 import re
+from collections import Counter
 
 import pytest
 
@@ -66,9 +67,9 @@ def test_of_two_names_that_are_alike_the_second_is_a_twin() -> None:
     assert Known.of(["a", "A"]).confused(["a", "A"]) == "A"
 
 
-@pytest.mark.parametrize("word", sorted(WORDS))
-def test_no_word_of_the_protocol_is_alike_to_another(word: str) -> None:
-    assert [other for other in WORDS if alike(other) == alike(word)] == [word]
+def test_no_word_of_the_protocol_is_alike_to_another() -> None:
+    times = Counter(alike(word) for word in WORDS)
+    assert [word for word in sorted(WORDS) if times[alike(word)] > 1] == []
 
 
 def test_the_protocol_itself_confuses_nobody() -> None:
@@ -85,8 +86,13 @@ def test_other_prefixes_are_not_ours(name: str) -> None:
     assert not is_ours(name)
 
 
-@pytest.mark.parametrize("word", sorted(WORDS))
-def test_no_word_has_a_second_name_in_another_style(word: str) -> None:
-    styled = re.sub("([A-Z])", lambda upper: "_" + upper[0].lower(), word.rpartition("/")[2])
-    names = {word[: -len(word.rpartition("/")[2])] + styled} - WORDS
-    assert all(Known.of(WORDS).confused([name]) for name in names)
+def test_no_word_has_a_second_name_in_another_style() -> None:
+    known = Known.of(WORDS)
+    others = {_styled(word) for word in WORDS} - WORDS
+    assert len(others) > 10
+    assert [name for name in others if not known.confused([name])] == []
+
+
+def _styled(word: str) -> str:
+    before, slash, last = word.rpartition("/")
+    return before + slash + re.sub("([A-Z])", lambda upper: "_" + upper[0].lower(), last)

@@ -1,6 +1,5 @@
 """One gateway for a whole session of tests, in front of four real servers; everything approved."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +9,10 @@ from tests.e2e.posting import Poster
 from tests.e2e.programs import CODE
 from tests.e2e.scripted import Raw, raw_in_a_thread
 from tests.e2e.site import RULES, SERVERS, Corridor
-from tests.running import running_gateway
+from tests.running import rules_in, running_gateway
 from tests.servers import process
 from tests.servers.fixtures import everything, notes
-from tests.servers.process import ROOT, RunningServer
+from tests.servers.process import RunningServer
 
 __all__ = ["everything", "notes"]
 
@@ -103,6 +102,6 @@ def policies(tmp_path: Path) -> Path:
 
 def policies_in(folder: Path) -> Path:
     policies = folder / "policies"
-    shutil.copytree(ROOT / "policies", policies)
+    rules_in(policies)
     (policies / "tests.rego").write_text(RULES)
     return policies

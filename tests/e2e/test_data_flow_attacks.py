@@ -8,7 +8,6 @@ import asyncio
 import base64
 import json
 import secrets
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
@@ -25,8 +24,7 @@ from tests.demo.client import connected
 from tests.e2e.posting import LEGACY, META, body_of
 from tests.e2e.scripted import FRESH, Raw, answer, behaves, raw_in_a_thread, told
 from tests.e2e.sockets import refusal_in
-from tests.running import EVERY_SCOPE, Running, fetch_token, running_gateway
-from tests.servers.process import ROOT
+from tests.running import EVERY_SCOPE, Running, fetch_token, rules_in, running_gateway
 from tests.servers.raw import Script
 
 TEXTS = ("url", "name", "subject", "body")
@@ -126,7 +124,7 @@ def _plays(tools: tuple[str, ...], results: Mapping[str, Any]) -> Script:
 def module_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("flow")
     policies = folder / "policies"
-    shutil.copytree(ROOT / "policies", policies)
+    rules_in(policies)
     _redacting(policies / "data.yaml")
     with ExitStack() as stack:
         upstreams = {name: stack.enter_context(raw_in_a_thread()) for name in SERVERS}

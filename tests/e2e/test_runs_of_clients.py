@@ -1,7 +1,6 @@
 """Runs at a real gateway: over servers, restarts, idle time, and for a host that begins its own."""
 
 import os
-import shutil
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,8 +12,8 @@ import pytest
 from tests.e2e.posting import LEGACY, Poster
 from tests.e2e.scripted import Raw, raw_in_a_thread
 from tests.e2e.site import SERVERS, Corridor
-from tests.running import EVERY_SCOPE, fetch_token, running_gateway
-from tests.servers.process import ROOT, free_port
+from tests.running import EVERY_SCOPE, fetch_token, rules_in, running_gateway
+from tests.servers.process import free_port
 
 RULE = """\
 package douane
@@ -58,7 +57,7 @@ class Home:
         self.ports = (free_port(), free_port())
         self.clients: dict[str, Mapping[str, Any]] = {}
         self.policies = folder / "policies"
-        shutil.copytree(ROOT / "policies", self.policies)
+        rules_in(self.policies)
         (self.policies / "tests.rego").write_text(RULE)
         self.clocks = folder / "clocks"
         self.clocks.mkdir()
@@ -163,6 +162,7 @@ def test_what_is_read_from_one_server_does_not_go_out_at_another(home: Home) -> 
         assert [(row["task"], row["confidentiality"]) for row in begun] == [(True, "public")]
 
 
+@pytest.mark.full
 def test_labels_and_begun_runs_outlive_the_process_and_idle_time_ends_them(home: Home) -> None:
     with home.open() as at:
         talk = Talk(home, at)

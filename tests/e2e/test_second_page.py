@@ -22,8 +22,8 @@ PROGRAMS = (".venv/bin/douane", ".venv/bin/python", "for server in ")
 
 
 ALL_FIVE = ("everything", "notes", "tickets", "filesystem", "git")
-QUICK = ("everything", "notes", "tickets")
-"""Without those that are a process a session."""
+QUICK = ("notes",)
+"""Each is approved by a command of its own."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """What happens at a gateway, and the record that it leaves: a table, so that a missing one shows."""
 
 import json
-import shutil
 import signal
 import urllib.error
 import urllib.request
@@ -20,8 +19,7 @@ from tests.e2e.own import edit, until
 from tests.e2e.posting import Poster, body_of, mirrored
 from tests.e2e.scripted import Raw, instead, raw_in_a_thread
 from tests.e2e.site import OURS, RULES, SERVERS, Corridor
-from tests.running import ALL, running_gateway
-from tests.servers.process import ROOT
+from tests.running import ALL, rules_in, running_gateway
 from tests.servers.raw import answers
 
 MORE = """\
@@ -177,7 +175,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dict[str,
     """All that a gateway has recorded by its end, after everything in the table has happened."""
     folder = tmp_path_factory.mktemp("recorded")
     policies = folder / "policies"
-    shutil.copytree(ROOT / "policies", policies)
+    rules_in(policies)
     (policies / "tests.rego").write_text(RULES)
     (policies / "more.rego").write_text(MORE)
     outside = {"integrity": "untrusted", "confidentiality": "internal"}

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
@@ -14,8 +13,7 @@ from tests.e2e.own import until
 from tests.e2e.posting import Poster
 from tests.e2e.scripted import FRESH, answer, behaves, raw_in_a_thread, told
 from tests.e2e.site import Corridor
-from tests.running import ALL, running_gateway
-from tests.servers.process import ROOT
+from tests.running import ALL, rules_in, running_gateway
 from tests.servers.raw import Script
 
 SCHEMA = {
@@ -59,7 +57,7 @@ def plays(tool: str, text: str) -> Script:
 @pytest.fixture(scope="module")
 def corridor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corridor]:
     folder = tmp_path_factory.mktemp("outside")
-    shutil.copytree(ROOT / "policies", folder / "policies")
+    rules_in(folder / "policies")
     with ExitStack() as stack:
         servers = {}
         for name, tools in SERVERS.items():

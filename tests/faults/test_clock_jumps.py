@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from gateway.pipeline.limits import CallLimits
 from gateway.storage.store import Store
 from gateway.storage.verify import own_verifier, verify
@@ -64,6 +66,7 @@ def _set(clock: Path, seconds: float) -> None:
     new.replace(clock)
 
 
+@pytest.mark.full
 def test_the_clock_of_the_process_jumps(tmp_path: Path) -> None:
     clock = tmp_path / "clock"
     (tmp_path / "sitecustomize.py").write_text(SHIFTED)

@@ -1,7 +1,6 @@
 """A policy that is slow, wrong or gone is a no with a code of its own: nothing is guessed or sent."""
 
 import os
-import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from aiohttp import web
 
 from tests.e2e.scripted import Raw, raw_in_a_thread
 from tests.faults.scene import Scene, Told, eventually, scene
+from tests.running import rules_in
 from tests.servers.process import ROOT
 from tests.servers.raw import Script, answers, hangs, resets
 
@@ -38,7 +38,7 @@ def assert_refused(at: Scene, made: Told) -> None:
 
 def test_a_policy_that_computes_without_end_is_stopped(tmp_path: Path) -> None:
     policies = tmp_path / "policies"
-    shutil.copytree(ROOT / "policies", policies)
+    rules_in(policies)
     (policies / "runaway.rego").write_text(RUNAWAY)
     with scene(tmp_path, policies=policies) as at:
         assert_refused(at, at.call("slow"))

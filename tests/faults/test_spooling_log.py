@@ -19,7 +19,7 @@ __all__ = ["recordable", "small_disk"]
 
 SPOOL = {"deadline": "300ms", "on_failure": "spool", "spool": {"bytes": 1 << 20}}
 TRAIL = [("intent", None), ("outcome", None)]
-CUTS, ROUNDS, KILLS = 16, 150, 2
+CUTS, ROUNDS, KILLS = 6, 150, 1
 
 
 def told(at: Scene) -> dict[str, Any]:

@@ -213,6 +213,7 @@ def test_a_record_that_names_more_than_can_be_told_leaves_a_choice(
     assert [one.proof for one in found.destinations] == [Proof.TASK, Proof.TASK]
 
 
+@pytest.mark.full
 def test_many_titles_and_a_long_prompt_are_looked_through() -> None:
     """A run's worth of leaves, every one of them long enough for a title."""
     result = structured({"rows": [{"t": f"title {i}", "u": f"topic {i}"} for i in range(25_000)]})

@@ -78,6 +78,7 @@ def test_a_shipped_rule_that_was_changed_is_told_with_its_file(opa: Opa) -> None
     assert all(notice.startswith("decision.rego") for notice in notices)
 
 
+@pytest.mark.full
 def test_other_data_is_told_as_such(opa: Opa) -> None:
     data = SHIPPED.files["data.yaml"].decode().replace("profile: default", "profile: observe")
     assert data.encode() != SHIPPED.files["data.yaml"]
@@ -85,6 +86,7 @@ def test_other_data_is_told_as_such(opa: Opa) -> None:
         assert notice.startswith("other data, or a file that is missing, changes what")
 
 
+@pytest.mark.full
 def test_an_own_test_judges_the_whole(opa: Opa) -> None:
     own = (
         "package own_test\n\nimport data.douane\nimport data.fixtures_test as fix\n\n"
@@ -99,6 +101,7 @@ def test_an_own_test_judges_the_whole(opa: Opa) -> None:
     )
 
 
+@pytest.mark.full
 def test_a_shipped_test_that_somebody_rewrote_is_their_own(opa: Opa) -> None:
     rewritten = SHIPPED.files["scopes_test.rego"].decode() + "\ntest_mine if false\n"
     with pytest.raises(ConfigError) as caught:
