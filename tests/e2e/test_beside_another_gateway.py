@@ -9,7 +9,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.server import create_proxy
 
-from benchmarks.latency.fastmcp_proxy import ENVIRONMENT
+from benchmarks.latency.fastmcp_proxy import environment
 from tests.e2e.site import SERVERS, Corridor
 from tests.running import running_gateway
 from tests.servers.process import RunningServer, free_port, running
@@ -18,9 +18,15 @@ from tests.servers.process import RunningServer, free_port, running
 @pytest.fixture
 def between(tmp_path: Path, policies: Path, notes: RunningServer) -> Iterator[Corridor]:
     port = free_port()
-    behind = [sys.executable, "-m", "benchmarks.latency.fastmcp_proxy", notes.url, str(port)]
+    behind = [
+        sys.executable,
+        *("-m", "benchmarks.latency.fastmcp_proxy"),
+        "fresh",
+        notes.url,
+        str(port),
+    ]
     with (
-        running(behind, ENVIRONMENT, port, tmp_path / "behind.log") as server,
+        running(behind, environment("fresh"), port, tmp_path / "behind.log") as server,
         running_gateway(
             tmp_path / "own",
             {"notes": {"url": server.url, **SERVERS["notes"]}},
