@@ -173,15 +173,18 @@ accepted(destination) if destination.by in row.accepts
 
 accepted(destination) if {
 	asked
-	destination.by in row.if_asked
+	destination.by in array.concat(told.accepts, told.if_asked)
 }
+
+# Of a tool that nobody labelled, what it says that it does decides whose choice is enough if asked for.
+told := object.get(tables.effects, object.get(input.flow, "told", null), row)
 
 accepted(destination) if {
 	input.flow.asked_for == null
 	destination.by in row.undeclared
 }
 
-# A read reaches nobody by a name or whoever it looks up; a longer text may carry what was read.
+# A read reaches nobody by a name; a longer text may carry what was read.
 reaches(_) if is_other_call
 reaches(_) if not row.names == "free"
 reaches(destination) if not destination.form in {"name", "email", "account"}
@@ -249,11 +252,13 @@ needs_no_destination if {
 flow_ask contains {"code": "unproven_link", "message": message} if {
 	is_tool_call
 	proof_needed
-	not row.links == "any"
+	not object.get(row, "links", "proven") in links_free
 	some link in input.flow.links
 	not link.by in {"tenant", "task", "typed", "trusted_result"}
 	message := concat("", ["nothing shows that this link is meant: ", link.path])
 }
+
+links_free := {"any", "labelled"} - {"labelled" | is_string(input.flow.told)}
 
 # Confidential data: what of earlier results is found in what is sent. Not to be found proves nothing.
 carried contains level if {
@@ -318,6 +323,13 @@ may_receive(destination, "private") if {
 	destination.by in tables.confidential.private_if_asked
 }
 
+# "Publish it in ledgerly": whose ledgerly it is, the name beside it says.
+may_receive(destination, "private") if {
+	asked_for
+	destination.by == "name"
+	"task" in {one.by | some one in input.flow.destinations}
+}
+
 may_receive(destination, "seen") if not reaches(destination)
 
 may_receive(destination, "seen") if {
@@ -333,26 +345,14 @@ goes_nowhere if {
 # Example: a URI that nobody gave out; an answer to a form with a line of a private file in it.
 sends_out if {
 	is_other_call
-	names_destination
-}
-
-sends_out if {
-	is_other_call
-	count(input.flow.payload) > 0
+	count(input.flow.payload) + count(input.flow.destinations) > 0
 }
 
 # What a tool's server asked the user for is told to it, and a secret wherever it stands.
 sends_out if {
 	is_tool_call
 	some part in input.flow.payload
-	some told in {"$.inputResponses", "$.requestState", "$._meta"}
-	startswith(part.path, told)
-}
-
-sends_out if {
-	is_tool_call
-	some part in input.flow.payload
-	part.path == "$"
+	regex.match(`^\$($|\.(inputResponses|requestState|_meta))`, part.path)
 }
 
 # A write, and a read of an address, reach others only through the destinations they name.

@@ -293,6 +293,28 @@ test_private_data_goes_to_the_tenant_and_to_whom_the_user_names if {
 	decided([effect("egress"), going("name"), carrying("private"), asked_for(true)]) == asking("private_data_leaves")
 }
 
+test_private_data_goes_to_a_name_beside_one_that_the_user_gave if {
+	both := ["/flow/destinations", array.concat(fix.to("task"), fix.to("name"))]
+	decided([effect("egress"), where, both, carrying("private"), asked_for(true)]) == allowed
+	decided([effect("egress"), where, both, carrying("private")]) == asking("private_data_leaves")
+}
+
+# What nobody labelled.
+
+test_what_a_tool_says_that_it_does_decides_whose_choice_is_enough_if_asked_for if {
+	decided([effect("destroy"), going("pointed"), says("egress"), asked_for(true)]) == allowed
+	decided([effect("destroy"), going("pointed"), says("egress")]) == asking("unproven_destination")
+	decided([effect("destroy"), going("name"), says("pay"), asked_for(true)]) == asking("unproven_destination")
+	decided([effect("destroy"), going("name"), says(null), asked_for(true)]) == allowed
+}
+
+test_links_of_what_nobody_labelled_are_proven if {
+	decided([effect("destroy"), going("task"), linking("nobody"), asked_for(true)]) == allowed
+	decided([effect("destroy"), going("task"), linking("nobody"), asked_for(true), says("egress")]) == asking("unproven_link")
+}
+
+says(effect) := ["/flow/told", effect]
+
 test_private_data_goes_to_no_unnamed_place if {
 	decided([effect("egress"), clean, carrying("private")]) == asking("private_data_leaves")
 	decided([effect("egress"), where, carrying("private")]) == allowed

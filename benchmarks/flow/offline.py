@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.flow.labels import LABELS, labelled
 from benchmarks.flow.outcome import Outcome
 from benchmarks.flow.probes import probes
 from benchmarks.flow.report import OWN, Findings, Played, count, folder_of, show, variants_of
@@ -178,7 +179,10 @@ def measured(suites: Iterable[Suite], engine: WasmEngine, options: argparse.Name
     found = Findings()
     for suite in suites:
         for play in plays(_fewer(suite, options.most), options.variants):
-            became = played(play, suite, engine, declared=bool(options.declared))
+            labels = options.labels
+            settings = play.settings if labels is None else labelled(suite, labels)
+            played_as = replace(play, settings=settings)
+            became = played(played_as, suite, engine, declared=bool(options.declared))
             count(play, became, found)
     return found
 
@@ -211,6 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--probes", action="store_true", help="play the probes")
     parser.add_argument("--declared", type=int, choices=(0, 1), default=0)
     parser.add_argument("--variants", type=variants_of, default=(PLAIN,))
+    parser.add_argument("--labels", choices=LABELS, help="in place of the written ones")
     parser.add_argument("--suites", type=lambda text: text.split(","), default=())
     parser.add_argument("--most", type=int, help="no more attacks of a suite")
     parser.add_argument("--policies", type=folder_of, default=ROOT / "policies")

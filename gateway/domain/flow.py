@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Any, Final, NewType
 
 from gateway.domain._value import value
-from gateway.domain.labels import Confidentiality, Integrity, Label
+from gateway.domain.labels import Confidentiality, Effect, Integrity, Label
 
 RunId = NewType("RunId", str)
 RunHandle = NewType("RunHandle", str)
@@ -232,6 +232,8 @@ class FlowReview:
     """URLs in payload arguments: where they go, whoever follows them goes."""
     asked_for: bool | None = None
     """Whether the user's declared words ask for what the tool does; `None` if none are declared."""
+    told: Effect | None = None
+    """What a tool that nobody labelled says that it does."""
     left_open: bool = False
     """Whether the user's words leave what is to be done to what they point at."""
     violations: tuple[Violation, ...] = ()

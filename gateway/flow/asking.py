@@ -29,7 +29,29 @@ commit push write fix change implement update
 lock close secure
 unlock open
 return exchange refund send
-take remove off
+take remove off revoke delete clear
+renew prescribe extend reorder
+redirect move deliver reroute divert forward change
+send schick schicke senden sende verschicke leite envoie envoyer transmets envia enviar manda mandar
+    invia inviare stuur verstuur
+write message reply comment tell post schreib schreibe antworte antworten beantworte sag sage melde
+    ecris ecrire reponds repondre dis previens escribe responde avisa dile scrivi rispondi schrijf
+create add make book schedule erstelle anlegen buche vereinbare trage hinzufugen cree creer ajoute
+    reserve crea anade agrega aggiungi prenota maak boek
+delete remove cancel losche loschen entferne entfernen storniere absagen wirf supprime supprimer
+    efface annule annuler enleve borra borrar elimina cancela cancella annulla verwijder annuleer
+change update set andere andern aktualisiere stell stelle setze change modifie mets mettre cambia
+    actualiza pon imposta aggiorna wijzig zet
+move postpone reschedule verschiebe verlege deplace reporte mueve sposta verplaats
+pay transfer buy order bezahle bezahlen uberweise uberweisen zahle kaufe kauf bestelle bestell paie
+    payer vire achete commande paga pagar transfiere compra pide ordina betaal koop bestel
+start run turn starte starten schalte lance demarre allume inicia ejecuta enciende avvia accendi
+stop end turn stoppe beende ausschalten eteins arrete apaga deten spegni
+lock close secure abschliessen schliesse sperre ferme verrouille cierra chiudi sluit
+unlock open offne offnen ouvre abre apri
+share invite grant teile lade partage invite comparte invita condividi deel nodig
+assign weise zuweisen assigne asigna asignalo assegna
+copy copiere kopiere copie copia
 """
 """Verbs that ask for the same, those of a line that is indented with the line before it; a verb may stand
 in more than one."""
@@ -38,21 +60,23 @@ ASKING: Mapping[Effect, str] = {
     Effect.EGRESS: """
         email mail message invitation invite reply post send forward respond answer tell inform notify
         share publish comment announce text remind write ask know review rate report submit contact
-        file say
+        file say thank confirm warn apologise apologize explain congratulate ping request offer propose
+        register sign apply raise escalate bill acknowledge enquire inquire copy
         """,
     Effect.PAY: """
         payment bill invoice rent transaction order pay buy purchase checkout settle refund transfer
         wire reimburse book reserve subscribe donate tip sell trade invest return exchange voucher
+        charge renew deposit
         """,
     Effect.DESTROY: """
         delete remove erase discard clear drop purge wipe cancel revoke destroy off stop end shut close
-        terminate
+        terminate take rid unsubscribe uninstall ban block forget void retire
         """,
     Effect.CREDENTIAL: """
         password access permission right role grant allow let authorize credential login key token
-        change update reset record
+        change update reset record rights admin code give invite lock unlock rotate renew
         """,
-    Effect.EXECUTE: "run rerun retry redo execute start launch restart reboot deploy trigger activate",
+    Effect.EXECUTE: "run rerun retry redo execute start launch restart reboot deploy trigger activate build rebuild invoke",
 }
 """Words by which an act of each effect is asked for, whatever its tool is called."""
 

@@ -30,7 +30,7 @@ def chosen(destination: Destination, server: str) -> Chosen:
     if proof is Proof.TYPED and _is_own(destination, server):
         return Chosen.OWN_ID if said is Said.NOT else Chosen.POINTED
     if destination.form is Form.NAME or _is_given(destination):
-        return Chosen.NAME
+        return Chosen.NAME if said is Said.NOT else Chosen.PICKED
     return Chosen.NOBODY
 
 

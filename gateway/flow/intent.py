@@ -10,14 +10,17 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
+from unicodedata import combining, normalize
 
 from gateway.domain._value import value
 from gateway.domain.bounded import digest_of, remembered
 from gateway.domain.labels import Effect
 from gateway.flow.asking import ALIKE, ASKING, AT_A_URL
-from gateway.flow.words import ASIDES, JOINING, VERBS, VERBS_OR_NOUNS, words_of
+from gateway.flow.words import ASIDES, JOINING, VERBS, VERBS_OR_NOUNS, singular, words_of
 
 _WORD = re.compile(r"[a-z]+")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_TOKEN = re.compile(r"[^\W_]+(?:[.,][^\W_]+)*")
 _LONGEST_PROMPT = 32 * 1024
 _LONGEST_DESCRIPTION = 400
 _MOST_PROMPTS = 64
@@ -43,6 +46,15 @@ _LEFT_OPEN = re.compile(
     r"|according to|instructions?|steps|to-?dos?|runbook|checklist)\b"
 )
 """Words that leave the acts to what they point at."""
+
+
+_SAID = re.compile(
+    r"\b(?:wr(?:ote|ites?|itten)|sa(?:ys?|id)|ask(?:s|ed)|want(?:s|ed)|told|tells|names?|named|g(?:ave|ives)"
+    r"|left|mailed|messaged|posted|suggest(?:s|ed)|recommend(?:s|ed)|mention(?:s|ed)|request(?:s|ed)"
+    r"|(?:see|in|on|from|per|under) (?:his|her|their|its|the) (?:e-?)?(?:mail|message|note|letter|post|comment"
+    r"|ticket|issue|request|invitation|invoice|board|page|site|website|profile|reply|thread|chat))\b"
+)
+"""Words by which somebody goes by what another said."""
 
 
 def speaks_of(
@@ -74,6 +86,27 @@ def speaks_of(
     return (of_thing or not thing) if of_effect else (of_thing and alike)
 
 
+def hints_at(prompt: str, tool: str, about: Mapping[str, Any]) -> bool:
+    """Tell whether `prompt` has one word for what `tool` does or for what it is about.
+
+    It is as much as can be asked of words in a language that is not read here.
+    """
+    said, deed = _stems(prompt[:_LONGEST_PROMPT]), _deed_of(tool, about)
+    return said.meets(deed.things) or said.meets(deed.alike)
+
+
+def gives(prompt: str, name: str, value: str) -> bool:
+    """Tell whether `prompt` gives `value` beside the name of its argument: "3 stars", "code 03062"."""
+    words = _TOKEN.findall(_plain(prompt[:_LONGEST_PROMPT]))
+    wanted = value.casefold()
+    nouns = {singular(word) for word in words_of(name)}
+    return any(
+        (after == wanted and singular(before) in nouns)
+        or (before == wanted and singular(after) in nouns)
+        for before, after in pairwise(words)
+    )
+
+
 def done_by(arguments: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[str]:
     """Yield the verbs among the choices that `arguments` make: `state: closed`.
 
@@ -91,6 +124,20 @@ def done_by(arguments: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[
 def speaks_of_pages(prompt: str) -> bool:
     """Tell whether `prompt` speaks of something that lies at a URL, or leaves open what to do."""
     return _stems(prompt[:_LONGEST_PROMPT]).meets(_PAGES) or leaves_open(prompt)
+
+
+def tells_of_words(prompt: str) -> bool:
+    """Tell whether `prompt` goes by what somebody said, wrote or left: "he wrote which one"."""
+    return _SAID.search(prompt[:_LONGEST_PROMPT].lower()) is not None
+
+
+def is_read(prompt: str) -> bool:
+    """Tell whether `prompt` is in a language whose verbs are known here: English has small words.
+
+    What cannot be read asks for nothing and denies nothing.
+    """
+    words = frozenset(_LETTERS.findall(_plain(prompt[:_LONGEST_PROMPT])))
+    return len(words & _SMALL) * _ONE_IN >= min(len(words), _ENOUGH_WORDS)
 
 
 def leaves_open(prompt: str) -> bool:
@@ -180,13 +227,19 @@ def _weight_of_deed(deed: Deed) -> int:
 
 @remembered(most=_MOST_PROMPTS, octets=_OCTETS, key=_name, weigh=_weight)
 def _words(prompt: str, /) -> frozenset[str]:
-    return frozenset(_WORD.findall(prompt.lower()))
+    return frozenset(_WORD.findall(_plain(prompt)))
 
 
 @remembered(most=_MOST_PROMPTS, octets=_OCTETS, key=_name, weigh=_weight_of_stems)
 def _stems(prompt: str, /) -> Stems:
-    words = _WORD.findall(prompt.lower())
-    return _stemmed((*words, *(first + second for first, second in pairwise(words))))
+    words = _WORD.findall(_plain(prompt))
+    again = (word[2:] for word in words if word.startswith("re") and word[2:] in _KNOWN)
+    return _stemmed((*words, *again, *(first + second for first, second in pairwise(words))))
+
+
+def _plain(text: str) -> str:
+    """Return `text` in lower case and without accents."""
+    return "".join(c for c in normalize("NFKD", text.casefold()) if not combining(c))
 
 
 @remembered(most=_MOST_TOOLS, octets=_OCTETS, key=_name_of_deed, weigh=_weight_of_deed)
@@ -237,6 +290,17 @@ def _stem(word: str) -> str:
             return word[: -len(ending)]
     return word
 
+
+_ONE_IN = 8
+_ENOUGH_WORDS = 40
+_SMALL = frozenset(
+    """
+    the and or of to at for from with by are been it its this that these those my your our their his them us
+    you they i what which who when where how there not does did have has had can could will would should
+    please if then than any about into out get put
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Words that few English sentences are without, and that hardly any other language has."""
 
 _OF_EFFECT = {effect: _stemmed(ASKING.get(effect, "").split()) for effect in Effect}
 _PAGES = _stemmed(AT_A_URL.split())

@@ -13,7 +13,9 @@ from gateway.domain.labels import Tenant
 from gateway.flow import task as user_task
 from gateway.flow.addresses import is_ours
 from gateway.flow.forms import addresses_in, form_of
+from gateway.flow.intent import tells_of_words
 from gateway.flow.naming import things_in
+from gateway.flow.people import addresses_of, called
 from gateway.flow.provenance import Provenance
 from gateway.flow.results import Record
 from gateway.flow.task import Words
@@ -53,6 +55,19 @@ def pointed_at(
         if found:
             source = pointed
     return source
+
+
+def is_of_somebody_named(text: str, prompt: str, provenance: Provenance) -> bool:
+    """Tell whether `text` is the one address of its form that is known of somebody whom `prompt` names.
+
+    Where the user's words go by what somebody said, also the one that they told of.
+    """
+    if provenance.wrote(text) or provenance.seen(text) is None:
+        return False
+    people, words, form = tuple(provenance.people()), called(prompt), form_of(text)
+    own = addresses_of(people, words, form)
+    told = addresses_of(people, words, form, told=True) if tells_of_words(prompt) else ()
+    return {text} in (*own, *told)
 
 
 def _pointed_records(words: Words, provenance: Provenance) -> Iterator[tuple[Source, Record]]:

@@ -18,6 +18,7 @@ from gateway.flow.content import text_of as content_text
 from gateway.flow.folding import folded
 from gateway.flow.forms import addresses_in
 from gateway.flow.payloads import SHORTEST_VALUE, Payloads
+from gateway.flow.people import Entry, entries
 from gateway.flow.results import (
     Record,
     documents,
@@ -117,6 +118,7 @@ class _Read:
         self.source = answered.source
         self.vouches = answered.source.label.integrity is Integrity.TRUSTED and not answered.failed
         self.octets = answered.octets
+        self.failed = answered.failed
         self.reads = answered.effect is Effect.READ and not answered.failed
         self.asked = tuple(dict.fromkeys(texts_of(answered.arguments)))
         self._said = tuple(dict.fromkeys(said_in(answered.arguments)))
@@ -137,6 +139,10 @@ class _Read:
     @cached_property
     def carried(self) -> Carried:
         return Carried(self._said, most=_MOST_ASKED)
+
+    @cached_property
+    def people(self) -> tuple[Entry, ...]:
+        return tuple(entry for content in self._contents for entry in entries(content))
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
@@ -358,6 +364,13 @@ class Provenance:
             if its != server and secret not in told
         }
         return tuple(dict.fromkeys(carried_secrets(texts, hidden))) if hidden else ()
+
+    def people(self) -> Iterator[Entry]:
+        """Yield whom the results that were read are about, and under which addresses."""
+        self._look()
+        for read in self._read:
+            if not read.failed:
+                yield from read.people
 
     def readings(self) -> Iterator[Reading]:
         """Yield of each result that was read its source, what was asked, and its records."""

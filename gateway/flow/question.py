@@ -22,6 +22,7 @@ def flow_input(review: FlowReview) -> dict[str, Any]:
         ],
         "links": [_destination(link) for link in review.links],
         "asked_for": review.asked_for,
+        "told": None if review.told is None else review.told.value,
         "left_open": review.left_open,
         "violations": [
             {"code": violation.code, "message": violation.message}

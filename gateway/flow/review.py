@@ -23,14 +23,15 @@ from gateway.domain.labels import (
     Label,
 )
 from gateway.flow import task as user_task
+from gateway.flow.asked import asks_for, told_of
 from gateway.flow.beside import NOTHING, Beside, telling
 from gateway.flow.carrying import payload_of, secrets_of
 from gateway.flow.choice import chosen
 from gateway.flow.forms import addresses_in, form_of, links_in
 from gateway.flow.fragments import LONGEST_SCANNED
-from gateway.flow.intent import done_by, leaves_open, orders, speaks_of, speaks_of_pages
+from gateway.flow.intent import leaves_open, orders, speaks_of_pages
 from gateway.flow.placing import destination_of, origin_of, unproven
-from gateway.flow.pointing import pointed_at
+from gateway.flow.pointing import is_of_somebody_named, pointed_at
 from gateway.flow.results import is_called_an_id, text_of
 from gateway.flow.unlabelled import labelled
 from gateway.flow.use import Knowledge, Use
@@ -78,6 +79,8 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
     without destinations, payload and anything beside them costs next to nothing.
     """
     knowledge.provenance.begin()
+    names_where = bool(use.rule.destination)
+    told = None if use.rule.effect is not None else told_of(use)
     use = labelled(use)
     prompt = knowledge.prompt
     destinations = tuple(_destinations(use, knowledge)) if use.rule.destination else ()
@@ -89,10 +92,10 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
         carrying += _compared(use.beside)
     asked_for = None
     if prompt is not None and use.effect is not None:
-        no_place = not use.rule.destination
-        done = tuple(done_by(use.arguments, use.about))
-        asked_for = speaks_of(prompt, use.tool, use.effect, use.about, thing=no_place, done=done)
+        asked_for = asks_for(prompt, use)
         destinations = _pointed(destinations, use, knowledge, prompt)
+        if asked_for is not False and use.effect is not Effect.READ:
+            destinations = tuple(_of_people(destinations, knowledge, prompt))
     destinations = tuple(replace(d, by=chosen(d, use.server)) for d in destinations)
     links = tuple(replace(d, by=chosen(d, use.server)) for d in links)
     return FlowReview(
@@ -100,10 +103,11 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
         sources=run.sources,
         unnamed=run.unnamed,
         destinations=destinations,
-        names_where=bool(use.rule.destination),
+        names_where=names_where,
         payload=(*payload_of(carrying, knowledge, asked_for), *secrets_of(run, use, knowledge)),
         links=links,
         asked_for=asked_for,
+        told=told,
         left_open=prompt is not None and leaves_open(prompt),
         violations=_violations(run.label, use.effect, destinations, links, asked_for),
     )
@@ -233,6 +237,16 @@ def _pointed(
         replace(d, proof=Proof.TASK, origin=origin_of(source)) if d.value in unproven else d
         for d in destinations
     )
+
+
+def _of_people(
+    destinations: tuple[Destination, ...], knowledge: Knowledge, prompt: str
+) -> Iterator[Destination]:
+    """Yield `destinations`; the address of somebody whom the words name is pointed at."""
+    for found in destinations:
+        unknown = _is_address(found) and not _is_meant(found)
+        named = unknown and is_of_somebody_named(found.value, prompt, knowledge.provenance)
+        yield replace(found, proof=Proof.TASK) if named else found
 
 
 def _pages(destinations: tuple[Destination, ...], prompt: str) -> tuple[Destination, ...]:

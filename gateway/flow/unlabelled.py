@@ -5,10 +5,17 @@ chosen by somebody who may, but for those that carry content by their names, or 
 """
 
 from dataclasses import replace
+from typing import Any
 
+from gateway.domain.flow import Form
 from gateway.domain.labels import Effect, ToolRule
 from gateway.flow.arguments import arguments_of, destination_of
+from gateway.flow.asked import told_of
+from gateway.flow.forms import form_of
+from gateway.flow.results import is_called_an_id, text_of
+from gateway.flow.task import is_number
 from gateway.flow.use import Use
+from gateway.flow.words import WHAT, WHO, singular, words_of
 
 
 def labelled(use: Use) -> Use:
@@ -18,15 +25,27 @@ def labelled(use: Use) -> Use:
 
 def _allowed_for(use: Use) -> ToolRule:
     declared = {each.name: each for each in arguments_of(use.about.get("inputSchema"))}
-    if use.effect is Effect.READ:
-        return replace(use.rule, destination=destination_of(use.effect, tuple(declared.values())))
+    if use.effect is Effect.READ or told_of(use) is Effect.READ:
+        # What it looks for reaches nobody.
+        places = destination_of(Effect.READ, tuple(declared.values()))
+        return replace(use.rule, destination=places)
     payload, destination = list(use.rule.payload), []
     for name in dict.fromkeys((*declared, *use.arguments)):
         argument = declared.get(name)
         if name in use.rule.payload:
             continue
-        if argument is None or not (argument.text or argument.option):
+        if _is_quantity(name, use.arguments.get(name)):
+            payload.append(name)
+        elif argument is None or not (argument.text or argument.option):
             destination.append(name)
         elif not argument.option:
             payload.append(name)
     return replace(use.rule, destination=tuple(destination), payload=tuple(payload))
+
+
+def _is_quantity(name: str, given: Any) -> bool:
+    """Tell whether `given` is a number or a time, in an argument that identifies nothing."""
+    text = text_of(given)
+    if text is None or not is_number(text) or is_called_an_id(name):
+        return False
+    return form_of(text) is Form.NAME and (WHO | WHAT).isdisjoint(map(singular, words_of(name)))

@@ -51,12 +51,18 @@ def worst(effects: Iterable[Effect]) -> Effect:
 def spoken_effects(name: Sequence[str], description: Any) -> tuple[Heard, ...]:
     """Return what the words of a tool's name and of its description say that it does."""
     first, *later = _sentences(description)
-    heard = [*_of_name(name), *_of_sentence(first)]
+    heard = [*_of_name(name), *(() if _is_of_things(first, name) else _of_sentence(first))]
     for sentence in later:
         if sentence and sentence[0] in OF_THE_TOOL:
             # A step that mildens nothing: what it returns, it may return after having done more.
             heard += [each for each in _of_sentence(sentence) if each.effect != Effect.READ]
     return tuple(heard)
+
+
+def _is_of_things(sentence: Sequence[str], name: Sequence[str]) -> bool:
+    """Tell whether `sentence` begins with what is read: "Orders of this account", of `list_orders`."""
+    at, verb = _verb_of(name)
+    return bool(sentence) and verb is Effect.READ and sentence[0] in name[at + 1 :]
 
 
 def names_secrets(name: Sequence[str], description: Any, *, reads: bool) -> str | None:

@@ -55,7 +55,7 @@ VERBS = _table(
             analyze analyse compare summarize summarise calculate compute validate verify explain
             resolve detect ping preview return provide display extract identify determine monitor
             poll wait estimate convert translate parse suggest recommend rank glob grep whoami
-            answer research crawl scrape obtain examine discover aggregate audit diagnose
+            answer research crawl scrape obtain examine discover aggregate audit diagnose track
             """,
         Effect.WRITE: """
             create add update edit write insert append modify change rename save store upsert

@@ -129,6 +129,7 @@ def _flow() -> Schema:
         confidentiality=_level(),
     )
     return _closed(
+        ("told",),
         label=_label(),
         sources=_list_of(_closed(server=_TEXT, tool=_TEXT, record=_WHOLE, label=_label())),
         destinations=_list_of(_destination()),
@@ -136,6 +137,7 @@ def _flow() -> Schema:
         payload=_list_of(_closed(path=_TEXT, matches=_list_of(match_), said=_word(*Said))),
         links=_list_of(_destination()),
         asked_for=_or_null({"type": "boolean"}),
+        told=_or_null(_word(*Effect)),
         left_open={"type": "boolean"},
         violations=_list_of(_closed(code=_TEXT, message=_TEXT)),
     )

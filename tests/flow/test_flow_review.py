@@ -262,6 +262,7 @@ def test_policy_gets_a_review_in_the_contracts_words() -> None:
             }
         ],
         "asked_for": False,
+        "told": "egress",
         "left_open": False,
     }
 
@@ -275,6 +276,7 @@ def test_an_empty_review_has_every_member_of_the_contract() -> None:
         "payload": [],
         "links": [],
         "asked_for": None,
+        "told": "egress",
         "left_open": False,
         "violations": [],
     }

@@ -60,3 +60,36 @@ def test_a_read_that_nobody_labelled_reaches_what_addresses_say() -> None:
     assert places(ToolRule(), Effect.READ) == ["$.url"]
     assert places(ToolRule(effect=Effect.READ), Effect.READ) == []
     assert places(ToolRule(), None) == []
+
+
+def test_what_says_that_it_reads_reaches_what_addresses_say() -> None:
+    use = Use(
+        server="desk",
+        tool="find_ticket",
+        rule=ToolRule(),
+        effect=Effect.DESTROY,
+        arguments=ARGUMENTS,
+        about=ABOUT,
+    )
+    run = Run(id=RunId("r"), label=UNTRUSTED)
+    known = Knowledge(tenant=TENANT, task=None, provenance=Provenance())
+    found = review(run, use, known)
+    assert [one.path for one in found.destinations] == ["$.url"]
+    assert not found.names_where
+
+
+@pytest.mark.parametrize(
+    ("more", "reached"),
+    [
+        ({"celsius": 22}, False),
+        ({"until": "22:30"}, False),
+        ({"ticket_id": 22}, True),
+        ({"ticket_number": 22}, True),
+        ({"channel": 22}, True),
+        ({"page": "22a"}, True),
+        ({"note_to": "+49 170 5550 102"}, True),
+    ],
+)
+def test_a_quantity_reaches_nothing(more: dict[str, Any], reached: bool) -> None:
+    (name,) = more
+    assert (f"$.{name}" in places(ToolRule(), Effect.DESTROY, **more)) is reached
