@@ -64,7 +64,8 @@ def is_of_somebody_named(text: str, prompt: str, provenance: Provenance) -> bool
     """
     if provenance.wrote(text) or provenance.seen(text) is None:
         return False
-    people, words, form = tuple(provenance.people()), called(prompt), form_of(text)
+    words, form = called(prompt), form_of(text)
+    people = tuple(provenance.people(words))
     own = addresses_of(people, words, form)
     told = addresses_of(people, words, form, told=True) if tells_of_words(prompt) else ()
     return {text} in (*own, *told)
@@ -93,7 +94,8 @@ def is_called(asked: Iterable[str], prompt: str) -> bool:
 
 
 def _is_titled(record: Record, words: Words) -> bool:
-    return any(
+    # Most records are told by how their texts begin.
+    return not words.words.isdisjoint(record.begins) and any(
         len(text) >= _SHORTEST_TITLE and not text.isalpha() and words.have(text)
         for text in record.texts
     )

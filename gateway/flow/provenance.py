@@ -145,6 +145,10 @@ class _Read:
         return tuple(entry for content in self._contents for entry in entries(content))
 
     @cached_property
+    def called(self) -> frozenset[str]:
+        return frozenset[str]().union(*(entry.names for entry in self.people))
+
+    @cached_property
     def records(self) -> tuple[Record, ...]:
         return tuple(record for content in self._contents for record in records(content))
 
@@ -365,11 +369,11 @@ class Provenance:
         }
         return tuple(dict.fromkeys(carried_secrets(texts, hidden))) if hidden else ()
 
-    def people(self) -> Iterator[Entry]:
-        """Yield whom the results that were read are about, and under which addresses."""
+    def people(self, words: frozenset[str]) -> Iterator[Entry]:
+        """Yield whom the results that were read are about who is called one of `words`."""
         self._look()
         for read in self._read:
-            if not read.failed:
+            if not (read.failed or words.isdisjoint(read.called)):
                 yield from read.people
 
     def readings(self) -> Iterator[Reading]:

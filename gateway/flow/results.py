@@ -153,6 +153,8 @@ class Record:
     """Its strings and numbers."""
     names: tuple[str, ...]
     """Of its members, which may be addresses too."""
+    begins: frozenset[str] = frozenset()
+    """How its texts begin: a word each, in lower case."""
 
 
 def records(document: Any) -> Iterator[Record]:
@@ -164,7 +166,13 @@ def records(document: Any) -> Iterator[Record]:
 
 def _record(document: Any, *, whole: bool) -> Record:
     names = tuple(name for members in _all_objects(document) for name in members)
-    return Record(whole=whole, texts=tuple(texts_of(document)), names=names)
+    texts = tuple(texts_of(document))
+    firsts = (_BEGINNING.search(text) for text in texts)
+    begins = frozenset(first[0].casefold() for first in firsts if first is not None)
+    return Record(whole=whole, texts=texts, names=names, begins=begins)
+
+
+_BEGINNING = re.compile(r"\w+")
 
 
 def _items(document: Any) -> list[Any]:

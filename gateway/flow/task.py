@@ -80,7 +80,7 @@ class Words:
 
     def __init__(self, prompt: str) -> None:
         self._prompt = _folded(prompt[:_LONGEST_PROMPT])
-        self._words = frozenset(_WORD.findall(self._prompt))
+        self.words = frozenset(_WORD.findall(self._prompt))
 
     def have(self, text: str) -> bool:
         """Tell whether `text`, more than a number, stands there as whole words, in any case."""
@@ -89,7 +89,7 @@ class Words:
         text = _folded(text)
         first = _WORD.search(text)
         # Most texts are told by their first word, without a search.
-        if first is None or first[0] not in self._words:
+        if first is None or first[0] not in self.words:
             return False
         return _stands(self._prompt, text)
 
