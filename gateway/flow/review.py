@@ -80,7 +80,8 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
     """
     knowledge.provenance.begin()
     names_where = bool(use.rule.destination)
-    told = None if use.rule.effect is not None else told_of(use)
+    plain = use.rule.effect is not None or use.effect is Effect.READ
+    told = None if plain else told_of(use)
     use = labelled(use)
     prompt = knowledge.prompt
     destinations = tuple(_destinations(use, knowledge)) if use.rule.destination else ()

@@ -13,11 +13,12 @@ from gateway.flow.folding import is_suspicious, revealed
 _TOKEN = re.compile(r"[^\W_]+")
 _MEMBER = re.compile(r"(?:[-*] {1,8})?['\"]?\w[\w-]{0,39}['\"]?[:=] {1,8}")
 """How a line of a record begins, which is no sentence."""
+_WORDY = re.compile(r"[^\W\d_]\S*")
+"""What has a letter, from there on."""
 _URL = re.compile(r"https?://[\w.:-]+(?:/[\w.~/-]*)?")
 """One that carries nothing else; a query may."""
 _FEWEST_WORDS = 3
 """Beside the value: fewer are a title, or a name."""
-_MOST_LOOKED_AT = 64
 _SHORT = 4
 _LONGEST = 64 * 1024
 """Characters of one result that are looked at."""
@@ -84,7 +85,7 @@ def _sentences(text: str) -> Iterator[str]:
         member = _MEMBER.match(said)
         said = said if member is None else said[member.end() :]
         # Digits in groups are one number, and no words.
-        words = sum(any(map(str.isalpha, word)) for word in said.split(None, _MOST_LOOKED_AT))
+        words = len(_WORDY.findall(said))
         if words > _FEWEST_WORDS or (len(said) > _LONG_WORD and not _URL.fullmatch(said)):
             yield said
 
