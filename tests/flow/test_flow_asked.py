@@ -24,9 +24,9 @@ def use(
 
 
 def test_what_says_that_it_only_reads_is_asked_for_by_any_task() -> None:
-    about = {"description": "Search the mailbox."}
-    assert asks_for("Wash the car", use("search_mail", ToolRule(), **about))
-    assert not asks_for("Wash the car", use("search_mail", **about))
+    said = "Search the mailbox."
+    assert asks_for("Wash the car", use("search_mail", ToolRule(), description=said))
+    assert not asks_for("Wash the car", use("search_mail", description=said))
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,7 @@ def test_what_says_that_it_reads_reaches_what_addresses_say() -> None:
         ({"until": "22:30"}, False),
         ({"ticket_id": 22}, True),
         ({"ticket_number": 22}, True),
+        ({"order_number": 22}, True),
         ({"channel": 22}, True),
         ({"page": "22a"}, True),
         ({"note_to": "+49 170 5550 102"}, True),
