@@ -35,9 +35,14 @@ def edit(gateway: Corridor, change: Callable[[dict[str, Any]], object]) -> None:
     """Change the configuration file in one go."""
     content = json.loads(gateway.running.config.read_text())
     change(content)
-    new = gateway.running.config.with_suffix(".new")
-    new.write_text(json.dumps(content))
-    new.replace(gateway.running.config)
+    put(gateway.running.config, json.dumps(content))
+
+
+def put(config: Path, content: str) -> None:
+    """Let a file say something else in one go: whoever watches it reads no half of it."""
+    new = config.with_suffix(".new")
+    new.write_text(content)
+    new.replace(config)
 
 
 def until(holds: Callable[[], Any], patience_s: float = 90.0) -> Any:

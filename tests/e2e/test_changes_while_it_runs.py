@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from tests.e2e.conftest import policies_in
-from tests.e2e.own import edit, own_gateway, soon, until
+from tests.e2e.own import edit, own_gateway, put, soon, until
 from tests.e2e.posting import Poster
 from tests.e2e.scripted import (
     FRESH,
@@ -265,7 +265,7 @@ def test_sighup_with_a_file_that_cannot_be_used_changes_nothing(
         own.running.process.send_signal(signal.SIGHUP)
         until(lambda: own.running.log.count("the configuration was refused") > refused)
     finally:
-        own.running.config.write_text(good)
+        put(own.running.config, good)
     (record,) = own.running.rows("audit", "query", "--code", "reload_refused", "--limit", "1")
     assert said in json.dumps(record["reasons"])
     assert Poster(own, "raw").call("allowed").refusal is None

@@ -95,7 +95,7 @@ async def test_a_broker_that_does_not_end_keeps_nobody_waiting_for_ever(
             except asyncio.CancelledError:
                 continue
 
-    result = await limited(tmp_path, "await git.list()", Scripted(stubborn), wall_s=0.2)
+    result = await limited(tmp_path, "await git.list()", Scripted(stubborn), wall_s=2.0)
     released.set()
     await asyncio.sleep(0)
     assert (result.status, result.calls[0].state) == (ProgramStatus.WALL, CallState.UNKNOWN)
