@@ -326,31 +326,6 @@ class _Answered(AbstractResolver):
         """There is nothing to close."""
 
 
-class Judged(AbstractResolver):
-    """For the library, a resolver; what it gives for `url` was judged at that moment, all of it."""
-
-    def __init__(self, bounds: Bounds, url: WebUrl) -> None:
-        self._bounds = bounds
-        self._url = url
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        """Return the addresses of `host`.
-
-        Raises:
-            EgressRefused: One of them may not be reached.
-            OSError: It has none.
-
-        """
-        addresses = tuple(map(ip_address, await self._bounds.resolve(host, port)))
-        self._bounds.policy.admit(self._url, addresses)
-        return await _Answered(addresses).resolve(host, port, family)
-
-    async def close(self) -> None:
-        """There is nothing to close."""
-
-
 def _tls(ca: Path | None) -> ssl.SSLContext:
     if ca is None:
         return system_authorities()

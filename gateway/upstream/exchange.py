@@ -1,19 +1,31 @@
 """HTTP with one upstream: a message is sent once, and what comes back is judged."""
 
-import asyncio
-import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import Final
 
-import aiohttp
 from yarl import URL
 
 from gateway.domain.calls import RawAnswer
 from gateway.errors import EgressRefused, UpstreamFailed
-from gateway.upstream.egress import Judged
+from gateway.http1 import (
+    LATE,
+    ConnectFailed,
+    Connection,
+    HttpFault,
+    Origin,
+    Pool,
+    Response,
+    Waits,
+    common_head,
+    dial,
+    request,
+)
+from gateway.upstream.addresses import IPAddress
 from gateway.upstream.faults import Challenged, broken_answer, no_answer, too_large, unusable
 from gateway.upstream.headers import CONDITION, SESSION, Headers, returned, strong
+from gateway.upstream.resolver import SystemResolver
 from gateway.upstream.roomy import answering
 from gateway.upstream.settings import UpstreamSettings
 from gateway.upstream.stream import EventStream
@@ -25,10 +37,7 @@ _KEEP_ALIVE_S: Final = 4.0
 """Below the five seconds after which uvicorn and Node close an unused connection: a call that is
 sent into a closing one fails, and nothing is ever sent twice."""
 
-_NOTHING_SENT: Final = aiohttp.ConnectionTimeoutError
-
-_AT_ONCE_BYTES: Final = 1024 * 1024
-"""Larger bodies are handed over in pieces, lest writing one holds everybody else up."""
+_SYSTEM: Final = SystemResolver()
 
 
 def nothing() -> None:
@@ -43,15 +52,20 @@ class Exchange:
     """
 
     def __init__(self, settings: UpstreamSettings) -> None:
-        self._url = URL(settings.url)
+        url = URL(settings.url)
+        self._url = settings.url
+        self._origin = Origin(
+            host=url.raw_host or "", port=url.port or 0, is_tls=url.scheme == "https"
+        )
         self._bounds = settings.bounds
         self._timeouts = settings.timeouts
         self._limits = settings.limits
-        self._fixed = {"accept-encoding": "identity", "user-agent": "douane"}
+        fixed = [("accept-encoding", "identity"), ("user-agent", "douane")]
         if settings.credential is not None:
-            self._fixed[settings.credential.name] = settings.credential.value
-        self._calls: aiohttp.ClientSession | None = None
-        self._listeners: aiohttp.ClientSession | None = None
+            fixed.append((settings.credential.name, settings.credential.value))
+        self._common = common_head(url.raw_path_qs, _authority(url), fixed)
+        self._calls = self._pool(settings.limits.connections, settings.timeouts.idle_s)
+        self._listeners = self._pool(settings.limits.listeners, None)
 
     async def send(
         self,
@@ -83,11 +97,11 @@ class Exchange:
             if _is_unchanged(response, headers):
                 return _answer(response, b"")
             _refuse_what_is_not_ours_to_relay(response)
-            media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            media = (response.fields.get("content-type") or "").partition(";")[0].strip().lower()
             if media == _EVENTS and response.status == HTTPStatus.OK:
                 streams = True
                 return _answer(response, self._stream(response, abandoned))
-            return await self._whole(response, media, abandoned)
+            return await self._whole(response, verb, media, abandoned)
         finally:
             if not streams:
                 # After a whole body this is a no-op, and the connection is kept.
@@ -95,9 +109,8 @@ class Exchange:
 
     async def aclose(self) -> None:
         """Close every connection; what still streams ends with a fault."""
-        for session in (self._calls, self._listeners):
-            if session is not None:
-                await session.close()
+        for pool in (self._calls, self._listeners):
+            await pool.aclose()
 
     async def _head(
         self,
@@ -107,38 +120,26 @@ class Exchange:
         *,
         listens: bool,
         abandoned: Callable[[], None],
-    ) -> aiohttp.ClientResponse:
-        timeouts = self._timeouts
+    ) -> Response:
+        pool = self._listeners if listens else self._calls
         try:
-            session = self._listening() if listens else self._calling()
-            # The library's own clock for the answer starts when the request is written; this
-            # one also ends an upstream that does not read it.
-            async with asyncio.timeout(timeouts.connect_s + timeouts.idle_s):
-                return await session.request(
-                    verb,
-                    self._url,
-                    headers=headers,
-                    data=io.BytesIO(body) if len(body) > _AT_ONCE_BYTES else body or None,
-                    allow_redirects=False,
-                )
+            return await pool.send(verb, request(verb, self._common, headers, body))
         except EgressRefused as error:
             raise UpstreamFailed(
                 "This server is where the gateway does not go.", detail=error.detail
             ) from error
-        except (aiohttp.ClientError, TimeoutError) as error:
-            if isinstance(error, TimeoutError) and not isinstance(error, _NOTHING_SENT):
+        except HttpFault as error:
+            if isinstance(error, LATE):
                 abandoned()
-            raise no_answer(error, timeouts) from error
+            raise no_answer(error, self._timeouts) from error
 
-    def _stream(
-        self, response: aiohttp.ClientResponse, abandoned: Callable[[], None]
-    ) -> EventStream:
+    def _stream(self, response: Response, abandoned: Callable[[], None]) -> EventStream:
         return EventStream(
             response, timeouts=self._timeouts, limits=self._limits, abandoned=abandoned
         )
 
     async def _whole(
-        self, response: aiohttp.ClientResponse, media: str, abandoned: Callable[[], None]
+        self, response: Response, verb: str, media: str, abandoned: Callable[[], None]
     ) -> RawAnswer:
         status = response.status
         if media != _JSON and status // 100 == 4:  # noqa: PLR2004 - RFC 9110 section 15.5
@@ -150,95 +151,86 @@ class Exchange:
         body = await self._read(response, abandoned)
         if media == _JSON:
             return _answer(response, body)
-        if body and response.method != "DELETE":
+        if body and verb != "DELETE":
             raise unusable(f"status {status}, media type {media[:40]!r}")
         return _answer(response, b"", without="content-type")
 
-    async def _read(self, response: aiohttp.ClientResponse, abandoned: Callable[[], None]) -> bytes:
+    async def _read(self, response: Response, abandoned: Callable[[], None]) -> bytes:
         pieces = []
         size = 0
         most = self._limits.result_bytes
-        declared = response.content_length
+        declared = response.length
         try:
             async with answering(most if declared is None else min(most, declared)) as room:
-                async for piece in response.content.iter_any():
+                while piece := await response.piece():
                     size += len(piece)
                     if size > most:
                         raise too_large(f"more than {most} bytes")
                     await room.grown(size)
                     pieces.append(piece)
                 room.settle(size)
-        except (aiohttp.ClientError, TimeoutError) as error:
-            if isinstance(error, TimeoutError):
+        except HttpFault as error:
+            if isinstance(error, LATE):
                 abandoned()
             raise broken_answer(error, self._timeouts) from error
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _calling(self) -> aiohttp.ClientSession:
-        if self._calls is None:
-            self._calls = self._open(self._limits.connections, self._timeouts.idle_s)
-        return self._calls
+    def _pool(self, most: int, idle_s: float | None) -> Pool:
+        timeouts = self._timeouts
+        waits = Waits(connect_s=timeouts.connect_s, idle_s=idle_s, hard_s=timeouts.hard_s)
+        return Pool(self._connected, most=most, keep_s=_KEEP_ALIVE_S, waits=waits)
 
-    def _listening(self) -> aiohttp.ClientSession:
-        if self._listeners is None:
-            self._listeners = self._open(self._limits.listeners, None)
-        return self._listeners
+    async def _connected(self) -> Connection:
+        """Return a connection to an address that is judged as it is made."""
+        try:
+            addresses = await self._addresses()
+        except (OSError, UnicodeError) as error:
+            raise ConnectFailed(type(error).__name__) from error
+        return await dial(self._origin, addresses)
 
-    def _open(self, connections: int, idle_s: float | None) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(
-            connector=self._connector(connections),
-            timeout=aiohttp.ClientTimeout(
-                total=self._timeouts.hard_s,
-                connect=self._timeouts.connect_s,
-                sock_read=idle_s,
-            ),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers=self._fixed,
-            skip_auto_headers=("accept", "content-type"),
-            auto_decompress=False,
-            trust_env=False,
-        )
-
-    def _connector(self, connections: int) -> aiohttp.TCPConnector:
-        """Return what makes the connections, each to an address that is judged as it is made."""
-        if self._bounds is None:
-            return aiohttp.TCPConnector(limit=connections, keepalive_timeout=_KEEP_ALIVE_S)
-        url = self._bounds.admit(str(self._url))
-        return aiohttp.TCPConnector(
-            limit=connections,
-            keepalive_timeout=_KEEP_ALIVE_S,
-            resolver=Judged(self._bounds, url),
-            use_dns_cache=False,
-        )
+    async def _addresses(self) -> Sequence[IPAddress]:
+        bounds, host, port = self._bounds, self._origin.host, self._origin.port
+        if bounds is None:
+            return tuple(map(ip_address, await _SYSTEM(host, port)))
+        url = bounds.admit(self._url)
+        if url.address is not None:
+            return (url.address,)
+        addresses = tuple(map(ip_address, await bounds.resolve(host, port)))
+        bounds.policy.admit(url, addresses)
+        return addresses
 
 
-def _is_unchanged(response: aiohttp.ClientResponse, asked: Headers) -> bool:
+def _authority(url: URL) -> str:
+    """Return the Host field (RFC 9110 section 7.2): a port only where it is not the scheme's."""
+    host = url.host_subcomponent or ""
+    return host if url.is_default_port() else f"{host}:{url.port}"
+
+
+def _is_unchanged(response: Response, asked: Headers) -> bool:
     """Whether it says that its answer is the one that we told it we have."""
     conditional = any(name == CONDITION for name, _ in asked)
     return conditional and response.status == HTTPStatus.NOT_MODIFIED
 
 
-def _refuse_what_is_not_ours_to_relay(response: aiohttp.ClientResponse) -> None:
+def _refuse_what_is_not_ours_to_relay(response: Response) -> None:
     status = response.status
-    challenge = ", ".join(response.headers.getall("www-authenticate", ()))
+    challenge = ", ".join(response.fields.every("www-authenticate"))
     if status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.FORBIDDEN and challenge):
         # Relayed, it would make the client doubt the token that it has for the gateway.
         raise Challenged(status, challenge)
     if status // 100 not in {2, 4, 5}:  # RFC 9110 section 15
         raise unusable(f"status {status}")
-    for coding in response.headers.getall("content-encoding", ()):
+    for coding in response.fields.every("content-encoding"):
         if coding.strip().lower() != "identity":
             raise unusable(f"content encoding {coding[:40]!r}, though only identity was accepted")
 
 
-def _answer(
-    response: aiohttp.ClientResponse, body: bytes | EventStream, *, without: str = ""
-) -> RawAnswer:
-    headers = response.headers
+def _answer(response: Response, body: bytes | EventStream, *, without: str = "") -> RawAnswer:
+    fields = response.fields
     return RawAnswer(
         status=response.status,
-        headers=tuple(pair for pair in returned(headers) if pair[0] != without),
-        session=headers.get(SESSION),
+        headers=tuple(pair for pair in returned(fields) if pair[0] != without),
+        session=fields.get(SESSION),
         body=body,
-        etag=strong(headers.get("etag")),
+        etag=strong(fields.get("etag")),
     )

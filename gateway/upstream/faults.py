@@ -1,14 +1,10 @@
-"""What the HTTP library raises, in this package's words."""
-
-import aiohttp
+"""What an exchange over HTTP raises, in this package's words."""
 
 from gateway.errors import CredentialRequired, LimitExceeded, UpstreamFailed
+from gateway.http1.faults import BadMessage, ConnectTimedOut, HttpFault, Silent
 from gateway.upstream.settings import Timeouts
 
 PUBLIC = "The upstream server gave no usable answer."
-
-Raised = aiohttp.ClientError | TimeoutError
-"""Everything that the library raises for a peer that is slow, gone or not speaking HTTP."""
 
 
 class Challenged(CredentialRequired):
@@ -28,10 +24,10 @@ class Late(UpstreamFailed):
     """The upstream took too long, and nobody waits for it any more."""
 
 
-def no_answer(error: Raised, timeouts: Timeouts) -> UpstreamFailed:
+def no_answer(error: HttpFault, timeouts: Timeouts) -> UpstreamFailed:
     """Say what happened before there was an answer's head."""
     match error:
-        case aiohttp.ConnectionTimeoutError():
+        case ConnectTimedOut():
             return _timed_out("connect", f"no connection within {timeouts.connect_s:g} s")
         case TimeoutError():
             waited_s = min(timeouts.idle_s, timeouts.hard_s)
@@ -40,10 +36,10 @@ def no_answer(error: Raised, timeouts: Timeouts) -> UpstreamFailed:
             return _broke(error)
 
 
-def broken_answer(error: Raised, timeouts: Timeouts) -> UpstreamFailed:
+def broken_answer(error: HttpFault, timeouts: Timeouts) -> UpstreamFailed:
     """Say what happened between an answer's head and its end."""
     match error:
-        case aiohttp.SocketTimeoutError():
+        case Silent():
             return _timed_out("idle", f"no byte for {timeouts.idle_s:g} s")
         case TimeoutError():
             return _timed_out("hard maximum", f"no end within {timeouts.hard_s:g} s")
@@ -68,6 +64,6 @@ def _timed_out(which: str, how: str) -> Late:
     return Late("The upstream server did not answer in time.", detail=f"{which}: {how}")
 
 
-def _broke(error: Raised) -> UpstreamFailed:
-    # The text of a parser's error quotes the peer's bytes: its name says enough.
-    return unusable(f"connection: {type(error).__name__}")
+def _broke(error: HttpFault) -> UpstreamFailed:
+    why = f": {error}" if isinstance(error, BadMessage) else ""
+    return unusable(f"connection: {type(error).__name__}{why}")

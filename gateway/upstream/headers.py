@@ -1,6 +1,8 @@
 """Which header fields cross the gateway, in which direction: by name, everything else stays here."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+
+from gateway.http1 import Fields
 
 Headers = list[tuple[str, str]]
 """Header fields to send, lower-case names."""
@@ -50,9 +52,9 @@ def forwarded(headers: Iterable[tuple[str, str]]) -> Headers:
     ]
 
 
-def returned(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return those of an upstream's fields that a client gets; `headers` ignores case."""
-    return tuple((name, headers[name]) for name in _RETURNED if name in headers)
+def returned(fields: Fields) -> tuple[tuple[str, str], ...]:
+    """Return those of an upstream's fields that a client gets."""
+    return tuple((name, text) for name in _RETURNED if (text := fields.get(name)) is not None)
 
 
 def strong(etag: str | None) -> str | None:

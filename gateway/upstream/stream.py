@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterator
 from typing import Self
 
-import aiohttp
-
 from gateway.domain.calls import ServerEvent
 from gateway.domain.room import SHARE
 from gateway.errors import LimitExceeded
+from gateway.http1 import LATE, HttpFault, Response
 from gateway.upstream.faults import broken_answer, too_large
 from gateway.upstream.roomy import Answering
 from gateway.upstream.settings import Limits, Timeouts
@@ -23,7 +22,7 @@ class EventStream:
 
     def __init__(
         self,
-        response: aiohttp.ClientResponse,
+        response: Response,
         *,
         timeouts: Timeouts,
         limits: Limits,
@@ -78,19 +77,12 @@ class EventStream:
         return event
 
     async def _chunk(self) -> bytes:
-        usable = False
         try:
-            chunk = await self._response.content.readany()
-            usable = True
-        except (aiohttp.ClientError, TimeoutError) as error:
-            if isinstance(error, TimeoutError):
+            return await self._response.piece()
+        except HttpFault as error:
+            if isinstance(error, LATE):
                 self._abandoned()
             raise broken_answer(error, self._timeouts) from error
-        else:
-            return chunk
-        finally:
-            if not usable:
-                self._response.close()
 
     def _take(self, chunk: bytes) -> None:
         if not chunk:

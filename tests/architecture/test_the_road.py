@@ -10,9 +10,9 @@ from typing import Any
 import gateway
 from tests.within import Within, prepared, within
 
-MOST_FUNCTIONS, MOST_FILES, MOST_CALLS = 430, 114, 744
-"""Of the gateway's own, in the call's own task; comprehensions are part of what they stand in. The third
-is how often functions are called: what waits and goes on is no further call."""
+MOST_FUNCTIONS, MOST_FILES, MOST_CALLS = 453, 119, 794
+"""Of the gateway's own, in the call's own task, HTTP to the server included; comprehensions are part of what
+they stand in. The third is how often functions are called: what waits and goes on is no further call."""
 
 _HOME = str(Path(gateway.__file__).parent)
 _INNER = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"})

@@ -20,6 +20,7 @@ TIMED = {
     "e2e/test_notices_at_one_endpoint.py::test_a_server_that_is_configured_anew_is_told_to_who_comes_back": SETTLES,
     "faults/test_old_records.py::test_old_records_go_into_files_and_then_out_of_the_log": CLOCK,
     "faults/test_power_and_kills.py::test_a_disk_that_stalls_costs_a_refusal_and_nothing_is_sent": CLOCK,
+    "http1/test_exchanges.py::test_a_slow_reader_has_the_server_wait": SLOW,
     "oauth/test_remote_keys.py::test_whoever_wants_the_keys_at_once_waits_for_one_fetch": ABSENT,
     "pipeline/test_every_leg.py::test_the_record_of_an_abandoned_call_is_not_abandoned_too": SETTLES,
     "policy/test_policy_candidate.py::test_one_that_cannot_be_used_is_taken_up_once_it_can": SETTLES,

@@ -27,7 +27,7 @@ def test_the_drawn_floors_are_the_linters() -> None:
         for line in drawn.splitlines()
     ]
     *upper, ground = named
-    assert ground == {"ports", "processes", "turns", "domain", "errors"}
+    assert ground == {"ports", "http1", "processes", "turns", "domain", "errors"}
     use_cases, adapters = (
         index for index, one in enumerate(upper) if one & {"pipeline", "storage"}
     )

@@ -160,7 +160,7 @@ async def test_the_first_pass_waits_for_no_upstream_longer_than_it_may():
     assert well == CrawlStatus(
         server=UpstreamId("good"), seen_at=NOW, error="", profiles=frozenset({Profile.LEGACY})
     )
-    assert "connection: ClientConnectorError" in gone.error
+    assert "connection: ConnectFailed" in gone.error
 
 
 def event(method: str) -> bytes:

@@ -1,7 +1,11 @@
 """A server that somebody registered is reached where the operator lets the gateway go, and nowhere else."""
 
+import socket
 from collections.abc import AsyncIterator, Sequence
+from ipaddress import ip_address
+from typing import Any
 
+import aiohappyeyeballs
 import pytest
 from aiohttp import web
 
@@ -27,6 +31,19 @@ class Names:
         self.asked.append(name)
         assert port
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+@pytest.fixture(autouse=True)
+def on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dial loopback alone, so that no broken guard reaches further."""
+    dial = aiohappyeyeballs.start_connection
+
+    async def near(infos: Sequence[Any], **how: Any) -> socket.socket:
+        if not all(ip_address(address[0]).is_loopback for *_, address in infos):
+            raise OSError("tests stay on loopback")
+        return await dial(infos, **how)
+
+    monkeypatch.setattr(aiohappyeyeballs, "start_connection", near)
 
 
 class Server:

@@ -4,11 +4,11 @@ import asyncio
 from contextlib import suppress
 from typing import cast
 
-import aiohttp
 import pytest
 
 from gateway.domain.room import FREE, SHARE, Room, Rooms, Share
 from gateway.errors import LimitExceeded
+from gateway.http1 import Response
 from gateway.upstream import roomy
 from gateway.upstream.inbox import Heard, Inbox, Messages
 from gateway.upstream.roomy import answering
@@ -105,33 +105,26 @@ async def test_what_the_gateway_asks_for_itself_takes_no_room():
     await read(None, 100 * FREE)
 
 
-class Content:
-    """What a server sends, in pieces."""
+class Pieces:
+    """An answer that is a stream, in pieces."""
 
     def __init__(self, pieces: list[bytes]) -> None:
         self._pieces = pieces
-
-    async def readany(self) -> bytes:
-        return self._pieces.pop(0) if self._pieces else b""
-
-
-class Response:
-    """An answer that is a stream."""
-
-    def __init__(self, pieces: list[bytes]) -> None:
-        self.content = Content(pieces)
         self.closed = False
+
+    async def piece(self) -> bytes:
+        return self._pieces.pop(0) if self._pieces else b""
 
     def close(self) -> None:
         self.closed = True
 
 
-def stream(rooms: Rooms, *pieces: bytes) -> tuple[EventStream, Response]:
+def stream(rooms: Rooms, *pieces: bytes) -> tuple[EventStream, Pieces]:
     SHARE.set(Share(rooms))
-    response = Response(list(pieces))
+    response = Pieces(list(pieces))
     limits = Limits(result_bytes=MOST)
     found = EventStream(
-        cast("aiohttp.ClientResponse", response),
+        cast("Response", response),
         timeouts=Timeouts(),
         limits=limits,
         abandoned=lambda: None,

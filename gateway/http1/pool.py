@@ -1,0 +1,195 @@
+"""The connections to one server: lent for an exchange, and kept for a while for the next."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from gateway.domain._value import value
+from gateway.http1.connection import Connection
+from gateway.http1.faults import ConnectFailed, ConnectTimedOut, Disconnected
+from gateway.http1.response import Patience, Response
+
+_AGAIN: Final = frozenset({"GET", "DELETE"})
+"""Idempotent ones (RFC 9110 section 9.2.2): sent once more where a kept connection proves dead."""
+
+
+@value
+class Waits:
+    """How long an exchange may take, in seconds."""
+
+    connect_s: float
+    """Until there is a connection, waiting for a free one included."""
+    idle_s: float | None
+    """From one byte to the next."""
+    hard_s: float
+    """All of it."""
+
+
+class Pool:
+    """As many connections as are allowed, each made by `connect` when it is needed."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[Connection]],
+        *,
+        most: int,
+        keep_s: float,
+        waits: Waits,
+    ) -> None:
+        """Keep a connection that nobody uses for `keep_s` seconds."""
+        self._connect = connect
+        self._free = most
+        self._keep_s = keep_s
+        self._waits = waits
+        self._lent: set[Connection] = set()
+        self._kept: dict[Connection, None] = {}
+        """Those that nobody uses: what was used last comes last."""
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    async def send(self, verb: str, request: bytes) -> Response:
+        """Send a request, once, and return its answer when its head is here.
+
+        One that is idempotent is sent again, over a new connection, if the kept one that it went out
+        on was closed before it said anything.
+
+        Raises:
+            HttpFault: There is no answer.
+
+        """
+        loop = asyncio.get_running_loop()
+        patience = Patience(self._waits.idle_s, loop.time() + self._waits.hard_s)
+        connection, was_kept = await self._lend(patience)
+        try:
+            return await _answer(connection, request, patience)
+        except Disconnected:
+            if not was_kept or connection.heard_anything or verb not in _AGAIN:
+                raise
+        connection, _ = await self._lend(patience, is_new=True)
+        return await _answer(connection, request, patience)
+
+    async def aclose(self) -> None:
+        """End every connection, and whatever is under way on it."""
+        self._is_closed = True
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        for connection in (*self._lent, *self._kept):
+            connection.end()
+        for waiting in self._queue:
+            if not waiting.done():
+                waiting.set_exception(ConnectFailed("closed"))
+        await asyncio.sleep(0)  # the loop lets go of them
+
+    async def _lend(self, patience: Patience, *, is_new: bool = False) -> tuple[Connection, bool]:
+        """Return a connection, and whether it was used before.
+
+        Raises:
+            HttpFault: There is none.
+
+        """
+        self._require_open()
+        if self._free and not is_new and (kept := self._taken()) is not None:
+            return kept, True
+        until = min(asyncio.get_running_loop().time() + self._waits.connect_s, patience.until)
+        try:
+            async with asyncio.timeout_at(until):
+                await self._place()
+                if not is_new and (kept := self._taken(has_place=True)) is not None:
+                    return kept, True
+                return await self._made(), False
+        except TimeoutError as error:
+            raise ConnectTimedOut from error
+
+    async def _place(self) -> None:
+        """Take a place, as soon as there is one: whoever waits longest is next."""
+        if self._free:
+            self._free -= 1
+            return
+        waiting = asyncio.get_running_loop().create_future()
+        self._queue.append(waiting)
+        try:
+            await waiting
+        except BaseException:
+            if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
+                self._give_place()
+            raise
+
+    def _give_place(self) -> None:
+        while self._queue:
+            waiting = self._queue.popleft()
+            if not waiting.done():
+                waiting.set_result(None)  # the place is theirs
+                return
+        self._free += 1
+
+    def _taken(self, *, has_place: bool = False) -> Connection | None:
+        """Return a connection that is kept and can be used, and the place that it takes."""
+        now = asyncio.get_running_loop().time()
+        while self._kept:
+            connection, _ = self._kept.popitem()
+            if connection.usable and now - connection.since < self._keep_s:
+                if not has_place:
+                    self._free -= 1
+                self._lent.add(connection)
+                return connection
+            connection.close()
+        return None
+
+    async def _made(self) -> Connection:
+        """Return a new connection for a place that was taken; without one the place is given back."""
+        try:
+            self._require_open()
+            connection = await self._connect()
+        except BaseException:
+            self._give_place()
+            raise
+        connection.left = self._left
+        self._lent.add(connection)
+        if self._is_closed:
+            connection.end()
+        return connection
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise ConnectFailed("closed")
+
+    def _left(self, connection: Connection) -> None:
+        """Keep a connection whose exchange is over, if it can be used again."""
+        if connection not in self._lent:
+            self._kept.pop(connection, None)
+            return
+        self._lent.remove(connection)
+        if connection.usable and not self._is_closed:
+            connection.since = asyncio.get_running_loop().time()
+            self._kept[connection] = None
+            self._sweep_later()
+        else:
+            connection.close()
+        self._give_place()
+
+    def _sweep_later(self) -> None:
+        if self._sweeping is None:
+            loop = asyncio.get_running_loop()
+            self._sweeping = loop.call_later(self._keep_s, self._sweep)
+
+    def _sweep(self) -> None:
+        """End what was not used for too long."""
+        self._sweeping = None
+        oldest = asyncio.get_running_loop().time() - self._keep_s
+        for connection in [one for one in self._kept if one.since <= oldest]:
+            del self._kept[connection]
+            connection.close()
+        if self._kept:
+            self._sweep_later()
+
+
+async def _answer(connection: Connection, request: bytes, patience: Patience) -> Response:
+    response = connection.exchange(request, patience)
+    try:
+        await response.begun()
+    except BaseException:
+        response.close()
+        raise
+    return response

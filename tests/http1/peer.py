@@ -1,0 +1,112 @@
+"""A server on loopback that says what a test has it say, byte for byte."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
+
+from gateway.http1 import Connection, Origin, Pool, Waits, common_head, dial, request
+
+HOST = "127.0.0.1"
+COMMON = common_head("/mcp", "peer.test", [])
+WAITS = Waits(connect_s=5.0, idle_s=5.0, hard_s=30.0)
+
+
+def ok(body: bytes, *fields: bytes) -> bytes:
+    lines = [b"HTTP/1.1 200 OK", b"Content-Length: %d" % len(body), *fields, b"", b""]
+    return b"\r\n".join(lines) + body
+
+
+class Visit:
+    """One connection, seen from the server."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def asked(self) -> bytes:
+        """Return the next request, whole."""
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        fields = dict(line.split(b": ", 1) for line in head.split(b"\r\n")[1:-2])
+        return head + await self.reader.readexactly(int(fields.get(b"content-length", 0)))
+
+    async def say(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+
+Script = Callable[[Visit], Awaitable[None]]
+
+
+class Peer:
+    """What a test knows of the server."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.port = 0
+        self.visits: list[Visit] = []
+        self.left = 0
+
+    async def until_left(self, times: int) -> None:
+        """Return once that many connections have ended."""
+        await eventually(lambda: self.left == times)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        visit = Visit(reader, writer)
+        self.visits.append(visit)
+        try:
+            await self._script(visit)
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            self.left += 1
+            writer.transport.abort()
+
+
+@asynccontextmanager
+async def peer(script: Script, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[Peer]:
+    served = Peer(script)
+    listening = await asyncio.start_server(served.serve, HOST, 0, ssl=tls)
+    served.port = listening.sockets[0].getsockname()[1]
+    try:
+        yield served
+    finally:
+        for visit in served.visits:
+            visit.writer.transport.abort()
+        listening.close()
+        await listening.wait_closed()
+
+
+@asynccontextmanager
+async def pool(
+    port: int, *, most: int = 4, keep_s: float = 30.0, waits: Waits = WAITS, name: str = ""
+) -> AsyncIterator[Pool]:
+    origin = Origin(host=name or HOST, port=port, is_tls=bool(name))
+
+    async def connect() -> Connection:
+        return await dial(origin, [ip_address(HOST)])
+
+    made = Pool(connect, most=most, keep_s=keep_s, waits=waits)
+    try:
+        yield made
+    finally:
+        await made.aclose()
+
+
+async def sent(through: Pool, body: bytes = b"{}", verb: str = "POST") -> bytes:
+    """Send `body` and return what is answered, whole."""
+    response = await through.send(verb, request(verb, COMMON, [], body))
+    try:
+        pieces = []
+        while piece := await response.piece():
+            pieces.append(piece)
+        return b"".join(pieces)
+    finally:
+        response.close()
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():
+            await asyncio.sleep(0.005)

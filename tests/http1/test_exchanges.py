@@ -1,0 +1,471 @@
+"""An exchange ends as its own, and leaves nothing to the next that is not the next one's."""
+
+import asyncio
+import ssl
+from pathlib import Path
+
+import pytest
+
+from gateway.http1 import (
+    BadMessage,
+    ConnectFailed,
+    ConnectTimedOut,
+    Disconnected,
+    HttpFault,
+    Overdue,
+    Silent,
+    Waits,
+    dialling,
+    request,
+)
+from tests.http1.peer import COMMON, Peer, Visit, eventually, ok, peer, pool, sent
+from tests.servers.process import free_port
+from tests.upstream.outside import Authority
+
+LARGE = 8 * 1024 * 1024
+
+
+async def echoes(visit: Visit) -> None:
+    while True:
+        asked = await visit.asked()
+        await visit.say(ok(asked.partition(b"\r\n\r\n")[2]))
+
+
+async def hears(visit: Visit) -> None:
+    """Hear a request, and say nothing."""
+    await visit.asked()
+    await visit.reader.read()
+
+
+async def test_a_connection_serves_one_exchange_after_the_other():
+    async with peer(echoes) as server, pool(server.port) as through:
+        assert [await sent(through, b"%d" % n) for n in range(5)] == [b"0", b"1", b"2", b"3", b"4"]
+    assert len(server.visits) == 1
+
+
+async def test_as_many_are_under_way_as_there_may_be_connections():
+    async with (
+        peer(echoes) as server,
+        pool(server.port, most=3) as through,
+        asyncio.TaskGroup() as group,
+    ):
+        asked = [group.create_task(sent(through, b"%d" % n)) for n in range(40)]
+        await asyncio.wait(asked)
+    assert [one.result() for one in asked] == [b"%d" % n for n in range(40)]
+    assert len(server.visits) == 3
+
+
+async def test_a_request_is_written_as_it_was_decided_on():
+    seen: list[bytes] = []
+
+    async def script(visit: Visit) -> None:
+        while True:
+            seen.append(await visit.asked())
+            await visit.say(ok(b""))
+
+    async with peer(script) as server, pool(server.port) as through:
+        fields = [("mcp-name", "caf\xe9")]
+        for verb, body in (("POST", b"{}"), ("POST", b""), ("DELETE", b""), ("GET", b"")):
+            (await through.send(verb, request(verb, COMMON, fields, body))).close()
+    first = (
+        b"POST /mcp HTTP/1.1\r\nhost: peer.test\r\nmcp-name: caf\xe9\r\ncontent-length: 2\r\n\r\n{}"
+    )
+    assert seen[0] == first
+    assert [b"content-length: 0" in one for one in seen] == [False, True, False, False]
+
+
+@pytest.mark.parametrize("text", ["a\r\nx: y", "a\nb", "a\rb", "a\0b", "\u0141"])
+def test_a_field_that_would_be_another_line_is_not_written(text: str):
+    for fields in ([("x", text)], [(text, "x")]):
+        with pytest.raises(ValueError, match=r"line|encode"):
+            request("POST", COMMON, fields, b"")
+
+
+SURPLUS = {
+    "behind a length": ok(b"first") + ok(b"evil"),
+    "behind chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n0\r\n\r\n"
+    + ok(b"evil"),
+    "one line's end": ok(b"first") + b"\r\n",
+}
+
+
+@pytest.mark.parametrize("answer", SURPLUS.values(), ids=SURPLUS)
+async def test_what_comes_behind_an_answer_is_not_the_next_ones(answer: bytes):
+    async def script(visit: Visit) -> None:
+        await visit.asked()
+        await visit.say(answer)
+        await echoes(visit)
+
+    async with peer(script) as server, pool(server.port) as through:
+        assert await sent(through) == b"first"
+        await server.until_left(1)
+        assert await sent(through) == b"first"
+    assert len(server.visits) == 2
+
+
+async def test_what_comes_unasked_ends_the_connection():
+    read = asyncio.Event()
+
+    async def script(visit: Visit) -> None:
+        await visit.say(ok((await visit.asked())[-2:]))
+        await read.wait()
+        await visit.say(ok(b"evil"))
+        await visit.reader.read()
+
+    async with peer(script) as server, pool(server.port) as through:
+        for n in range(3):
+            read.clear()
+            assert await sent(through, b"%02d" % n) == b"%02d" % n
+            read.set()
+            await server.until_left(n + 1)
+
+
+ENDINGS = {
+    "says so": ok(b"{}", b"Connection: Keep-Alive, Close"),
+    "knows no more": b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+}
+
+
+@pytest.mark.parametrize("answer", ENDINGS.values(), ids=ENDINGS)
+async def test_a_connection_is_not_used_again_where_the_server_ends_it(answer: bytes):
+    async def script(visit: Visit) -> None:
+        while True:
+            await visit.asked()
+            await visit.say(answer)
+
+    async with peer(script) as server, pool(server.port) as through:
+        assert [await sent(through), await sent(through)] == [b"{}", b"{}"]
+        await server.until_left(2)
+
+
+async def test_a_body_may_end_with_the_connection():
+    async def script(visit: Visit) -> None:
+        await visit.asked()
+        await visit.say(b"HTTP/1.1 200 OK\r\n\r\nhalf")
+        await visit.say(b" and half")
+        visit.writer.close()
+
+    async with peer(script) as server, pool(server.port) as through:
+        assert [await sent(through), await sent(through)] == [b"half and half"] * 2
+
+
+BROKEN = {
+    "nothing": b"",
+    "half a head": b"HTTP/1.1 200 OK\r\nContent",
+    "no body": b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+    "half a body": b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab",
+    "half a chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+    "no last chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n",
+    "no end of trailers": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
+}
+
+
+@pytest.mark.parametrize("said", BROKEN.values(), ids=BROKEN)
+async def test_half_an_answer_is_none(said: bytes):
+    async def script(visit: Visit) -> None:
+        await visit.asked()
+        await visit.say(said)
+        visit.writer.close()
+
+    async with peer(script) as server, pool(server.port) as through:
+        with pytest.raises(Disconnected):
+            await sent(through)
+    assert len(server.visits) == 1
+
+
+ODD = {
+    "no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+    "two lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+    "a bad chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+    "another protocol": b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n",
+    "no end of heads": b"HTTP/1.1 100 Continue\r\n\r\n" * 9,
+    "no end of a head": b"HTTP/1.1 200 OK\r\n" + b"a: bcdefgh\r\n" * 6_000,
+    "no end of a line": b"HTTP/1.1 200 OK\r\na: " + b"b" * 70_000,
+}
+
+
+@pytest.mark.parametrize("said", ODD.values(), ids=ODD)
+async def test_what_is_no_answer_ends_the_connection(said: bytes):
+    async def script(visit: Visit) -> None:
+        await visit.asked()
+        await visit.say(said)
+        await visit.reader.read()
+
+    async with peer(script) as server, pool(server.port) as through:
+        with pytest.raises(BadMessage):
+            await sent(through)
+        await server.until_left(1)
+
+
+async def test_what_comes_before_the_answer_is_none():
+    async def script(visit: Visit) -> None:
+        await visit.asked()
+        await visit.say(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n")
+        await visit.say(ok(b"{}"))
+        await visit.reader.read()
+
+    async with peer(script) as server, pool(server.port) as through:
+        assert await sent(through) == b"{}"
+
+
+async def test_a_kept_connection_that_proves_dead_costs_a_retry_where_nothing_happens_twice():
+    async def script(visit: Visit) -> None:
+        await visit.asked()
+        await visit.say(ok(b"{}"))
+        await visit.asked()  # and it ends
+
+    async with peer(script) as server, pool(server.port) as through:
+        assert await sent(through) == b"{}"
+        assert await sent(through, b"", "GET") == b"{}"
+        with pytest.raises(Disconnected):
+            await sent(through)
+        assert await sent(through, b"", "DELETE") == b"{}"
+    assert len(server.visits) == 3
+
+
+async def test_nothing_is_sent_again_over_a_new_connection_or_once_it_was_answered():
+    async def nothing(visit: Visit) -> None:
+        await visit.asked()
+
+    async def half(visit: Visit) -> None:
+        await visit.say(ok((await visit.asked())[:0]))
+        await visit.asked()
+        await visit.say(b"HTTP")
+
+    async with peer(nothing) as server, pool(server.port) as through:
+        with pytest.raises(Disconnected):
+            await sent(through, b"", "GET")
+    assert len(server.visits) == 1
+    async with peer(half) as server, pool(server.port) as through:
+        await sent(through)
+        with pytest.raises(Disconnected):
+            await sent(through, b"", "GET")
+    assert len(server.visits) == 1
+
+
+async def test_a_connection_that_the_server_has_left_is_not_used():
+    async def script(visit: Visit) -> None:
+        await visit.say(ok((await visit.asked())[-2:]))
+
+    async with peer(script) as server, pool(server.port) as through:
+        for n in range(5):
+            assert await sent(through, b"%02d" % n) == b"%02d" % n
+            await server.until_left(n + 1)
+            await asyncio.sleep(0.02)
+
+
+async def test_a_connection_that_nobody_uses_is_ended():
+    async with peer(echoes) as server, pool(server.port, keep_s=0.1) as through:
+        await sent(through)
+        await server.until_left(1)
+        assert await sent(through, b"again") == b"again"
+
+
+async def test_who_waits_longest_for_a_connection_is_next():
+    async with peer(echoes) as server, pool(server.port, most=1) as through:
+        done: list[int] = []
+
+        async def one(n: int) -> None:
+            await sent(through)
+            done.append(n)
+
+        async with asyncio.TaskGroup() as group:
+            for n in range(6):
+                group.create_task(one(n))
+    assert done == sorted(done)
+    assert len(server.visits) == 1
+
+
+async def test_a_place_is_given_back_whatever_becomes_of_it():
+    waits = Waits(connect_s=0.2, idle_s=5.0, hard_s=5.0)
+    async with peer(hears) as server, pool(server.port, most=1, waits=waits) as through:
+        for _ in range(3):
+            first = asyncio.create_task(sent(through))
+            await eventually(lambda: bool(server.visits))
+            second = asyncio.create_task(sent(through))
+            with pytest.raises(ConnectTimedOut):
+                await second
+            third = asyncio.create_task(sent(through))
+            await asyncio.sleep(0)
+            third.cancel()
+            first.cancel()
+            await asyncio.wait([first, third])
+            await eventually(lambda: server.left == len(server.visits))
+            server.visits.clear()
+            server.left = 0
+    nobody = free_port()
+    async with pool(nobody, most=1, waits=waits) as through:
+        for _ in range(3):
+            with pytest.raises(ConnectFailed):
+                await sent(through)
+
+
+async def test_who_is_silent_or_takes_too_long_is_given_up():
+    async def drips(visit: Visit) -> None:
+        await visit.asked()
+        await visit.say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while True:
+            await visit.say(b"1\r\nx\r\n")
+            await asyncio.sleep(0.02)
+
+    async def begins(visit: Visit) -> None:
+        await visit.asked()
+        await visit.say(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
+        await visit.reader.read()
+
+    silent = Waits(connect_s=5.0, idle_s=0.2, hard_s=30.0)
+    overdue = Waits(connect_s=5.0, idle_s=5.0, hard_s=0.3)
+    cases = ((hears, silent, Silent), (begins, silent, Silent), (drips, overdue, Overdue))
+    for script, waits, fault in cases:
+        async with peer(script) as server, pool(server.port, waits=waits) as through:
+            with pytest.raises(fault):
+                await sent(through)
+            await server.until_left(1)
+
+
+async def test_who_listens_waits_as_long_as_nothing_comes():
+    heard = asyncio.Event()
+
+    async def script(visit: Visit) -> None:
+        await visit.asked()
+        await heard.wait()
+        await visit.say(ok(b"{}"))
+
+    waits = Waits(connect_s=5.0, idle_s=None, hard_s=30.0)
+    async with peer(script) as server, pool(server.port, waits=waits) as through:
+        waiting = asyncio.create_task(sent(through))
+        await asyncio.wait([waiting], timeout=0.3)
+        assert not waiting.done()
+        heard.set()
+        assert await waiting == b"{}"
+
+
+async def test_who_is_cancelled_ends_the_connection():
+    async with peer(hears) as server, pool(server.port) as through:
+        waiting = asyncio.create_task(sent(through))
+        await eventually(lambda: len(server.visits) == 1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await server.until_left(1)
+
+
+async def test_a_large_request_is_written_as_the_server_reads():
+    sizes: list[int] = []
+
+    async def slow(visit: Visit) -> None:
+        while True:
+            sizes.append(len(await visit.asked()))
+            await visit.say(ok(b"{}"))
+
+    async with peer(slow) as server, pool(server.port) as through:
+        for _ in range(2):
+            assert await sent(through, b"x" * LARGE) == b"{}"
+    assert [size > LARGE for size in sizes] == [True, True]
+    assert len(server.visits) == 1
+
+
+async def test_an_answer_before_a_large_request_is_read_ends_the_connection():
+    async def early(visit: Visit) -> None:
+        await visit.reader.readuntil(b"\r\n\r\n")
+        await visit.say(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nbig")
+        await asyncio.Event().wait()
+
+    async with peer(early) as server, pool(server.port) as through:
+        assert await sent(through, b"x" * 4 * LARGE) == b"big"
+        assert await sent(through, b"x" * 4 * LARGE) == b"big"
+    assert len(server.visits) == 2
+
+
+async def test_a_slow_reader_has_the_server_wait():
+    written = 0
+
+    async def floods(visit: Visit) -> None:
+        nonlocal written
+        await visit.asked()
+        await visit.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (8 * LARGE))
+        for _ in range(8 * LARGE // 65536):
+            await visit.say(b"x" * 65536)
+            written += 65536
+        await visit.reader.read()
+
+    waits = Waits(connect_s=5.0, idle_s=0.3, hard_s=60.0)
+    async with peer(floods) as server, pool(server.port, waits=waits) as through:
+        response = await through.send("POST", request("POST", COMMON, [], b""))
+        await asyncio.sleep(1.0)  # nothing is silence that we have asked for
+        assert written < 4 * LARGE
+        size = 0
+        while piece := await response.piece():
+            size += len(piece)
+        assert size == 8 * LARGE
+
+
+async def test_tiny_chunks_keep_nobody_waiting():
+    async def tiny(visit: Visit) -> None:
+        await visit.asked()
+        await visit.say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await visit.say(b"1\r\nx\r\n" * 300_000 + b"0\r\n\r\n")
+        await echoes(visit)
+
+    async with peer(tiny) as server, pool(server.port) as through:
+        assert await sent(through) == b"x" * 300_000
+        assert await sent(through, b"next") == b"next"
+    assert len(server.visits) == 1
+
+
+async def test_closing_ends_what_is_under_way_and_who_waits():
+    async with peer(hears) as server, pool(server.port, most=1) as through:
+        first = asyncio.create_task(sent(through))
+        await eventually(lambda: len(server.visits) == 1)
+        second = asyncio.create_task(sent(through))
+        await asyncio.sleep(0)
+        await through.aclose()
+        for one, fault in ((first, Disconnected), (second, ConnectFailed)):
+            with pytest.raises(fault):
+                await one
+        with pytest.raises(ConnectFailed):
+            await sent(through)
+        await server.until_left(1)
+
+
+@pytest.fixture
+def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
+    made = Authority(tmp_path)
+    context = ssl.create_default_context(cafile=str(made.file))
+    monkeypatch.setattr("gateway.http1.dialling._authorities", lambda: context)
+    return made
+
+
+async def over_tls(server: Peer, name: str) -> bytes:
+    async with pool(server.port, name=name) as through:
+        await sent(through, b"one")
+        return await sent(through, b"two")
+
+
+async def test_a_server_proves_the_name_that_was_asked_for(authority: Authority):
+    async with peer(echoes, tls=authority.server("peer.test")) as server:
+        assert await over_tls(server, "peer.test") == b"two"
+        with pytest.raises(ConnectFailed, match="SSLCertVerificationError"):
+            await over_tls(server, "other.test")
+
+
+async def test_who_is_vouched_for_by_nobody_is_nobody(tmp_path: Path):
+    tls = Authority(tmp_path).server("peer.test")
+    async with peer(echoes, tls=tls) as server:
+        with pytest.raises(ConnectFailed, match="SSLCertVerificationError"):
+            await over_tls(server, "peer.test")
+
+
+@pytest.mark.usefixtures("authority")
+async def test_who_speaks_no_tls_is_a_fault():
+    async def plain(visit: Visit) -> None:
+        await visit.say(ok(b"{}"))
+
+    async with peer(plain) as server:
+        with pytest.raises(HttpFault):
+            await over_tls(server, "peer.test")
+
+
+def test_whoever_is_trusted_the_system_trusts():
+    context = dialling._authorities()
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
