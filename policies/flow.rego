@@ -332,9 +332,11 @@ may_receive(destination, "private") if {
 
 may_receive(destination, "seen") if not reaches(destination)
 
+# A person who answers for a place for good has seen no secret that is to come.
 may_receive(destination, "seen") if {
 	tables.confidential
 	accepted(destination)
+	destination.by != "standing"
 }
 
 goes_nowhere if {

@@ -193,6 +193,27 @@ test_what_a_tool_does_is_all_there_is_to_say if {
 	decided([effect("execute"), asked_for(true), carrying("secret")]) == ["deny", ["secret_leaves"]]
 }
 
+test_a_persons_standing_answer_is_good_for_what_is_sent_and_for_no_more if {
+	every name in ["write", "egress"] {
+		decided([effect(name), going("standing")]) == allowed
+		decided([effect(name), going("standing"), carrying("private")]) == asking("private_data_leaves")
+		decided([effect(name), going("standing"), carrying("secret")]) == ["deny", ["secret_leaves"]]
+		decided([effect(name), going("standing"), secret]) == ["deny", ["secret_leaves"]]
+		by_profile("strict", [effect(name), going("standing")]) == asking("unproven_destination")
+		decided([effect(name), going("standing"), ["/flow/payload", fix.told_by_outsider]]) == asking("unproven_payload")
+	}
+	decided([effect("egress"), going("standing"), clean_private]) == allowed
+	decided([effect("egress"), going("standing"), asked_for(false)]) == asking("not_in_task")
+	decided([effect("egress"), going("standing"), linking("standing")]) == asking("unproven_link")
+	every name in ["pay", "destroy", "credential"] {
+		decided([effect(name), going("standing"), asked_for(true)]) == asking("unproven_destination")
+	}
+	"unproven_destination" in decided([effect("execute"), going("standing")])[1]
+	decided([page_of("standing")]) == asking("unproven_destination")
+}
+
+page_of(word) := ["/flow/destinations", [object.union(fix.to(word)[0], {"form": "url"})]]
+
 # Links.
 
 test_a_link_in_what_is_sent_needs_proof if {

@@ -1,20 +1,26 @@
 """What people do with questions about calls: look at them, say yes, say no."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from gateway.admin.journal import Change, Journal
 from gateway.admin.person import EVERY_ROLE, How, Person, Role
 from gateway.admin.rows import Row, Rows, rfc3339
+from gateway.admin.standing import StandingDesk
+from gateway.admin.whose import is_own, sees
 from gateway.domain.approvals import Approval, ApprovalId, ApprovalRequest, ApprovalState, Span
 from gateway.domain.audit import RecordKind
 from gateway.domain.document import quoted_name
 from gateway.domain.flow import RunId, Source
 from gateway.domain.tools import Kind
-from gateway.errors import Denied, Forbidden, NotFound
+from gateway.errors import BadCommand, Denied, Forbidden, NotFound
 from gateway.ports import ApprovalStore, Clock
 
-_SEES_ALL = frozenset({Role.APPROVER, Role.ADMIN, Role.AUDITOR})
+_SPANS = {
+    Span.RUN: "for every such call of the run",
+    Span.STANDING: "for good: for every call of this client for the same person to the same places",
+}
+"""What a record says of an answer that is for more than one call."""
 
 
 class ApprovalDesk:
@@ -30,6 +36,7 @@ class ApprovalDesk:
         clock: Clock,
         pages_at: str = "",
         lapsed: Callable[[ApprovalRequest], str] = lambda _: "",
+        standing: StandingDesk,
     ) -> None:
         """Take what gives the results that a run has seen, and our own `issuer`: the one of people who sign in here.
 
@@ -42,6 +49,7 @@ class ApprovalDesk:
         self._clock = clock
         self._pages_at = pages_at
         self._lapsed = lapsed
+        self.standing = standing
 
     async def list(self, person: Person, *, all: bool = False) -> Rows:  # noqa: A002 - the command's option
         """Return one row a question that waits, or a question at all: waiting first, then newest.
@@ -63,6 +71,9 @@ class ApprovalDesk:
                 return "the answer has run out"
             case ApprovalState.USED:
                 return "the yes was for one call, and that has gone out"
+            case ApprovalState.ALLOWED if found.span is Span.STANDING:
+                stands = self.standing.until(found.request.id) is not None
+                return "" if stands else "the answer stands no more"
             case _:
                 return self._lapsed(found.request)
 
@@ -80,6 +91,7 @@ class ApprovalDesk:
             **row_of(found),
             "url": self._page(found.request.id) or None,
             "void": self.void(found) or None,
+            "stands_until": rfc3339(self.standing.until(found.request.id)),
         }
 
     def _page(self, id_: ApprovalId) -> str:
@@ -108,21 +120,36 @@ class ApprovalDesk:
             "pin_digest": str(request.pin_digest),
             "decision_id": request.decision_id,
             "policy_digest": request.policy_digest,
+            "may_stand": request.may_stand,
             "follows": request.follows or None,
             "follows_because": request.follows_because or None,
         }
 
     async def allow(
-        self, person: Person, *, approval: str, for_run: bool = False, note: str = ""
+        self,
+        person: Person,
+        *,
+        approval: str,
+        for_run: bool = False,
+        standing: bool = False,
+        note: str = "",
     ) -> Row:
         """Let the call go out once, or every call of its run that goes to the same place.
+
+        With `standing` the answer stands for every such call of the same person and client, until
+        it ends; it may be given to what was said yes to already.
 
         Raises:
             NotFound: There is no such question, or it is not theirs to see.
             Forbidden: They may not answer it.
-            Denied: It has been answered already, or has run out.
+            Denied: It has been answered already, or has run out, or no answer to it may stand.
+            BadCommand: It cannot be for the run and for good.
 
         """
+        if standing and for_run:
+            raise BadCommand("an answer is for the run, or it stands")
+        if standing:
+            return await self._stand(person, approval, note=note)
         span = Span.RUN if for_run else Span.ONCE
         return await self._answer(person, approval, allow=True, span=span, note=note)
 
@@ -176,12 +203,43 @@ class ApprovalDesk:
     ) -> Row:
         found = self.seen(person, approval)
         self.require_may_answer(person, found.request)
+        self._require_waiting(found)
+        act = partial(self._said, person, found, allow=allow, span=span, note=note)
+        change = self._change(found.request, allow=allow, span=span, note=note)
+        return self._row(await self._journal.make(person, change, act))
+
+    async def _stand(self, person: Person, approval: str, *, note: str) -> Row:
+        found = self.seen(person, approval)
+        request = found.request
+        self.require_may_answer(person, request)
+        if not request.may_stand:
+            raise Denied("no answer to this question can stand: somebody has to look each time")
+        said_yes = any(
+            one.request.id == request.id for one in self._approvals.yeses(request.principal)
+        )
+        if not said_yes:
+            self._require_waiting(found)
+        answer = self.standing.answer_to(request, person, note)
+
+        async def act() -> None:
+            if not said_yes:
+                await self._said(person, found, allow=True, span=Span.STANDING, note=note)
+            await self.standing.give(answer)
+
+        change = self._change(request, allow=True, span=Span.STANDING, note=note)
+        await self._journal.make(person, change, act)
+        return self._row(self.seen(person, approval))
+
+    def _require_waiting(self, found: Approval) -> None:
         if found.state is not ApprovalState.WAITING:
             raise Denied(f"this question waits no more: it is {found.state}")
         if why := self._lapsed(found.request):
             raise Denied(f"no answer to this question would count any more: {why}")
-        act = partial(
-            self._approvals.answer,
+
+    def _said(
+        self, person: Person, found: Approval, *, allow: bool, span: Span, note: str
+    ) -> Awaitable[Approval]:
+        return self._approvals.answer(
             found.request.id,
             allow=allow,
             span=span,
@@ -190,14 +248,12 @@ class ApprovalDesk:
             note=note,
             now=self._clock(),
         )
-        change = self._change(found.request, allow=allow, span=span, note=note)
-        return self._row(await self._journal.make(person, change, act))
 
     def _change(self, request: ApprovalRequest, *, allow: bool, span: Span, note: str) -> Change:
         name = request.target.name
         if request.target.kind is Kind.RESOURCE:
             name = quoted_name(name)  # as much what the call says as its arguments
-        for_run = (("span", "for every such call of the run"),) if span is Span.RUN else ()
+        spans = (("span", _SPANS[span]),) if span in _SPANS else ()
         page = self._page(request.id)
         return Change(
             kind=RecordKind.APPROVAL,
@@ -213,21 +269,15 @@ class ApprovalDesk:
                 "decision_id": request.decision_id,
             },
             note=note,
-            evidence=(*for_run, *((("page", page),) if page else ())),
+            evidence=(*spans, *((("page", page),) if page else ())),
         )
 
     def _sees(self, person: Person, request: ApprovalRequest) -> bool:
-        return not person.roles.isdisjoint(_SEES_ALL) or self.is_own(person, request)
+        return sees(person, request, self._issuer)
 
     def is_own(self, person: Person, request: ApprovalRequest) -> bool:
         """Whether the call is this person's, under whatever account they come."""
-        if person.user_id and person.user_id == request.user_id:
-            return True
-        owner = request.principal.removesuffix(f"|{request.client_id}")
-        names = {f"user:{owner}"}
-        if owner == f"{self._issuer}|{request.subject}":
-            names.add(f"user:{request.subject}")
-        return person.name in names
+        return is_own(person, request, self._issuer)
 
 
 def _waits(one: Approval) -> bool:

@@ -52,6 +52,22 @@ class Journal:
             error.recorded = True
             raise
 
+    async def happened(self, change: Change) -> None:
+        """Record what came about by itself, as nobody's act.
+
+        Raises:
+            AuditUnavailable: It could not be recorded.
+
+        """
+        fields = {
+            "method": change.method,
+            **change.fields,
+            "verdict": "allow",
+            "code": change.code,
+            "reasons": _reasons(change, change.code),
+        }
+        await self._append(change.kind, fields)
+
     async def read(self, person: Person, method: str, what: str) -> int:
         """Record that somebody is about to read the log; return the record's leaf index.
 
@@ -106,17 +122,13 @@ class Journal:
         error.recorded = True
 
     async def _write(self, person: Person, change: Change, *, verdict: str, code: str) -> None:
-        reasons = [{"code": code, "message": change.subject}]
-        if change.note:
-            reasons.append({"code": "note", "message": change.note})
-        reasons += [{"code": name, "message": told} for name, told in change.evidence]
         fields = {
             **person.told,
             "method": change.method,
             **change.fields,
             "verdict": verdict,
             "code": code,
-            "reasons": reasons,
+            "reasons": _reasons(change, code),
         }
         await self._append(change.kind, fields)
 
@@ -124,3 +136,8 @@ class Journal:
         return await self._log.append(
             AuditRecord(kind=kind, time=self._clock(), id=self._new_id(), fields=fields)
         )
+
+
+def _reasons(change: Change, code: str) -> list[Mapping[str, str]]:
+    told = [(code, change.subject), *([("note", change.note)] if change.note else [])]
+    return [{"code": name, "message": text} for name, text in (*told, *change.evidence)]

@@ -8,7 +8,7 @@ import click
 from gateway.cli.connection import connect
 from gateway.cli.context import Place, as_json, in_full, place
 from gateway.cli.output import Column, cell, print_json, print_rows
-from gateway.cli.pasted import command
+from gateway.cli.pasted import command, say_undo
 from gateway.cli.units import age, left
 
 
@@ -26,6 +26,10 @@ def _who(row: Mapping[str, Any]) -> str:
 
 def _what(row: Mapping[str, Any]) -> str:
     return f"{row['server']}/{row['name']}"
+
+
+def _where(row: Mapping[str, Any]) -> str:
+    return ", ".join(str(one["value"]) for one in row["destinations"])
 
 
 _STANDING = frozenset({"waiting", "allowed", "denied"})
@@ -47,6 +51,23 @@ _ANSWER = (
     "span",
     Column(name="expires_at", head="left", told=left),
 )
+_STANDS = (
+    Column(name="id", whole=True),
+    Column(name="call", of=_what),
+    Column(name="to", of=_where),
+    Column(name="for", of=_who),
+    Column(name="expires_at", head="left", told=left),
+    Column(name="by"),
+    *(Column(name=name, wide=True) for name in ("client_id", "confidentiality", "note")),
+    Column(name="given_at", head="age", told=age, wide=True),
+)
+_GIVEN = (
+    "times",
+    Column(name="call", of=_what),
+    Column(name="to", of=_where),
+    Column(name="for", of=_who),
+    "by",
+)
 _TOLD = (
     "id",
     "state",
@@ -55,6 +76,7 @@ _TOLD = (
     "asked",
     "asked_at",
     "expires_at",
+    "stands_until",
     "run",
     "client_id",
     "self_approval",
@@ -103,14 +125,25 @@ def show(place: Place, /, *, id_: str, as_json: bool) -> None:
 @approvals.command()
 @click.argument("id_", metavar="ID")
 @_for_run
+@click.option(
+    "--standing",
+    is_flag=True,
+    help="This client's calls for this person to the same places, from now on.",
+)
 @_note
 @as_json
 @place
-def allow(place: Place, /, *, id_: str, for_run: bool, note: str, as_json: bool) -> None:
-    """Let the call go out when it is made again: once, or --for-run."""
+def allow(
+    place: Place, /, *, id_: str, for_run: bool, standing: bool, note: str, as_json: bool
+) -> None:
+    """Let the call go out when it is made again: once, --for-run, or --standing."""
     with connect(place.config) as gateway:
-        row = gateway.call("approvals.allow", approval=id_, for_run=for_run, note=note)
+        row = gateway.call(
+            "approvals.allow", approval=id_, for_run=for_run, standing=standing, note=note
+        )
     print_rows([row], _ANSWER, as_json=as_json)
+    if standing and not as_json:
+        say_undo("approvals", "standing", "end", row["id"])
 
 
 @approvals.command()
@@ -124,6 +157,46 @@ def deny(place: Place, /, *, id_: str, for_run: bool, note: str, as_json: bool) 
     with connect(place.config) as gateway:
         row = gateway.call("approvals.deny", approval=id_, for_run=for_run, note=note)
     print_rows([row], _ANSWER, as_json=as_json)
+
+
+@approvals.group()
+def standing() -> None:
+    """Answers that stand: see them, end them."""
+
+
+@standing.command("list")
+@as_json
+@in_full
+@place
+def list_standing(place: Place, /, *, as_json: bool, wide: bool) -> None:
+    """List answers that stand, and until when."""
+    with connect(place.config) as gateway:
+        rows = gateway.call("approvals.standing")
+    print_rows(rows, _STANDS, as_json=as_json, wide=wide)
+
+
+@standing.command()
+@click.argument("id_", metavar="ID")
+@_note
+@as_json
+@place
+def end(place: Place, /, *, id_: str, note: str, as_json: bool) -> None:
+    """Have an answer stand no more: the next call asks again."""
+    with connect(place.config) as gateway:
+        row = gateway.call("approvals.end", approval=id_, note=note)
+    print_rows([row], _STANDS, as_json=as_json)
+
+
+@approvals.command()
+@as_json
+@place
+def suggest(place: Place, /, *, as_json: bool) -> None:
+    """Say which yes was given again and again, and the command that makes it stand."""
+    with connect(place.config) as gateway:
+        rows = gateway.call("approvals.suggest")
+    print_rows(rows, _GIVEN, as_json=as_json)
+    for row in () if as_json else rows:
+        click.echo(command("approvals", "allow", row["id"], "--standing"))
 
 
 def _print_question(row: dict[str, Any]) -> None:
@@ -147,6 +220,8 @@ def _print_question(row: dict[str, Any]) -> None:
     if row["state"] == "waiting" and not row["void"]:
         for verb in ("allow", "deny"):
             click.echo(f"{verb}: {command('approvals', verb, row['id'])}")
+        if row["may_stand"]:
+            click.echo(f"for good: {command('approvals', 'allow', row['id'], '--standing')}")
 
 
 def _said(arguments: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -296,6 +296,8 @@ def _label(label: Mapping[str, Any] | None) -> str:
 def _destination(one: Mapping[str, Any]) -> str:
     hashed = str(one.get("value_hmac", "value not kept"))[:_HASH_CHARACTERS]
     proof = "unproven" if one.get("proof") == "none" else f"proof: {one.get('proof')}"
+    if one.get("by") == "standing":
+        proof = f"standing answer {one.get('answer')}"
     return f"{one.get('path')} {one.get('value', hashed)} ({proof})"
 
 

@@ -236,6 +236,8 @@ def _why(step: Mapping[str, Any]) -> str:
 def _destination(destination: Mapping[str, Any]) -> str:
     proof, origin = destination.get("proof"), destination.get("from")
     told = "unproven" if proof == "none" else f"{proof}, {destination.get('integrity')}"
+    if destination.get("by") == "standing":
+        told = f"standing answer {destination.get('answer')}"
     if isinstance(origin, dict):
         told += (
             f", from {origin.get('server')}/{origin.get('tool')} (record {origin.get('record')})"

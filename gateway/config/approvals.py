@@ -20,6 +20,8 @@ class Approvals(Section):
     """New questions of one principal in an hour."""
     keep: Duration = written("30d")
     """For how long a question is kept after it has run out."""
+    standing: Duration = written("90d")
+    """For how long an answer stands that a person gives for good."""
 
     @property
     def value(self) -> ApprovalRules:
@@ -30,4 +32,5 @@ class Approvals(Section):
             most_waiting=self.most_waiting,
             most_per_hour=self.most_per_hour,
             keep_s=self.keep,
+            standing_s=self.standing,
         )

@@ -23,6 +23,8 @@ class Span(StrEnum):
     """For one call with the very same fingerprint."""
     RUN = "run"
     """For every call of the run whose `scope` is the same."""
+    STANDING = "standing"
+    """For good: what came of it is a `StandingAnswer`, and no call goes out by this one."""
 
 
 class ApprovalState(StrEnum):
@@ -82,6 +84,10 @@ class ApprovalRequest:
     """The question about the very same call whose answer does not count any more; empty: none."""
     follows_because: str = ""
     """What of that answer is so, and why: `an earlier yes no longer counts: it has run out`."""
+    places: tuple[tuple[str, str], ...] = ()
+    """Each argument that says where the call goes, with its value; empty where not all are known."""
+    may_stand: bool = False
+    """Whether policy lets every such call out once a person has said so for good."""
 
     @property
     def arguments(self) -> Mapping[str, Any]:
@@ -103,6 +109,8 @@ class ApprovalRules:
     """New questions of one principal in an hour."""
     keep_s: float = 30 * 86_400.0
     """How long a question is kept after it has run out."""
+    standing_s: float = 90 * 86_400.0
+    """How long a standing answer stands."""
 
 
 @value

@@ -156,6 +156,8 @@ class Chosen(StrEnum):
     """A trusted source has it, and an outsider's words name it: out of a list somebody may have picked."""
     POINTED = "pointed"
     """Whoever wrote what the user's words point at."""
+    STANDING = "standing"
+    """A person, who answered once for whatever this agent sends there with this tool."""
     OWN_ID = "own_id"
     """The tool's own server, as a name of its own."""
     NAME = "name"
@@ -182,6 +184,8 @@ class Destination:
     form: Form = Form.NAME
     said: Said = Said.NOT
     by: Chosen = Chosen.NOBODY
+    answer: str = ""
+    """Id of the standing answer that `STANDING` rests on."""
 
 
 @value

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from gateway.domain.flow import Destination, FlowReview, Proof, Source, untrusted_by
+from gateway.domain.flow import Chosen, Destination, FlowReview, Proof, Source, untrusted_by
 from gateway.domain.labels import Confidentiality, Integrity, Label
 
 _LONGEST_VALUE = 200
@@ -32,7 +32,7 @@ def sentences(review: FlowReview) -> tuple[str, ...]:
 
 
 def _about(destination: Destination, what: str) -> str:
-    named = f"{what}{_quoted(destination.value)} ({destination.path})"
+    named = f"{what}{quoted(destination.value)} ({destination.path})"
     sentence = f"{named} {_why(destination)}"
     return sentence[:1].upper() + sentence[1:]
 
@@ -43,6 +43,8 @@ def _why(destination: Destination) -> str:
     chosen = destination.integrity is Integrity.UNTRUSTED
     why = "is one of ours."
     match destination.proof:
+        case _ if destination.by is Chosen.STANDING:
+            why = "is where a person lets this agent send with this tool, until they end that."
         case Proof.TENANT:
             pass
         case Proof.TASK if seen and chosen:
@@ -67,7 +69,7 @@ def _place(destination: Destination) -> str:
     return f"{origin.get('server', '')}/{origin.get('tool', '')}"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """Return `text` in quotes that it cannot close itself, to go on as a sentence of ours."""
     shown = text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
     return f'"{shown.translate(_QUOTES)}"'

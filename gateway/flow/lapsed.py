@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gateway.domain.approvals import Approval, ApprovalRequest, ApprovalState
+from gateway.domain.approvals import Approval, ApprovalRequest, ApprovalState, Span
 from gateway.domain.flow import RunState
 from gateway.domain.labels import Label
 
@@ -31,6 +31,8 @@ def why_asked_anew(earlier: Approval, request: ApprovalRequest) -> str:
     if earlier.state is ApprovalState.USED:
         return "it was for one call, and that has gone out"
     told = [*_differences(earlier.request, request)]
+    if earlier.span is Span.STANDING and not told:
+        return "it stands no more"
     if not told and earlier.request.expires_at <= request.asked_at:
         return "it has run out"
     return "; ".join(told) or "what the call carries or does is judged anew"

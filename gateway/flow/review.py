@@ -26,7 +26,7 @@ from gateway.flow import task as user_task
 from gateway.flow.asked import asks_for, told_of
 from gateway.flow.beside import NOTHING, Beside, telling
 from gateway.flow.carrying import payload_of, secrets_of
-from gateway.flow.choice import chosen
+from gateway.flow.choice import answered, asked_by, chosen
 from gateway.flow.forms import addresses_in, form_of, links_in
 from gateway.flow.fragments import LONGEST_SCANNED
 from gateway.flow.intent import leaves_open, orders, speaks_of_pages
@@ -98,6 +98,9 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
         if asked_for is not False and use.effect is not Effect.READ:
             destinations = tuple(_of_people(destinations, knowledge, prompt))
     destinations = tuple(replace(d, by=chosen(d, use.server)) for d in destinations)
+    left_open = prompt is not None and leaves_open(prompt)
+    asked = asked_by(asked_for, left_open)
+    destinations = answered(destinations, knowledge.answers, asked=asked)
     links = tuple(replace(d, by=chosen(d, use.server)) for d in links)
     return FlowReview(
         label=run.label,
@@ -109,7 +112,7 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
         links=links,
         asked_for=asked_for,
         told=told,
-        left_open=prompt is not None and leaves_open(prompt),
+        left_open=left_open,
         violations=_violations(run.label, use.effect, destinations, links, asked_for),
     )
 

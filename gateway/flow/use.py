@@ -7,6 +7,7 @@ from typing import Any
 from gateway.domain._value import value
 from gateway.domain.flow import Task
 from gateway.domain.labels import Effect, Tenant, ToolRule
+from gateway.domain.standing import StandingAnswer
 from gateway.flow.beside import NOTHING, Beside
 from gateway.flow.provenance import Provenance
 
@@ -48,6 +49,8 @@ class Knowledge:
     task: Task | None
     """What a trusted host declared, and `None` from any other."""
     provenance: Provenance
+    answers: tuple[StandingAnswer, ...] = ()
+    """Those of people that stand for this use, wherever each goes."""
 
     @property
     def prompt(self) -> str | None:

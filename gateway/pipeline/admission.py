@@ -37,6 +37,7 @@ from gateway.pipeline.trail import Trail
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import Authenticator, Catalogs, Clock, PinStore, PolicyEngine, RunStore
 from gateway.ports.descriptions import DescriptionGate
+from gateway.ports.standing import StandingAnswers
 from gateway.turns import in_turn
 from gateway.wire.elicitation import answer_in
 from gateway.wire.extensions import within
@@ -75,6 +76,7 @@ class Admission:
         catalogs: Catalogs,
         policy: PolicyEngine,
         approvals: Approvals,
+        answers: StandingAnswers,
         grants: Grants,
         visibility: Visibility,
         selections: Selections,
@@ -104,7 +106,9 @@ class Admission:
         self._selections = selections
         self._descriptions = descriptions
         self._rules = rules
-        self._questions = Questions(rules=rules, memory=memory, pins=pins, clock=clock)
+        self._questions = Questions(
+            rules=rules, memory=memory, pins=pins, answers=answers, clock=clock
+        )
         self._rounds = Rounds(given=memory.given, seal_key=seal_key)
         self._conversations = conversations
         self.asides = conversations.asides

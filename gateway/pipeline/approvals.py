@@ -1,6 +1,6 @@
 """Where policy says that a person must be asked: what was answered, or a question is filed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from gateway.domain.approvals import (
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.calls import AccessRequest
 from gateway.domain.decisions import Decision, Verdict
+from gateway.domain.standing import Places
 from gateway.errors import (
     ApprovalRequired,
     Denied,
@@ -27,6 +28,7 @@ from gateway.flow.evidence import sentences
 from gateway.flow.lapsed import why_asked_anew
 from gateway.pipeline.asking import Bound, bound_by, fits_a_form, question_of
 from gateway.pipeline.decide import told
+from gateway.pipeline.standing import history, may_stand, standing_places
 from gateway.pipeline.trail import Trail
 from gateway.ports import ApprovalStore, AuditLog, Clock, PolicyEngine
 from gateway.wire.elicitation import approval_state, is_approval_state
@@ -224,6 +226,7 @@ class Approvals:
         self, access: AccessRequest, decision: Decision, bound: Bound
     ) -> ApprovalRequest:
         principal, now = access.principal, self._clock()
+        places = standing_places(access)
         asked = ApprovalRequest(
             id=ApprovalId(self._new_id()),
             fingerprint=bound.fingerprint,
@@ -240,14 +243,22 @@ class Approvals:
             carried=bound.carried,
             label=access.run.label,
             reasons=decision.reasons,
-            evidence=sentences(access.review),
+            evidence=(*sentences(access.review), *self._history(access, places)),
             decision_id=decision.id,
             policy_digest=decision.policy_digest,
             self_approval=bool(principal.user_id) and await self._is_theirs(access),
             asked_at=now,
             expires_at=now + self._rules.expire_s,
+            places=() if places is None else tuple(sorted(places)),
+            may_stand=places is not None and await may_stand(access, self._policy),
         )
         return self._after(self._store.earlier(asked), asked)
+
+    def _history(self, access: AccessRequest, places: Places | None) -> Iterator[str]:
+        """Yield whose yes let the same agent go there before."""
+        given = self._store.yeses(access.principal.key) if places else ()
+        same = [one for one in given if one.request.target == access.target]
+        return history(places or frozenset(), same)
 
     @staticmethod
     def _after(earlier: Approval | None, asked: ApprovalRequest) -> ApprovalRequest:

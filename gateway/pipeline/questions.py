@@ -8,6 +8,7 @@ from gateway.domain.flow import FlowReview, Proof, Run, Task
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Confidentiality, Effect, Integrity, ToolRule
 from gateway.domain.nodes import most_nodes
+from gateway.domain.standing import StandingAnswer
 from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Target
 from gateway.errors import Denied, ProtocolError
 from gateway.flow.beside import Beside
@@ -21,7 +22,9 @@ from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.outgoing import beside
 from gateway.pipeline.rounds import page_of_somebody
 from gateway.pipeline.rules import Rules
+from gateway.pipeline.standing import standing_for
 from gateway.ports import Clock, PinStore
+from gateway.ports.standing import StandingAnswers
 from gateway.turns import QUICK_NODES
 from gateway.wire.jsonrpc import INVALID_PARAMS
 from gateway.wire.outgoing import said
@@ -35,11 +38,18 @@ class Questions:
     """Puts calls into the words in which every engine is asked."""
 
     def __init__(
-        self, *, rules: Rules, memory: ProvenanceMemory, pins: PinStore, clock: Clock
+        self,
+        *,
+        rules: Rules,
+        memory: ProvenanceMemory,
+        pins: PinStore,
+        answers: StandingAnswers,
+        clock: Clock,
     ) -> None:
         self._rules = rules
         self._memory = memory
         self._pins = pins
+        self._answers = answers
         self._clock = clock
 
     def subject(self, target: Target, pin: Pin, suppose: PinStatus | None = None) -> Subject:
@@ -115,6 +125,7 @@ class Questions:
             RateLimited: So much of the same principal's is looked at already.
 
         """
+        answers = standing_for(self._answers, principal, run, subject, now=self._clock())
         return await self._reviewed(
             call,
             principal,
@@ -128,10 +139,16 @@ class Questions:
                 about=_definition(subject.pin),
                 beside=self._beside(call, principal, run, frozenset(_declared(subject.pin))),
             ),
+            answers,
         )
 
     async def _reviewed(
-        self, call: Call, principal: Principal, run: Run, use: Callable[[], Use]
+        self,
+        call: Call,
+        principal: Principal,
+        run: Run,
+        use: Callable[[], Use],
+        answers: tuple[StandingAnswer, ...] = (),
     ) -> FlowReview:
         task = narrowed(run.task, _task(call, principal))
 
@@ -140,7 +157,9 @@ class Questions:
         used = use() if most_nodes(octets) <= QUICK_NODES else None
 
         def looked(provenance: Provenance) -> FlowReview:
-            known = Knowledge(tenant=self._rules.tenant, task=task, provenance=provenance)
+            known = Knowledge(
+                tenant=self._rules.tenant, task=task, provenance=provenance, answers=answers
+            )
             return review(run, used or use(), known)
 
         looks = used is None or used.looks

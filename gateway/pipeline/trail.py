@@ -7,7 +7,7 @@ from gateway.audit.question import kept
 from gateway.domain.approvals import ApprovalId
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.calls import Call, OriginKind, Permit
-from gateway.domain.decisions import Decision
+from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.document import quoted_name
 from gateway.domain.flow import FlowReview, Run
 from gateway.domain.identity import Principal
@@ -53,6 +53,8 @@ class Trail:
         self._asked: Mapping[str, Any] | None = None
         self._decided: Decision | None = None
         self._refused = False
+        self._answer = ""
+        """Id of the answer that stands for where it goes."""
         message = call.message
         self._fields: dict[str, Any] = {
             "endpoint": call.endpoint,
@@ -154,6 +156,7 @@ class Trail:
         """
         if effect is not None:
             self._fields["effect"] = effect.value
+        self._answer = next((d.answer for d in review.destinations if d.answer), "")
         if review.destinations:
             self._fields["destinations"] = [
                 {
@@ -162,6 +165,7 @@ class Trail:
                     "proof": d.proof.value,
                     "integrity": d.integrity.word,
                     **({} if d.origin is None else {"from": d.origin}),
+                    **({"by": d.by.value, "answer": d.answer} if d.answer else {}),
                 }
                 for d in review.destinations
             ]
@@ -193,6 +197,8 @@ class Trail:
         self._fields["reasons"] = [
             {"code": reason.code, "message": reason.message} for reason in decision.reasons
         ]
+        if self._answer and decision.verdict is Verdict.ALLOW:
+            self._fields.setdefault("approval_id", self._answer)
         self._fields.pop("obligations", None)  # an earlier answer's
         if decision.obligations:
             self._fields["obligations"] = [

@@ -112,6 +112,10 @@ class ApprovalStore(Protocol):
         """
         ...
 
+    def yeses(self, principal: str) -> Sequence[Approval]:
+        """Return what was said yes to of what `principal` asked, in force or not, oldest first."""
+        ...
+
     async def file(self, request: ApprovalRequest) -> Approval:
         """File a question, or count it where the same one waits; durable on return.
 

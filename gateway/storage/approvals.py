@@ -90,6 +90,9 @@ class SqliteApprovalStore:
     def earlier(self, request: ApprovalRequest) -> Approval | None:
         return self._book.earlier(request)
 
+    def yeses(self, principal: str) -> Sequence[Approval]:
+        return self._book.yeses(principal)
+
     async def file(self, request: ApprovalRequest) -> Approval:
         """File a question, or count it, durable on return; see `ApprovalStore`.
 
@@ -264,6 +267,8 @@ def _spelled(request: ApprovalRequest) -> bytes:
         "self_approval": request.self_approval,
         "follows": request.follows,
         "follows_because": request.follows_because,
+        "places": request.places,
+        "may_stand": request.may_stand,
     }
     return orjson.dumps(content)
 
@@ -289,6 +294,8 @@ def _request(spelled: bytes) -> ApprovalRequest:
             ),
             "reasons": tuple(Reason(code=code, message=text) for code, text in content["reasons"]),
             "evidence": tuple(content["evidence"]),
+            # What was asked before answers could stand says nothing of it.
+            "places": tuple((path, text) for path, text in content.get("places", ())),
         },
         carried=carried,
         asked_at=0.0,  # the row's own columns say when

@@ -170,6 +170,9 @@ class MemoryApprovalStore:
     def earlier(self, request: ApprovalRequest) -> Approval | None:
         return self._book.earlier(request)
 
+    def yeses(self, principal: str) -> Sequence[Approval]:
+        return self._book.yeses(principal)
+
     async def file(self, request: ApprovalRequest) -> Approval:
         """File a question, or count it; see `ApprovalStore`."""
         now = request.asked_at

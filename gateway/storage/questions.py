@@ -27,8 +27,9 @@ OCTETS_OF_ONE: Final = OCTETS // 8
 _FIXED_OCTETS: Final = 4096
 """Of one question, beside its texts."""
 
-_STANDING = frozenset({ApprovalState.WAITING, ApprovalState.ALLOWED, ApprovalState.DENIED})
+_MAY_END = frozenset({ApprovalState.WAITING, ApprovalState.ALLOWED, ApprovalState.DENIED})
 """What time ends; a yes that was used stays one."""
+_YES = frozenset({ApprovalState.ALLOWED, ApprovalState.USED})
 
 
 def at(approval: Approval, now: float) -> Approval:
@@ -38,7 +39,9 @@ def at(approval: Approval, now: float) -> Approval:
 
 
 def _state(approval: Approval, now: float) -> ApprovalState:
-    has_run_out = approval.state in _STANDING and approval.request.expires_at <= now
+    # Whether one for good still stands says what came of it.
+    may_end = approval.state in _MAY_END and approval.span is not Span.STANDING
+    has_run_out = may_end and approval.request.expires_at <= now
     return ApprovalState.EXPIRED if has_run_out else approval.state
 
 
@@ -60,6 +63,7 @@ def octets_of(request: ApprovalRequest) -> int:
         *(text for reason in request.reasons for text in (reason.code, reason.message)),
         *request.evidence,
         *(request.follows, request.follows_because),
+        *(text for place in request.places for text in place),
     ]
     # Four bytes are the most that a character takes.
     return _FIXED_OCTETS + len(request.carried) + 4 * sum(map(len, texts))
@@ -117,9 +121,12 @@ def answered(
 def used(approval: Approval | None, now: float) -> Approval | None:
     """Return what a yes is after one call has gone out by it; `None`: none may.
 
-    A yes for the run stays what it is.
+    A yes for the run stays what it is. By one that was given for good none does: what stands says
+    so by itself, and where nothing stands any more this is no yes either.
     """
     if approval is None or at(approval, now).state is not ApprovalState.ALLOWED:
+        return None
+    if approval.span is Span.STANDING:
         return None
     if approval.span is Span.RUN:
         return approval
@@ -235,6 +242,11 @@ class Book:
         )
         return max(same, key=lambda one: (one.at or 0.0, one.request.id), default=None)
 
+    def yeses(self, principal: str) -> Sequence[Approval]:
+        """Return what a person said yes to of what `principal` asked, oldest answer first."""
+        said = (one for one in self.of(principal) if one.state in _YES)
+        return sorted(said, key=lambda one: (one.at or 0.0, one.request.id))
+
     def waiting(self, fingerprint: Digest, now: float) -> Approval | None:
         """Return the question about this very call that nobody has answered."""
         for approval in self._of(fingerprint, now):
@@ -261,4 +273,5 @@ class Book:
         return self.waiting(fingerprint, now)
 
     def _of(self, digest: Digest, now: float) -> list[Approval]:
-        return [at(self._by_id[id_], now) for id_ in sorted(self._alike.get(digest, ()))]
+        found = (at(self._by_id[id_], now) for id_ in sorted(self._alike.get(digest, ())))
+        return [one for one in found if one.span is not Span.STANDING]

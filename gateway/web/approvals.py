@@ -73,6 +73,7 @@ class ApprovalPages:
             arguments=[(visible(name), _spelled(said)) for name, said in _said(found)],
             reasons=[visible(reason.message) for reason in found.request.reasons],
             evidence=[visible(sentence) for sentence in found.request.evidence],
+            times=self._desk.standing.times(found.request, person.user_id),
             before=visible(found.request.follows_because),
             csrf=visit.token("approve", *_bound(found)),
         )
@@ -118,6 +119,11 @@ class ApprovalPages:
             case Span.ONCE | Span.RUN as span:
                 await self._desk.allow(person, approval=id_, for_run=span == Span.RUN)
                 return self._pages.message("Allowed", self._then(person, found), link=_INBOX)
+            case Span.STANDING:
+                await self._desk.allow(person, approval=id_, standing=True)
+                return self._pages.message(
+                    "Allowed for good", self._then(person, found), link=_INBOX
+                )
             case "deny" | "deny_run" as no:
                 await self._desk.deny(person, approval=id_, for_run=no == "deny_run")
                 return self._pages.message("Refused", "The call does not go out.", link=_INBOX)

@@ -47,7 +47,7 @@ from gateway.wiring.recorded import recorded
 from gateway.wiring.redacting import held_by, levels_of
 from gateway.wiring.registration import Registration
 from gateway.wiring.runtime import Runtime, runtime
-from gateway.wiring.standing import standing
+from gateway.wiring.standing import settled, standing
 from gateway.wiring.tally import RefusalTally
 from gateway.wiring.turns import Turns
 from gateway.wiring.watching import Watch
@@ -102,6 +102,7 @@ class Gateway:
         self._current.runtime.announce()
         self.happened.stands_still(self._lasting.stop.holds)
         watching = begun(self._identity.watch(), "watching identity providers")
+        settling = begun(settled(self._lasting.questions.standing), "settling standing answers")
         try:
             policy = PolicyInForce(
                 lambda: self._tenure.runtime.policy,
@@ -131,6 +132,7 @@ class Gateway:
                     yield
         finally:
             await ended(watching)
+            await ended(settling)
             await self._reloads.end()
             await asyncio.gather(self._tenure.end(), *self._ending)
 

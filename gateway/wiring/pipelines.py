@@ -34,6 +34,7 @@ from gateway.pipeline.streams import StreamRelay
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import ApprovalStore, PolicyEngine, Upstream
 from gateway.ports.scripts import ScriptStore
+from gateway.ports.standing import StandingAnswers
 from gateway.sandbox.languages import Engines
 from gateway.storage.store import Store
 from gateway.upstream.crawler import Crawler
@@ -57,6 +58,7 @@ def pipelines(
     settings: Sequence[UpstreamSettings | LocalSettings],
     store: Store,
     approvals: ApprovalStore,
+    answers: StandingAnswers,
     scripts: ScriptStore,
     who: Authorization,
     policy: PolicyEngine,
@@ -148,6 +150,7 @@ def pipelines(
             clock=now,
             new_id=new_id,
         ),
+        answers=answers,
         grants=Grants(scripts=scripts, policy=policy, clock=now),
         visibility=visibility,
         selections=Selections(store.choices),

@@ -140,6 +140,7 @@ async def runtime(
             settings=settings,
             store=store,
             approvals=lasting.approvals,
+            answers=lasting.answers,
             scripts=lasting.scripts,
             who=who,
             policy=Stoppable(

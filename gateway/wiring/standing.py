@@ -1,5 +1,7 @@
 """What of sign-in lasts as long as the process, whatever the configuration does meanwhile."""
 
+import asyncio
+import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -7,15 +9,18 @@ from functools import partial
 
 from gateway.admin.approvals import ApprovalDesk
 from gateway.admin.journal import Journal as AdminJournal
+from gateway.admin.standing import StandingDesk
 from gateway.config import Config
 from gateway.domain._value import value
 from gateway.domain.approvals import ApprovalRequest
 from gateway.domain.flow import RunId, Source
+from gateway.domain.standing import StandingAnswer
 from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Profile
-from gateway.errors import ConfigError, Unsealable
+from gateway.errors import ConfigError, GatewayError, Unsealable
 from gateway.flow.lapsed import void
 from gateway.ports import ApprovalStore, PinStore
 from gateway.ports.scripts import ScriptStore
+from gateway.ports.standing import StandingAnswers
 from gateway.signin.device import Devices
 from gateway.signin.journal import Journal
 from gateway.signin.links import SetupLinks
@@ -25,11 +30,15 @@ from gateway.signin.transactions import Transactions
 from gateway.storage.approvals import SqliteApprovalStore
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
+from gateway.storage.identity.standing import SqliteStandingAnswers
 from gateway.storage.scripts import SqliteScriptStore
 from gateway.storage.stop import Stop
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
 
+logger = logging.getLogger(__name__)
+
+_SETTLED_EVERY_S = 60.0
 _EVERY_ROLE = ("admin", "approver", "auditor", "user")
 
 
@@ -43,6 +52,7 @@ class Standing:
     transactions: Transactions
     devices: Devices
     approvals: ApprovalStore
+    answers: StandingAnswers
     scripts: ScriptStore
     questions: ApprovalDesk
     """Where people come to them, by whatever door."""
@@ -66,6 +76,8 @@ def standing(config: Callable[[], Config], identity: Identity) -> Standing:
     journal = Journal(identity.store.audit, clock=now, new_id=new_id, issuer=config().public_url)
     passwords = Passwords(os.urandom)
     approvals = _approvals(config, identity)
+    answers = SqliteStandingAnswers(stores.database, identity.vault)
+    desk_journal = AdminJournal(identity.store.audit, clock=now, new_id=new_id)
     return Standing(
         links=SetupLinks(
             stores.users,
@@ -88,18 +100,39 @@ def standing(config: Callable[[], Config], identity: Identity) -> Standing:
             grant_lifetime_s=config().auth.grant_lifetime,
         ),
         approvals=approvals,
+        answers=answers,
         scripts=_scripts(identity),
         questions=ApprovalDesk(
             approvals,
-            AdminJournal(identity.store.audit, clock=now, new_id=new_id),
+            desk_journal,
             sources=partial(_sources, identity),
             issuer=config().public_url,
             clock=now,
             pages_at=config().public_url if config().auth.external is None else "",
             lapsed=partial(_lapsed, identity),
+            standing=StandingDesk(
+                answers,
+                approvals,
+                desk_journal,
+                rules=lambda: config().approvals.value,
+                issuer=config().public_url,
+                clock=now,
+                approved=partial(_is_approved, identity.store.pins),
+            ),
         ),
         stop=Stop(identity.store.data_dir),
     )
+
+
+async def settled(desk: StandingDesk) -> None:
+    """Put on record, until cancelled, which answers have ended by themselves."""
+    while True:
+        try:
+            await desk.settle()
+        except GatewayError as error:
+            # Who asks whether one stands is told that it does not, whatever is on record by then.
+            logger.warning("an answer's end could not be recorded: %s", error.detail)
+        await asyncio.sleep(_SETTLED_EVERY_S)
 
 
 def _sources(identity: Identity, run: RunId) -> Sequence[Source]:
@@ -112,7 +145,7 @@ def _lapsed(identity: Identity, request: ApprovalRequest) -> str:
     return void(request, run, approved=_is_approved(identity.store.pins, request))
 
 
-def _is_approved(pins: PinStore, request: ApprovalRequest) -> bool:
+def _is_approved(pins: PinStore, request: ApprovalRequest | StandingAnswer) -> bool:
     """Whether the definition that a question is about may be called still; ours always may."""
     target = request.target
     if target.server == OWN:

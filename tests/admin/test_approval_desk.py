@@ -8,6 +8,7 @@ import pytest
 
 from gateway.admin.approvals import ApprovalDesk
 from gateway.admin.person import How, Person, Role
+from gateway.admin.standing import StandingDesk
 from gateway.domain.approvals import ApprovalId, ApprovalRequest, ApprovalRules, ApprovalState
 from gateway.domain.decisions import Reason
 from gateway.domain.document import Digest
@@ -15,6 +16,7 @@ from gateway.domain.flow import RunId, Source
 from gateway.domain.labels import STRICTEST_DEFAULT, Effect
 from gateway.domain.tools import Kind, Target, UpstreamId
 from gateway.errors import AuditUnavailable, Denied, Forbidden, NotFound
+from gateway.storage.identity.standing import MemoryStandingAnswers
 from gateway.storage.memory import MemoryApprovalStore, MemoryAuditLog
 from tests.admin.world import NOW, NOW_TEXT, URL, new_journal
 
@@ -63,13 +65,27 @@ class Desk:
         self.store = MemoryApprovalStore(ApprovalRules(expire_s=60.0))
         self.now = NOW
         self.lapsed = ""
+        self.rules = ApprovalRules(expire_s=60.0, standing_s=1000.0)
+        self.answers = MemoryStandingAnswers()
+        self.approved = True
+        journal = new_journal(self.log)
+        self.standing = StandingDesk(
+            self.answers,
+            self.store,
+            journal,
+            rules=lambda: self.rules,
+            issuer=URL,
+            clock=lambda: self.now,
+            approved=lambda _: self.approved,
+        )
         self.desk = ApprovalDesk(
             self.store,
-            new_journal(self.log),
+            journal,
             sources=lambda run: (SOURCE,) if run == "r_1" else (),
             issuer=URL,
             clock=lambda: self.now,
             lapsed=lambda _: self.lapsed,
+            standing=self.standing,
         )
 
     async def ask(self, *names: str, **changes: Any) -> "Desk":
@@ -159,6 +175,7 @@ async def test_a_question_is_shown_with_everything_it_says() -> None:
         "span": None,
         "url": None,
         "void": None,
+        "stands_until": None,
         "note": "",
         "principal": f"{URL}|emma|c_1",
         "arguments": {"to": ["eve@outside.example"]},
@@ -169,6 +186,7 @@ async def test_a_question_is_shown_with_everything_it_says() -> None:
         "pin_digest": str(Digest.of(b"pin")),
         "decision_id": "d_1",
         "policy_digest": "sha256:policy",
+        "may_stand": False,
         "follows": None,
         "follows_because": None,
     }

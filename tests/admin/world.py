@@ -33,8 +33,10 @@ from gateway.admin.policy import PolicyDesk
 from gateway.admin.replay import ReplayDesk
 from gateway.admin.runs import RunDesk
 from gateway.admin.scripts import ScriptDesk
+from gateway.admin.standing import StandingDesk
 from gateway.admin.stop import StopDesk
 from gateway.admin.users import UserDesk
+from gateway.domain.approvals import ApprovalRules
 from gateway.domain.decisions import Decision, Reason, Verdict
 from gateway.domain.descriptions import NO_GUIDANCE, Guidance
 from gateway.domain.document import Document
@@ -48,6 +50,7 @@ from gateway.oauth.resources import Resources
 from gateway.storage.bundles import BundleReader
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
+from gateway.storage.identity.standing import MemoryStandingAnswers
 from gateway.storage.identity.store import IdentityStores
 from gateway.storage.memory import MemoryApprovalStore, MemoryAuditLog, MemoryPinStore
 from gateway.storage.memory_scripts import MemoryScriptStore
@@ -590,9 +593,7 @@ async def opened(
                 ),
                 users=user_desk_of(stores, people, journal),
                 access=access_desk_of(stores, people, journal),
-                approvals=ApprovalDesk(
-                    MemoryApprovalStore(), journal, sources=lambda _: (), issuer=URL, clock=clock
-                ),
+                approvals=_approvals(journal),
                 alerts=AlertDesk(Alerting(), journal),
                 clients=ClientDesk(stores.clients, journal, make_client),
                 servers=ServerDesk(status, store.pins, Registry(), journal),
@@ -631,3 +632,22 @@ async def opened(
         reader.close()
         stores.close()
         await store.close()
+
+
+def _approvals(journal: Journal) -> ApprovalDesk:
+    approvals = MemoryApprovalStore()
+    return ApprovalDesk(
+        approvals,
+        journal,
+        sources=lambda _: (),
+        issuer=URL,
+        clock=clock,
+        standing=StandingDesk(
+            MemoryStandingAnswers(),
+            approvals,
+            journal,
+            rules=ApprovalRules,
+            issuer=URL,
+            clock=clock,
+        ),
+    )

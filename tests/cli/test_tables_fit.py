@@ -68,6 +68,14 @@ APPROVAL: dict[str, Any] = {
     "note": LONG,
     "url": f"https://gateway.example/approve/{ID}",
     "void": "its run has ended",
+    "stands_until": TIME,
+}
+STANDING: dict[str, Any] = {
+    **APPROVAL,
+    "times": 3,
+    "destinations": [{"path": "$.to", "value": LONG}, {"path": "$.cc", "value": LONG}],
+    "confidentiality": "private",
+    "given_at": TIME,
 }
 PIN: dict[str, Any] = {
     "server": LONG,
@@ -156,6 +164,7 @@ TABLES: dict[str, tuple[str, Any]] = {
     "approvals list": ("approvals.list", [APPROVAL]),
     "approvals list --all": ("approvals.list", [{**APPROVAL, "state": "expired"}]),
     f"approvals allow {ID}": ("approvals.allow", APPROVAL),
+    "approvals standing list": ("approvals.standing", [STANDING]),
     "alerts list": (
         "alerts.list",
         [{"webhook": LONG, "host": LONG, "events": ["approval"], "waiting": 1, "failing": LONG}],
@@ -255,6 +264,7 @@ ELSEWHERE = {
     "pins revoke",
     "pins import",
     "approvals deny",
+    "approvals standing end",
     "audit ask run",
 }
 """What prints the same tables with the same columns."""

@@ -13,6 +13,7 @@ from gateway.domain.labels import (
     Tenant,
     ToolRule,
 )
+from gateway.domain.standing import StandingAnswer
 from gateway.flow.provenance import Answered, Provenance
 from gateway.flow.review import review
 from gateway.flow.use import Knowledge, Use
@@ -85,6 +86,7 @@ def reviewed(
     provenance: Provenance | None = None,
     prompt: str | None = None,
     tool: str = "send_email",
+    answers: tuple[StandingAnswer, ...] = (),
 ) -> FlowReview:
     return review(
         Run(id=RunId("r"), label=label),
@@ -93,6 +95,7 @@ def reviewed(
             tenant=TENANT,
             task=None if prompt is None else Task(prompt=prompt),
             provenance=provenance or Provenance(),
+            answers=answers,
         ),
     )
 

@@ -449,7 +449,7 @@ async def test_what_cannot_be_read_or_written_is_not_answered(issuer, monkeypatc
     def broken(*_: object, **__: object) -> object:
         raise IdentityUnavailable("not now", detail="database is locked")
 
-    monkeypatch.setattr(issuer.stores._database, "write", broken)
+    monkeypatch.setattr(issuer.stores.database, "write", broken)
     for status, refused in (
         await issuer.redeem(code),
         await issuer.refresh(body["refresh_token"]),
@@ -466,7 +466,7 @@ async def test_what_cannot_be_read_or_written_is_not_answered(issuer, monkeypatc
 async def test_another_processs_long_transaction_is_no_500(tmp_path, issuer):
     code = issuer.code()
     other = sqlite3.connect(tmp_path / "identity.db", isolation_level=None)
-    issuer.stores._database._connection.execute("PRAGMA busy_timeout = 1")
+    issuer.stores.database._connection.execute("PRAGMA busy_timeout = 1")
     other.execute("BEGIN IMMEDIATE")
     assert (await issuer.redeem(code))[0] == 503
     other.execute("ROLLBACK")

@@ -167,7 +167,7 @@ def test_no_key_signs_before_it_was_published_for_an_hour(stores, custodian):
     late = NOW + 3 * LIFETIME_S
     second = custodian.tick(now=late)
     assert second.signing != first.signing
-    stores._database.write(
+    stores.database.write(
         lambda to: to.execute("UPDATE signing_keys SET activated_at = 0 WHERE state = 'active'")
     )
     assert custodian.tick(now=late + HOUR_S - 1).signing == second.signing
@@ -241,7 +241,7 @@ def test_neither_the_jwks_nor_the_files_have_a_private_half(stores, vault, tmp_p
 def test_a_key_moved_to_another_row_is_not_used(stores, vault, custodian):
     custodian.start(now=NOW)
     newest, oldest = stores.signing_keys.keys()
-    stores._database.write(
+    stores.database.write(
         lambda to: to.execute(
             "UPDATE signing_keys SET sealed = ? WHERE kid = ?", (newest.sealed, oldest.kid)
         )

@@ -284,7 +284,7 @@ async def test_a_sealed_successor_that_stands_in_another_row_gives_nothing(issue
 def _column(issuer: Issuer, statement: str) -> list[str]:
     return [
         text
-        for (text,) in issuer.stores._database.read(
+        for (text,) in issuer.stores.database.read(
             lambda connection: connection.execute(statement).fetchall()
         )
     ]
@@ -294,4 +294,4 @@ def _change(issuer: Issuer, statement: str, text: str) -> None:
     def job(connection: sqlite3.Connection) -> None:
         connection.execute(statement, (text,))
 
-    issuer.stores._database.write(job)
+    issuer.stores.database.write(job)

@@ -52,6 +52,7 @@ from gateway.policy.stopping import Stoppable
 from gateway.ports import RunStore
 from gateway.ports.descriptions import DescriptionGate
 from gateway.storage.choices import MemoryChoices
+from gateway.storage.identity.standing import MemoryStandingAnswers
 from gateway.storage.memory import (
     MemoryApprovalStore,
     MemoryAuditLog,
@@ -271,6 +272,7 @@ class House:
         self.audit = MemoryAuditLog()
         self.pins = MemoryPinStore(clock=self.clock)
         self.approvals = MemoryApprovalStore()
+        self.answers = MemoryStandingAnswers()
         self.scripts = MemoryScriptStore()
         self.runs = cast("Any", runs or MemoryRunStore())
         self.memory = ProvenanceMemory(self.runs.find)
@@ -359,6 +361,7 @@ class House:
             pins=self.pins,
             catalogs=self.catalogs,
             policy=policy,
+            answers=self.answers,
             approvals=Approvals(
                 store=self.approvals,
                 policy=policy,

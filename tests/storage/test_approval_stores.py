@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 
+import orjson
 import pytest
 
 from gateway.domain.approvals import (
@@ -21,7 +22,7 @@ from gateway.domain.flow import RunId
 from gateway.domain.labels import STRICTEST_DEFAULT, Effect
 from gateway.domain.tools import Kind, Target, UpstreamId
 from gateway.errors import Denied, NotFound, RateLimited, Unsealable
-from gateway.storage import questions
+from gateway.storage import approvals, questions
 from gateway.storage.approvals import SqliteApprovalStore
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
@@ -96,6 +97,30 @@ async def put(store, name, call, *, allow, span=Span.ONCE, scope="scope"):
 
 
 class ApprovalStoreSuite:
+    async def test_where_a_call_goes_and_whether_an_answer_may_stand_is_kept(self, store):
+        places = (("$.cc", SECRET), ("$.to", "eve@outside.example"))
+        await store.file(question(places=places, may_stand=True))
+        assert find(store).request == question(places=places, may_stand=True)
+
+    async def test_by_an_answer_that_stands_nothing_goes_out(self, store):
+        await put(store, "a", "call", allow=True, span=Span.STANDING)
+        assert find(store, now=NOW + 2) is None
+        assert await store.use(ApprovalId("a"), now=NOW + 2) is False
+        found = store.get(ApprovalId("a"), now=NOW + 10_000)
+        assert (found.state, found.span) == (ApprovalState.ALLOWED, Span.STANDING)
+        await store.file(question("again", now=NOW + 3))
+        assert find(store, now=NOW + 3).request.id == "again"
+
+    async def test_every_yes_of_a_principal_is_known_also_after_it_ran_out(self, store):
+        await put(store, "yes", "yes", allow=True)
+        await put(store, "used", "used", allow=True)
+        await store.use(ApprovalId("used"), now=NOW + 2)
+        await put(store, "no", "no", allow=False)
+        await store.file(question("other", call="other", principal="q"))
+        await answer(store, "other")
+        assert [one.request.id for one in store.yeses("p")] == ["used", "yes"]
+        assert store.yeses("nobody") == []
+
     async def test_a_question_is_found_by_its_fingerprint_as_it_was_filed(self, store):
         filed = await store.file(question())
         assert filed == Approval(request=question(), state=ApprovalState.WAITING)
@@ -327,6 +352,12 @@ class TestSqlite(ApprovalStoreSuite):
         assert not [cell for cell in row if isinstance(cell, str) and "eve@" in cell]
         assert row[-1].startswith("approvals:a:question|")
 
+    async def test_a_question_of_an_earlier_version_may_not_stand(self, store, opened, monkeypatch):
+        monkeypatch.setattr(approvals, "_spelled", _as_before(approvals._spelled))
+        await store.file(question(places=(("$.to", "x"),), may_stand=True))
+        found = self.of(opened).get(ApprovalId("a"), now=NOW).request
+        assert (found.places, found.may_stand) == ((), False)
+
     async def test_a_question_moved_to_another_row_is_not_read(self, store, opened):
         await store.file(question("a"))
         await store.file(question("b", call="b"))
@@ -340,3 +371,11 @@ class TestSqlite(ApprovalStoreSuite):
         await opened.writer.run(swap)
         with pytest.raises(Unsealable):
             self.of(opened)
+
+
+def _as_before(spelled):
+    def without(request):
+        content = orjson.loads(spelled(request))
+        return orjson.dumps({k: v for k, v in content.items() if k not in {"places", "may_stand"}})
+
+    return without

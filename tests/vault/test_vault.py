@@ -140,7 +140,7 @@ def test_a_data_key_that_was_changed_or_exchanged_is_refused_at_the_start(stores
     first, second = stores.data_keys.data_keys()
     statement = "UPDATE data_keys SET wrapped = ? WHERE id = ?"
     for wrapped in (second.wrapped, "", "AAAA", first.wrapped[:-2] + "AA"):
-        stores._database.write(lambda to, put=wrapped: to.execute(statement, (put, first.id)))
+        stores.database.write(lambda to, put=wrapped: to.execute(statement, (put, first.id)))
         with pytest.raises(ConfigError, match=f"the data key {first.id} .* is damaged"):
             unlock()
 

@@ -10,7 +10,10 @@ from gateway.admin.approvals import ApprovalDesk
 from gateway.admin.journal import Journal
 from gateway.admin.people import person_of
 from gateway.admin.person import How
-from gateway.domain.approvals import ApprovalId, ApprovalState, Span
+from gateway.admin.standing import StandingDesk
+from gateway.domain.approvals import ApprovalId, ApprovalRules, ApprovalState, Span
+from gateway.domain.document import Digest
+from gateway.storage.identity.standing import MemoryStandingAnswers
 from gateway.storage.memory import MemoryApprovalStore
 from gateway.web.approvals import ApprovalPages
 from gateway.web.cookies import BrowserCookies
@@ -30,6 +33,7 @@ class AskingHouse(House):
         super().__init__(folder, url=url)
         self.approvals = MemoryApprovalStore()
         self.lapsed = ""
+        self.answers = MemoryStandingAnswers()
 
 
 @pytest.fixture
@@ -43,6 +47,14 @@ async def house(tmp_path):
         issuer=HTTPS,
         clock=house.clock,
         lapsed=lambda _: house.lapsed,
+        standing=StandingDesk(
+            house.answers,
+            house.approvals,
+            journal,
+            rules=ApprovalRules,
+            issuer=HTTPS,
+            clock=house.clock,
+        ),
     )
     cookies = BrowserCookies(
         house.names, lambda scope: scope["client"][0], random=house.random, session_s=3600
@@ -80,6 +92,41 @@ def asked(house, name="a", **changes):
 
 def state(house, name="a"):
     return house.approvals.get(ApprovalId(name), now=house.clock()).state
+
+
+STANDS = {"may_stand": True, "places": (("$.to", "eve@outside.example"),)}
+
+
+async def test_a_person_says_that_an_answer_stands(house):
+    await asked(house, **STANDS)
+    browser, page = await signed_in(house)
+    assert "$.to: eve@outside.example" in page.text
+    done = await browser.submit(page.form("approve-question"), page, action="standing")
+    assert (done.status, done.title) == (200, "Allowed for good · Douane")
+    (answer,) = house.answers.all()
+    assert (answer.id, answer.by, answer.by_user_id) == ("a", "user:alice", "id-of-alice")
+    assert house.approvals.get(ApprovalId("a"), now=house.clock()).span is Span.STANDING
+
+
+async def test_where_no_answer_may_stand_the_page_offers_none(house):
+    await asked(house)
+    browser, page = await signed_in(house)
+    assert "standing" not in page.ids
+    done = await browser.submit(page.form("approve-question"), page, action="standing")
+    assert done.status == 400
+    assert (house.answers.all(), state(house)) == ([], ApprovalState.WAITING)
+
+
+async def test_the_page_says_how_often_one_has_said_yes_to_this(house):
+    for name in ("b", "c"):
+        await asked(house, name, **STANDS, fingerprint=Digest.of(name.encode()))
+        await house.approvals.answer(
+            ApprovalId(name), allow=True, span=Span.ONCE, by="user:alice", by_user_id="id-of-alice",
+            note="", now=house.clock(),
+        )  # fmt: skip
+    await asked(house, **STANDS)
+    _, page = await signed_in(house)
+    assert page.ids["times"] == "You have said yes to this 2 times."
 
 
 async def signed_in(house, name="alice", url=APPROVE):

@@ -35,6 +35,7 @@ class IdentityDatabase:
         self._files = (FileIdentity.of(str(path)), FileIdentity.of(f"{path}-wal"))
         self._lock = threading.Lock()
         self._loaders: list[Callable[[sqlite3.Connection], None]] = []
+        self._after_ours: list[Callable[[sqlite3.Connection], None]] = []
         self._version: int | None = None
 
     @classmethod
@@ -60,8 +61,11 @@ class IdentityDatabase:
                 raise ConfigError(f"{path} cannot be used: {error}") from error
             return cls(connection, path)
 
-    def remembers(self, load: Callable[[sqlite3.Connection], None]) -> None:
+    def remembers(self, load: Callable[[sqlite3.Connection], None], *, ours: bool = False) -> None:
         """Fill a memory now, and again whenever another process has changed the database.
+
+        With `ours` also after each change of this one: for what a trigger may have changed. Such a
+        memory's `load` never fails.
 
         Raises:
             IdentityUnavailable: The database cannot be read now.
@@ -74,6 +78,8 @@ class IdentityDatabase:
                 self._version = self._data_version()
             load(self._connection)
             self._loaders.append(load)
+            if ours:
+                self._after_ours.append(load)
 
     def write(
         self,
@@ -103,6 +109,8 @@ class IdentityDatabase:
                 raise
             if committed is not None:
                 committed(result)
+            for load in self._after_ours:
+                load(self._connection)
             return result
 
     def read(self, job: Callable[[sqlite3.Connection], T]) -> T:

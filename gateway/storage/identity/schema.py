@@ -205,4 +205,50 @@ def m001_identity(database: Database) -> None:
     run_script(database, _CLIENTS + _PEOPLE + _GRANTS + _SECRETS)
 
 
-KNOWN = frozenset({m001_identity.__name__})
+# Beside the grants, so that what ends them ends these, whoever does it and in whichever process.
+_STANDING = """
+CREATE TABLE standing_answers (
+    id TEXT PRIMARY KEY,
+    user_id TEXT NOT NULL,
+    client_id TEXT NOT NULL,
+    given_at REAL NOT NULL,
+    expires_at REAL NOT NULL,
+    sealed TEXT NOT NULL,
+    ended TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER revocation_ends_answers AFTER UPDATE OF revoked_at ON grants
+WHEN NEW.revoked_at IS NOT NULL
+BEGIN
+    UPDATE standing_answers SET ended = 'the grant was revoked'
+    WHERE ended = '' AND user_id = NEW.user_id AND client_id = NEW.client_id;
+END;
+
+CREATE TRIGGER no_client_no_answers AFTER DELETE ON clients
+BEGIN
+    UPDATE standing_answers SET ended = 'the client was removed'
+    WHERE ended = '' AND client_id = OLD.id;
+END;
+
+CREATE TRIGGER no_person_no_answers AFTER DELETE ON users
+BEGIN
+    UPDATE standing_answers SET ended = 'the person was removed'
+    WHERE ended = '' AND user_id = OLD.id;
+END;
+
+CREATE TRIGGER disabled_people_have_no_answers AFTER UPDATE OF disabled ON users
+WHEN NEW.disabled
+BEGIN
+    UPDATE standing_answers SET ended = 'the person was disabled'
+    WHERE ended = '' AND user_id = NEW.id;
+END;
+"""
+
+
+@migrations()
+def m002_standing_answers(database: Database) -> None:
+    """Keep the answers of people that stand."""
+    run_script(database, _STANDING)
+
+
+KNOWN = frozenset({m001_identity.__name__, m002_standing_answers.__name__})

@@ -23,7 +23,7 @@ class IdentityStores:
 
     def __init__(self, database: IdentityDatabase, *, clock: Clock) -> None:
         """Wire the stores to an open database; see `open`."""
-        self._database = database
+        self.database = database
         revocations = Revocations(database, clock=clock)
         self.clients: ClientStore = SqliteClientStore(database, revocations, clock=clock)
         self.users: UserStore = SqliteUserStore(database, revocations)
@@ -61,8 +61,8 @@ class IdentityStores:
             IdentityUnavailable: The database cannot be read now.
 
         """
-        return self._database.follow()
+        return self.database.follow()
 
     def close(self) -> None:
         """Let go of the database; nothing is waiting to be written."""
-        self._database.close()
+        self.database.close()

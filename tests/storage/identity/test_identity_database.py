@@ -90,7 +90,7 @@ def test_memory_holds_nothing_that_was_not_committed(stores, tmp_path):
     """The disk refuses the commit itself."""
     with closing(sqlite3.connect(tmp_path / "identity.db", isolation_level=None)) as blocking:
         blocking.execute("BEGIN IMMEDIATE")
-        stores._database._connection.execute("PRAGMA busy_timeout = 1")
+        stores.database._connection.execute("PRAGMA busy_timeout = 1")
         attempts = (
             lambda: stores.users.add(user()),
             lambda: stores.clients.add(client()),
@@ -127,7 +127,7 @@ def test_a_database_that_was_renamed_or_deleted_is_not_written_until_it_is_back(
 
 
 def test_commits_wait_for_the_disk(stores):
-    (level,) = stores._database._connection.execute("PRAGMA synchronous").fetchone()
+    (level,) = stores.database._connection.execute("PRAGMA synchronous").fetchone()
     assert level == 2
 
 
@@ -162,7 +162,7 @@ def test_what_is_no_database_or_holds_what_cannot_be_read_is_refused(tmp_path):
     (tmp_path / "two").mkdir()
     with closing(IdentityStores.open(tmp_path / "two", clock=Hand())) as stores:
         stores.clients.add(client())
-        stores._database.write(lambda to: to.execute("UPDATE clients SET kind = 'unheard of'"))
+        stores.database.write(lambda to: to.execute("UPDATE clients SET kind = 'unheard of'"))
     with pytest.raises(ConfigError, match=r"identity\.db cannot be used: 'unheard of'"):
         IdentityStores.open(tmp_path / "two", clock=Hand())
 

@@ -1,0 +1,248 @@
+"""What people do with answers that stand: look at them, end them, and hear which could."""
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any
+
+from gateway.admin.journal import Change, Journal
+from gateway.admin.person import EVERY_ROLE, How, Person, Role
+from gateway.admin.rows import Row, Rows, rfc3339
+from gateway.admin.whose import is_own, sees
+from gateway.domain.approvals import Approval, ApprovalId, ApprovalRequest, ApprovalRules
+from gateway.domain.audit import RecordKind
+from gateway.domain.labels import Confidentiality
+from gateway.domain.standing import StandingAnswer
+from gateway.errors import Denied, Forbidden, NotFound
+from gateway.ports import ApprovalStore, Clock
+from gateway.ports.standing import StandingAnswers
+
+OFTEN = 3
+"""How often the same yes is given before somebody is told that it could stand."""
+
+
+class StandingDesk:
+    """Use cases over `StandingAnswers`. Results are plain JSON."""
+
+    def __init__(
+        self,
+        answers: StandingAnswers,
+        approvals: ApprovalStore,
+        journal: Journal,
+        *,
+        rules: Callable[[], ApprovalRules],
+        issuer: str,
+        clock: Clock,
+        approved: Callable[[StandingAnswer], bool] = lambda _: True,
+    ) -> None:
+        """Take our own `issuer`, and what says whether a tool is still `approved` as it was."""
+        self._answers = answers
+        self._approvals = approvals
+        self._journal = journal
+        self._rules = rules
+        self._issuer = issuer
+        self._clock = clock
+        self._approved = approved
+
+    async def list(self, person: Person) -> Rows:
+        """Return one row an answer that stands, oldest first: all that the person may see."""
+        person.need(*EVERY_ROLE)
+        return [row_of(one) for one in self._answers.all() if self._stands_for(person, one)]
+
+    async def end(self, person: Person, *, approval: str, note: str = "") -> Row:
+        """Have an answer stand no more: the next call asks again.
+
+        Approvers and admins may, and whose calls these are.
+
+        Raises:
+            NotFound: No such answer stands, or it is not theirs to see.
+            Forbidden: They may not end it.
+
+        """
+        person.need(*EVERY_ROLE)
+        found = self._answers.get(ApprovalId(approval))
+        if found is None or not self._stands_for(person, found):
+            raise NotFound(
+                "no such answer stands; `douane approvals standing list` lists what does"
+            )
+        if person.how is How.TOKEN and not person.user_id:
+            raise Forbidden("only a person can end an answer; sign in as one", detail=person.name)
+        if not is_own(person, found, self._issuer):
+            person.need(Role.APPROVER, Role.ADMIN)
+
+        async def end() -> None:
+            if not await self._answers.end(found.id, "a person ended it"):
+                raise Denied("it has ended already")
+            await self._answers.forget([found.id])
+
+        await self._journal.make(person, _ended(found, "a person ended it", note), end)
+        return row_of(found)
+
+    async def suggest(self, person: Person) -> Rows:
+        """Return one row for each yes that was given again and again, and could stand.
+
+        The same one: to the same principal, tool, definition, destinations and reasons.
+        """
+        person.need(*EVERY_ROLE)
+        now = self._clock()
+        asked = {one.request.principal for one in self._approvals.all(now=now)}
+        given = [one for key in sorted(asked) for one in self._approvals.yeses(key)]
+        seen = [
+            one for one in given if one.request.places and sees(person, one.request, self._issuer)
+        ]
+        rows = []
+        for _, group in groupby(sorted(seen, key=_same), key=_same):
+            yeses = sorted(group, key=lambda one: one.at or 0.0)
+            newest = yeses[-1].request
+            if len(yeses) >= OFTEN and newest.may_stand and not self._covers(newest):
+                rows.append(_suggestion(yeses))
+        return rows
+
+    def times(self, request: ApprovalRequest, user_id: str) -> int:
+        """Return how often this person has said yes to what this question asks."""
+        given = self._approvals.yeses(request.principal) if request.places and user_id else ()
+        asked = (request.target, request.places)
+        return sum(
+            one.by_user_id == user_id and (one.request.target, one.request.places) == asked
+            for one in given
+        )
+
+    def until(self, id_: ApprovalId) -> float | None:
+        """Return until when the answer to a question stands; `None`: it does not."""
+        found = self._answers.get(id_)
+        stands = found is not None and found.expires_at > self._clock()
+        return found.expires_at if found is not None and stands else None
+
+    def answer_to(self, request: ApprovalRequest, person: Person, note: str) -> StandingAnswer:
+        """Return what would stand if this person said so now.
+
+        Raises:
+            Denied: It stands already.
+
+        """
+        if self.until(request.id) is not None:
+            raise Denied("the answer to this question stands already")
+        now = self._clock()
+        return StandingAnswer(
+            id=request.id,
+            principal=request.principal,
+            subject=request.subject,
+            user_id=request.user_id,
+            client_id=request.client_id,
+            client_name=request.client_name,
+            target=request.target,
+            pin_digest=request.pin_digest,
+            confidentiality=min(request.label.confidentiality, Confidentiality.PRIVATE),
+            places=frozenset(request.places),
+            by=person.name,
+            by_user_id=person.user_id,
+            note=note,
+            given_at=now,
+            expires_at=now + self._rules().standing_s,
+        )
+
+    async def give(self, answer: StandingAnswer) -> None:
+        """Have `answer` stand, durable on return.
+
+        Raises:
+            RateLimited: So many stand already that nobody could look through them.
+
+        """
+        await self.settle()  # one to the same question that has ended is told before
+        await self._answers.give(answer)
+
+    async def settle(self) -> int:
+        """Put on record what has ended by itself; return how many those were.
+
+        Raises:
+            AuditUnavailable: It could not be recorded; it is told the next time.
+
+        """
+        now = self._clock()
+        for one in self._answers.all():
+            if one.expires_at <= now:
+                await self._answers.end(one.id, "its time was over")
+            elif not self._approved(one):
+                await self._answers.end(one.id, "the tool's definition is not the one it was for")
+        told = await self._answers.ended()
+        for answer, because in told:
+            await self._journal.happened(_ended(answer, because, ""))
+        if told:
+            await self._answers.forget([answer.id for answer, _ in told])
+        return len(told)
+
+    def _stands_for(self, person: Person, answer: StandingAnswer) -> bool:
+        return answer.expires_at > self._clock() and sees(person, answer, self._issuer)
+
+    def _covers(self, request: ApprovalRequest) -> bool:
+        places = frozenset(request.places)
+        return any(
+            one.target == request.target and one.places == places
+            for one in self._answers.of(request.principal)
+        )
+
+
+def _same(approval: Approval) -> tuple[Any, ...]:
+    """Return what of a yes makes it the same as another, in words that can be sorted."""
+    request = approval.request
+    codes = sorted({reason.code for reason in request.reasons})
+    return request.principal, str(request.target), str(request.pin_digest), request.places, codes
+
+
+def _suggestion(yeses: Sequence[Approval]) -> Row:
+    newest = yeses[-1]
+    request = newest.request
+    return {
+        "id": request.id,
+        "times": len(yeses),
+        **_about(request),
+        "destinations": destinations_of(request.places),
+        "by": newest.by,
+        "answered_at": rfc3339(newest.at),
+    }
+
+
+def destinations_of(places: Sequence[tuple[str, str]]) -> Rows:
+    """Return where a call goes, argument by argument."""
+    return [{"path": path, "value": text} for path, text in sorted(places)]
+
+
+def _about(asked: ApprovalRequest | StandingAnswer) -> Row:
+    return {
+        "server": asked.target.server,
+        "name": asked.target.name,
+        "subject": asked.subject,
+        "client_id": asked.client_id,
+        "client": asked.client_name,
+    }
+
+
+def row_of(answer: StandingAnswer) -> Row:
+    """Return the documented fields of an answer that stands."""
+    return {
+        "id": answer.id,
+        **_about(answer),
+        "destinations": destinations_of(sorted(answer.places)),
+        "confidentiality": answer.confidentiality.word,
+        "by": answer.by,
+        "given_at": rfc3339(answer.given_at),
+        "expires_at": rfc3339(answer.expires_at),
+        "note": answer.note,
+    }
+
+
+def _ended(answer: StandingAnswer, because: str, note: str) -> Change:
+    target = answer.target
+    return Change(
+        kind=RecordKind.APPROVAL,
+        method="approvals.end",
+        code="ended",
+        subject=f"{target} for {answer.subject}",
+        fields={
+            "server": target.server,
+            "target": target.name,
+            "pin_digest": str(answer.pin_digest),
+            "approval_id": answer.id,
+        },
+        note=note,
+        evidence=(("because", because),),
+    )

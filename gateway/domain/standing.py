@@ -1,0 +1,68 @@
+"""A person's answer that stands: this agent may go there with this tool, until it ends."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from gateway.domain._value import value
+from gateway.domain.approvals import ApprovalId
+from gateway.domain.document import Digest
+from gateway.domain.flow import Destination
+from gateway.domain.labels import Confidentiality, Effect
+from gateway.domain.tools import Target
+
+STANDS_FOR: Final = frozenset({Effect.WRITE, Effect.EGRESS})
+"""Effects for which an answer may stand. To pay, to destroy, to run and to let in is asked each time."""
+
+MOST_OF_ONE: Final = 200
+"""Answers that stand for one principal at once."""
+MOST_OF_ALL: Final = 2_000
+LONGEST_PLACES: Final = 4_096
+"""Characters of all places of one answer; nobody reads more each time that they look at the list."""
+
+Places = frozenset[tuple[str, str]]
+"""Arguments and their values: `("$.to", "eve@outside.example")`."""
+
+_INDEX = re.compile(r"\[\d+\](?=[.\[]|\Z)")
+"""Which of an argument's items it is. A name that looks so stands in quotes."""
+
+
+@value
+class StandingAnswer:
+    """A yes to whatever its principal sends by one tool, as defined then, to exactly its places."""
+
+    id: ApprovalId
+    """Of the question that it answers."""
+    principal: str
+    """The `key` of the principal: this person, by this client."""
+    subject: str
+    user_id: str
+    """Whose calls these are; empty for a client that acts for itself."""
+    client_id: str
+    client_name: str
+    target: Target
+    pin_digest: Digest
+    confidentiality: Confidentiality
+    """Of the run that the person was asked about: one that has read worse is another question."""
+    places: Places
+    by: str
+    """The person's name."""
+    by_user_id: str
+    note: str
+    given_at: float
+    expires_at: float
+    """Seconds since the epoch."""
+
+
+def places_of(destinations: Iterable[Destination]) -> Places | None:
+    """Return where a call goes; `None` where nobody knows all of it, or it goes nowhere.
+
+    Of very many destinations one without a value stands for the rest.
+    """
+    places = frozenset((_INDEX.sub("", one.path), one.value) for one in destinations)
+    return places if places and all(text for _, text in places) else None
+
+
+def is_short(places: Places) -> bool:
+    """Whether people can be shown all of it, each time."""
+    return sum(len(path) + len(text) for path, text in places) <= LONGEST_PLACES

@@ -1,0 +1,228 @@
+"""Answers that stand, beside the grants whose revocation ends them; what they say is sealed.
+
+The tables' own triggers end them, so that no way to revoke leaves one standing.
+"""
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gateway.domain.approvals import ApprovalId
+from gateway.domain.document import Digest
+from gateway.domain.labels import Confidentiality
+from gateway.domain.standing import MOST_OF_ALL, MOST_OF_ONE, StandingAnswer
+from gateway.domain.tools import Kind, Target, UpstreamId
+from gateway.errors import RateLimited, Unsealable
+from gateway.ports.secrets import Sealer
+from gateway.storage.identity.database import IdentityDatabase
+
+_COLUMNS = "id, user_id, client_id, given_at, expires_at, sealed"
+_STORE = f"INSERT INTO standing_answers ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608 - fixed text
+_END = "UPDATE standing_answers SET ended = ? WHERE id = ? AND ended = ''"
+_FORGET = "DELETE FROM standing_answers WHERE id = ? AND ended <> ''"
+_STANDS = f"SELECT {_COLUMNS} FROM standing_answers WHERE ended = ''"  # noqa: S608
+_ENDED = f"SELECT {_COLUMNS}, ended FROM standing_answers WHERE ended <> ''"  # noqa: S608
+RENEWED = "another answer stands in its place"
+
+
+class SqliteStandingAnswers:
+    """A `StandingAnswers`. Memory holds what stands in the database, and nothing else."""
+
+    def __init__(self, database: IdentityDatabase, sealer: Sealer) -> None:
+        self._database = database
+        self._sealer = sealer
+        self._rows: dict[str, tuple[Any, ...]] = {}
+        self._answers: dict[str, StandingAnswer] = {}
+        self._of: Mapping[str, tuple[StandingAnswer, ...]] = {}
+        database.remembers(self._load, ours=True)
+
+    def of(self, principal: str) -> Sequence[StandingAnswer]:
+        return self._of.get(principal, ())
+
+    def all(self) -> Sequence[StandingAnswer]:
+        """Return what stands, oldest first."""
+        return sorted(self._answers.values(), key=lambda one: (one.given_at, one.id))
+
+    def get(self, id_: ApprovalId) -> StandingAnswer | None:
+        return self._answers.get(id_)
+
+    async def give(self, answer: StandingAnswer) -> None:
+        """Have `answer` stand; see `StandingAnswers`."""
+        row = (
+            answer.id,
+            answer.user_id,
+            answer.client_id,
+            answer.given_at,
+            answer.expires_at,
+            self._sealer.seal(_spelled(answer), _place(answer.id)),
+        )
+
+        def job(connection: sqlite3.Connection) -> None:
+            # Nobody else writes meanwhile, and memory is what the last commit left.
+            before = [one.id for one in self.of(answer.principal) if _says_the_same(one, answer)]
+            require_room(self, answer.principal, fewer=len(before))
+            connection.executemany(_END, [(RENEWED, id_) for id_ in before])
+            connection.execute(_STORE, row)
+
+        await asyncio.to_thread(self._database.write, job)
+
+    async def end(self, id_: ApprovalId, because: str) -> bool:
+        """Have it stand no more; see `StandingAnswers`."""
+
+        def job(connection: sqlite3.Connection) -> bool:
+            return connection.execute(_END, (because, id_)).rowcount == 1
+
+        return await asyncio.to_thread(self._database.write, job)
+
+    async def ended(self) -> Sequence[tuple[StandingAnswer, str]]:
+        """Return what ended by itself; see `StandingAnswers`."""
+        rows = await asyncio.to_thread(
+            self._database.read, lambda connection: connection.execute(_ENDED).fetchall()
+        )
+        found = ((self._opened(row[:-1]), row[-1]) for row in rows)
+        return [(answer, because) for answer, because in found if answer is not None]
+
+    async def forget(self, ids: Sequence[ApprovalId]) -> None:
+        """Forget what ended; see `StandingAnswers`."""
+
+        def job(connection: sqlite3.Connection) -> None:
+            connection.executemany(_FORGET, [(id_,) for id_ in ids])
+
+        await asyncio.to_thread(self._database.write, job)
+
+    def _load(self, connection: sqlite3.Connection) -> None:
+        """Hold what stands now. Where that cannot be read, nothing does."""
+        try:
+            rows = {row[0]: row for row in connection.execute(_STANDS)}
+        except sqlite3.Error:
+            rows = {}
+        if rows == self._rows:
+            return
+        found = {
+            id_: self._answers[id_] if self._rows.get(id_) == row else self._opened(row)
+            for id_, row in rows.items()
+        }
+        self._answers = {id_: answer for id_, answer in found.items() if answer is not None}
+        self._rows = {id_: rows[id_] for id_ in self._answers}
+        self._of = by_principal(self._answers.values())
+
+    def _opened(self, row: tuple[Any, ...]) -> StandingAnswer | None:
+        """Return what a row says; `None` where it says nothing that we sealed for it."""
+        id_, user_id, client_id, given_at, expires_at, sealed = row
+        try:
+            said = json.loads(self._sealer.open(sealed, _place(id_)))
+        except Unsealable:
+            return None
+        server, kind, name = said["target"]
+        return StandingAnswer(
+            **{
+                **said,
+                "id": ApprovalId(id_),
+                "target": Target(server=UpstreamId(server), kind=Kind(kind), name=name),
+                "pin_digest": _digest(said["pin_digest"]),
+                "confidentiality": Confidentiality(said["confidentiality"]),
+                "places": frozenset((path, text) for path, text in said["places"]),
+            },
+            user_id=user_id,
+            client_id=client_id,
+            given_at=given_at,
+            expires_at=expires_at,
+        )
+
+
+class MemoryStandingAnswers:
+    """A `StandingAnswers` that forgets at the end, and of which nothing ends by itself."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, StandingAnswer] = {}
+        self._ended: dict[str, tuple[StandingAnswer, str]] = {}
+
+    def of(self, principal: str) -> Sequence[StandingAnswer]:
+        return by_principal(self._answers.values()).get(principal, ())
+
+    def all(self) -> Sequence[StandingAnswer]:
+        """Return what stands, oldest first."""
+        return sorted(self._answers.values(), key=lambda one: (one.given_at, one.id))
+
+    def get(self, id_: ApprovalId) -> StandingAnswer | None:
+        return self._answers.get(id_)
+
+    async def give(self, answer: StandingAnswer) -> None:
+        """Have `answer` stand; see `StandingAnswers`."""
+        before = [one.id for one in self.of(answer.principal) if _says_the_same(one, answer)]
+        require_room(self, answer.principal, fewer=len(before))
+        for id_ in before:
+            await self.end(id_, RENEWED)
+        self._answers[answer.id] = answer
+
+    async def end(self, id_: ApprovalId, because: str) -> bool:
+        """Have it stand no more; see `StandingAnswers`."""
+        answer = self._answers.pop(id_, None)
+        if answer is not None:
+            self._ended[id_] = answer, because
+        return answer is not None
+
+    async def ended(self) -> Sequence[tuple[StandingAnswer, str]]:
+        """Return what ended; see `StandingAnswers`."""
+        return list(self._ended.values())
+
+    async def forget(self, ids: Sequence[ApprovalId]) -> None:
+        """Forget what ended; see `StandingAnswers`."""
+        for id_ in ids:
+            self._ended.pop(id_, None)
+
+
+def by_principal(answers: Iterable[StandingAnswer]) -> Mapping[str, tuple[StandingAnswer, ...]]:
+    """Return the answers of each principal."""
+    found: dict[str, tuple[StandingAnswer, ...]] = {}
+    for one in answers:
+        found[one.principal] = (*found.get(one.principal, ()), one)
+    return found
+
+
+def require_room(
+    answers: SqliteStandingAnswers | MemoryStandingAnswers, principal: str, *, fewer: int
+) -> None:
+    """Return if one more answer may stand for `principal`, in place of so many.
+
+    Raises:
+        RateLimited: So many stand already.
+
+    """
+    mine, everybody = len(answers.of(principal)) - fewer, len(answers.all()) - fewer
+    if mine >= MOST_OF_ONE or everybody >= MOST_OF_ALL:
+        raise RateLimited(
+            "too many answers stand already; end some of them, or write a rule",
+            detail=f"{mine} stand for {principal}, {everybody} in all",
+        )
+
+
+def _says_the_same(one: StandingAnswer, other: StandingAnswer) -> bool:
+    return (one.target, one.places) == (other.target, other.places)
+
+
+def _place(id_: str) -> str:
+    return f"standing_answers:{id_}"
+
+
+def _spelled(answer: StandingAnswer) -> bytes:
+    content = {
+        "principal": answer.principal,
+        "subject": answer.subject,
+        "client_name": answer.client_name,
+        "target": [answer.target.server, answer.target.kind.value, answer.target.name],
+        "pin_digest": str(answer.pin_digest),
+        "confidentiality": int(answer.confidentiality),
+        "places": sorted(answer.places),
+        "by": answer.by,
+        "by_user_id": answer.by_user_id,
+        "note": answer.note,
+    }
+    return json.dumps(content).encode()
+
+
+def _digest(text: str) -> Digest:
+    algorithm, _, octets = text.partition(":")
+    return Digest(algorithm=algorithm, octets=bytes.fromhex(octets))
