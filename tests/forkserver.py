@@ -22,9 +22,9 @@ import sys
 import time
 from typing import Any
 
+from gateway import http1
 from gateway.cli import main as douane
 from gateway.policy import ids, toolchain
-from gateway.upstream import egress
 from gateway.web import pages
 from gateway.wiring import foundation
 from tests import remembered
@@ -47,7 +47,7 @@ def main(descriptor: int) -> None:
     remembered.begin()
     # What is kept for a process is made here once: templates, authorities, the pinned OPA's digest.
     pages.Pages()
-    egress.system_authorities()
+    http1.system_authorities()
     toolchain.find_opa()
     gc.freeze()
     asked = _Server(socket.socket(fileno=descriptor)).serve()

@@ -5,7 +5,7 @@ what is left is small enough to be read here, and is all that a call has to pay 
 """
 
 from gateway.http1.connection import Connection
-from gateway.http1.dialling import Origin, dial
+from gateway.http1.dialling import AddressInfo, Origin, authorities, dial, system_authorities
 from gateway.http1.faults import (
     LATE,
     BadMessage,
@@ -19,10 +19,11 @@ from gateway.http1.faults import (
 from gateway.http1.head import Fields
 from gateway.http1.pool import Pool, Waits
 from gateway.http1.requests import common_head, request
-from gateway.http1.response import Response
+from gateway.http1.response import Patience, Response
 
 __all__ = [
     "LATE",
+    "AddressInfo",
     "BadMessage",
     "ConnectFailed",
     "ConnectTimedOut",
@@ -32,11 +33,14 @@ __all__ = [
     "HttpFault",
     "Origin",
     "Overdue",
+    "Patience",
     "Pool",
     "Response",
     "Silent",
     "Waits",
+    "authorities",
     "common_head",
     "dial",
     "request",
+    "system_authorities",
 ]

@@ -133,6 +133,8 @@ class Response:
             self._over()
 
     def _over(self) -> None:
+        # From here on the connection may be somebody else's: nothing holds it, and nothing lets it go.
+        self._held = False
         self._timer.cancel()
         self._wake()
 

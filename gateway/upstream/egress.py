@@ -1,7 +1,6 @@
 """The one way out to URLs that somebody else names, and only to where the operator lets us go."""
 
 import asyncio
-import functools
 import json
 import socket
 import ssl
@@ -12,12 +11,20 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import urlencode
 
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from yarl import URL
-
 from gateway.domain._value import value
 from gateway.errors import ConfigError, EgressRefused, UpstreamFailed
+from gateway.http1 import (
+    AddressInfo,
+    HttpFault,
+    Origin,
+    Patience,
+    Response,
+    authorities,
+    common_head,
+    dial,
+    request,
+    system_authorities,
+)
 from gateway.upstream.addresses import IPAddress, IPNetwork, is_public
 from gateway.upstream.resolver import Resolver, SystemResolver
 from gateway.upstream.urls import WebUrl, read_url
@@ -37,12 +44,10 @@ _PUBLIC = "The server gave no usable answer."
 _HTTPS_PORT = 443
 _FIRST_UNPRIVILEGED_PORT = 1024
 
-AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]
-"""Family, type, protocol, canonical name and socket address, as of `socket.getaddrinfo`."""
-
 _FIXED_HEADERS = {
     "accept": "application/json",
     "accept-encoding": "identity",
+    "connection": "close",
     "user-agent": "douane",
 }
 
@@ -221,7 +226,7 @@ class GuardedFetcher:
         text: str,
         headers: Mapping[str, str],
         body: bytes | None,
-        take: Callable[[WebUrl, aiohttp.ClientResponse], Awaitable[T]],
+        take: Callable[[WebUrl, Response], Awaitable[T]],
     ) -> T:
         """Return what `take` makes of the answer, within the time there is."""
         url = read_url(text)
@@ -229,18 +234,23 @@ class GuardedFetcher:
             async with asyncio.timeout(self._whole_s):
                 addresses = await self._look_up(url)
                 self._policy.admit(url, addresses)
-                async with (
-                    self._session(addresses) as session,
-                    session.request(
-                        verb, _as_judged(url), headers=headers, data=body, allow_redirects=False
-                    ) as response,
-                ):
+                connection = await dial(
+                    _origin(url), addresses, tls=self._tls, sockets=self._sockets
+                )
+                until = asyncio.get_running_loop().time() + self._whole_s
+                response = connection.exchange(
+                    _request(verb, url, headers, body), Patience(None, until)
+                )
+                try:
+                    await response.begun()
                     return await take(url, response)
+                finally:
+                    response.close()
+                    connection.close()
         except TimeoutError as error:
             raise _unusable(f"{url.host} did not answer within {self._whole_s:g} s") from error
-        except aiohttp.ClientError as error:
-            # The text of a parser's error quotes the peer's bytes: its name says enough.
-            raise _unusable(f"{url.host}: {type(error).__name__}") from error
+        except HttpFault as error:
+            raise _unusable(f"{url.host}: {type(error).__name__}: {error}") from error
 
     async def _look_up(self, url: WebUrl) -> Sequence[IPAddress]:
         if url.address is not None:
@@ -253,83 +263,38 @@ class GuardedFetcher:
             raise _unusable(f"{url.host} has no address")
         return addresses
 
-    def _session(self, addresses: Sequence[IPAddress]) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                resolver=_Answered(addresses),
-                use_dns_cache=False,
-                force_close=True,
-                ssl=self._tls,
-                socket_factory=self._sockets,
-            ),
-            # The clock around the whole fetch is ours.
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers=_FIXED_HEADERS,
-            auto_decompress=False,
-            trust_env=False,
-        )
-
-    async def _whole(self, url: WebUrl, response: aiohttp.ClientResponse) -> WholeAnswer:
-        coding = response.headers.get("content-encoding", "identity")
+    async def _whole(self, url: WebUrl, response: Response) -> WholeAnswer:
+        coding = response.fields.get("content-encoding") or "identity"
         if coding.strip().lower() != "identity":
             raise _unusable(f"{url.host}: a content encoding, though none was accepted")
         return WholeAnswer(
             status=response.status, headers=_joined(response), body=await self._read(response)
         )
 
-    async def _answered(self, url: WebUrl, response: aiohttp.ClientResponse) -> WholeAnswer:
+    async def _answered(self, url: WebUrl, response: Response) -> WholeAnswer:
         try:
             return await self._whole(url, response)
-        except (UpstreamFailed, aiohttp.ClientError):
+        except (UpstreamFailed, HttpFault):
             # Who is told that it was not taken sends it again, for ever if the answer is always so.
             return WholeAnswer(status=response.status, headers=_joined(response), body=b"")
 
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+    async def _read(self, response: Response) -> bytes:
         body = bytearray()
-        async for piece in response.content.iter_any():
+        while piece := await response.piece():
             body += piece
             if len(body) > self._most_bytes:
                 raise _unusable(f"more than {self._most_bytes} bytes")
         return bytes(body)
 
 
-async def _head(url: WebUrl, response: aiohttp.ClientResponse) -> WholeAnswer:  # noqa: ARG001 - of all that is taken
+async def _head(url: WebUrl, response: Response) -> WholeAnswer:  # noqa: ARG001 - of all that is taken
     return WholeAnswer(status=response.status, headers=_joined(response), body=b"")
-
-
-class _Answered(AbstractResolver):
-    """For the library, a resolver; it says what was looked up and judged before."""
-
-    def __init__(self, addresses: Sequence[IPAddress]) -> None:
-        self._addresses = addresses
-
-    async def resolve(
-        self,
-        host: str,
-        port: int = 0,
-        family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 - of the interface
-    ) -> list[ResolveResult]:
-        return [
-            ResolveResult(
-                hostname=host,
-                host=str(address),
-                port=port,
-                family=socket.AF_INET6 if address.version == 6 else socket.AF_INET,  # noqa: PLR2004
-                proto=socket.IPPROTO_TCP,
-                flags=socket.AI_NUMERICHOST,
-            )
-            for address in self._addresses
-        ]
-
-    async def close(self) -> None:
-        """There is nothing to close."""
 
 
 def _tls(ca: Path | None) -> ssl.SSLContext:
     if ca is None:
         return system_authorities()
-    context = ssl.create_default_context()
+    context = authorities()
     try:
         context.load_verify_locations(ca)
     except OSError as error:
@@ -340,12 +305,6 @@ def _tls(ca: Path | None) -> ssl.SSLContext:
     return context
 
 
-@functools.cache
-def system_authorities() -> ssl.SSLContext:
-    """Return what trusts the system's authorities, which are read once for the process."""
-    return ssl.create_default_context()
-
-
 def _written(
     form: Mapping[str, str] | None, document: Mapping[str, Any] | None
 ) -> tuple[str, bytes]:
@@ -354,20 +313,19 @@ def _written(
     return "application/x-www-form-urlencoded", urlencode(form or {}).encode()
 
 
-def _as_judged(url: WebUrl) -> URL:
-    return URL.build(
-        scheme=url.scheme,
-        host=url.host,
-        port=url.port,
-        path=url.path,
-        query_string=url.query,
-        encoded=True,
-    )
+def _origin(url: WebUrl) -> Origin:
+    return Origin(host=url.host, port=url.port, is_tls=url.scheme == "https")
 
 
-def _joined(response: aiohttp.ClientResponse) -> Mapping[str, str]:
-    names = {name.lower() for name in response.headers}
-    return {name: ", ".join(response.headers.getall(name)) for name in names}
+def _request(verb: str, url: WebUrl, headers: Mapping[str, str], body: bytes | None) -> bytes:
+    fields = _FIXED_HEADERS | {name.lower(): text for name, text in headers.items()}
+    common = common_head(url.target, url.authority, fields.items())
+    return request(verb, common, [], body or b"")
+
+
+def _joined(response: Response) -> Mapping[str, str]:
+    names = {name for name, _ in response.fields}
+    return {name: ", ".join(response.fields.every(name)) for name in names}
 
 
 def _refused(detail: str) -> EgressRefused:

@@ -41,6 +41,18 @@ class WebUrl:
     address: IPAddress | None
     """The address that `host` is; `None` if it is a name that has to be looked up."""
 
+    @property
+    def target(self) -> str:
+        """What is asked for there (RFC 9112 section 3.2.1)."""
+        return f"{self.path}?{self.query}" if self.query else self.path
+
+    @property
+    def authority(self) -> str:
+        """The host as it is written, with its port where that is not the scheme's own."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        is_own = self.port == _DEFAULT_PORTS[self.scheme]
+        return host if is_own else f"{host}:{self.port}"
+
 
 def read_url(text: str) -> WebUrl:
     """Take `text` apart.

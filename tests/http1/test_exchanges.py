@@ -432,7 +432,7 @@ async def test_closing_ends_what_is_under_way_and_who_waits():
 def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
     made = Authority(tmp_path)
     context = ssl.create_default_context(cafile=str(made.file))
-    monkeypatch.setattr("gateway.http1.dialling._authorities", lambda: context)
+    monkeypatch.setattr("gateway.http1.dialling.system_authorities", lambda: context)
     return made
 
 
@@ -467,5 +467,5 @@ async def test_who_speaks_no_tls_is_a_fault():
 
 
 def test_whoever_is_trusted_the_system_trusts():
-    context = dialling._authorities()
+    context = dialling.system_authorities()
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)

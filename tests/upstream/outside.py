@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from gateway.upstream.egress import AddressInfo, EgressPolicy, GuardedFetcher
+from gateway.http1 import AddressInfo
+from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 
 LOOPBACK = EgressPolicy.of(["127.0.0.0/8", "::1"])
 

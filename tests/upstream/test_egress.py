@@ -322,7 +322,7 @@ async def test_a_certificate_for_another_name_is_refused(tmp_path):
     names = NameService(idp_test=[["127.0.0.1"]])
     async with web_server(tls=authority.server("other.test")) as server:
         outside = Outside(names, policy=LOOPBACK, ca=authority.file)
-        with pytest.raises(UpstreamFailed, match="Certificate"):
+        with pytest.raises(UpstreamFailed, match="CertVerification"):
             await outside.fetcher.get(f"https://idp.test:{server.port}/")
     assert server.requests == []
 
@@ -330,7 +330,7 @@ async def test_a_certificate_for_another_name_is_refused(tmp_path):
 async def test_an_authority_that_nobody_named_is_not_trusted(tmp_path):
     names = NameService(idp_test=[["127.0.0.1"]])
     async with web_server(tls=Authority(tmp_path).server("idp.test")) as server:
-        with pytest.raises(UpstreamFailed, match="Certificate"):
+        with pytest.raises(UpstreamFailed, match="CertVerification"):
             await Outside(names, policy=LOOPBACK).fetcher.get(f"https://idp.test:{server.port}/")
     assert server.requests == []
 

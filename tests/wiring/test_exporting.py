@@ -70,5 +70,5 @@ async def test_an_address_of_this_machine_is_meant_where_it_is_written(tmp_path:
     found = outlets(
         tmp_path, {"export": {"siem": {"format": "jsonl", "url": "http://127.0.0.1:9/"}}}
     )
-    with pytest.raises(NotDelivered, match="ClientConnectorError"):
+    with pytest.raises(NotDelivered, match="ConnectFailed"):
         await found["export siem"].sink.deliver([RECORD])
