@@ -174,9 +174,11 @@ accepted(destination) if destination.by in row.accepts
 accepted(destination) if {
 	asked
 	destination.by in array.concat(told.accepts, told.if_asked)
+	destination.by != "standing"
 }
 
 # Of a tool that nobody labelled, what it says that it does decides whose choice is enough if asked for.
+# A person's standing answer is for what it does, as far as anybody knows.
 told := object.get(tables.effects, object.get(input.flow, "told", null), row)
 
 accepted(destination) if {

@@ -209,6 +209,7 @@ test_a_persons_standing_answer_is_good_for_what_is_sent_and_for_no_more if {
 		decided([effect(name), going("standing"), asked_for(true)]) == asking("unproven_destination")
 	}
 	"unproven_destination" in decided([effect("execute"), going("standing")])[1]
+	decided([effect("destroy"), going("standing"), says("egress"), asked_for(true)]) == asking("unproven_destination")
 	decided([page_of("standing")]) == asking("unproven_destination")
 }
 

@@ -116,13 +116,13 @@ class StandingDesk:
         """Return what would stand if this person said so now.
 
         Raises:
-            Denied: It stands already.
+            Denied: It stands already, or the tool is not approved any more as the person saw it.
 
         """
         if self.until(request.id) is not None:
             raise Denied("the answer to this question stands already")
         now = self._clock()
-        return StandingAnswer(
+        answer = StandingAnswer(
             id=request.id,
             principal=request.principal,
             subject=request.subject,
@@ -139,6 +139,9 @@ class StandingDesk:
             given_at=now,
             expires_at=now + self._rules().standing_s,
         )
+        if not self._approved(answer):
+            raise Denied("no answer to this question can stand: the tool is defined otherwise now")
+        return answer
 
     async def give(self, answer: StandingAnswer) -> None:
         """Have `answer` stand, durable on return.

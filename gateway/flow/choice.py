@@ -51,7 +51,7 @@ def answered(
     the tables take for more, by whether the user's words ask for the deed or leave it open (`asked`,
     and `None` where nobody declares any), stays that.
     """
-    places = places_of(destinations) if answers else None
+    places = places_of(destinations)
     answer = next((one for one in answers if one.places == places), None)
     return destinations if answer is None else _by_a_person(destinations, answer.id, asked=asked)
 

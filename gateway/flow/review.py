@@ -99,8 +99,9 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
             destinations = tuple(_of_people(destinations, knowledge, prompt))
     destinations = tuple(replace(d, by=chosen(d, use.server)) for d in destinations)
     left_open = prompt is not None and leaves_open(prompt)
-    asked = asked_by(asked_for, left_open)
-    destinations = answered(destinations, knowledge.answers, asked=asked)
+    if knowledge.answers:
+        asked = asked_by(asked_for, left_open)
+        destinations = answered(destinations, knowledge.answers, asked=asked)
     links = tuple(replace(d, by=chosen(d, use.server)) for d in links)
     return FlowReview(
         label=run.label,

@@ -8,7 +8,7 @@ from gateway.domain.flow import FlowReview, Proof, Run, Task
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Confidentiality, Effect, Integrity, ToolRule
 from gateway.domain.nodes import most_nodes
-from gateway.domain.standing import StandingAnswer
+from gateway.domain.standing import STANDS_FOR, StandingAnswer
 from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Target
 from gateway.errors import Denied, ProtocolError
 from gateway.flow.beside import Beside
@@ -125,7 +125,9 @@ class Questions:
             RateLimited: So much of the same principal's is looked at already.
 
         """
-        answers = standing_for(self._answers, principal, run, subject, now=self._clock())
+        answers: tuple[StandingAnswer, ...] = ()
+        if subject.effect in STANDS_FOR:
+            answers = standing_for(self._answers, principal, run, subject, now=self._clock())
         return await self._reviewed(
             call,
             principal,

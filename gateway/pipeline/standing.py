@@ -26,17 +26,16 @@ from gateway.ports import PolicyEngine
 from gateway.ports.standing import StandingAnswers
 
 _MOST_TOLD = 5
-_NONE: tuple[StandingAnswer, ...] = ()
 
 
 def standing_for(
     answers: StandingAnswers, principal: Principal, run: Run, subject: Subject, *, now: float
 ) -> tuple[StandingAnswer, ...]:
-    """Return what stands for a call of `principal`, wherever it goes."""
+    """Return what stands for a call of `principal` whose effect is one that answers may stand for."""
     found = answers.of(principal.key)
     approved = subject.pin.approved
-    if not found or approved is None or subject.effect not in STANDS_FOR:
-        return _NONE
+    if not found or approved is None:
+        return ()
     return tuple(
         one
         for one in found

@@ -103,6 +103,15 @@ async def test_what_was_said_yes_to_may_come_to_stand_later_and_once() -> None:
         await stood(desk)
 
 
+async def test_a_yes_to_another_definition_does_not_come_to_stand_later() -> None:
+    desk = await asked()
+    await desk.desk.allow(ADA, approval="a")
+    desk.approved = False
+    with pytest.raises(Denied, match="defined otherwise"):
+        await stood(desk)
+    assert desk.answers.all() == []
+
+
 async def test_only_who_may_answer_may_have_it_stand() -> None:
     for who in (MIGHTY_EMMA, EMMA):
         with pytest.raises(Forbidden):
