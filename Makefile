@@ -56,7 +56,7 @@ PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 test: setup model ## Run every test.
 	@[ -d tests/__pycache__ ] || $(BIN)/pytest --collect-only -qq >/dev/null 2>&1 & \
 	PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium bubblewrap git && wait
-	$(PYTEST)
+	$(PYTEST) --together
 
 .PHONY: quick
 quick: setup ## Run the fast tests of every room: a minute, and no servers, browsers or weights.

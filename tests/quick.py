@@ -3,6 +3,7 @@
 It is what one runs while one writes; what lands is held by `make test`.
 """
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -102,15 +103,16 @@ def without_full(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[
     return [item for item in items if item.get_closest_marker("full") is None], left
 
 
-def parametrizing(every: Callable[..., None]) -> Callable[..., None]:
+def parametrizing(every: Callable[..., None], *, only_first: bool) -> Callable[..., None]:
     """Return what parametrizes as `every` does, without the cases that only a full run has."""
 
     def parametrize(names: Any, cases: Iterable[Any], *more: Any, **also: Any) -> None:
         cases, ids = list(cases), also.get("ids")
         kept = [number for number, case in enumerate(cases) if not _is_full(case)]
+        kept = kept[:1] if only_first else kept
         if kept and len(kept) < len(cases):
             if ids is not None and not callable(ids):
-                named = list(ids)
+                named = list(itertools.islice(ids, len(cases)))  # they may have no end
                 also["ids"] = [named[number] for number in kept]
             cases = [cases[number] for number in kept]
         every(names, cases, *more, **also)
