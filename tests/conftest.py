@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests import forks, quick, remembered, together
+from tests import forks, quick, remembered, tables, together
 
 settings.register_profile("quick", settings.get_profile("ci"), max_examples=10)
 settings.register_profile("test", settings.get_profile("ci"), max_examples=20)
@@ -33,6 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # the first process; the workers are told by it
         os.environ[remembered.KEPT_IN] = tempfile.mkdtemp(prefix="douane-remembered-")
     remembered.begin()
+    tables.begin()
     forks.begin()
     gc.disable()  # what is collected stays: a search of it finds nothing, and is made 1,600 times
     if config.getoption("--quick"):

@@ -27,7 +27,7 @@ from gateway.policy import ids, toolchain
 from gateway.upstream import egress
 from gateway.web import pages
 from gateway.wiring import foundation
-from tests import remembered
+from tests import remembered, tables
 
 LOADED = (
     *("uvicorn.protocols.http.httptools_impl", "uvicorn.loops.auto", "uvicorn.lifespan.on"),
@@ -45,6 +45,7 @@ def main(descriptor: int) -> None:
     if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208 - names are enough
         sys.exit("a process with threads is not to be forked")
     remembered.begin()
+    tables.begin()
     # What is kept for a process is made here once: templates, authorities, the pinned OPA's digest.
     pages.Pages()
     egress.system_authorities()
