@@ -32,6 +32,7 @@ from tests import remembered, tables
 LOADED = (
     *("uvicorn.protocols.http.httptools_impl", "uvicorn.loops.auto", "uvicorn.lifespan.on"),
     *("mcp.server.mcpserver", "mcp.server.lowlevel", "mcp.client", "sse_starlette"),
+    *("mcp.shared.inbound", "gateway.policy.managed", "anyio._backends._asyncio"),
 )
 """Besides the gateway, what it or a test server loads while it starts."""
 
@@ -46,7 +47,8 @@ def main(descriptor: int) -> None:
         sys.exit("a process with threads is not to be forked")
     remembered.begin()
     tables.begin()
-    # What is kept for a process is made here once: templates, authorities, the pinned OPA's digest.
+    # What is kept for a process is made here once: tables, templates, authorities, OPA's digest.
+    tables.make()
     pages.Pages()
     egress.system_authorities()
     toolchain.find_opa()

@@ -14,6 +14,7 @@ from typing import Any
 from gateway.storage import database as log
 from gateway.storage import schema
 from gateway.storage.identity import database as identity
+from gateway.storage.identity import schema as identity_schema
 
 _migrate = schema.migrate
 
@@ -21,6 +22,12 @@ _migrate = schema.migrate
 def begin() -> None:
     """Copy from now on, in this process and in those that are forked from it."""
     log.migrate = identity.migrate = _copied  # type: ignore[assignment, attr-defined]
+
+
+def make() -> None:
+    """Make what is copied now, for all processes that are forked from this one."""
+    _made(_migrate)
+    _made(_migrate, identity_schema.migrations, identity_schema.KNOWN)
 
 
 def _copied(connection: sqlite3.Connection, *which: Any) -> None:
