@@ -48,8 +48,8 @@ demo: setup ## Play the whole story by itself; exits 0 only if every step did wh
 unexport PYTHONDONTWRITEBYTECODE
 
 # On a fresh clone the tests are compiled once, while packages are fetched, and not by each worker.
-# Two more than processors: many of the tests wait. Neighbours stay together, and share their servers.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+# Three more than processors: many of the tests wait. Neighbours stay together, and share their servers.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3)
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: test

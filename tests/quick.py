@@ -32,6 +32,8 @@ LEFT_OUT: Mapping[str, str] = {
     "tests/audit/test_independent_verifier.py": "a process for each of many logs",
     "tests/audit/test_witnessed_exports.py": "likewise",
     "tests/search/test_search_model.py": "the weights of the model",
+    "tests/wiring/test_searching.py": "likewise",
+    "tests/admin/test_export_desk.py": "a log of thousands of records, and every proof of it",
     "tests/pipeline/test_one_path.py": "the whole tree is read",
     "tests/pipeline/test_pin_keeper.py::test_items_that_cannot_be_pinned_fill_no_memory": "memory",
     "tests/flow/test_flow_review.py::test_a_deep_document_is_read_without_recursion": "its size",
@@ -43,7 +45,7 @@ FIXTURES_LEFT_OUT = frozenset({"everything", "notes", "own_notes", "opa"})
 """A server of its own, or policies that are compiled."""
 
 SLOW: Mapping[str, str] = {
-    "admin": "test_audit_desk test_discovery_desk test_export_desk",
+    "admin": "test_audit_desk test_discovery_desk",
     "audit": "test_merkle test_query",
     "cli": "test_exported_files test_labels_command test_login test_other_commands test_people_commands "
     "test_pins_command",
