@@ -21,7 +21,7 @@ _migrate = schema.migrate
 
 def begin() -> None:
     """Copy from now on, in this process and in those that are forked from it."""
-    log.migrate = identity.migrate = _copied  # type: ignore[assignment, attr-defined]
+    log.migrate = identity.migrate = copied  # type: ignore[assignment, attr-defined]
 
 
 def make() -> None:
@@ -30,7 +30,8 @@ def make() -> None:
     _made(_migrate, identity_schema.migrations, identity_schema.KNOWN)
 
 
-def _copied(connection: sqlite3.Connection, *which: Any) -> None:
+def copied(connection: sqlite3.Connection, *which: Any) -> None:
+    """Do to a database what `gateway.storage.schema.migrate` does."""
     if (
         type(connection) is not sqlite3.Connection
         or connection.in_transaction
