@@ -48,15 +48,15 @@ demo: setup ## Play the whole story by itself; exits 0 only if every step did wh
 unexport PYTHONDONTWRITEBYTECODE
 
 # On a fresh clone the tests are compiled once, while packages are fetched, and not by each worker.
-# Two more than processors: many of the tests wait. Neighbours stay together, and share their servers.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+# Three more than processors: many of the tests wait. Neighbours stay together, and share their servers.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3)
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: test
 test: setup model ## Run every test.
 	@[ -d tests/__pycache__ ] || $(BIN)/pytest --collect-only -qq >/dev/null 2>&1 & \
 	PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium bubblewrap git && wait
-	$(PYTEST)
+	$(PYTEST) --together
 
 .PHONY: quick
 quick: setup ## Run the fast tests of every room: a minute, and no servers, browsers or weights.

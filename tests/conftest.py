@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests import forks, quick, remembered
+from tests import forks, quick, remembered, tables, together
 
 settings.register_profile("quick", settings.get_profile("ci"), max_examples=10)
 settings.register_profile("test", settings.get_profile("ci"), max_examples=20)
@@ -25,6 +25,7 @@ settings.load_profile("test")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="only what needs a moment (tests.quick)")
+    parser.addoption("--together", action="store_true", help="small cases at once (tests.together)")
     parser.addoption("--full", action="store_true", help="also the cases that are marked `full`")
 
 
@@ -32,7 +33,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # the first process; the workers are told by it
         os.environ[remembered.KEPT_IN] = tempfile.mkdtemp(prefix="douane-remembered-")
     remembered.begin()
+    tables.begin()
     forks.begin()
+    gc.disable()  # what is collected stays: a search of it finds nothing, and is made 1,600 times
     if config.getoption("--quick"):
         settings.load_profile("quick")
     elif config.getoption("--full"):
@@ -45,12 +48,20 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
+def pytest_pycollect_makeitem(
+    collector: pytest.Collector, name: str, obj: object
+) -> pytest.Function | None:
+    if collector.config.getoption("--together") and name.startswith("test_"):
+        return together.item_of(collector, name, obj)
+    return None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make no items of the cases that only a full run has: there are nearly as many as of all others."""
+    """Make no items of cases that are not run: there are as many of them as of all others."""
     if not metafunc.config.getoption("--full"):
-        every = metafunc.parametrize
-        metafunc.parametrize = quick.parametrizing(every)  # type: ignore[method-assign]
+        every, only_first = metafunc.parametrize, metafunc.config.getoption("--quick")
+        metafunc.parametrize = quick.parametrizing(every, only_first=only_first)  # type: ignore[method-assign]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -68,6 +79,7 @@ def pytest_collection_finish() -> None:
     """Keep what was collected out of every search for garbage: it is as much as a test makes in hours."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -27,11 +27,12 @@ from gateway.cli import main as douane
 from gateway.policy import ids, toolchain
 from gateway.web import pages
 from gateway.wiring import foundation
-from tests import remembered
+from tests import remembered, tables
 
 LOADED = (
     *("uvicorn.protocols.http.httptools_impl", "uvicorn.loops.auto", "uvicorn.lifespan.on"),
     *("mcp.server.mcpserver", "mcp.server.lowlevel", "mcp.client", "sse_starlette"),
+    *("mcp.shared.inbound", "gateway.policy.managed", "anyio._backends._asyncio"),
 )
 """Besides the gateway, what it or a test server loads while it starts."""
 
@@ -45,7 +46,9 @@ def main(descriptor: int) -> None:
     if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208 - names are enough
         sys.exit("a process with threads is not to be forked")
     remembered.begin()
-    # What is kept for a process is made here once: templates, authorities, the pinned OPA's digest.
+    tables.begin()
+    # What is kept for a process is made here once: tables, templates, authorities, OPA's digest.
+    tables.make()
     pages.Pages()
     http1.system_authorities()
     toolchain.find_opa()

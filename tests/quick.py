@@ -3,6 +3,7 @@
 It is what one runs while one writes; what lands is held by `make test`.
 """
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -31,6 +32,8 @@ LEFT_OUT: Mapping[str, str] = {
     "tests/audit/test_independent_verifier.py": "a process for each of many logs",
     "tests/audit/test_witnessed_exports.py": "likewise",
     "tests/search/test_search_model.py": "the weights of the model",
+    "tests/wiring/test_searching.py": "likewise",
+    "tests/admin/test_export_desk.py": "a log of thousands of records, and every proof of it",
     "tests/pipeline/test_one_path.py": "the whole tree is read",
     "tests/pipeline/test_pin_keeper.py::test_items_that_cannot_be_pinned_fill_no_memory": "memory",
     "tests/flow/test_flow_review.py::test_a_deep_document_is_read_without_recursion": "its size",
@@ -42,7 +45,7 @@ FIXTURES_LEFT_OUT = frozenset({"everything", "notes", "own_notes", "opa"})
 """A server of its own, or policies that are compiled."""
 
 SLOW: Mapping[str, str] = {
-    "admin": "test_audit_desk test_discovery_desk test_export_desk",
+    "admin": "test_audit_desk test_discovery_desk",
     "audit": "test_merkle test_query",
     "cli": "test_exported_files test_labels_command test_login test_other_commands test_people_commands "
     "test_pins_command",
@@ -102,15 +105,16 @@ def without_full(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[
     return [item for item in items if item.get_closest_marker("full") is None], left
 
 
-def parametrizing(every: Callable[..., None]) -> Callable[..., None]:
+def parametrizing(every: Callable[..., None], *, only_first: bool) -> Callable[..., None]:
     """Return what parametrizes as `every` does, without the cases that only a full run has."""
 
     def parametrize(names: Any, cases: Iterable[Any], *more: Any, **also: Any) -> None:
         cases, ids = list(cases), also.get("ids")
         kept = [number for number, case in enumerate(cases) if not _is_full(case)]
+        kept = kept[:1] if only_first else kept
         if kept and len(kept) < len(cases):
             if ids is not None and not callable(ids):
-                named = list(ids)
+                named = list(itertools.islice(ids, len(cases)))  # they may have no end
                 also["ids"] = [named[number] for number in kept]
             cases = [cases[number] for number in kept]
         every(names, cases, *more, **also)

@@ -6,6 +6,8 @@ binary answered to the same arguments in a folder with the same files, if it had
 else is asked is asked of it anew. It lasts as long as the run, in a folder that `KEPT_IN` names.
 """
 
+import contextlib
+import fcntl
 import functools
 import hashlib
 import json
@@ -45,18 +47,29 @@ def _remembering(run: Callable[..., Ran]) -> Callable[..., Ran]:
             return run(opa, *arguments, cwd=cwd, stdin=stdin)
         before = dict(_files(cwd))
         kept = Path(folder) / _key(arguments, stdin, before)
-        if kept.exists():
-            ran, made = pickle.loads(kept.read_bytes())
-            for path, content in made.items():
-                (cwd / path).write_bytes(content)
-            return Ran(**ran)
-        answer = run(opa, *arguments, cwd=cwd, stdin=stdin)
-        if answer.ok:
-            made = {path: content for path, content in _files(cwd) if before.get(path) != content}
-            _keep(kept, ({"ok": True, "out": answer.out, "err": answer.err}, made))
-        return answer
+        with _asked_once(kept):
+            if kept.exists():
+                ran, made = pickle.loads(kept.read_bytes())
+                for path, content in made.items():
+                    (cwd / path).write_bytes(content)
+                return Ran(**ran)
+            answer = run(opa, *arguments, cwd=cwd, stdin=stdin)
+            if answer.ok:
+                made = {
+                    path: content for path, content in _files(cwd) if before.get(path) != content
+                }
+                _keep(kept, ({"ok": True, "out": answer.out, "err": answer.err}, made))
+            return answer
 
     return remembered
+
+
+@contextlib.contextmanager
+def _asked_once(kept: Path) -> Iterator[None]:
+    """Let whoever asks the same at the same time wait: at the start of a run all workers do."""
+    with kept.with_suffix(".asked").open("wb") as asked:
+        fcntl.flock(asked, fcntl.LOCK_EX)
+        yield
 
 
 def _is_pure(opa: Opa, arguments: tuple[str, ...], cwd: Path) -> bool:

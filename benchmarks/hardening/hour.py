@@ -240,7 +240,9 @@ def figures(folder: Path) -> Part:
 def played(folder: Path, size: Size) -> tuple[Hour, float]:
     """Return what came of an hour of that size, and what the gateway held before it, in MiB."""
     policies = folder / "policies"
-    shutil.copytree(ROOT / "policies", policies, ignore=shutil.ignore_patterns("tests", "cases"))
+    shutil.copytree(
+        ROOT / "policies", policies, ignore=shutil.ignore_patterns("*_test.rego", "cases")
+    )
     (policies / "hungry.rego").write_text(RULE)
     with ExitStack() as stack:
         raw = stack.enter_context(raw_in_a_thread())

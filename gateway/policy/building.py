@@ -11,11 +11,9 @@ from gateway.errors import ConfigError
 from gateway.policy import lint
 from gateway.policy.archive import PolicyArchive
 from gateway.policy.bundle import Policy, compile_wasm, prepare
-from gateway.policy.managed import ManagedEngine
 from gateway.policy.opa import Opa
 from gateway.policy.reads import reads_of
 from gateway.policy.refusing import RefusingEngine
-from gateway.policy.rest import RestEngine
 from gateway.policy.settings import FUEL, EngineKind, PolicySettings
 from gateway.policy.sources import Snapshot, sources_of, take
 from gateway.policy.toolchain import find_opa
@@ -79,6 +77,8 @@ async def build_of(
     if snapshot is None:
         if settings.server is None:
             raise ConfigError("there is no central policy server")
+        from gateway.policy.rest import RestEngine  # noqa: PLC0415 - it brings two HTTP clients
+
         return Built(engine=await RestEngine.connect(settings.server, deadline=settings.deadline))
     try:
         opa, policy = await asyncio.to_thread(_prepared, snapshot, settings, config)
@@ -96,6 +96,8 @@ async def _engine(
     if "decision" not in policy.entrypoints:
         return RefusingEngine(digest=policy.digest)
     if settings.engine is EngineKind.OPA:
+        from gateway.policy.managed import ManagedEngine  # noqa: PLC0415 - likewise
+
         return await ManagedEngine.start(opa, policy, deadline=settings.deadline)
     return await asyncio.to_thread(wasm_engine, opa, policy, clock, fuel=settings.fuel)
 

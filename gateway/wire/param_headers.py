@@ -1,19 +1,23 @@
 """`Mcp-Param-*` headers against the arguments that they mirror (2026-07-28, transports)."""
 
+import functools
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any
-
-from mcp.shared.inbound import (
-    mcp_param_headers,
-    validate_mcp_param_headers,
-    x_mcp_header_map,
-)
 
 from gateway.domain.document import Document
 from gateway.errors import ProtocolError
 from gateway.wire.jsonrpc import HEADER_MISMATCH
 
 _ANNOTATION = b'"x-mcp-header"'
+
+
+@functools.cache
+def rules() -> ModuleType:
+    """Return the official ones. All types of all revisions come with them, a third of what is loaded."""
+    from mcp.shared import inbound  # noqa: PLC0415 - only who serves needs it, and while it waits
+
+    return inbound
 
 
 def require_params_agree(
@@ -34,7 +38,7 @@ def require_params_agree(
     """
     if _ANNOTATION not in definition.canonical:
         return  # nearly every tool, at the price of one search
-    rejection = validate_mcp_param_headers(
+    rejection = rules().validate_mcp_param_headers(
         definition.content.get("inputSchema"), arguments, dict(headers)
     )
     if rejection is not None:
@@ -46,8 +50,7 @@ def params_mirrored(
 ) -> tuple[tuple[str, str], ...]:
     """Return the headers that a client sends which knows the pinned `definition`."""
     if _ANNOTATION in definition.canonical:
-        mirrored = mcp_param_headers(
-            x_mcp_header_map(definition.content.get("inputSchema")), arguments
-        )
+        declared = rules().x_mcp_header_map(definition.content.get("inputSchema"))
+        mirrored = rules().mcp_param_headers(declared, arguments)
         return tuple((name.lower(), text) for name, text in mirrored.items())
     return ()

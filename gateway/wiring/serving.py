@@ -14,6 +14,7 @@ import uvicorn
 from gateway.config import Address, Config
 from gateway.errors import ConfigError
 from gateway.web.connections import BoundedConnection, Bounds, bounded_by
+from gateway.wire import param_headers
 from gateway.wiring import housekeeping
 from gateway.wiring.foundation import open_store
 from gateway.wiring.gateway import DRAIN_S, Gateway
@@ -33,6 +34,9 @@ async def serve_until_told(config: Config, path: Path) -> None:
 
     """
     housekeeping.lay_out()
+    loading = asyncio.create_task(
+        asyncio.to_thread(param_headers.rules)
+    )  # while policies are built
     async with AsyncExitStack() as stack:
         public = stack.enter_context(_listening(config.listen))
         private = stack.enter_context(_listening(config.admin_listen))
@@ -45,6 +49,7 @@ async def serve_until_told(config: Config, path: Path) -> None:
         front = _Server(_settings(gateway.serve, gateway.connections, config))
         back = _Server(_settings(gateway.admin_app(), _admin_connections(), None))
         await gateway.started()
+        await loading
         housekeeping.settle()
         await stack.enter_async_context(housekeeping.kept_small())
         try:

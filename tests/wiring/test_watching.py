@@ -113,6 +113,9 @@ async def test_jumps_and_silence_are_recorded_while_it_runs(config, tmp_path, mo
         async with watch.running():
             clocks.pass_(1, shown=500)
             await until(lambda: "clock_jump" in codes(tmp_path))
+            await until(
+                lambda: watch._silence._recorded == len(codes(tmp_path))
+            )  # and silence begins
             clocks.pass_(61)
             await until(lambda: "heartbeat" in codes(tmp_path))
     assert codes(tmp_path) == ["opened", "clock_jump", "heartbeat"]
