@@ -75,7 +75,7 @@ KEYS = {
     "Witness": "url key every",
     "Retention": "keep archive",
     "Pins": "recheck fresh expire exclude_meta results",
-    "Approvals": "expire denial_holds most_waiting most_per_hour keep",
+    "Approvals": "expire denial_holds most_waiting most_per_hour keep standing",
     "Alerts": "baselines learning webhooks",
     "Webhook": "url secret events",
     "RunsSection": "idle most new_task_choice",
