@@ -29,7 +29,8 @@ from typing import Any
 from gateway.domain.flow import Run, RunId, Source
 from gateway.domain.labels import STRICTEST_DEFAULT, Effect, Tenant, ToolRule
 from gateway.flow.content import content_label
-from gateway.flow.provenance import Answered, Provenance
+from gateway.flow.provenance import Provenance
+from gateway.flow.reading import Answered
 from gateway.flow.review import review
 from gateway.flow.use import Knowledge, Use
 

@@ -26,8 +26,9 @@ from gateway.domain.flow import Run, RunId, Source, Task
 from gateway.domain.labels import BOTTOM, Effect, Integrity
 from gateway.flow.content import content_label
 from gateway.flow.effects import result_label
-from gateway.flow.provenance import Answered, Provenance
+from gateway.flow.provenance import Provenance
 from gateway.flow.question import flow_input
+from gateway.flow.reading import Answered
 from gateway.flow.review import review
 from gateway.flow.use import Knowledge, Use
 from gateway.policy.bundle import compile_wasm, prepare

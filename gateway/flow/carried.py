@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from itertools import takewhile
 
 from gateway.domain._value import value
+from gateway.domain.bounded import digest_of, remembered
 from gateway.flow.folding import BOUNDARY, folded, words
 from gateway.flow.spellings import Reader, TooMuch
 
@@ -16,6 +17,11 @@ _MOST_SEARCHED = 32 * 1024 * 1024
 """Bytes that are gone through for all the texts of one question: some milliseconds."""
 _STEP = 256
 """Bytes that take as long as looking for a piece."""
+
+_MOST_KEPT = 4096
+_MOST_KEPT_OCTETS = 4 * 1024 * 1024
+_ENTRY = 200
+"""Bytes of a spelling beside its letters."""
 
 _END = BOUNDARY.encode()
 
@@ -41,9 +47,12 @@ class Search:
             TooMuch: The question has taken too long.
 
         """
-        if text not in self._read:
-            self._read[text] = tuple(_spelled(self._reader, text))
-        return self._read[text]
+        found = self._read.get(text)
+        if found is None:
+            short = len(text) <= _LONGEST_IN_PARTS
+            found = _spelled_before(text) if short else tuple(_spelled(self._reader, text))
+            self._read[text] = found
+        return found
 
     def takes(self, work: int) -> None:
         """Count what goes through `work` bytes.
@@ -60,6 +69,20 @@ class Search:
 def _spelled(reader: Reader, text: str) -> Iterable[_Spelled]:
     for one in reader.spellings(text.replace(BOUNDARY, " ")):
         yield _Spelled(letters=folded(one), words=words(one))
+
+
+def _name(text: str) -> bytes:
+    return digest_of(text)
+
+
+def _weight(spelled: tuple[_Spelled, ...]) -> int:
+    return sum(_ENTRY + len(one.letters) + len(one.words) for one in spelled)
+
+
+@remembered(most=_MOST_KEPT, octets=_MOST_KEPT_OCTETS, key=_name, weigh=_weight)
+def _spelled_before(text: str) -> tuple[_Spelled, ...]:
+    """Return the spellings of a short text: a run asks for the same recipient again and again."""
+    return tuple(_spelled(Reader(), text))
 
 
 @value
@@ -150,6 +173,8 @@ class Carried:
         length = self._length if before is None else before
         if self._overflows(length):
             return True
+        if not self._calls:
+            return False
         search = search or Search()
         try:
             return any(self._stands(one, length, search) for one in search.spelled(text))

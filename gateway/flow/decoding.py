@@ -49,6 +49,8 @@ _NO_HEX = re.compile(r"0x|[^0-9a-fA-F]")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 _FEWEST_ESCAPES = 4
 _TO_STANDARD = str.maketrans("-_", "+/", " \t\r\n=")
+_NO_SYMBOL = re.compile(r"[^A-Za-z0-9+/_\- \t\r\n=]")
+"""What neither base64 nor the white space in it has; nearly every text has some."""
 
 
 @value
@@ -78,16 +80,18 @@ def decoded_forms(text: str) -> Iterator[Decoded]:
 
 
 def _undone(text: str) -> Iterator[tuple[str, str]]:
-    if text.count("%") >= _FEWEST_ESCAPES and (plain := unquote(text)) != text:
+    if "%" in text and text.count("%") >= _FEWEST_ESCAPES and (plain := unquote(text)) != text:
         yield "percent", plain
     if (
-        text.count(";") >= _FEWEST_ESCAPES
-        and "&" in text
+        "&" in text
+        and text.count(";") >= _FEWEST_ESCAPES
         and (plain := html.unescape(text)) != text
     ):
         yield "html", plain
-    if text.count("\\") >= _FEWEST_ESCAPES and (plain := _ESCAPE.sub(_unescaped, text)) != text:
-        yield "escapes", plain
+    if "\\" in text and text.count("\\") >= _FEWEST_ESCAPES:
+        plain = _ESCAPE.sub(_unescaped, text)
+        if plain != text:
+            yield "escapes", plain
     octets = text.encode("utf-8", "surrogatepass")
     runs = _RUNS.Match(octets) or ()
     if _HEX in runs:
@@ -140,6 +144,8 @@ def _from_somewhere(run: str) -> str | None:
 
 def _from_scattered(text: str) -> str | None:
     """Return what `text` as a whole encodes, if it is base64 in pieces: spaces fall out."""
+    if _NO_SYMBOL.search(text):
+        return None
     symbols = text.translate(_TO_STANDARD)
     if SHORTEST_ENCODED <= len(symbols) < len(text.rstrip("=")):
         return _base64(symbols)

@@ -39,6 +39,8 @@ _URL_MARK = re.compile(
     rf"|\.(?:{_COMMON})(?![\w@-]|\.\w)"
 )
 _WWW_MARK = re.compile(rf"{_URL_MARK.pattern}|[Ww]{{3}}\.")
+_MAY_BE_HOST = re.compile(r"\.\w")
+"""What a host has; in prose white space follows a full stop."""
 _URL_END = re.compile(r"[^\s<>\"]*+")
 _URL_STOPS = re.compile(r"['\\]")
 _ODD_LINK = re.compile(
@@ -124,7 +126,7 @@ def _mailboxes(text: str) -> Iterator[str]:
 
 def _urls(text: str) -> Iterator[str]:
     marks = _WWW_MARK if "www." in text.lower() else _URL_MARK
-    if marks is _URL_MARK and "." not in text and "://" not in text:
+    if marks is _URL_MARK and "://" not in text and _MAY_BE_HOST.search(text) is None:
         return
     at = token_end = last_at = 0
     while (mark := marks.search(text, at)) is not None:

@@ -16,12 +16,12 @@ from gateway.domain._value import value
 from gateway.domain.bounded import digest_of, remembered
 from gateway.domain.labels import Effect
 from gateway.flow.asking import ALIKE, ASKING, AT_A_URL
+from gateway.flow.heard import heard
 from gateway.flow.words import ASIDES, JOINING, VERBS, VERBS_OR_NOUNS, singular, words_of
 
 _WORD = re.compile(r"[a-z]+")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _TOKEN = re.compile(r"[^\W_]+(?:[.,][^\W_]+)*")
-_LONGEST_PROMPT = 32 * 1024
 _LONGEST_DESCRIPTION = 400
 _MOST_PROMPTS = 64
 _MOST_TOOLS = 1024
@@ -73,10 +73,10 @@ def speaks_of(
     With `thing` the prompt must speak of what it is done to as well. `done` are verbs by which the
     call itself says more exactly what is done.
     """
-    said = _stems(prompt[:_LONGEST_PROMPT])
+    said = _stems(prompt)
     deed = _deed_of(tool, about)
     of_thing = said.meets(deed.things)
-    if said.meets(deed.verbs) or said.make(deed.things) or said.meets(_stemmed(done)):
+    if said.meets(deed.verbs) or said.make(deed.things) or (done and said.meets(_stemmed(done))):
         return True
     alike, of_effect = said.meets(deed.alike), said.meets(_OF_EFFECT[effect])
     if effect is Effect.READ:
@@ -91,20 +91,24 @@ def hints_at(prompt: str, tool: str, about: Mapping[str, Any]) -> bool:
 
     It is as much as can be asked of words in a language that is not read here.
     """
-    said, deed = _stems(prompt[:_LONGEST_PROMPT]), _deed_of(tool, about)
+    said, deed = _stems(prompt), _deed_of(tool, about)
     return said.meets(deed.things) or said.meets(deed.alike)
 
 
 def gives(prompt: str, name: str, value: str) -> bool:
     """Tell whether `prompt` gives `value` beside the name of its argument: "3 stars", "code 03062"."""
-    words = _TOKEN.findall(_plain(prompt[:_LONGEST_PROMPT]))
-    wanted = value.casefold()
-    nouns = {singular(word) for word in words_of(name)}
-    return any(
-        (after == wanted and singular(before) in nouns)
-        or (before == wanted and singular(after) in nouns)
-        for before, after in pairwise(words)
-    )
+    beside = _beside(prompt).get(value.casefold())
+    return beside is not None and not beside.isdisjoint(map(singular, words_of(name)))
+
+
+@heard
+def _beside(prompt: str) -> Mapping[str, frozenset[str]]:
+    """Return for each word the words that stand beside it, in the singular."""
+    found: dict[str, set[str]] = {}
+    for before, after in pairwise(_TOKEN.findall(_plain(prompt))):
+        found.setdefault(after, set()).add(singular(before))
+        found.setdefault(before, set()).add(singular(after))
+    return {word: frozenset(others) for word, others in found.items()}
 
 
 def done_by(arguments: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[str]:
@@ -121,28 +125,32 @@ def done_by(arguments: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[
             yield from (word for word in words_of(chosen) if _stem(word) in _KNOWN_STEMS)
 
 
+@heard
 def speaks_of_pages(prompt: str) -> bool:
     """Tell whether `prompt` speaks of something that lies at a URL, or leaves open what to do."""
-    return _stems(prompt[:_LONGEST_PROMPT]).meets(_PAGES) or leaves_open(prompt)
+    return _stems(prompt).meets(_PAGES) or leaves_open(prompt)
 
 
+@heard
 def tells_of_words(prompt: str) -> bool:
     """Tell whether `prompt` goes by what somebody said, wrote or left: "he wrote which one"."""
-    return _SAID.search(prompt[:_LONGEST_PROMPT].lower()) is not None
+    return _SAID.search(prompt.lower()) is not None
 
 
+@heard
 def is_read(prompt: str) -> bool:
     """Tell whether `prompt` is in a language whose verbs are known here: English has small words.
 
     What cannot be read asks for nothing and denies nothing.
     """
-    words = frozenset(_LETTERS.findall(_plain(prompt[:_LONGEST_PROMPT])))
+    words = frozenset(_LETTERS.findall(_plain(prompt)))
     return len(words & _SMALL) * _ONE_IN >= min(len(words), _ENOUGH_WORDS)
 
 
+@heard
 def leaves_open(prompt: str) -> bool:
     """Tell whether `prompt` leaves what is to be done to what it points at: "work on ticket 7"."""
-    return _LEFT_OPEN.search(prompt[:_LONGEST_PROMPT].lower()) is not None
+    return _LEFT_OPEN.search(prompt.lower()) is not None
 
 
 def orders(prompt: str, tool: str) -> bool:
@@ -150,11 +158,11 @@ def orders(prompt: str, tool: str) -> bool:
 
     This is more than `speaks_of`: "who was invited by an email" speaks of mail and orders none.
     """
-    words = _words(prompt[:_LONGEST_PROMPT])
+    words = _words(prompt)
     verbs, things = _parts(tool)
-    asking = frozenset(word for verb in verbs for word in _asking(verb))
-    return not words.isdisjoint(asking) and (
-        not things or _stems(prompt[:_LONGEST_PROMPT]).meets(_stemmed(things))
+    asking = (_asking(verb) for verb in verbs)
+    return not all(map(words.isdisjoint, asking)) and (
+        not things or _stems(prompt).meets(_deed_of(tool, None).things)
     )
 
 
@@ -225,11 +233,13 @@ def _weight_of_deed(deed: Deed) -> int:
     return sum(map(_weight_of_stems, (deed.verbs, deed.alike, deed.things)))
 
 
+@heard
 @remembered(most=_MOST_PROMPTS, octets=_OCTETS, key=_name, weigh=_weight)
 def _words(prompt: str, /) -> frozenset[str]:
     return frozenset(_WORD.findall(_plain(prompt)))
 
 
+@heard
 @remembered(most=_MOST_PROMPTS, octets=_OCTETS, key=_name, weigh=_weight_of_stems)
 def _stems(prompt: str, /) -> Stems:
     words = _WORD.findall(_plain(prompt))

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator, Sequence
 
 from gateway.domain.bounded import digest_of, remembered
 from gateway.flow.forms import addresses_in
+from gateway.flow.heard import heard
 from gateway.flow.words import singular, words_of
 
-_LONGEST_PROMPT = 32 * 1024
 _LONGEST_NAME = 256
 _MOST_PROMPTS = 64
 _OCTETS = 4 * 1024**2
@@ -128,7 +128,7 @@ _COMMON = frozenset(
 
 def things_in(prompt: str) -> "Things":
     """Return what `prompt` names, ready to be asked."""
-    return _things(prompt[:_LONGEST_PROMPT])
+    return _things(prompt)
 
 
 class Things:
@@ -195,6 +195,7 @@ def _weight(things: Things) -> int:
     return sum(_TOKEN_OCTETS + len(token) for token in things.tokens)
 
 
+@heard
 @remembered(most=_MOST_PROMPTS, octets=_OCTETS, key=_name, weigh=_weight)
 def _things(prompt: str, /) -> Things:
     return Things(prompt)

@@ -1,7 +1,7 @@
 """Which earlier results of a run are found again in what a call carries."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import TypeAlias
 
@@ -9,14 +9,7 @@ from gateway.domain._value import value
 from gateway.domain.flow import Match
 from gateway.flow.decoding import Decoded, decoded_forms
 from gateway.flow.folding import BOUNDARY, folded, is_disguised, places, revealed
-from gateway.flow.fragments import (
-    ALL,
-    LONGEST_SCANNED,
-    SHORTEST_FRAGMENT,
-    SOME,
-    Fragments,
-    Piece,
-)
+from gateway.flow.fragments import LONGEST_SCANNED, SHORTEST_FRAGMENT, SOME, Fragments, Piece, mixed
 from gateway.flow.telling import IN_A_PIECE, IN_A_VALUE, codes_in, tells
 
 SHORTEST_VALUE = 4
@@ -133,10 +126,9 @@ class Payloads:
             return ()
         text = text[:LONGEST_SCANNED].replace(BOUNDARY, " ")
         search = _Search(self._texts, self._fragments, (self._values, self._codes), known)
-        search.look(text, "", ALL)
+        search.look(text, "")
         for form in decoded_forms(text):
-            search.look(form.text.replace(BOUNDARY, " "), form.how, ALL)
-        search.look(text[::-1], _REVERSED, SOME)
+            search.look(form.text.replace(BOUNDARY, " "), form.how)
         return tuple(search.found())
 
 
@@ -158,21 +150,36 @@ class _Search:
         self._sizes: dict[tuple[int, str, str], int] = {}
         """Bytes by record, kind and how they were encoded."""
 
-    def look(self, text: str, how: str, starts: Sequence[int]) -> None:
-        """Look for what is of results in `text`, which was decoded by `how`."""
+    def look(self, text: str, how: str) -> None:
+        """Look for what is of results in `text`, which was decoded by `how`, or stands there itself."""
         plain = folded(text)
         pieces: list[Piece] = []
         if len(plain) < SHORTEST_FRAGMENT:
             self._look_for_value(text, plain, how)
+            if not how:
+                self._look_for_value(text[::-1], folded(text[::-1]), _REVERSED)
         else:
-            pieces = list(self._fragments.within(plain, starts))
+            blend = mixed(plain)
+            pieces = list(self._fragments.within(plain, blend=blend))
+            if not how:
+                self._look_backwards(text, plain, blend)
         if pieces:
             self._weigh(text, plain, how, pieces)
-        if how == _REVERSED:
-            return
         self._look_for_codes(text, how, pieces, plain)
         if b"http" in plain or b"www" in plain:
             self._look_for_links(text, how, {n for piece in pieces for n in piece.serials})
+
+    def _look_backwards(self, text: str, plain: bytes, blend: bytes) -> None:
+        """Look for the longer pieces in `text` as whoever turns it round reads it."""
+        turned = text[::-1]
+        if text.isascii():
+            plain, blend = plain[::-1], blend[::-1]
+        else:
+            plain = folded(turned)
+            blend = mixed(plain)
+        pieces = list(self._fragments.within(plain, SOME, blend=blend))
+        if pieces:
+            self._weigh(turned, plain, _REVERSED, pieces)
 
     def _look_for_value(self, text: str, plain: bytes, how: str) -> None:
         numbers = self._values.having(plain)

@@ -20,7 +20,8 @@ def destination_of(path: str, text: str, use: Use, knowledge: Knowledge) -> Dest
     if is_ours(text, knowledge.tenant):
         return _proven(path, text, Proof.TENANT)
     prompt = knowledge.prompt
-    nouns = _nouns(path, use.tool)
+    # What is longer is named by itself, whatever stands before it.
+    nouns = _NOUNLESS if _LONG_ENOUGH.search(text) else _nouns(path, use.tool)
     if prompt is not None and _is_named(prompt, path, text, use, nouns):
         return _proven(path, text, Proof.TASK)
     known = knowledge.provenance.proof_of(text, use.server)
@@ -39,7 +40,8 @@ def destination_of(path: str, text: str, use: Use, knowledge: Knowledge) -> Dest
         )
     if found.proof is Proof.TASK:
         return found
-    return replace(found, said=said_of(text, nouns, knowledge))
+    said = said_of(text, nouns, knowledge)
+    return found if said is Said.NOT else replace(found, said=said)
 
 
 def _is_named(prompt: str, path: str, text: str, use: Use, nouns: frozenset[str]) -> bool:
@@ -65,6 +67,11 @@ def said_of(text: str, nouns: frozenset[str], knowledge: Knowledge) -> Said:
 
 def _nouns(path: str, tool: str) -> frozenset[str]:
     return nouns_of(_argument_of(path), tool)
+
+
+_NOUNLESS: frozenset[str] = frozenset()
+_LONG_ENOUGH = re.compile(r"(?:[^\W_][\W_]*+){4}")
+"""As many letters and digits as name something by themselves."""
 
 
 def _argument_of(path: str) -> str:

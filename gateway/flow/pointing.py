@@ -6,19 +6,22 @@ where the sources that were pointed at leave no choice: the call goes to exactly
 name, and an attacker who adds one makes it ambiguous, which is a no.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
+from itertools import chain
 
 from gateway.domain.flow import Form, Source
 from gateway.domain.labels import Tenant
 from gateway.flow import task as user_task
 from gateway.flow.addresses import is_ours
 from gateway.flow.forms import addresses_in, form_of
+from gateway.flow.heard import heard
 from gateway.flow.intent import tells_of_words
 from gateway.flow.naming import things_in
-from gateway.flow.people import addresses_of, called
+from gateway.flow.people import Entry, addresses_of, called
 from gateway.flow.provenance import Provenance
+from gateway.flow.reading import Read
 from gateway.flow.results import Record
-from gateway.flow.task import Words
+from gateway.flow.task import Words, words_of
 
 _SHORTEST_TITLE = 6
 """Characters. By shorter ones things of every kind are called, and so they are by any one word: a
@@ -43,18 +46,13 @@ def pointed_at(
     if len(forms) != 1 or Form.NAME in forms:
         return None
     (form,) = forms
-    if any(form_of(found) is form for found in addresses_in((prompt,))):
+    pointed = provenance.noted(_pointed_records, prompt)
+    chosen = pointed.once((form, tenant), lambda found: _named_by(found, form, prompt, tenant))
+    if texts not in chosen or len(chosen) > 1:
         return None
     if any(provenance.wrote(text) for text in texts):
         return None
-    source = None
-    for pointed, record in _pointed_records(Words(prompt), provenance):
-        found = _candidates(record, form, prompt, tenant)
-        if found and texts != found:
-            return None
-        if found:
-            source = pointed
-    return source
+    return chosen[texts]
 
 
 def is_of_somebody_named(text: str, prompt: str, provenance: Provenance) -> bool:
@@ -62,22 +60,53 @@ def is_of_somebody_named(text: str, prompt: str, provenance: Provenance) -> bool
 
     Where the user's words go by what somebody said, also the one that they told of.
     """
-    if provenance.wrote(text) or provenance.seen(text) is None:
+    form = form_of(text)
+    known = provenance.noted(_people_called, prompt)
+    if {text} not in known.once(form, lambda found: _addresses(found, prompt, form)):
         return False
-    words, form = called(prompt), form_of(text)
-    people = tuple(provenance.people(words))
-    own = addresses_of(people, words, form)
+    return provenance.seen(text) is not None and not provenance.wrote(text)
+
+
+def _people_called(read: Read, prompt: str) -> tuple[Entry, ...] | None:
+    """Return whom `read` is about, if the user's words name one of them."""
+    words = _called(prompt)
+    return None if read.failed or words.isdisjoint(read.called) else read.people
+
+
+def _addresses(
+    found: Iterable[tuple[Entry, ...]], prompt: str, form: Form
+) -> frozenset[frozenset[str]]:
+    people, words = tuple(chain.from_iterable(found)), _called(prompt)
     told = addresses_of(people, words, form, told=True) if tells_of_words(prompt) else ()
-    return {text} in (*own, *told)
+    return frozenset((*addresses_of(people, words, form), *told))
 
 
-def _pointed_records(words: Words, provenance: Provenance) -> Iterator[tuple[Source, Record]]:
-    for source, asked, records in provenance.readings():
-        titled = [record for record in records if not record.whole and _is_titled(record, words)]
-        if titled:
-            yield from ((source, record) for record in titled)
-        elif _is_called(asked, words):
-            yield from ((source, record) for record in records if record.whole)
+_called = heard(called)
+
+
+def _pointed_records(read: Read, prompt: str) -> tuple[Source, tuple[Record, ...]] | None:
+    """Return the records of `read` at which the user's words point, if there are any."""
+    if not read.reads:
+        return None
+    words = words_of(prompt)
+    found = tuple(r for r in read.records if not r.whole and _is_titled(r, words))
+    if not found and _is_called(read.asked, words):
+        found = tuple(record for record in read.records if record.whole)
+    return (read.source, found) if found else None
+
+
+def _named_by(
+    pointed: Iterable[tuple[Source, tuple[Record, ...]]], form: Form, prompt: str, tenant: Tenant
+) -> Mapping[frozenset[str], Source]:
+    """Return which addresses of `form` each of the records names, and the newest source of them."""
+    if any(form_of(found) is form for found in addresses_in((prompt,))):
+        return {}
+    named = (
+        (_candidates(record, form, prompt, tenant), source)
+        for source, records in pointed
+        for record in records
+    )
+    return {found: source for found, source in named if found}
 
 
 def _is_called(asked: Iterable[str], words: Words) -> bool:

@@ -6,9 +6,8 @@ Remembering costs next to nothing; a result is read when a later call first asks
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
 from itertools import takewhile
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from gateway.domain._value import value
 from gateway.domain.flow import Match, Proof, Source
@@ -16,21 +15,14 @@ from gateway.domain.labels import Confidentiality, Effect, Integrity
 from gateway.flow.carried import Carried, Search
 from gateway.flow.content import text_of as content_text
 from gateway.flow.folding import folded
-from gateway.flow.forms import addresses_in
+from gateway.flow.noted import Noted
 from gateway.flow.payloads import SHORTEST_VALUE, Payloads
-from gateway.flow.people import Entry, entries
-from gateway.flow.results import (
-    Record,
-    documents,
-    identifiers,
-    named_ids,
-    records,
-    said_in,
-    texts_of,
-)
+from gateway.flow.reading import Answered, Read
+from gateway.flow.results import Record, said_in, texts_of
 from gateway.flow.secrecy import carried_secrets, secrets_in
 from gateway.flow.spoken import Spoken, Voices
 
+Found = TypeVar("Found")
 Reading: TypeAlias = tuple[Source, tuple[str, ...], tuple[Record, ...]]
 """A result that was read: its source, what was asked, and its records."""
 
@@ -38,9 +30,6 @@ _MOST_SAID = 4096
 """Texts of arguments that are kept."""
 _MOST_SAID_OCTETS = 1024 * 1024
 """Bytes of them, from which on no more are."""
-
-_MOST_ASKED = 64 * 1024
-"""Bytes of letters of one call's arguments; what more was asked with proves nothing."""
 
 _READ = 20
 """How many times its bytes a result takes that was looked at and is searched."""
@@ -53,27 +42,6 @@ _MOST_SECRETS = 1024
 
 _MOST_WRITTEN = 256 * 1024
 """Bytes of letters that are kept of what was written."""
-
-
-@value
-class Answered:
-    """A result as it came, with the call that it answers: what it says is not looked at yet."""
-
-    source: Source
-    """Its label is the result's own."""
-    effect: Effect | None
-    arguments: Mapping[str, Any]
-    content: Mapping[str, Any]
-    """Kept, not copied, as are the arguments: nobody may change them."""
-    octets: int
-    typed: tuple[str, ...] = ()
-    """Patterns of the fields that hold identifiers."""
-    clean: bool = False
-    """Whether the run had seen nothing untrusted when the call was made."""
-    failed: bool = False
-    """Whether it tells of an error, which repeats what it was given and vouches for nothing."""
-    level: Confidentiality | None = None
-    """How confidential its tool's results are, but for what stands in this one; `None`: as its label."""
 
 
 @value
@@ -106,51 +74,6 @@ def level_of(answered: Answered, secrets: frozenset[bytes]) -> Confidentiality:
 
 
 _NONE: frozenset[bytes] = frozenset()
-
-
-class _Read:
-    """A result that was looked at."""
-
-    def __init__(self, answered: Answered, written: int, serial: int) -> None:
-        self.serial = serial
-        self.written = written
-        """How much had been written when it came, which it may have been read from."""
-        self.source = answered.source
-        self.vouches = answered.source.label.integrity is Integrity.TRUSTED and not answered.failed
-        self.octets = answered.octets
-        self.failed = answered.failed
-        self.reads = answered.effect is Effect.READ and not answered.failed
-        self.asked = tuple(dict.fromkeys(texts_of(answered.arguments)))
-        self._said = tuple(dict.fromkeys(said_in(answered.arguments)))
-        self._contents = list(documents(answered.content))
-        self.texts = tuple(text for content in self._contents for text in texts_of(content))
-        self.leaves = frozenset(self.texts)
-        self.typed = frozenset(
-            text for content in self._contents for text in identifiers(content, answered.typed)
-        )
-        structured = None if answered.failed else answered.content.get("structuredContent")
-        # A text may be a document that an outsider wrote, and look like a server's own answer.
-        self.ids = frozenset(named_ids(structured))
-        self.mentioned = addresses_in(self.leaves)
-        self.values = self.leaves | self.mentioned | self.ids
-        self.level = level_of(answered, secrets_of(answered))
-        self.trusted = answered.source.label.integrity is Integrity.TRUSTED
-
-    @cached_property
-    def carried(self) -> Carried:
-        return Carried(self._said, most=_MOST_ASKED)
-
-    @cached_property
-    def people(self) -> tuple[Entry, ...]:
-        return tuple(entry for content in self._contents for entry in entries(content))
-
-    @cached_property
-    def called(self) -> frozenset[str]:
-        return frozenset[str]().union(*(entry.names for entry in self.people))
-
-    @cached_property
-    def records(self) -> tuple[Record, ...]:
-        return tuple(record for content in self._contents for record in records(content))
 
 
 class Provenance:
@@ -186,8 +109,8 @@ class Provenance:
         """How many bytes are looked at when something is asked next."""
         self._waiting: deque[tuple[Answered, int, int]] = deque()
         """With how much had been written by then, and the serial that it is read under."""
-        self._read: deque[_Read] = deque()
-        self._places: dict[str, deque[_Read]] = {}
+        self._read: deque[Read] = deque()
+        self._places: dict[str, deque[Read]] = {}
         """Value -> the results that have it, oldest first."""
         self._said: dict[str, tuple[Source, int]] = {}
         """What calls carried while only the user can have chosen it, and how much had come by then."""
@@ -206,6 +129,7 @@ class Provenance:
         """Of the last one that was read."""
         self._payloads = Payloads()
         self._voices = Voices()
+        self._noted: dict[Callable[[Read, str], Any], Noted[Read, Any]] = {}
         self._in_payloads = 0
         """The last serial whose texts a payload is searched for."""
 
@@ -275,6 +199,8 @@ class Provenance:
         self._forget_said(oldest.serial, oldest.values & self._said.keys())
         self._payloads.drop(oldest.serial)
         self._voices.drop(oldest.serial)
+        for noted in self._noted.values():
+            noted.drop(oldest.serial)
         self._octets -= oldest.octets
         for text in oldest.values:
             places = self._places[text]
@@ -369,19 +295,17 @@ class Provenance:
         }
         return tuple(dict.fromkeys(carried_secrets(texts, hidden))) if hidden else ()
 
-    def people(self, words: frozenset[str]) -> Iterator[Entry]:
-        """Yield whom the results that were read are about who is called one of `words`."""
-        self._look()
-        for read in self._read:
-            if not (read.failed or words.isdisjoint(read.called)):
-                yield from read.people
+    def noted(self, look: Callable[[Read, str], Found | None], words: str) -> Noted[Read, Found]:
+        """Return what `look` finds for `words` in each result that was read.
 
-    def readings(self) -> Iterator[Reading]:
-        """Yield of each result that was read its source, what was asked, and its records."""
+        It is one of a few functions, and what it finds in a result for the same words is the same.
+        """
         self._look()
-        for read in self._read:
-            if read.reads:
-                yield read.source, read.asked, read.records
+        noted = self._noted.get(look)
+        if noted is None:
+            noted = self._noted[look] = Noted(look)
+        noted.hear(words, reversed(self._read))
+        return noted
 
     def matches(self, text: str, known: str = "") -> tuple[Match, ...]:
         """Return what of earlier results is in `text`, as `Payloads.matches` does."""
@@ -391,7 +315,8 @@ class Provenance:
         found = self._payloads.matches(text, known)
         if not found:
             return ()
-        levels = {read.source.record: read.level for read in self._read}
+        records = {match.record for match in found}
+        levels = {r.source.record: r.level for r in self._read if r.source.record in records}
         return tuple(replace(match, confidentiality=levels[match.record]) for match in found)
 
     def _make_searchable(self) -> None:
@@ -400,13 +325,15 @@ class Provenance:
             self._payloads.add(read.serial, read.source.record, read.texts, read.asked)
         self._in_payloads = self._serial
 
-    def _with(self, text: str) -> Iterator[_Read]:
+    def _with(self, text: str) -> Iterator[Read]:
         self._look()
         return reversed(self._places.get(text, _NOWHERE))
 
     def _look(self) -> None:
         while self._waiting:
-            read = _Read(*self._waiting.popleft())
+            answered, written, serial = self._waiting.popleft()
+            level = level_of(answered, secrets_of(answered))
+            read = Read(answered, written, serial, level)
             self._serial = read.serial
             self.unread -= read.octets
             self._read.append(read)
@@ -416,4 +343,4 @@ class Provenance:
                 self._places.setdefault(text, deque()).append(read)
 
 
-_NOWHERE: deque[_Read] = deque()
+_NOWHERE: deque[Read] = deque()

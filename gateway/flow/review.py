@@ -97,12 +97,14 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
         destinations = _pointed(destinations, use, knowledge, prompt)
         if asked_for is not False and use.effect is not Effect.READ:
             destinations = tuple(_of_people(destinations, knowledge, prompt))
-    destinations = tuple(replace(d, by=chosen(d, use.server)) for d in destinations)
+    destinations = tuple(_with_choice(d, use.server) for d in destinations)
+    left_open = prompt is not None and leaves_open(prompt)
+    destinations = tuple(_with_choice(d, use.server) for d in destinations)
     left_open = prompt is not None and leaves_open(prompt)
     if knowledge.answers:
         asked = asked_by(asked_for, left_open)
         destinations = answered(destinations, knowledge.answers, asked=asked)
-    links = tuple(replace(d, by=chosen(d, use.server)) for d in links)
+    links = tuple(_with_choice(d, use.server) for d in links)
     return FlowReview(
         label=run.label,
         sources=run.sources,
@@ -116,6 +118,11 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
         left_open=left_open,
         violations=_violations(run.label, use.effect, destinations, links, asked_for),
     )
+
+
+def _with_choice(destination: Destination, server: str) -> Destination:
+    by = chosen(destination, server)
+    return destination if by is destination.by else replace(destination, by=by)
 
 
 def _destinations(use: Use, knowledge: Knowledge) -> Iterator[Destination]:

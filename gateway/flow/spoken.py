@@ -72,10 +72,16 @@ class Voices:
     def naming(self, text: str, nouns: Collection[str] = ()) -> frozenset[int]:
         """Return under which serials `text` is named."""
         wanted = _tokens(text)
-        if not wanted:
+        having = []
+        for word in wanted:
+            serials = self._by_word.get(word)
+            if serials is None:
+                return frozenset()
+            having.append(serials)
+        if not having:
             return frozenset()
-        first, *others = sorted((self._by_word.get(word, ()) for word in wanted), key=len)
-        both = set(first).intersection(*others) if first else ()
+        first, *others = sorted(having, key=len)
+        both = set(first).intersection(*others)
         return frozenset(serial for serial in both if self._texts[serial].names(wanted, nouns))
 
 

@@ -4,6 +4,7 @@ import re
 
 from gateway.domain.flow import Form, Task
 from gateway.flow.forms import form_of
+from gateway.flow.heard import LONGEST_PROMPT, heard
 
 SHORTEST_NAMED = 4
 """Characters. Shorter values turn up in words that mean something else: id 13 in June 13."""
@@ -11,7 +12,6 @@ SHORTEST_NAMED = 4
 _PROPER_NAME = re.compile(r"[A-Z][a-z]{2}")
 """The one shorter value that counts: people are called Bob, and nothing else is."""
 
-_LONGEST_PROMPT = 32 * 1024
 _QUOTES = "\"'`\u201c\u2018\u00ab\u201d\u2019\u00bb"
 _OPENING = frozenset(_QUOTES + "([{<,;")
 _CLOSING = frozenset(_QUOTES + ")]}>,;")
@@ -50,9 +50,9 @@ def names(prompt: str, text: str) -> bool:
         return False
     if len(text) < SHORTEST_NAMED and not _PROPER_NAME.fullmatch(text):
         return False
-    prompt = prompt[:_LONGEST_PROMPT]
-    if text.isascii() and form_of(text) is Form.EMAIL:
-        return _stands(prompt.lower(), text.lower())
+    prompt = prompt[:LONGEST_PROMPT]
+    if "@" in text and text.isascii() and form_of(text) is Form.EMAIL:
+        return _stands(_lower(prompt), text.lower())
     return _stands(prompt, text) or any(_stands(prompt, form) for form in _as_people_write(text))
 
 
@@ -64,10 +64,15 @@ def names_host(prompt: str, url: str) -> bool:
     found = _HOST.match(url)
     if found is None or "." not in found[1]:
         return False
-    host, prompt = found[1].lower(), prompt[:_LONGEST_PROMPT].lower()
+    host, prompt = found[1].lower(), _lower(prompt)
     return _stands(prompt, host) or any(
         other[1] == host for other in _HOST.finditer(prompt) if _opens(prompt, other.start())
     )
+
+
+@heard
+def _lower(prompt: str) -> str:
+    return prompt.lower()
 
 
 def is_number(text: str) -> bool:
@@ -79,7 +84,7 @@ class Words:
     """A prompt, made ready to be searched for the words of many texts."""
 
     def __init__(self, prompt: str) -> None:
-        self._prompt = _folded(prompt[:_LONGEST_PROMPT])
+        self._prompt = _folded(prompt[:LONGEST_PROMPT])
         self.words = frozenset(_WORD.findall(self._prompt))
 
     def have(self, text: str) -> bool:
@@ -92,6 +97,12 @@ class Words:
         if first is None or first[0] not in self.words:
             return False
         return _stands(self._prompt, text)
+
+
+@heard
+def words_of(prompt: str) -> Words:
+    """Return the words of `prompt`, ready to be searched."""
+    return Words(prompt)
 
 
 def _folded(text: str) -> str:

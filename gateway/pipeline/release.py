@@ -14,7 +14,8 @@ from gateway.domain.tools import OWN, Kind
 from gateway.errors import AuditUnavailable, GatewayError, UpstreamFailed
 from gateway.flow.carried import Carried
 from gateway.flow.given import resources_in
-from gateway.flow.provenance import Answered, Provenance
+from gateway.flow.provenance import Provenance
+from gateway.flow.reading import Answered
 from gateway.flow.results import said_in
 from gateway.pins.ui import is_ui
 from gateway.pipeline.duties import Duties

@@ -14,6 +14,7 @@ OTHERWISE = {
     "domain/networks.py::_network_of": "addresses of 64 characters at most",
     "flow/addresses.py::_lower_case": "the operator's domains",
     "flow/given.py::self._names": "digests, 100,000 of all servers",
+    "flow/heard.py::made": "four, of prompts of 32 KiB at most",
     "flow/results.py::_path": "the operator's patterns",
     "sandbox/interface.py::self._kept": "16 lists of approved tools",
     "search/index.py::self._views": "64 sets of approved tools",

@@ -14,7 +14,8 @@ from gateway.domain.labels import (
     ToolRule,
 )
 from gateway.domain.standing import StandingAnswer
-from gateway.flow.provenance import Answered, Provenance
+from gateway.flow.provenance import Provenance
+from gateway.flow.reading import Answered
 from gateway.flow.review import review
 from gateway.flow.use import Knowledge, Use
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gateway.domain.flow import Proof
 from gateway.domain.labels import Effect, Integrity
 from gateway.flow import provenance as limits
+from gateway.flow import reading
 from gateway.flow.carried import Carried, Search
 from gateway.flow.provenance import Known, Provenance
 from tests.flow.flow_builders import (
@@ -305,7 +306,7 @@ def test_parts_of_different_calls_make_no_whole() -> None:
 
 
 def test_a_call_that_asked_too_much_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "_MOST_ASKED", 100)
+    monkeypatch.setattr(reading, "_MOST_ASKED", 100)
     provenance = Provenance()
     remember(provenance, source(TRUSTED), texts("kim@c.example"), arguments={"q": "a" * 99})
     assert proof_of("kim@c.example", provenance=provenance) == "none"

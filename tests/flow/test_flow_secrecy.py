@@ -8,7 +8,8 @@ import pytest
 
 from gateway.domain.flow import Run, RunId
 from gateway.domain.labels import Confidentiality, Effect, Integrity, Label, ToolRule
-from gateway.flow.provenance import Answered, Provenance
+from gateway.flow.provenance import Provenance
+from gateway.flow.reading import Answered
 from gateway.flow.review import review
 from gateway.flow.use import Knowledge, Use
 from tests.flow.flow_builders import TENANT, source, structured

@@ -12,7 +12,8 @@ from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT
 from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Profile
 from gateway.errors import ProtocolError, RateLimited
-from gateway.flow.provenance import Answered, Provenance
+from gateway.flow.provenance import Provenance
+from gateway.flow.reading import Answered
 from gateway.pipeline import conversations, limits, memory, visibility
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.limits import CallLimits

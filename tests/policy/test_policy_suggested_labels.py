@@ -15,8 +15,9 @@ from gateway.domain.flow import Run, RunId, Source, Task
 from gateway.domain.labels import Confidentiality, Effect, Integrity, Label, ServerRule, ToolRule
 from gateway.domain.tools import Kind, Manifest, Profile, Target, UpstreamId
 from gateway.flow.effects import effect_of, result_label
-from gateway.flow.provenance import Answered, Provenance
+from gateway.flow.provenance import Provenance
 from gateway.flow.question import flow_input
+from gateway.flow.reading import Answered
 from gateway.flow.review import review
 from gateway.flow.suggest import accepted_rule, joined, live_rule, suggestion_for
 from gateway.flow.use import Knowledge, Use

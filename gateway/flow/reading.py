@@ -1,0 +1,93 @@
+"""A result as it came, and what it says once somebody asks."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from gateway.domain._value import value
+from gateway.domain.flow import Source
+from gateway.domain.labels import Confidentiality, Effect, Integrity
+from gateway.flow.carried import Carried
+from gateway.flow.forms import addresses_in
+from gateway.flow.people import Entry, entries
+from gateway.flow.results import (
+    Record,
+    documents,
+    identifiers,
+    named_ids,
+    records,
+    said_in,
+    texts_of,
+)
+
+_MOST_ASKED = 64 * 1024
+"""Bytes of letters of one call's arguments; what more was asked with proves nothing."""
+
+
+@value
+class Answered:
+    """A result as it came, with the call that it answers: what it says is not looked at yet."""
+
+    source: Source
+    """Its label is the result's own."""
+    effect: Effect | None
+    arguments: Mapping[str, Any]
+    content: Mapping[str, Any]
+    """Kept, not copied, as are the arguments: nobody may change them."""
+    octets: int
+    typed: tuple[str, ...] = ()
+    """Patterns of the fields that hold identifiers."""
+    clean: bool = False
+    """Whether the run had seen nothing untrusted when the call was made."""
+    failed: bool = False
+    """Whether it tells of an error, which repeats what it was given and vouches for nothing."""
+    level: Confidentiality | None = None
+    """How confidential its tool's results are, but for what stands in this one; `None`: as its label."""
+
+
+class Read:
+    """A result that was looked at."""
+
+    def __init__(
+        self, answered: Answered, written: int, serial: int, level: Confidentiality
+    ) -> None:
+        self.serial = serial
+        self.written = written
+        """How much had been written when it came, which it may have been read from."""
+        self.source = answered.source
+        self.vouches = answered.source.label.integrity is Integrity.TRUSTED and not answered.failed
+        self.octets = answered.octets
+        self.failed = answered.failed
+        self.reads = answered.effect is Effect.READ and not answered.failed
+        self.asked = tuple(dict.fromkeys(texts_of(answered.arguments)))
+        self._said = tuple(dict.fromkeys(said_in(answered.arguments)))
+        self._contents = list(documents(answered.content))
+        self.texts = tuple(text for content in self._contents for text in texts_of(content))
+        self.leaves = frozenset(self.texts)
+        self.typed = frozenset(
+            text for content in self._contents for text in identifiers(content, answered.typed)
+        )
+        structured = None if answered.failed else answered.content.get("structuredContent")
+        # A text may be a document that an outsider wrote, and look like a server's own answer.
+        self.ids = frozenset(named_ids(structured))
+        self.mentioned = addresses_in(self.leaves)
+        self.values = self.leaves | self.mentioned | self.ids
+        self.level = level
+        """How confidential it is apart from its secrets."""
+        self.trusted = answered.source.label.integrity is Integrity.TRUSTED
+
+    @cached_property
+    def carried(self) -> Carried:
+        return Carried(self._said, most=_MOST_ASKED)
+
+    @cached_property
+    def people(self) -> tuple[Entry, ...]:
+        return tuple(entry for content in self._contents for entry in entries(content))
+
+    @cached_property
+    def called(self) -> frozenset[str]:
+        return frozenset[str]().union(*(entry.names for entry in self.people))
+
+    @cached_property
+    def records(self) -> tuple[Record, ...]:
+        return tuple(record for content in self._contents for record in records(content))
