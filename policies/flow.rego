@@ -109,9 +109,9 @@ task_excused if {
 
 asked if asked_for
 
-# "Work on ticket 7" asks for what ticket 7 takes, short of what cannot be taken back.
+# "Work on ticket 7" asks for what ticket 7 takes, short of what reaches somebody and cannot be taken back.
 asked if {
-	row.task in {"open", "place"}
+	row.task in ({"open", "place"} | {"named" | goes_nowhere; not names_destination})
 	input.flow.left_open == true
 }
 
@@ -339,6 +339,14 @@ may_receive(destination, "seen") if {
 	tables.confidential
 	accepted(destination)
 	destination.by != "standing"
+}
+
+# An identifier that a trusted author lists is no party: what is sent goes to the one beside it.
+may_receive(destination, "private") if {
+	destination.form == "name"
+	destination.from.minted == true
+	destination.by in {"typed", "trusted_result"}
+	{one.by | some one in input.flow.destinations} & {"task", "own_id"} != set()
 }
 
 goes_nowhere if {

@@ -250,6 +250,9 @@ test_what_is_left_open_asks_for_what_can_be_taken_back if {
 	every name in ["pay", "destroy", "credential", "execute"] {
 		"not_in_task" in decided([effect(name), going("task"), asked_for(false), left_open])[1]
 	}
+	decided([effect("pay"), where, asked_for(false), left_open]) == allowed
+	decided([effect("pay"), where, asked_for(false)]) == asking("not_in_task")
+	decided([effect("pay"), going("own_id"), where, asked_for(false), left_open]) == ["ask", ["not_in_task", "unproven_destination"]]
 }
 
 tools(names) := ["/task", {"prompt": null, "tools": names}]
@@ -319,6 +322,26 @@ test_private_data_goes_to_a_name_beside_one_that_the_user_gave if {
 	both := ["/flow/destinations", array.concat(fix.to("task"), fix.to("name"))]
 	decided([effect("egress"), where, both, carrying("private"), asked_for(true)]) == allowed
 	decided([effect("egress"), where, both, carrying("private")]) == asking("private_data_leaves")
+}
+
+test_private_data_goes_to_the_party_that_a_listed_identifier_stands_beside if {
+	listed := [object.union(one, {"form": "name", "from": {"server": "hr", "minted": true}}) |
+		some one in fix.to("trusted_result")
+	]
+	every proof in ["task", "own_id"] {
+		both := ["/flow/destinations", array.concat(listed, fix.to(proof))]
+		decided([effect("egress"), where, both, carrying("private")]) == allowed
+	}
+
+	# A person of a list, an address, and one beside whom nobody stands are parties themselves.
+	every one in [fix.to("trusted_result"), [object.union(listed[0], {"form": "email"})]] {
+		both := ["/flow/destinations", array.concat(one, fix.to("own_id"))]
+		decided([effect("egress"), where, both, carrying("private")]) == asking("private_data_leaves")
+	}
+	alone := ["/flow/destinations", listed]
+	decided([effect("egress"), where, alone, carrying("private")]) == asking("private_data_leaves")
+	tenants := ["/flow/destinations", array.concat(listed, fix.to("tenant"))]
+	decided([effect("egress"), where, tenants, carrying("private")]) == asking("private_data_leaves")
 }
 
 # What nobody labelled.

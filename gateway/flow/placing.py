@@ -30,12 +30,14 @@ def destination_of(path: str, text: str, use: Use, knowledge: Knowledge) -> Dest
         origin = origin_of(seen, minted=seen is not None and knowledge.provenance.gave(text))
         found = unproven(path, text, origin=origin)
     else:
+        trusted = known.integrity is Integrity.TRUSTED and known.proof is not Proof.TASK
+        minted = known.minted or (trusted and knowledge.provenance.gave(text))
         found = Destination(
             path=path,
             value=text,
             proof=known.proof,
             integrity=known.integrity,
-            origin=origin_of(known.source, minted=known.minted),
+            origin=origin_of(known.source, minted=minted),
             form=_form(path, text),
         )
     if found.proof is Proof.TASK:

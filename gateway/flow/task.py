@@ -20,6 +20,8 @@ _MOST_SENTENCE_ENDS = 8
 _SCHEME = re.compile(r"https?://")
 _ONLY_DIGITS = re.compile(r"[\d\W_]*")
 _WORD = re.compile(r"\w+")
+_FORGOTTEN_SPACE = re.compile(r"[.!?][A-Z][a-z]{1,15}(?=[\s,'\u2019])")
+"""Where a sentence ends and another one begins; what goes on after the word is no sentence."""
 
 
 def narrowed(begun: Task | None, declared: Task | None) -> Task | None:
@@ -139,6 +141,8 @@ def _opens(prompt: str, at: int) -> bool:
 
 
 def _closes(prompt: str, end: int) -> bool:
+    if _FORGOTTEN_SPACE.match(prompt, end):
+        return True
     after = prompt[end : end + _MOST_SENTENCE_ENDS].lstrip(_SENTENCE_ENDS)
     if not after:
         return end + _MOST_SENTENCE_ENDS >= len(prompt)

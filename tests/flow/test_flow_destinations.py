@@ -222,6 +222,16 @@ def test_a_declared_identifier_proves_with_the_integrity_of_its_source() -> None
     )
 
 
+def test_it_is_told_of_what_a_trusted_author_lists_that_a_server_gave_it_out() -> None:
+    provenance = Provenance()
+    patients = structured({"items": [{"patient_id": "P-11230", "name": "Theo Wirth"}]})
+    remember(provenance, source(TRUSTED), patients)
+    for value, minted in (("P-11230", True), ("Theo Wirth", False)):
+        (found,) = reviewed({"recipients": [value]}, provenance=provenance).destinations
+        assert (found.proof, found.integrity) == (Proof.TRUSTED_RESULT, Integrity.TRUSTED)
+        assert found.origin == {"server": "mail", "tool": "search", "record": 7, "minted": minted}
+
+
 @pytest.mark.parametrize(
     "result",
     [

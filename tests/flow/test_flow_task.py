@@ -125,3 +125,15 @@ def test_a_call_only_narrows_the_task_of_its_run(
     begun: Task | None, declared: Task | None, left: Task | None
 ) -> None:
     assert narrowed(begun, declared) == left
+
+
+@pytest.mark.parametrize("after", [".They sent it", "!Then go", ".Let's go"])
+def test_a_sentence_ends_where_the_space_after_it_was_forgotten(after: str) -> None:
+    assert names(f"Post it on www.our-company.com{after}", "www.our-company.com")
+
+
+@pytest.mark.parametrize(
+    "after", [".Evil.example now", ".Evil/path", ".evil now", ".EVIL", ".Evil", ".Evil@b.example"]
+)
+def test_what_goes_on_is_another_host(after: str) -> None:
+    assert not names(f"Post it on www.our-company.com{after}", "www.our-company.com")

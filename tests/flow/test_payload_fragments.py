@@ -30,10 +30,12 @@ def test_a_copied_piece_is_found_anywhere(before, begin, after, dice) -> None:
 def test_the_shortest_piece_is_found_wherever_its_one_common_gram_stands() -> None:
     piece = b"thelaunchcodeoftheeastern"
     assert len(piece) == SHORTEST_FRAGMENT
-    fragments = Fragments()
-    fragments.add(1, b"abcdefghi" + piece + b"klmnopqrs")
-    for begin in range(10, 22):
-        assert found(fragments, b"!" * begin + piece + b"?" * 9) == {piece: frozenset({1})}, begin
+    for before in (b"abcdefghi", b"abcdefghij", b"abcdefghijk"):
+        fragments = Fragments()
+        fragments.add(1, before + piece + b"klmnopqrs")
+        for begin in range(10, 14):
+            payload = b"!" * begin + piece + b"?" * 9
+            assert found(fragments, payload) == {piece: frozenset({1})}, (before, begin)
 
 
 def test_a_piece_is_told_in_its_whole_length_and_in_all_the_texts_that_have_it() -> None:
