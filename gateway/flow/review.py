@@ -99,8 +99,6 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
             destinations = tuple(_of_people(destinations, knowledge, prompt))
     destinations = tuple(_with_choice(d, use.server) for d in destinations)
     left_open = prompt is not None and leaves_open(prompt)
-    destinations = tuple(_with_choice(d, use.server) for d in destinations)
-    left_open = prompt is not None and leaves_open(prompt)
     if knowledge.answers:
         asked = asked_by(asked_for, left_open)
         destinations = answered(destinations, knowledge.answers, asked=asked)
