@@ -168,6 +168,7 @@ class Person:
 
     async def _go_on(self, page: Page) -> bool:
         """Do what this page asks for; false if it asks for nothing."""
+        await page.wait_for_load_state()  # one that is still coming seems to ask for nothing
         if await page.locator("meta[http-equiv=refresh i]").count():
             before = page.url
             await page.wait_for_url(lambda now: now != before)
