@@ -182,8 +182,16 @@ async def choosing(
         yield client, asked
 
 
+def approve_the_copy(front: Corridor) -> None:
+    """Approve it, unless the test about that has: which tests a gateway has seen differs."""
+    (row,) = [one for one in front.running.rows("servers", "list") if one["server"] == "copy"]
+    if not row["pins"]["approved"]:
+        front.running.approve_all("copy")
+
+
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_a_name_that_two_servers_have_is_asked_about(front: Corridor, mode: str) -> None:
+    approve_the_copy(front)
     async with choosing(front, mode, "copy__read_note") as (client, asked):
         answered = await client.call_tool("read_note", NOTE)
         assert text_of(answered) == "This is your first note."
