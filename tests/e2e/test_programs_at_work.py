@@ -128,7 +128,7 @@ COUNT = "from tools import notes\nawait notes.count_slowly(steps=600, pause_s=0.
 async def test_a_call_under_way_in_a_program_that_nobody_waits_for_is_ended_and_recorded(
     programs: Corridor, notes: RunningServer, mode: str
 ) -> None:
-    before = slow(notes)
+    before, told = slow(notes), len(records(programs, "count_slowly"))
     async with programmer(programs, mode) as client:
         waiting = asyncio.create_task(client.call_tool("run_code", {"code": COUNT}))
         await soon(lambda: slow(notes)["begun"] > before["begun"])
@@ -136,7 +136,7 @@ async def test_a_call_under_way_in_a_program_that_nobody_waits_for_is_ended_and_
         with pytest.raises(asyncio.CancelledError):
             await waiting
         await soon(lambda: slow(notes)["cancelled"] > before["cancelled"])
-        call = await soon(lambda: newest(programs, "count_slowly", before["begun"]))
+        call = await soon(lambda: newest(programs, "count_slowly", told))
         story = await soon(lambda: told_of(programs, call))
     assert call["code"] in {"client_gone", "outcome_unknown"}
     assert (story["verdict"], story["depth"], story["origin"]) == ("unknown", 1, "sandbox")
