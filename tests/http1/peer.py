@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from ipaddress import ip_address
 
 from gateway.http1 import Connection, Origin, Pool, Waits, common_head, dial, request
+from tests.listening import listening
 
 HOST = "127.0.0.1"
 COMMON = common_head("/mcp", "peer.test", [])
@@ -67,15 +68,8 @@ class Peer:
 @asynccontextmanager
 async def peer(script: Script, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[Peer]:
     served = Peer(script)
-    listening = await asyncio.start_server(served.serve, HOST, 0, ssl=tls)
-    served.port = listening.sockets[0].getsockname()[1]
-    try:
+    async with listening(served.serve, tls=tls) as served.port:
         yield served
-    finally:
-        for visit in served.visits:
-            visit.writer.transport.abort()
-        listening.close()
-        await listening.wait_closed()
 
 
 @asynccontextmanager

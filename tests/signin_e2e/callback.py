@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from tests.listening import listening
 from tests.signin_e2e.browser import query_of
 
 _PAGE = (
@@ -42,9 +43,6 @@ async def callback(path: str = "/callback") -> AsyncIterator[Callback]:
         finally:
             writer.close()
 
-    listener = await asyncio.start_server(accept, "127.0.0.1", 0)
-    made.uri = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}{path}"
-    try:
+    async with listening(accept) as port:
+        made.uri = f"http://127.0.0.1:{port}{path}"
         yield made
-    finally:
-        listener.close()

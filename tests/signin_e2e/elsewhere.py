@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from tests.listening import listening
+
 
 @asynccontextmanager
 async def elsewhere(host: str, page: str) -> AsyncIterator[str]:
@@ -20,8 +22,5 @@ async def elsewhere(host: str, page: str) -> AsyncIterator[str]:
         finally:
             writer.close()
 
-    listener = await asyncio.start_server(answer, "127.0.0.1", 0)
-    try:
-        yield f"http://{host}:{listener.sockets[0].getsockname()[1]}/"
-    finally:
-        listener.close()
+    async with listening(answer) as port:
+        yield f"http://{host}:{port}/"

@@ -17,6 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from gateway.http1 import AddressInfo
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
+from tests.listening import listening
 
 LOOPBACK = EgressPolicy.of(["127.0.0.0/8", "::1"])
 
@@ -124,13 +125,8 @@ async def web_server(
     server = WebServer(answer() if reply is None else reply)
     if tls is not None:
         tls.sni_callback = server.note_server_name
-    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=tls)
-    server.port = listening.sockets[0].getsockname()[1]
-    try:
+    async with listening(server.serve, tls=tls) as server.port:
         yield server
-    finally:
-        listening.close()
-        await listening.wait_closed()
 
 
 class Authority:

@@ -9,6 +9,7 @@ from gateway.domain.tools import UpstreamId
 from gateway.upstream.addresses import IPAddress
 from gateway.upstream.proxy import Connection, ForwardProxy, ProxyLimits, Refusals, WayOut
 from gateway.upstream.reach import Destination, Reach
+from tests.listening import listening
 from tests.upstream.outside import NameService
 
 USUAL = ProxyLimits()
@@ -85,8 +86,8 @@ async def proxied(
     names: NameService | None = None,
 ) -> AsyncIterator[Served]:
     """Open a proxy with this list, in front of a world where `server` answers everywhere."""
-    async with await asyncio.start_server(server, "127.0.0.1", 0) as outside:
-        world = World(outside.sockets[0].getsockname()[1])
+    async with listening(server) as outside:
+        world = World(outside)
         service = names or NameService(api_example_com=[[PUBLIC]])
         way = WayOut(
             resolver=service, dial=world.dial, refusals=Refusals(world.tell), limits=limits

@@ -11,6 +11,7 @@ import pytest
 from gateway.errors import ConfigError, EgressRefused, UpstreamFailed
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher, WholeAnswer
 from gateway.upstream.resolver import SystemResolver
+from tests.listening import listening
 from tests.upstream.outside import (
     LOOPBACK,
     Authority,
@@ -212,8 +213,7 @@ async def test_what_was_taken_is_not_sent_again_although_the_answer_broke_off():
         await asyncio.sleep(0.05)
         writer.close()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+    async with listening(serve) as port:
         url = f"http://127.0.0.1:{port}/v1/logs"
         found = await Outside(policy=LOOPBACK).fetcher.upload(url, b"{}", headers={})
     assert (found.status, found.body) == (200, b"")
