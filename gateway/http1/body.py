@@ -12,7 +12,12 @@ _LENGTH = re.compile(r"[0-9]{1,18}")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;[\t\x20-\x7e\x80-\xff]*)?")
 _MOST_LINE: Final = 1024
 """Of a chunk's size with its extensions, which mean nothing to us."""
+_MOST_FRAMING: Final = 256 * 1024
+"""Of sizes and extensions, beyond as many bytes as there are of content: what is counted elsewhere is
+content, and a chunk costs as much to read as some hundred bytes of it."""
 _MOST_TRAILER: Final = 16 * 1024
+_ENDS: Final = len(b"\r\n\r\n")
+"""Of a chunk's first line, and of the chunk."""
 _MOST_STEPS: Final = 6_000
 """In one turn of the loop, of tiny chunks; what is left is read in the next one."""
 _BODILESS = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
@@ -59,7 +64,8 @@ def body_of(head: Head) -> Body:
     if len(lengths) > 1 or not all(map(_LENGTH.fullmatch, lengths)):
         raise BadMessage("no usable length")
     if head.status in _BODILESS:
-        return Sized(0)
+        announces = codings or lengths not in ([], ["0"])
+        return Sized(0, closes=head.status == HTTPStatus.NO_CONTENT and bool(announces))
     if codings:
         return Chunked()
     return Sized(int(lengths[0])) if lengths else ToTheEnd()
@@ -68,10 +74,11 @@ def body_of(head: Head) -> Body:
 class Sized:
     """A body of so many bytes."""
 
-    closes = False
     waits = False
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, closes: bool = False) -> None:
+        """Take one that `closes` for the last: it announced more, which could only be behind it."""
+        self.closes = closes
         self._missing = size
         self.ended = size == 0
         self.surplus = False
@@ -117,6 +124,7 @@ class Chunked:
         self._at = 0
         self._missing = 0
         self._expected = _Line.SIZE
+        self._spare = _MOST_FRAMING
         self._trailer_bytes = 0
 
     @property
@@ -159,6 +167,9 @@ class Chunked:
         match self._expected:
             case _Line.SIZE:
                 self._missing = _size(line)
+                self._spare += self._missing - len(line) - _ENDS
+                if self._spare < 0:
+                    raise BadMessage("more around the chunks than in them")
                 self._expected = _Line.END_OF_CHUNK if self._missing else _Line.TRAILER
             case _Line.END_OF_CHUNK:
                 if line:

@@ -1,6 +1,8 @@
 """One connection to a server: a request goes out, its answer comes in, and then perhaps the next."""
 
 import asyncio
+import select
+import ssl
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -30,8 +32,10 @@ class Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
+        self._arrivals = select.poll()
         self._response: Response | None = None
-        self._unread = b""
+        self._unread = bytearray()
+        """Of a head whose end has not come."""
         self._head: Head | None = None
         self._body: Body | None = None
         self._interim = 0
@@ -42,10 +46,12 @@ class Connection(asyncio.Protocol):
         self._busy = False
         """Some of what came is left for another turn of the loop."""
         self._is_stopped = False
+        self._is_gone = False
+        """Nothing more comes, and what came is read to its end."""
         self.heard_anything = False
         """Whether anything came since the last request."""
         self.usable = False
-        """Whether another request may follow."""
+        """Whether another request may follow, as far as the loop has heard."""
         self.since = 0.0
         """When it was last used, on the loop's clock."""
         self.left: Callable[[Connection], object] = _untold
@@ -72,15 +78,24 @@ class Connection(asyncio.Protocol):
         self._give_up(Disconnected())
 
     def close(self) -> None:
-        """End a connection on which nothing is under way."""
+        """End a connection on which nothing is under way, and wait for nothing.
+
+        A peer that takes nothing more, or that never ends TLS from its side, would keep it open.
+        """
         self.usable = False
-        self._transport.close()
+        self._transport.abort()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing came that the loop has not come to: nobody asked for it, or it is the end."""
+        return not self._arrivals.poll(0)
 
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's is none by inheritance.
         self._transport = cast("asyncio.Transport", transport)
+        self._arrivals.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
         self.usable = True
 
     def pause_writing(self) -> None:
@@ -103,24 +118,31 @@ class Connection(asyncio.Protocol):
             self._give_up(fault)
 
     def eof_received(self) -> None:
-        self.usable = False  # and the transport closes itself
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.usable = False
         body, response = self._body, self._response
-        if response is not None and body is not None and body.closes and exc is None:
+        if response is not None and body is not None and body.closes and self._was_ended_by_peer():
             response.finish()
-        self._part(Disconnected())
+        self._leave()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - of any reason
+        self._leave()
+
+    def _leave(self) -> None:
+        self.usable = False
+        self._is_gone = True
+        if not self._busy:
+            self.end()
 
     def _read(self, response: Response, data: bytes) -> None:
         while self._body is None:
+            searched = max(0, len(self._unread) + 1 - len(END_OF_HEAD))
             self._unread += data
-            head, found, data = self._unread.partition(END_OF_HEAD)
-            if len(head) > MOST_HEAD_BYTES:
+            end = self._unread.find(END_OF_HEAD, searched)
+            if (len(self._unread) if end < 0 else end) > MOST_HEAD_BYTES:
                 raise BadMessage("too large a head")
-            if not found:
+            if end < 0:
                 return
-            self._unread = b""
+            head, data = bytes(self._unread[:end]), bytes(self._unread[end + len(END_OF_HEAD) :])
+            self._unread.clear()
             self._begin(response, read_head(head))
         self._feed(response, self._body, data)
 
@@ -148,29 +170,43 @@ class Connection(asyncio.Protocol):
 
     def _feed_on(self, response: Response, body: Body) -> None:
         """Read what was left for this turn."""
-        if self._response is response:
-            try:
-                self._feed(response, body, b"")
-            except BadMessage as fault:
-                self._give_up(fault)
+        if self._response is not response:
+            return
+        try:
+            self._feed(response, body, b"")
+        except BadMessage as fault:
+            self._give_up(fault)
+        if self._is_gone and not self._busy:
+            self.end()
 
     def _may_go_on(self, body: Body) -> bool:
         """Whether the next request may use the connection: nothing is left over in either direction."""
         head = self._head
-        if head is None or head.minor == 0 or body.surplus or self._unsent or self._is_full:
+        if head is None or head.minor == 0 or body.surplus or body.closes:
+            return False
+        if self._unsent or self._transport.get_write_buffer_size():
             return False
         options = ",".join(head.fields.every("connection")).lower().split(",")
         return "close" not in map(str.strip, options)
 
+    def _was_ended_by_peer(self) -> bool:
+        """Whether it is the peer that ended what it said: without TLS's word anybody between could have
+        (RFC 9112 section 9.8).
+        """
+        tls: ssl.SSLObject | None = self._transport.get_extra_info("ssl_object")
+        try:
+            return tls is None or not tls.read(1)
+        except ssl.SSLError:  # it was not told of an end, and wants more
+            return False
+
     def _give_up(self, fault: Disconnected | BadMessage) -> None:
-        self.usable = False
-        self._transport.abort()
+        self.close()
         self._part(fault)
 
     def _part(self, fault: Disconnected | BadMessage) -> None:
         """Part with the exchange under way: with `fault`, if its answer is not complete."""
         response, self._response = self._response, None
-        self._unread = b""
+        self._unread.clear()
         self._unsent = memoryview(b"")
         self._is_held = self._busy = False
         self._gate()

@@ -17,6 +17,8 @@ from gateway.http1.faults import ConnectFailed
 AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]
 """Family, type, protocol, canonical name and socket address, as of `socket.getaddrinfo`."""
 
+_FAILURES: Final = (OSError, RuntimeError, ValueError)
+"""Of TLS as well; what uvloop says of some sockets; no address at all, and names that cannot be written."""
 _NEXT_S: Final = 0.25
 """After which the next address is tried as well (RFC 8305 section 5)."""
 
@@ -53,7 +55,7 @@ async def dial(
             interleave=1,
             socket_factory=sockets,
         )
-    except OSError as error:
+    except _FAILURES as error:
         raise ConnectFailed(type(error).__name__) from error
     connection = Connection()
     try:
@@ -63,7 +65,7 @@ async def dial(
             ssl=(tls or system_authorities()) if origin.is_tls else None,
             server_hostname=origin.host if origin.is_tls else None,
         )
-    except OSError as error:  # of TLS as well
+    except _FAILURES as error:
         made.close()
         raise ConnectFailed(type(error).__name__) from error
     except BaseException:

@@ -1,7 +1,6 @@
 """The connections to one server: lent for an exchange, and kept for a while for the next."""
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -45,7 +44,8 @@ class Pool:
         self._lent: set[Connection] = set()
         self._kept: dict[Connection, None] = {}
         """Those that nobody uses: what was used last comes last."""
-        self._queue: deque[asyncio.Future[None]] = deque()
+        self._queue: dict[asyncio.Future[None], None] = {}
+        """Those that wait for a place, in order; who gives up is not in it."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -108,18 +108,19 @@ class Pool:
             self._free -= 1
             return
         waiting = asyncio.get_running_loop().create_future()
-        self._queue.append(waiting)
+        self._queue[waiting] = None
         try:
             await waiting
         except BaseException:
+            self._queue.pop(waiting, None)
             if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
                 self._give_place()
             raise
 
     def _give_place(self) -> None:
-        while self._queue:
-            waiting = self._queue.popleft()
+        for waiting in self._queue:
             if not waiting.done():
+                del self._queue[waiting]
                 waiting.set_result(None)  # the place is theirs
                 return
         self._free += 1
@@ -129,7 +130,8 @@ class Pool:
         now = asyncio.get_running_loop().time()
         while self._kept:
             connection, _ = self._kept.popitem()
-            if connection.usable and now - connection.since < self._keep_s:
+            is_young = now - connection.since < self._keep_s
+            if connection.usable and is_young and connection.is_quiet:
                 if not has_place:
                     self._free -= 1
                 self._lent.add(connection)

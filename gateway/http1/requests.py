@@ -3,7 +3,10 @@
 import re
 from collections.abc import Iterable
 
-_SPLITS = re.compile("[\r\n\0]")
+_TARGET = re.compile(r"/[!-~]*")
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_TEXT = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+"""As strictly as fields are read: what splits a line, or blurs a name, is not among it."""
 _BODILESS = frozenset({"GET", "DELETE"})
 
 
@@ -14,14 +17,16 @@ def common_head(target: str, host: str, fields: Iterable[tuple[str, str]]) -> by
         ValueError: As `request`.
 
     """
-    return _line(f" {target} HTTP/1.1") + _lines([("host", host), *fields])
+    if _TARGET.fullmatch(target) is None:
+        raise ValueError("no path to ask for")
+    return f" {target} HTTP/1.1\r\n".encode("ascii") + _lines([("host", host), *fields])
 
 
 def request(verb: str, common: bytes, fields: Iterable[tuple[str, str]], body: bytes) -> bytes:
     """Return a request whole, its length told unless it is of a kind that has no body.
 
     Raises:
-        ValueError: A field would be another line for the server, or cannot be written.
+        ValueError: A field is none, or would be another one for the server.
 
     """
     if body or verb not in _BODILESS:
@@ -30,10 +35,10 @@ def request(verb: str, common: bytes, fields: Iterable[tuple[str, str]], body: b
 
 
 def _lines(fields: Iterable[tuple[str, str]]) -> bytes:
-    return b"".join([_line(f"{name}: {text}") for name, text in fields])
+    return b"".join([_line(name, text) for name, text in fields])
 
 
-def _line(text: str) -> bytes:
-    if _SPLITS.search(text):
-        raise ValueError("a line of a head that is more than one")
-    return text.encode("latin-1") + b"\r\n"
+def _line(name: str, text: str) -> bytes:
+    if _TOKEN.fullmatch(name) is None or _TEXT.fullmatch(text) is None:
+        raise ValueError("no line of a head")
+    return f"{name}: {text}\r\n".encode("latin-1")

@@ -1,7 +1,6 @@
 """An answer as whoever waits for it reads it: its head, then piece by piece."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -38,8 +37,8 @@ class Response:
         self._hold = hold
         self._end = end
         self._head: Head | None = None
-        self._pieces: deque[bytes] = deque()
-        self._size = 0
+        self._unread = bytearray()
+        """One buffer: pieces would take many times their size where they are tiny."""
         self._held = False
         self._fault: HttpFault | None = None
         self.complete = False
@@ -89,13 +88,12 @@ class Response:
             HttpFault: It broke off.
 
         """
-        while not self._pieces:
+        while not self._unread:
             if self.complete:
                 return b""
             await self._more()
-        taken = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        self._pieces.clear()
-        self._size = 0
+        taken = bytes(self._unread)
+        self._unread.clear()
         self._let_go_on()
         return taken
 
@@ -115,9 +113,8 @@ class Response:
         self._wake()
 
     def add(self, piece: bytes) -> None:
-        self._pieces.append(piece)
-        self._size += len(piece)
-        if self._size > _MUCH and not self._held:
+        self._unread += piece
+        if len(self._unread) > _MUCH and not self._held:
             self._held = True
             self._hold(True)
         self._wake()

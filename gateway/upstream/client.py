@@ -202,9 +202,10 @@ class Conversation:
                 "clientInfo": _SELF,
             },
         )
-        self._revision = result.get("protocolVersion")
-        if self._revision not in LEGACY_REVISIONS:
+        revision = result.get("protocolVersion")
+        if revision not in LEGACY_REVISIONS:
             raise unusable("initialize: it speaks a revision that the gateway does not know")
+        self._revision = revision
         method = "notifications/initialized"
         answer = await self._post(method, {})
         await discard(answer)

@@ -230,6 +230,7 @@ class GuardedFetcher:
     ) -> T:
         """Return what `take` makes of the answer, within the time there is."""
         url = read_url(text)
+        asked = _request(verb, url, headers, body)
         try:
             async with asyncio.timeout(self._whole_s):
                 addresses = await self._look_up(url)
@@ -238,9 +239,7 @@ class GuardedFetcher:
                     _origin(url), addresses, tls=self._tls, sockets=self._sockets
                 )
                 until = asyncio.get_running_loop().time() + self._whole_s
-                response = connection.exchange(
-                    _request(verb, url, headers, body), Patience(None, until)
-                )
+                response = connection.exchange(asked, Patience(None, until))
                 try:
                     await response.begun()
                     return await take(url, response)

@@ -156,24 +156,22 @@ class Exchange:
         return _answer(response, b"", without="content-type")
 
     async def _read(self, response: Response, abandoned: Callable[[], None]) -> bytes:
-        pieces = []
-        size = 0
+        body = bytearray()
         most = self._limits.result_bytes
         declared = response.length
         try:
             async with answering(most if declared is None else min(most, declared)) as room:
                 while piece := await response.piece():
-                    size += len(piece)
-                    if size > most:
+                    body += piece
+                    if len(body) > most:
                         raise too_large(f"more than {most} bytes")
-                    await room.grown(size)
-                    pieces.append(piece)
-                room.settle(size)
+                    await room.grown(len(body))
+                room.settle(len(body))
         except HttpFault as error:
             if isinstance(error, LATE):
                 abandoned()
             raise broken_answer(error, self._timeouts) from error
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return bytes(body)
 
     def _pool(self, most: int, idle_s: float | None) -> Pool:
         timeouts = self._timeouts

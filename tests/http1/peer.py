@@ -1,15 +1,30 @@
 """A server on loopback that says what a test has it say, byte for byte."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
+from typing import cast
 
-from gateway.http1 import Connection, Origin, Pool, Waits, common_head, dial, request
+from gateway.http1 import (
+    AddressInfo,
+    Connection,
+    Origin,
+    Patience,
+    Pool,
+    Response,
+    Waits,
+    common_head,
+    dial,
+    request,
+)
 from tests.listening import listening
 
 HOST = "127.0.0.1"
+SMALL = 4096
+"""Of a socket's buffers, so that the machine takes little that its other end does not read."""
 COMMON = common_head("/mcp", "peer.test", [])
 WAITS = Waits(connect_s=5.0, idle_s=5.0, hard_s=30.0)
 
@@ -36,8 +51,23 @@ class Visit:
         self.writer.write(data)
         await self.writer.drain()
 
+    def reads_no_more(self) -> None:
+        cast("asyncio.Transport", self.writer.transport).pause_reading()
+
 
 Script = Callable[[Visit], Awaitable[None]]
+
+
+async def echoes(visit: Visit) -> None:
+    while True:
+        asked = await visit.asked()
+        await visit.say(ok(asked.partition(b"\r\n\r\n")[2]))
+
+
+async def hears(visit: Visit) -> None:
+    """Hear a request, and say nothing."""
+    await visit.asked()
+    await visit.reader.read()
 
 
 class Peer:
@@ -98,6 +128,43 @@ async def sent(through: Pool, body: bytes = b"{}", verb: str = "POST") -> bytes:
         return b"".join(pieces)
     finally:
         response.close()
+
+
+class Dialled:
+    """Connections to a server, with their sockets; those that cannot be used again are closed."""
+
+    def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
+        self._origin = Origin(host="peer.test", port=port, is_tls=tls is not None)
+        self._tls = tls
+        self.sockets: list[socket.socket] = []
+
+    async def __call__(self) -> Connection:
+        addresses = [ip_address(HOST)]
+        connection = await dial(self._origin, addresses, tls=self._tls, sockets=self._socket)
+        connection.left = _close_if_useless
+        return connection
+
+    def _socket(self, info: AddressInfo) -> socket.socket:
+        made = socket.socket(*info[:3])
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL)
+        self.sockets.append(made)
+        return made
+
+    async def until_closed(self) -> None:
+        await eventually(lambda: all(one.fileno() < 0 for one in self.sockets))
+
+
+def _close_if_useless(connection: Connection) -> None:
+    if not connection.usable:
+        connection.close()
+
+
+def patience() -> Patience:
+    return Patience(None, asyncio.get_running_loop().time() + 60)
+
+
+async def until_over(response: Response) -> None:
+    await eventually(lambda: response.is_over)
 
 
 async def eventually(holds: Callable[[], bool]) -> None:

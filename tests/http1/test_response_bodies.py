@@ -50,6 +50,14 @@ def test_without_either_the_connections_end_ends_it():
     assert (fed(body, b"ab"), body.ended, body.closes) == (b"ab", False, True)
 
 
+def test_where_nothing_can_come_what_is_announced_leaves_no_usable_connection():
+    odd = (b"Content-Length: 5", b"Transfer-Encoding: chunked")
+    assert [body_with(field, status=b"204").closes for field in odd] == [True, True]
+    # What has not changed is as long as it was (RFC 9110 section 15.4.5).
+    assert [body_with(field, status=b"304").closes for field in odd] == [False, False]
+    assert not body_with(b"Content-Length: 0", status=b"204").closes
+
+
 @pytest.mark.parametrize("status", [b"204", b"304"])
 @pytest.mark.parametrize("field", [b"Content-Length: 5", b"Transfer-Encoding: chunked", b"X: y"])
 def test_some_answers_have_no_body_whatever_they_say(status: bytes, field: bytes):
@@ -152,3 +160,16 @@ def test_tiny_chunks_are_read_in_turns():
     assert 0 < len(first) <= 2_000
     assert first + fed(body, b"") == b"x" * 40_000
     assert body.ended
+
+
+WASTEFUL = {
+    "one byte each": (b"1\r\nx\r\n", 100_000),
+    "long extensions": (b"10;" + b"e" * 1000 + b"\r\n" + b"x" * 16 + b"\r\n", 400),
+}
+
+
+@pytest.mark.parametrize(("chunk", "times"), WASTEFUL.values(), ids=WASTEFUL)
+def test_more_around_the_chunks_than_in_them_is_refused(chunk: bytes, times: int):
+    assert fed(Chunked(), chunk * (times // 10))
+    assert not is_read(chunk * times)
+    assert is_read(b"5\r\nabcde\r\n" * 100_000)

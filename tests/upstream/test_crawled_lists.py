@@ -225,14 +225,16 @@ async def test_a_stream_that_ends_without_our_response_is_a_fault():
             await crawler.crawl(RAW)
 
 
-async def test_a_revision_that_we_do_not_know_is_a_fault():
-    opening = {"protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": {}}
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25\r\nx: y", 7, None, {"a": 1}])
+async def test_a_revision_that_we_do_not_know_is_a_fault(revision: Any):
+    opening = {"protocolVersion": revision, "capabilities": {}, "serverInfo": {}}
 
     async def script(request: web.Request) -> web.StreamResponse:
         message = json.loads(await request.read() or b"{}")
         if message.get("method") != "initialize":
             return web.Response(status=404)
-        return web.json_response({"jsonrpc": "2.0", "id": message["id"], "result": opening})
+        answer = {"jsonrpc": "2.0", "id": message["id"], "result": opening}
+        return web.json_response(answer, headers={"Mcp-Session-Id": "s1"})
 
     async with crawling(script) as (crawler, catalog, _):
         with pytest.raises(UpstreamFailed, match="a revision that the gateway does not know"):

@@ -151,6 +151,14 @@ async def test_the_answer_comes_back_whole():
     assert "\r\naccept-encoding: identity\r\n" in head
 
 
+async def test_what_cannot_be_asked_is_asked_nowhere():
+    outside = Outside(policy=LOOPBACK)
+    async with web_server(answer()) as server:
+        with pytest.raises(ValueError, match="no line"):
+            await outside.fetcher.get(f"http://127.0.0.1:{server.port}/", headers={"x": "a\nb: c"})
+    assert outside.sockets.dialled == []
+
+
 async def test_headers_of_one_name_are_joined():
     async with web_server(answer(headers={"Link": "a", "link": "b"})) as server:
         outside = Outside(policy=LOOPBACK)
