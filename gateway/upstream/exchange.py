@@ -161,7 +161,7 @@ class Exchange:
         declared = response.length
         try:
             async with answering(most if declared is None else min(most, declared)) as room:
-                while piece := await response.piece():
+                while piece := await room.next(response.piece()):
                     body += piece
                     if len(body) > most:
                         raise too_large(f"more than {most} bytes")

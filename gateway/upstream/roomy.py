@@ -1,7 +1,7 @@
 """Room for what a server answers: large answers wait until there is some."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -9,6 +9,9 @@ from gateway.domain.room import FREE, SHARE, Share
 from gateway.errors import LimitExceeded
 
 _PATIENCE_S: Final = 60.0
+_ARRIVAL_S: Final = 30.0
+"""From the taking of room to the answer's end. Without it two answers that drip keep all others out for
+as long as an answer may take; whoever waits has more patience than that."""
 
 
 class Answering:
@@ -21,6 +24,25 @@ class Answering:
         self._share = share
         self._most = most
         self._taken = 0
+        self._until = 0.0
+
+    async def next(self, piece: Awaitable[bytes]) -> bytes:
+        """Return `piece`, which is what comes next of the answer.
+
+        Raises:
+            LimitExceeded: It has taken room, and comes too slowly.
+
+        """
+        if not self._taken:
+            return await piece
+        arrival = asyncio.timeout_at(self._until)
+        try:
+            async with arrival:
+                return await piece
+        except TimeoutError as error:
+            if not arrival.expired():
+                raise
+            raise LimitExceeded("A large answer comes too slowly") from error
 
     async def grown(self, size: int) -> None:
         """Return once there is room for an answer of which `size` bytes are here.
@@ -43,6 +65,7 @@ class Answering:
             end_waiting()
             if taken.done():
                 self._taken = self._most
+                self._until = asyncio.get_running_loop().time() + _ARRIVAL_S
 
     def settle(self, size: int) -> None:
         """Keep `size` bytes for as long as the request lasts, and give the rest back."""

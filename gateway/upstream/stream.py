@@ -50,7 +50,7 @@ class EventStream:
         Raises:
             UpstreamFailed: The connection broke or the upstream fell silent.
             LimitExceeded: An event or the stream is larger than the limits allow, or there was no room
-                for a large event in time.
+                for a large event in time, or it came too slowly.
 
         """
         self._room.settle(0)
@@ -78,7 +78,7 @@ class EventStream:
 
     async def _chunk(self) -> bytes:
         try:
-            return await self._response.piece()
+            return await self._room.next(self._response.piece())
         except HttpFault as error:
             if isinstance(error, LATE):
                 self._abandoned()

@@ -10,12 +10,16 @@ from gateway.domain.room import FREE, SHARE, Room, Rooms, Share
 from gateway.errors import LimitExceeded
 from gateway.http1 import Response
 from gateway.upstream import roomy
+from gateway.upstream.exchange import Exchange
 from gateway.upstream.inbox import Heard, Inbox, Messages
 from gateway.upstream.roomy import answering
-from gateway.upstream.settings import Limits, Timeouts
+from gateway.upstream.settings import Limits, Timeouts, UpstreamSettings
 from gateway.upstream.stream import EventStream
+from tests.http1.peer import HOST, Visit, peer
+from tests.upstream.speaking import RAW
 
 MOST = 4 * FREE
+BEGUN = b"data: " + b"x" * (2 * FREE)
 
 
 @pytest.fixture
@@ -105,6 +109,42 @@ async def test_what_the_gateway_asks_for_itself_takes_no_room():
     await read(None, 100 * FREE)
 
 
+async def test_a_large_answer_that_never_ends_gives_its_room_back(
+    rooms: Rooms, room: Room, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(roomy, "_ARRIVAL_S", 0.01)
+    SHARE.set(Share(rooms))
+
+    async def drips(visit: Visit) -> None:
+        await visit.asked()
+        await visit.say(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + BEGUN)
+        await visit.reader.read()
+
+    async with peer(drips) as server:
+        exchange = Exchange(UpstreamSettings(server=RAW, url=f"http://{HOST}:{server.port}/"))
+        with pytest.raises(LimitExceeded, match="too slowly"):
+            await asyncio.wait_for(exchange.send("POST", [], b"{}"), 20)
+        await server.until_left(1)
+        await exchange.aclose()
+    assert room.taken == 0
+
+
+async def test_small_answers_come_as_slowly_as_they_like(
+    rooms: Rooms, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(roomy, "_ARRIVAL_S", 0.0)
+    SHARE.set(Share(rooms))
+
+    async def late() -> bytes:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return b"late"
+
+    async with answering(MOST) as found:
+        await found.grown(FREE)
+        assert await found.next(late()) == b"late"
+
+
 class Pieces:
     """An answer that is a stream, in pieces."""
 
@@ -132,7 +172,13 @@ def stream(rooms: Rooms, *pieces: bytes) -> tuple[EventStream, Pieces]:
     return found, response
 
 
-BEGUN = b"data: " + b"x" * (2 * FREE)
+class Drips(Pieces):
+    """One that begins, and never ends."""
+
+    async def piece(self) -> bytes:
+        if not self._pieces:
+            await asyncio.Event().wait()
+        return self._pieces.pop(0)
 
 
 async def test_a_large_event_takes_room_until_the_next_is_asked_for(rooms: Rooms, room: Room):
@@ -151,6 +197,18 @@ async def test_a_stream_that_is_over_gives_its_room_back(rooms: Rooms, room: Roo
         assert room.taken == MOST
         await events.aclose()
     assert (room.taken, response.closed) == (0, True)
+
+
+async def test_a_large_event_that_never_ends_gives_its_room_back(
+    rooms: Rooms, room: Room, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(roomy, "_ARRIVAL_S", 0.01)
+    events, _ = stream(rooms)
+    drips = Drips([BEGUN])
+    events._response = cast("Response", drips)
+    with pytest.raises(LimitExceeded, match="too slowly"):
+        await asyncio.wait_for(anext(events), 20)
+    assert (room.taken, drips.closed) == (0, True)
 
 
 async def test_a_large_event_waits_and_not_for_ever(
