@@ -28,6 +28,9 @@ ALL = "all"
 """No server's name in any test."""
 EVERY_SCOPE = ("tools:list", "tools:call", "tools:write", "prompts", "resources")
 
+_PATIENCE_S = 60.0
+_LOOK_AGAIN_S = 0.2
+
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
@@ -103,7 +106,13 @@ class Running:
         return fetch_token(self.url, server, self.client(server, name=name, scopes=scopes))
 
     def approve_all(self, server: str) -> None:
-        """Approve everything that `server` shows, as a person does."""
+        """Approve everything that `server` shows, as a person does.
+
+        One that did not answer in time, on a busy machine, is asked again in a while.
+        """
+        deadline = time.monotonic() + _PATIENCE_S
+        while not self.rows("pins", "list", "--server", server) and time.monotonic() < deadline:
+            time.sleep(_LOOK_AGAIN_S)
         self.rows("pins", "approve", server, "--all", "--accept-risks", "--note", "for a test")
 
 

@@ -37,13 +37,17 @@ def front(
         limits={"calls_per_minute": 100_000},
         pins={"recheck": "1h", "fresh": "1h"},
         egress={"allow": ["127.0.0.0/8", "::1"]},
+        discovery={"defer": "off"},
     ) as running:
         for name in urls:
             running.approve_all(name)
-        # Another address of the same server, and so the same names once more.
-        url = notes.url.replace("127.0.0.1", "localhost")
-        running.rows("servers", "add", "copy", "--url", url)
+        running.rows("servers", "add", "copy", "--url", elsewhere(notes))
         yield Corridor(running)
+
+
+def elsewhere(notes: RunningServer) -> str:
+    """Another address of the same server, and so the same names once more."""
+    return notes.url.replace("127.0.0.1", "localhost")
 
 
 async def servers_seen(client: Client) -> set[str]:
@@ -60,24 +64,28 @@ async def ask(client: Client, name: str, arguments: dict[str, Any]) -> Any:
 async def test_a_server_that_is_registered_waits_until_it_is_approved(
     front: Corridor, notes: RunningServer
 ) -> None:
-    (row,) = [one for one in front.running.rows("servers", "list") if one["server"] == "copy"]
+    front.running.rows("servers", "add", "new", "--url", elsewhere(notes))
+    (row,) = [one for one in front.running.rows("servers", "list") if one["server"] == "new"]
     assert (row["registered"], row["pins"]["approved"]) == (True, 0)
     assert row["pins"]["pending"] > 0
     async with connected(front.endpoint(ALL), front.token(ALL)) as client:
-        assert await servers_seen(client) == {"everything", "notes"}
+        before = await servers_seen(client)
+        assert before >= {"everything", "notes"}
+        assert "new" not in before
         found = await ask(client, "search_available_servers", {"query": "notes"})
-        assert [one["name"] for one in found["servers"]] == ["notes"]
-        waits = await client.call_tool("copy__read_note", NOTE)
+        assert "new" not in [one["name"] for one in found["servers"]]
+        waits = await client.call_tool("new__read_note", NOTE)
         assert refusal(waits)["code"] == "pin_pending"
-    front.running.approve_all("copy")
+    front.running.approve_all("new")
     async with connected(front.endpoint(ALL), front.token(ALL)) as client:
-        assert await servers_seen(client) == {"copy", "everything", "notes"}
-        answered = await client.call_tool("copy__read_note", NOTE)
+        assert await servers_seen(client) == before | {"new"}
+        answered = await client.call_tool("new__read_note", NOTE)
         assert text_of(answered) == "This is your first note."
     records = front.running.rows("audit", "query", "--where", "method = servers.add")
-    assert [(one["kind"], one["code"], one["server"]) for one in records] == [
-        ("config", "registered", "copy")
+    assert ("config", "registered", "new") in [
+        (one["kind"], one["code"], one["server"]) for one in records
     ]
+    front.running.rows("servers", "remove", "new")
     taken = front.running.douane("servers", "add", "notes", "--url", notes.url)
     assert taken.returncode == 2
     written = front.running.douane("servers", "remove", "everything")
@@ -207,9 +215,13 @@ async def test_a_name_that_two_servers_have_is_asked_about(front: Corridor, mode
         assert "notes__read_note may be meant" in text_of(told)
 
 
-async def test_a_server_that_is_removed_is_gone(front: Corridor) -> None:
-    front.running.rows("servers", "remove", "copy")
+async def test_a_server_that_is_removed_is_gone(front: Corridor, notes: RunningServer) -> None:
+    front.running.rows("servers", "add", "old", "--url", elsewhere(notes))
+    front.running.approve_all("old")
     async with connected(front.endpoint(ALL), front.token(ALL)) as client:
-        assert "copy" not in await servers_seen(client)
-        gone = await client.call_tool("copy__read_note", NOTE)
+        assert "old" in await servers_seen(client)
+    front.running.rows("servers", "remove", "old")
+    async with connected(front.endpoint(ALL), front.token(ALL)) as client:
+        assert "old" not in await servers_seen(client)
+        gone = await client.call_tool("old__read_note", NOTE)
         assert refusal(gone)["code"] == "unknown_tool"
