@@ -31,6 +31,14 @@ def session_raw() -> Iterator[Raw]:
         yield raw
 
 
+@pytest.fixture(autouse=True)
+def as_it_was(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever a test had the scripted upstream do, the next one's gateway finds it behaving."""
+    yield
+    if "session_raw" in request.fixturenames:
+        request.getfixturevalue("session_raw").forget()
+
+
 @pytest.fixture
 def raw(session_raw: Raw, gateway: Corridor) -> Raw:
     """The scripted upstream, which has seen nothing yet."""
