@@ -4,13 +4,16 @@ import time
 from collections.abc import Callable
 
 from gateway.audit.record import Entry, RecordEncoder
-from gateway.domain.audit import AuditRecord, LogEntry
+from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
 from gateway.domain.nodes import amount
 from gateway.storage.writer import Writer
 from gateway.turns import QUICK_NODES, finished
 
 _LARGE = ("arguments", "result")
 """Fields that are as large as callers and servers like."""
+
+OF_CALLS = frozenset({RecordKind.INTENT, RecordKind.OUTCOME})
+"""Kinds that a call waits for: they may be durable before they have a place in the log."""
 
 Waited = Callable[[str, float], None]
 """Hears of each durable record where it is (`log`, `spool`) and how many seconds that took."""
@@ -51,6 +54,8 @@ class SqliteAuditLog:
 
         """
         began = time.perf_counter()
-        entry = await self._writer.append(await encoded(self._encoder, record))
+        entry = await self._writer.append(
+            await encoded(self._encoder, record), placed=record.kind not in OF_CALLS
+        )
         self.waited("log", time.perf_counter() - began)
         return entry

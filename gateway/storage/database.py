@@ -38,6 +38,9 @@ _ROWS_AT_ONCE = 64
 costs more than the insert."""
 
 
+_JOURNALED = "INSERT OR REPLACE INTO meta (key, value) VALUES ('journal', ?)"
+
+
 @cache
 def _insert_of(rows: int) -> str:
     names = f"leaf_index, {', '.join(COLUMNS)}, leaf_hash, body"
@@ -126,10 +129,12 @@ class Database:
         jobs: Sequence[tuple[Job, JobOutcome]],
         *,
         late: Sequence[Entry] = (),
+        journaled: str = "",
     ) -> int:
         """Store `entries` and do `jobs` in one transaction; return the first entry's leaf index.
 
-        Of `late` ones, which come before, those that are there already are left out.
+        Of `late` ones, which come before, those that are there already are left out. `journaled`
+        is how far the journal is in the log then.
 
         Raises:
             FileMoved: Nothing was done.
@@ -151,6 +156,8 @@ class Database:
             connection.execute(
                 "UPDATE meta SET value = ? WHERE key = 'batch'", (str(self.batch + 1),)
             )
+            if journaled:
+                connection.execute(_JOURNALED, (journaled,))
         except BaseException:
             _roll_back(connection)
             raise
@@ -161,6 +168,11 @@ class Database:
         self.tree = tree
         self.batch += 1
         return first
+
+    @property
+    def journaled(self) -> str:
+        """How far which journal is in the log; empty if none ever was."""
+        return _meta(self._connection).get("journal", "")
 
     def _commit_as(self, durability: Durability) -> None:
         if durability is not self._in_force:
@@ -173,9 +185,13 @@ class Database:
         ).fetchone()
         return found == (entry.leaf,)
 
+    def is_in_place(self) -> bool:
+        """Say whether its files are still where they were; from any thread."""
+        return all(file.is_current() for file in self._files)
+
     def _check_files(self) -> None:
         # SQLite goes on writing to a file that nobody can find any more, and reports success.
-        if not all(file.is_current() for file in self._files):
+        if not self.is_in_place():
             raise FileMoved("the database file was renamed or deleted")
 
     def _insert(self, entries: Sequence[Entry]) -> TiledTree:

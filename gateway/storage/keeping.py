@@ -1,6 +1,8 @@
 """Opening the log for its writer: what it is found like, and where its records go."""
 
+import logging
 import os
+import secrets
 from contextlib import AsyncExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
@@ -16,7 +18,10 @@ from gateway.ports import Clock
 from gateway.storage.audit_log import SqliteAuditLog
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE, Database
-from gateway.storage.recovery import Found, WalTail, found_in
+from gateway.storage.files import rename
+from gateway.storage.journal import JOURNAL, Journal, OtherJournal
+from gateway.storage.keys import audit_key
+from gateway.storage.recovery import Found, FromJournal, WalTail, found_in
 from gateway.storage.spool import Spool
 from gateway.storage.spooling import (
     SpoolingLog,
@@ -27,6 +32,8 @@ from gateway.storage.spooling import (
     taken_up,
 )
 from gateway.storage.writer import EVERY_SECOND, Signing, Writer
+
+logger = logging.getLogger(__name__)
 
 
 @value
@@ -122,13 +129,64 @@ def _need_nothing_in(place: Path, absorbed: str, log_id: str, key: Ed25519Privat
         )
 
 
-def found_before(database: Database, data_dir: Path, tail: WalTail, *, now: float) -> Found:
-    """Return what the log was like when `database` was opened, before anything is added to it."""
+def opened_journal(
+    database: Database, data_dir: Path, *, key: Ed25519PrivateKey
+) -> tuple[Journal, FromJournal]:
+    """Open the journal, once what an earlier process left in it is in the log.
+
+    Raises:
+        ConfigError: It cannot be used.
+        sqlite3.Error: The log does not take what is in it.
+
+    """
+    path, secret = data_dir / JOURNAL, key.private_bytes_raw()
+    try:
+        journal, left = Journal.open(path, log_id=database.log_id, secret=secret)
+    except OtherJournal:
+        kept = path.with_name(f"{JOURNAL}.kept-{secrets.token_hex(4)}")
+        rename(path, kept)
+        logger.warning("the journal was another log's; it is %s now", kept)
+        journal, left = Journal.open(path, log_id=database.log_id, secret=secret)
+    try:
+        taken = database.journaled
+        entries = left.after(taken)
+        if entries:
+            database.commit([], [], late=entries, journaled=left.mark)
+        journal.begin()
+    except OSError as error:
+        journal.close()
+        raise ConfigError(f"the journal {path} cannot be used: {error}") from error
+    except BaseException:
+        journal.close()
+        raise
+    return journal, FromJournal(records=len(entries), missing=left.missing_after(taken))
+
+
+def waiting_in(data_dir: Path) -> int:
+    """Return how many records stand in the journal of a log, and not in its database yet.
+
+    Raises:
+        ConfigError: There is no log, or the journal is not its.
+        OSError: The journal cannot be read.
+
+    """
+    secret = audit_key(data_dir).private_bytes_raw()
+    with closing(open_reader(data_dir / DATABASE)) as connection:
+        meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
+    left = Journal.look(data_dir / JOURNAL, log_id=meta["log_id"], secret=secret)
+    return len(left.after(meta.get("journal", "")))
+
+
+def found_before(
+    database: Database, data_dir: Path, tail: WalTail, journaled: FromJournal, *, now: float
+) -> Found:
+    """Return what the log was like when `database` was opened, before this process adds to it."""
     with closing(open_reader(data_dir / DATABASE)) as connection:
         return found_in(
             connection,
             size=database.tree.size,
             signed=database.signed_size,
             tail=tail,
+            journaled=journaled,
             now=now,
         )

@@ -36,6 +36,16 @@ class WalTail:
 
 
 @value
+class FromJournal:
+    """What came from the journal into the log."""
+
+    records: int = 0
+    """Those that were durable there alone."""
+    missing: int = 0
+    """Those that should stand between them, and cannot be read."""
+
+
+@value
 class Found:
     """What the log was like before this process added anything to it."""
 
@@ -49,6 +59,10 @@ class Found:
     unfinished_pages: int = 0
     torn: bool = False
     """See `WalTail`. None of it was ever acknowledged."""
+    journaled: int = 0
+    """Records that were in the journal and not in the database yet: nothing is wrong with that."""
+    journal_missing: int = 0
+    """Records that should stand among those, and cannot be read."""
     spooled: int = 0
     """Records that waited in the spool."""
     spool_unreadable_bytes: int = 0
@@ -69,6 +83,7 @@ class Found:
             f"{self.unsigned} records were not signed yet": self.unsigned and not self.clean,
             "a transaction that was never acknowledged was cut off": self.unfinished_pages
             or self.torn,
+            f"{self.journal_missing} records of the journal cannot be read": self.journal_missing,
             f"{self.spooled} records waited in the spool": self.spooled,
             f"{self.spool_unreadable_bytes} bytes of the spool are no whole record": (
                 self.spool_unreadable_bytes
@@ -79,7 +94,13 @@ class Found:
 
 
 def found_in(
-    connection: sqlite3.Connection, *, size: int, signed: int, tail: WalTail, now: float
+    connection: sqlite3.Connection,
+    *,
+    size: int,
+    signed: int,
+    tail: WalTail,
+    journaled: FromJournal,
+    now: float,
 ) -> Found:
     """Look at a log of `size` records that was just opened; `tail` was read before that."""
     row = connection.execute(
@@ -99,6 +120,8 @@ def found_in(
         unsigned=size - max(signed, 0),
         unfinished_pages=tail.pages,
         torn=tail.torn,
+        journaled=journaled.records,
+        journal_missing=journaled.missing,
         clock_back_s=max(0.0, round(behind, 3)),
     )
 

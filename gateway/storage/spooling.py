@@ -15,16 +15,13 @@ from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
 from gateway.errors import AuditUnavailable
 from gateway.ports import Clock
-from gateway.storage.audit_log import Waited, encoded, nobody
+from gateway.storage.audit_log import OF_CALLS, Waited, encoded, nobody
 from gateway.storage.spool import Spool, Spooled
-from gateway.storage.writer import NotAccepted, Writer, change_nothing
+from gateway.storage.writer import NOWHERE_YET, NotAccepted, Writer, change_nothing
 
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
-
-NOWHERE_YET = -1
-"""The leaf index of a record that is durable in the spool, and has no place in the log yet."""
 
 _PART = 1024
 _AGAIN_S = 0.5
@@ -111,17 +108,17 @@ class SpoolingLog:
 
         """
         began = time.perf_counter()
-        found = await self._append(await encoded(self._encoder, record))
-        place = "spool" if found.leaf_index == NOWHERE_YET else "log"
+        entry = await encoded(self._encoder, record)
+        found, place = await self._append(entry, placed=record.kind not in OF_CALLS)
         self.waited(place, time.perf_counter() - began)
         return found
 
-    async def _append(self, entry: Entry) -> LogEntry:
+    async def _append(self, entry: Entry, *, placed: bool) -> tuple[LogEntry, str]:
         if not self._admitted.is_set():
             await self._admission()
         if not self._diverted:
             try:
-                return await self._writer.append(entry)
+                return await self._writer.append(entry, placed=placed), "log"
             except NotAccepted:
                 raise
             except AuditUnavailable as error:
@@ -129,7 +126,7 @@ class SpoolingLog:
                     raise
                 self._divert(error.detail)
         await self._keep(entry)
-        return LogEntry(id=str(entry.columns[0]), leaf_index=NOWHERE_YET)
+        return LogEntry(id=str(entry.columns[0]), leaf_index=NOWHERE_YET), "spool"
 
     async def close(self) -> None:
         """Stop; what is in the spool comes into the log at the next start."""

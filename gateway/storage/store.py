@@ -23,7 +23,13 @@ from gateway.storage.database import DATABASE, Database
 from gateway.storage.disclosures import Disclosures, SqliteDisclosureLedger, kept_rows
 from gateway.storage.files import DirectoryLock, private_directory
 from gateway.storage.identity.store import IdentityStores
-from gateway.storage.keeping import AS_ALWAYS, Keeping, OpenedLog, found_before
+from gateway.storage.keeping import (
+    AS_ALWAYS,
+    Keeping,
+    OpenedLog,
+    found_before,
+    opened_journal,
+)
 from gateway.storage.keys import Keys
 from gateway.storage.own_sessions import SqliteSessionStore
 from gateway.storage.pins import SqlitePinStore
@@ -136,8 +142,16 @@ class Store:
             tail = wal_tail(data_dir / DATABASE)
             first = database()
             log_id = first.log_id
-            found = found_before(first, data_dir, tail, now=clock())
-            writer = Writer(first, reopen=database, deadline_s=deadline_s, signing=keeping.signing)
+            journal, journaled = opened_journal(first, data_dir, key=keys.audit)
+            found = found_before(first, data_dir, tail, journaled, now=clock())
+            writer = Writer(
+                first,
+                reopen=database,
+                deadline_s=deadline_s,
+                signing=keeping.signing,
+                journal=journal,
+                durability=durability,
+            )
             opened.push_async_callback(writer.close)
             terms = Terms(keys=record_keys.all, levels=levels, screen=RecordScreen(held))
             encoder = RecordEncoder(log_id=log_id, terms=terms)
@@ -201,8 +215,20 @@ class Store:
         return hashes_of(self._record_keys.all, content)
 
     def reader(self) -> AuditReader:
-        """Open the audit log for reading; the caller closes it."""
+        """Open the audit log for reading; the caller closes it.
+
+        What calls have in the journal alone comes a moment later; `caught_up` waits for it.
+        """
         return AuditReader.open(self.data_dir / DATABASE)
+
+    async def caught_up(self) -> None:
+        """Return once the database has every record that is durable now.
+
+        Raises:
+            AuditUnavailable: It has not, within the deadline.
+
+        """
+        await self.writer.run(change_nothing)
 
     async def problem(self) -> str:
         """Return why nothing can be recorded now; empty if an empty write just succeeded.

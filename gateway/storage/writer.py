@@ -1,66 +1,46 @@
-"""The one thread that writes: whatever is waiting goes into one transaction, then all are told."""
+"""Where records and changes of state become durable: the event loop's end of the one writer.
+
+Whatever waits goes into one transaction of the writer's thread. Where there is a journal, what a
+call waits for is durable there first, and the thread takes it up a moment later, many at once.
+"""
 
 import asyncio
+import logging
 import sqlite3
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Final, TypeVar
 
 from gateway.audit.record import Entry
-from gateway.domain._value import value
 from gateway.domain.audit import LogEntry
-from gateway.errors import AuditUnavailable, ConfigError
-from gateway.storage.database import CommitUnknown, Database, Job, JobOutcome
+from gateway.errors import AuditUnavailable
+from gateway.storage.committer import (
+    ENDED,
+    NOT_RECORDED,
+    Committer,
+    Item,
+    NotAccepted,
+    Queue,
+    Signing,
+)
+from gateway.storage.connection import Durability
+from gateway.storage.database import Database
+from gateway.storage.journal import Journal, JournalFailed
+from gateway.storage.syncing import Syncing
+
+__all__ = ["EVERY_SECOND", "NOWHERE_YET", "NotAccepted", "Signing", "Writer", "change_nothing"]
 
 T = TypeVar("T")
 
-_LARGEST_BATCH = 1024
-_ENDED = "the writer has ended"
-_NOT_RECORDED = "the audit log cannot record this now"
+logger = logging.getLogger(__name__)
 
+EVERY_SECOND: Final = Signing()
+NOWHERE_YET: Final = -1
+"""The leaf index of a record that is durable, and has no place in the log yet."""
 
-@value
-class Signing:
-    """When what was written is signed: whichever comes first."""
-
-    every_s: float = 1.0
-    """After the first record that no checkpoint covers."""
-    records: int = 5_000
-
-
-EVERY_SECOND = Signing()
-
-
-class NotAccepted(AuditUnavailable):
-    """The log could take records, but not this one: its id is another one's."""
-
-
-class _Item:
-    """One thing to write, and who waits for it."""
-
-    __slots__ = ("committed", "entry", "expires", "future", "job", "late", "outcome", "signs")
-
-    def __init__(
-        self,
-        future: asyncio.Future[Any],
-        *,
-        expires: float,
-        entry: Entry | None = None,
-        job: Job | None = None,
-        committed: Callable[[Any], None] | None = None,
-        late: Sequence[Entry] = (),
-        signs: bool = False,
-    ) -> None:
-        self.future = future
-        self.expires = expires
-        self.entry = entry
-        self.job = job
-        self.committed = committed
-        self.late = late
-        self.signs = signs
-        self.outcome = JobOutcome()
+_LATER_S: Final = 0.025
+"""How long a record stands in the journal alone while all is well."""
 
 
 class Writer:
@@ -78,41 +58,58 @@ class Writer:
         deadline_s: float,
         capacity: int = 10_000,
         signing: Signing = EVERY_SECOND,
+        journal: Journal | None = None,
+        durability: Durability = Durability.POWER,
     ) -> None:
-        """Start writing to `database`, which from now on is the writer's own.
+        """Start writing to `database`, which from now on is the writer's own, as is `journal`.
 
-        `reopen` opens it anew after a failure; `capacity` is how many writes may wait.
+        `reopen` opens it anew after a failure; `capacity` is how many writes may wait;
+        `durability` is what records of the journal survive before anybody is told.
         """
-        self._signing = signing
         self.recorded = database.tree.size
         """How many records are in the log, as far as their writers were told."""
-        self._unwritten = ""
-        self._unsigned = ""
-        self._database: Database | None = database
-        self._reopen = reopen
         self._deadline_s = deadline_s
         self._capacity = capacity
         self._loop = asyncio.get_running_loop()
-        self._queue: deque[_Item] = deque()
-        self._wake = threading.Condition()
         self._closing = False
-        self._ended = False
-        self._submitted: list[_Item] = []
-        self._waiting: deque[_Item] = deque()
+        self._submitted: list[Item] = []
+        self._waiting: deque[Item] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        self._unsigned_since: float | None = None
-        self._sign(database)
-        self._thread = threading.Thread(target=self._work, name="douane-writer", daemon=True)
+        self._later: asyncio.TimerHandle | None = None
+        self._queue = Queue()
+        self._journal = journal
+        self._syncing = (
+            Syncing(journal, self._synced)
+            if journal is not None and durability is Durability.POWER
+            else None
+        )
+        self._committer = Committer(
+            database,
+            reopen=reopen,
+            queue=self._queue,
+            journal=journal,
+            signing=signing,
+            tell=self._tell,
+        )
+        work = self._committer.work
+        self._thread = threading.Thread(target=work, name="douane-writer", daemon=True)
         self._thread.start()
 
-    async def append(self, entry: Entry) -> LogEntry:
-        """Return once `entry` is durable.
+    async def append(self, entry: Entry, *, placed: bool = True) -> LogEntry:
+        """Return once `entry` is durable; unless it must be `placed`, perhaps `NOWHERE_YET`.
+
+        It stands in the log in the order of the calls in any case.
 
         Raises:
             AuditUnavailable: It is not, or not known to be, within the deadline.
 
         """
-        item = _Item(self._loop.create_future(), expires=self._expiry(), entry=entry)
+        item = Item(
+            self._loop.create_future(),
+            expires=self._loop.time() + self._deadline_s,
+            entry=entry,
+            placed=placed,
+        )
         self._submit(item)
         index: int = await item.future
         return LogEntry(id=str(entry.columns[0]), leaf_index=index)
@@ -132,8 +129,11 @@ class Writer:
             AuditUnavailable: The change did not happen, or is not known to have, in time.
 
         """
-        item = _Item(
-            self._loop.create_future(), expires=self._expiry(), job=job, committed=committed
+        item = Item(
+            self._loop.create_future(),
+            expires=self._loop.time() + self._deadline_s,
+            job=job,
+            committed=committed,
         )
         self._submit(item)
         result: T = await item.future
@@ -149,7 +149,7 @@ class Writer:
         job's; it fails with `AuditUnavailable` as `run` does, but no deadline ends it.
         """
         future: asyncio.Future[T] = self._loop.create_future()
-        self._submit(_Item(future, expires=float("inf"), job=job, late=late), timed=False)
+        self._submit(Item(future, expires=float("inf"), job=job, late=late), timed=False)
         return future
 
     async def sign(self) -> None:
@@ -159,8 +159,11 @@ class Writer:
             AuditUnavailable: It is not, or not known to be, within the deadline.
 
         """
-        item = _Item(
-            self._loop.create_future(), expires=self._expiry(), job=change_nothing, signs=True
+        item = Item(
+            self._loop.create_future(),
+            expires=self._loop.time() + self._deadline_s,
+            job=change_nothing,
+            signs=True,
         )
         self._submit(item)
         await item.future
@@ -168,31 +171,32 @@ class Writer:
     async def close(self) -> None:
         """Write what is waiting, sign the log and close it."""
         self._hand_over()
-        with self._wake:
-            self._closing = True
-            self._wake.notify()
+        self._closing = True
+        self._queue.close()
         await asyncio.to_thread(self._thread.join)
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._syncing is not None:
+            await self._syncing.close()
+        if self._journal is not None:
+            self._journal.close()
+        for timer in (self._timer, self._later):
+            if timer is not None:
+                timer.cancel()
 
     @property
     def problem(self) -> str:
         """Why the last attempt to write, or else to sign, failed; empty if neither did."""
-        return self._unwritten or self._unsigned
+        return self._committer.problem
 
     @property
     def depth(self) -> int:
         """How many writes wait for the thread."""
         return len(self._queue) + len(self._submitted)
 
-    def _expiry(self) -> float:
-        return self._loop.time() + self._deadline_s
-
-    def _submit(self, item: _Item, *, timed: bool = True) -> None:
-        if self._closing:
-            raise AuditUnavailable(_NOT_RECORDED, detail="the log is closed")
-        if self.depth >= self._capacity:
-            raise AuditUnavailable(_NOT_RECORDED, detail="too many records wait")
+    def _submit(self, item: Item, *, timed: bool = True) -> None:
+        if self._closing or self._queue.closed:
+            raise AuditUnavailable(NOT_RECORDED, detail="the log is closed")
+        if len(self._queue) + len(self._submitted) >= self._capacity:
+            raise AuditUnavailable(NOT_RECORDED, detail="too many records wait")
         if not self._submitted:
             # Whatever else this turn of the event loop submits wakes the thread with it, once.
             self._loop.call_soon(self._hand_over)
@@ -206,13 +210,47 @@ class Writer:
 
     def _hand_over(self) -> None:
         submitted, self._submitted = self._submitted, []
-        with self._wake:
-            ended = self._ended
-            if not ended:
-                self._queue.extend(submitted)
-                self._wake.notify()
-        if ended and submitted:
-            self._settle(submitted, 0, _ENDED)
+        awaited = not self._journaled(submitted)
+        if not self._queue.put(submitted, awaited=awaited):
+            self._settle(submitted, 0, ENDED)
+        elif not awaited and self._later is None:
+            self._later = self._loop.call_later(_LATER_S, self._look)
+
+    def _look(self) -> None:
+        self._later = None
+        self._queue.wake()
+
+    def _journaled(self, submitted: list[Item]) -> bool:
+        """Have what may be in the journal there, and say whether nobody waits for the thread.
+
+        What the database does not take is not acknowledged for being in the journal: that is not
+        meant to last, and what reads the log would not know of it.
+        """
+        journal = self._journal
+        items = [item for item in submitted if not item.placed]
+        if journal is None or not items or journal.problem or not self._committer.is_able:
+            return False
+        try:
+            last = journal.put([item.entry for item in items if item.entry is not None])
+        except JournalFailed as error:
+            logger.error("records wait for the database from now on: %s", error)  # noqa: TRY400 - no bug of ours
+            return False
+        if last is None:
+            return False
+        for number, item in enumerate(items, last + 1 - len(items)):
+            item.number = number
+        if self._syncing is None:
+            _acknowledge(items)
+        else:
+            self._syncing.add(items)
+        return len(items) == len(submitted)
+
+    def _synced(self, items: list[Item], problem: str) -> None:
+        if not problem:
+            _acknowledge(items)
+            return
+        logger.error("records wait for the database from now on: %s", problem)
+        self._queue.wake()
 
     def _expire(self) -> None:
         self._timer, now = None, self._loop.time()
@@ -223,13 +261,13 @@ class Writer:
                     self._timer = self._loop.call_at(item.expires, self._expire)
                     return
                 item.future.set_exception(
-                    AuditUnavailable(_NOT_RECORDED, detail="not durable within the deadline")
+                    AuditUnavailable(NOT_RECORDED, detail="not durable within the deadline")
                 )
             self._waiting.popleft()
 
     def _settle(
         self,
-        batch: list[_Item],
+        batch: list[Item],
         first: int,
         failure: str,
         kind: type[AuditUnavailable] = AuditUnavailable,
@@ -237,149 +275,38 @@ class Writer:
         """Tell everybody in a batch, on the event loop; `failure` is why none of it happened."""
         index = first
         for item in batch:
-            outcome = item.outcome
             if failure:
-                outcome.error = kind(_NOT_RECORDED, detail=failure)
+                item.error = kind(NOT_RECORDED, detail=failure)
             elif item.entry is not None:
-                outcome.result = index
+                item.result = index
                 index += 1
-            elif outcome.error is None and item.committed is not None:
-                item.committed(outcome.result)
+            elif item.error is None and item.committed is not None:
+                item.committed(item.result)
             if item.future.done():
                 continue
-            if outcome.error is not None:
-                item.future.set_exception(outcome.error)
+            if item.error is not None:
+                item.future.set_exception(item.error)
             else:
-                item.future.set_result(outcome.result)
+                item.future.set_result(item.result)
         self.recorded = max(self.recorded, index)
         while self._waiting and self._waiting[0].future.done():
             self._waiting.popleft()
 
-    # From here on: the thread.
-
-    def _work(self) -> None:
-        try:
-            while (batch := self._next_batch()) is not None:
-                if batch:
-                    self._write(batch)
-                if self._database is not None and self._signing_is_due():
-                    self._sign(self._database)
-            if self._database is not None:
-                self._sign(self._database)
-        finally:
-            self._end()
-
-    def _end(self) -> None:
-        """Refuse what still waits: whatever ended the thread, nothing hangs."""
-        with self._wake:
-            self._closing = self._ended = True
-            left = list(self._queue)
-            self._queue.clear()
-        if left:
-            self._tell(left, 0, _ENDED)
-        if self._database is not None:
-            self._database.close()
-
-    def _next_batch(self) -> list[_Item] | None:
-        """Return what waits, nothing when it is time to sign, or `None` at the end."""
-        with self._wake:
-            while not self._queue:
-                if self._closing:
-                    return None
-                if self._unsigned_since is None:
-                    self._wake.wait()
-                    continue
-                left = self._unsigned_since + self._signing.every_s - time.monotonic()
-                if left <= 0:
-                    return []
-                self._wake.wait(left)
-            if self._queue[0].late:
-                return [self._queue.popleft()]
-            batch: list[_Item] = []
-            while self._queue and not self._queue[0].late and len(batch) < _LARGEST_BATCH:
-                batch.append(self._queue.popleft())
-            return batch
-
-    def _write(self, batch: list[_Item]) -> None:
-        try:
-            first = self._commit(batch)
-        except sqlite3.IntegrityError as error:
-            if len(batch) == 1:
-                self._tell(batch, 0, f"the record was not accepted: {error}", NotAccepted)
-                return
-            for item in batch:  # one record's id is taken already; the others are innocent
-                self._write([item])
-        except (sqlite3.Error, OSError, ConfigError) as error:
-            self._unwritten = str(error)
-            self._tell(batch, 0, self._unwritten)
-        except BaseException as error:  # a fault of our own: it ends the thread, in `_end`
-            self._unwritten = f"the writer has ended: {error!r}"
-            self._tell(batch, 0, self._unwritten)
-            raise
-        else:
-            self._unwritten = ""
-            self._sign_for([item for item in batch if item.signs])
-            self._tell(batch, first, "")
-
-    def _sign_for(self, asked: Sequence[_Item]) -> None:
-        if not asked or self._database is None:
-            return
-        self._sign(self._database)
-        for item in asked if self._unsigned else ():
-            item.outcome.error = AuditUnavailable(_NOT_RECORDED, detail=self._unsigned)
-
-    def _commit(self, batch: list[_Item]) -> int:
-        if self._database is None:
-            self._database = self._reopen()
-        database = self._database
-        expected_batch = database.batch + 1
-        try:
-            first = database.commit(
-                [item.entry for item in batch if item.entry is not None],
-                [(item.job, item.outcome) for item in batch if item.job is not None],
-                late=batch[0].late,
-            )
-        except CommitUnknown:
-            # Without a database there is nothing to sign, so nothing to wake up for.
-            self._database, self._unsigned_since = None, None
-            database.close()
-            self._database = self._reopen()
-            if self._database.batch != expected_batch:
-                raise
-            self._database.settle()
-            first = self._database.tree.size - sum(item.entry is not None for item in batch)
-        if self._unsigned_since is None and self._database.tree.size > self._database.signed_size:
-            self._unsigned_since = time.monotonic()
-        return first
-
-    def _signing_is_due(self) -> bool:
-        if self._unsigned_since is None or self._database is None:
-            return False
-        if self._database.tree.size - self._database.signed_size >= self._signing.records:
-            return True
-        return time.monotonic() - self._unsigned_since >= self._signing.every_s
-
-    def _sign(self, database: Database) -> None:
-        """Sign what is new; if that fails, it is tried again with the next records."""
-        self._unsigned_since = None
-        if database.signed_size == database.tree.size:
-            return
-        try:
-            database.sign()
-        except (sqlite3.Error, OSError, ConfigError) as error:
-            self._unsigned = f"no checkpoint could be signed: {error}"
-        else:
-            self._unsigned = ""
-
     def _tell(
         self,
-        batch: list[_Item],
+        batch: list[Item],
         first: int,
         failure: str,
         kind: type[AuditUnavailable] = AuditUnavailable,
     ) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._settle, batch, first, failure, kind)
+
+
+def _acknowledge(items: Sequence[Item]) -> None:
+    for item in items:
+        if not item.future.done():
+            item.future.set_result(NOWHERE_YET)
 
 
 def change_nothing(_: sqlite3.Connection) -> None:

@@ -37,6 +37,7 @@ async def called(store: Store, *tools: str, days_ago: float = 1.0, **more: Any) 
     for tool in tools:
         fields = {"method": "tools/call", "server": "mail", "target": tool, "verdict": "allow"}
         await store.audit.append(_record(fields | more, days_ago))
+    await store.caught_up()
 
 
 NUMBERS = iter(range(10_000))

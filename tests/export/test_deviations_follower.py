@@ -245,6 +245,7 @@ async def test_it_follows_the_log_itself(rig: Rig, life: Life) -> None:
         await rig.store.audit.append(
             AuditRecord(kind=RecordKind.OUTCOME, time=one.time, id=one.record, fields=fields)
         )
+    await rig.store.caught_up()
     with closing(rig.store.reader()) as reader:
         follower = Follower(FOLLOWER, source=reader, cursors=rig.sink, sink=rig.sink)
         assert await follower.step()

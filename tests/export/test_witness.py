@@ -20,6 +20,7 @@ from gateway.storage.connection import open_reader
 from gateway.storage.cosignatures import SqliteCosignatures
 from gateway.storage.database import DATABASE
 from gateway.storage.following import NewestCheckpointSource
+from gateway.storage.journal import JOURNAL
 from gateway.storage.store import Store
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from tests.export.witness import Said, Witness, witnessing
@@ -328,7 +329,7 @@ async def test_a_log_that_was_put_back_is_an_alarm_once(tmp_path: Path, witness:
     async with rig_in(tmp_path / "log", witness) as rig:
         await rig.grow(8)
         await rig.asked()
-    for part in (tmp_path / "log").glob(f"{DATABASE}*"):
+    for part in (*(tmp_path / "log").glob(f"{DATABASE}*"), tmp_path / "log" / JOURNAL):
         part.unlink()
     (tmp_path / "log" / DATABASE).write_bytes(backup)
     (tmp_path / "log" / "checkpoint").write_text(newest)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.storage.database import DATABASE
+from gateway.storage.keeping import waiting_in
 from gateway.storage.reader import AuditReader
 from tests.e2e.posting import Poster
 from tests.e2e.scripted import Raw, raw_in_a_thread
@@ -73,7 +74,9 @@ class Scene:
 
     def log(self) -> list[dict[str, Any]]:
         """The whole log, in order."""
-        path = self.running.folder / "data" / DATABASE
+        data_dir = self.running.folder / "data"
+        eventually(lambda: self.running.process.poll() is not None or not waiting_in(data_dir))
+        path = data_dir / DATABASE
         with closing(AuditReader.open(path)) as reader:
             return list(reader.export())
 

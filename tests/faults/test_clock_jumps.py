@@ -49,6 +49,7 @@ async def test_the_log_is_ordered_by_its_index_whatever_the_clock_says(tmp_path:
     for jump in (-HOUR, HOUR * 48, -HOUR * 24):
         house.now += jump
         assert (await house.handle(house.call())).code is None
+    await store.caught_up()
     records = reader.after(begun)
     reader.close()
     await store.close()

@@ -77,6 +77,7 @@ async def test_a_disk_that_stalls_costs_a_refusal_and_nothing_is_sent(tmp_path: 
         await asyncio.sleep(2 * STALL_S)
         assert (await house.handle(house.call())).code is None
         assert await store.problem() == ""
+        await store.caught_up()
         reader = store.reader()
         kinds = [one["kind"] for one in reader.export() if one["kind"] != RecordKind.PIN]
         # An intent that was refused may still be written down late: its call was never sent.

@@ -11,7 +11,7 @@ from benchmarks.durability.cuts import cut_power
 from benchmarks.durability.kills import kill_under_load
 from gateway.storage.connection import Durability
 from gateway.storage.database import DATABASE
-from tests.faults.scene import Scene, eventually, gateway, scene
+from tests.faults.scene import Scene, Told, eventually, gateway, scene
 from tests.faults.test_failing_log import BALLAST, fill, locked_by_another_process, small_disk
 from tests.faults.test_power_and_kills import recordable
 
@@ -43,6 +43,19 @@ def moved(path: Path) -> Iterator[None]:
     path.with_name("elsewhere").rename(path)
 
 
+def calls_until_spooled(at: Scene, records: int) -> list[Told]:
+    """Call until so many records are in the spool: the first ones stand in the journal yet."""
+    made: list[Told] = []
+
+    def enough() -> bool:
+        made.append(at.call())
+        return spooled(at) >= records
+
+    assert eventually(enough)
+    assert {one.code for one in made} == {None}
+    return made
+
+
 def came_back(at: Scene, before: int, calls: int) -> None:
     """What was spooled is in the log, in order, and the log says so."""
     assert eventually(lambda: spooled(at) == 0)
@@ -57,13 +70,10 @@ def test_calls_go_on_while_another_process_locks_the_log(tmp_path: Path) -> None
         assert at.call().code is None
         before = len(at.log())
         with locked_by_another_process(tmp_path / "data" / DATABASE):
-            made = [at.call() for _ in range(4)]
-            assert {one.code for one in made} == {None}
-            assert [at.trail(one) for one in made] == [[]] * 4
+            made = calls_until_spooled(at, 8)
             assert "records are in the spool" in told(at)["audit_spool"]
-            assert spooled(at) >= 8
         came_back(at, before, 3)
-        assert [at.trail(one) for one in made] == [TRAIL] * 4
+        assert [at.trail(one) for one in made] == [TRAIL] * len(made)
 
 
 def test_calls_go_on_while_the_log_is_moved_away(tmp_path: Path) -> None:
@@ -108,13 +118,12 @@ def test_what_was_spooled_when_the_process_was_killed_comes_back(tmp_path: Path)
     with scene(tmp_path, audit=SPOOL) as at:
         assert at.call().code is None
         with locked_by_another_process(tmp_path / "data" / DATABASE):
-            made = [at.call() for _ in range(3)]
-            assert {one.code for one in made} == {None}
+            made = calls_until_spooled(at, 4)
             at.running.process.kill()
             at.running.process.wait()
         with gateway(tmp_path, at.raw, audit=SPOOL) as running:
             after = Scene(running=running, raw=at.raw)
-            assert [after.trail(one) for one in made] == [TRAIL] * 3
+            assert [after.trail(one) for one in made] == [TRAIL] * len(made)
             (found,) = [one for one in after.log() if one.get("code") == "recovered"]
             assert found["evidence"]["clean"] is False
             assert found["evidence"]["spooled"] >= 4

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
 
-from gateway.storage import database, files, spool
+from gateway.storage import database, files, journal, spool
 from gateway.storage.database import CHECKPOINT
 
 _SECTOR_BYTES = 512
@@ -104,7 +104,7 @@ class Recording:
 
 @contextmanager
 def recorded() -> Iterator[Recording]:
-    """Record all that SQLite, the checkpoint file and the spool do in this process.
+    """Record all that SQLite, the checkpoint file, the journal and the spool do in this process.
 
     Raises:
         Unsupported: It cannot be done with this Python.
@@ -123,6 +123,7 @@ def recorded() -> Iterator[Recording]:
         with (
             mock.patch.object(database, "write_atomically", replaced),
             mock.patch.object(spool, "os", _ObservedOs(recording)),
+            mock.patch.object(journal, "os", _ObservedOs(recording)),
         ):
             yield recording
     finally:
@@ -130,7 +131,7 @@ def recorded() -> Iterator[Recording]:
 
 
 class _ObservedOs:
-    """`os` as the spool sees it: its writes and its syncs are recorded."""
+    """`os` as the journal and the spool see it: their writes and their syncs are recorded."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -145,6 +146,7 @@ class _ObservedOs:
         return written
 
     def fdatasync(self, descriptor: int) -> None:
+        time.sleep(self._recording.sync_takes_s)
         os.fdatasync(descriptor)
         self._recording.operations.append(Operation(Kind.SYNC, _name_of(descriptor)))
 
@@ -266,7 +268,8 @@ class Cut:
 
     def lay_out(self, folder: Path) -> None:
         """Write the files into `folder`, in place of those of an earlier cut."""
-        for old in (*folder.glob(f"{database.DATABASE}*"), *folder.glob("spool*")):
+        kept = (f"{database.DATABASE}*", "journal*", "spool*")
+        for old in (path for pattern in kept for path in folder.glob(pattern)):
             old.unlink()
         (folder / CHECKPOINT).unlink(missing_ok=True)
         for name, content in self.files.items():

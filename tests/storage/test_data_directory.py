@@ -46,7 +46,7 @@ async def test_everything_in_it_is_its_owners_alone(tmp_path):
         os.umask(before)
     assert mode(tmp_path / "deep" / "var") == 0o700
     databases = [f"{name}.db{part}" for name in ("douane", "identity") for part in DATABASE_FILES]
-    assert found == dict.fromkeys([*KEY_FILES, "lock", "checkpoint", *databases], 0o600)
+    assert found == dict.fromkeys([*KEY_FILES, "lock", "journal", "checkpoint", *databases], 0o600)
 
 
 def test_a_directory_that_is_there_is_closed_to_others(tmp_path):

@@ -79,6 +79,7 @@ async def test_a_rotation_holds_at_once_and_after_a_restart_and_loses_nothing(
     await asyncio.gather(*records)
     assert await rotating == 2
     await store.audit.append(event("c"))
+    await store.caught_up()
     found = written(store)
     assert len(found) == 41
     after, same = store.hashes_of("bob@example.com")

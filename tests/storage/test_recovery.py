@@ -38,6 +38,7 @@ async def killed(tmp_path, *names):
         for name in names:
             kind, _, decision = name.partition(" ")
             await append(store, name, RecordKind(kind), decision_id=decision)
+            await store.caught_up()
         shutil.copytree(data_dir, tmp_path / "var")
     return tmp_path / "var"
 
@@ -103,8 +104,9 @@ async def test_a_torn_page_is_told_and_costs_no_record_before_it(tmp_path, cut):
     async with opened(data_dir) as store:
         assert store.found.torn
         assert "a transaction that was never acknowledged was cut off" in store.found.remarkable
+        assert store.found.journaled == 1
         with contextlib.closing(store.reader()) as reader:
-            assert [one["id"] for one in reader.export()] == ["s", "intent d1"]
+            assert [one["id"] for one in reader.export()] == ["s", "intent d1", "intent d2"]
     assert verify(data_dir, own_verifier(data_dir)).reason == ""
 
 

@@ -132,7 +132,7 @@ async def test_many_at_once_share_transactions_and_keep_their_order(tmp_path):
         await asyncio.gather(first, *others)
         assert at.rows() == ["first", *(f"e{n}" for n in range(500))]
         assert [task.result().leaf_index for task in others] == list(range(1, 501))
-        assert at.writer._database.batch == 2
+        assert at.writer._committer._database.batch == 2
 
 
 async def test_an_acknowledged_record_can_be_read_by_others_at_once(tmp_path):
@@ -300,7 +300,7 @@ async def test_a_database_that_cannot_be_reopened_is_tried_again(tmp_path):
         for _ in range(2):
             with pytest.raises(AuditUnavailable, match="does not match its own checkpoint"):
                 await at.append("lost")
-        assert at.writer._unsigned_since is None  # or the thread would wake up for ever
+        assert at.writer._committer._unsigned_since is None  # or the thread would wake up for ever
         (tmp_path / "kept").rename(at.data_dir / CHECKPOINT)
         await at.append("after")
     assert at.rows() == ["before", "after"]

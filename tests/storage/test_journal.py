@@ -1,0 +1,196 @@
+"""The journal: durable at once, told apart from what a crash tore, and read once."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from gateway.errors import ConfigError
+from gateway.storage import journal as module
+from gateway.storage.journal import JOURNAL, Journal, JournalFailed, Left, OtherJournal
+from tests.audit.encoders import encoder_of
+from tests.storage.suite import event
+
+SECRET = b"s" * 32
+LOG = "douane/1"
+HALF = 4096
+ENCODER = encoder_of(log_id=LOG, keys=(b"k" * 32,))
+
+
+def entry(name: str, size: int = 0):
+    return ENCODER.encode(event(name, target="x" * size))
+
+
+def names(left: Left, taken: str = "") -> list[str]:
+    return [str(one.columns[0]) for one in left.after(taken)]
+
+
+@contextmanager
+def opened(folder: Path, *, log_id: str = LOG, secret: bytes = SECRET) -> Iterator[Journal]:
+    """A journal that was begun, so that nothing is in it."""
+    made, _ = Journal.open(folder / JOURNAL, log_id=log_id, secret=secret, half_bytes=HALF)
+    made.begin()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def put_and_sync(journal: Journal, name: str) -> None:
+    journal.put([entry(name)])
+    journal.sync()
+
+
+def left_in(folder: Path) -> Left:
+    made, left = Journal.open(folder / JOURNAL, log_id=LOG, secret=SECRET, half_bytes=HALF)
+    made.close()
+    return left
+
+
+def change(folder: Path, at: int, to: bytes) -> None:
+    with (folder / JOURNAL).open("r+b") as file:
+        file.seek(at)
+        file.write(to)
+
+
+def test_what_was_put_is_found_again_in_order(tmp_path: Path) -> None:
+    with opened(tmp_path) as journal:
+        assert journal.put([entry("a"), entry("b")]) == 1
+        assert journal.put([entry("c")]) == 2
+        marks = [journal.mark(number) for number in range(3)]
+        written = entry("b")
+    left = left_in(tmp_path)
+    assert names(left) == ["a", "b", "c"]
+    assert left.after("")[1] == written
+    assert [names(left, mark) for mark in marks] == [["b", "c"], ["c"], []]
+    assert left.mark == marks[2]
+    assert names(left, "0123456789abcdef 1") == ["a", "b", "c"]  # of a journal that was before
+    assert left.missing_after("") == left.missing_after(marks[1]) == 0
+
+
+def test_once_begun_anew_there_is_nothing_in_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as journal:
+        for number in range(12):
+            journal.put([entry(f"e{number}", 300)])
+            journal.taken(number)
+    assert len(left_in(tmp_path).after("")) > 6
+    with opened(tmp_path) as journal:
+        journal.put([entry("new")])
+    assert names(left_in(tmp_path)) == ["new"]
+
+
+def test_a_half_is_written_to_again_only_when_the_log_has_all_of_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as journal:
+        put = 0
+        while put < 100 and journal.put([entry(f"e{put}", 300)]) is not None:
+            put += 1
+        assert 8 < put < 100
+        assert journal.problem == ""
+        in_the_first_half = next(
+            n for n in range(put) if n == put - 1 or left_in_half(journal, n + 1)
+        )
+        journal.taken(in_the_first_half - 1)
+        assert journal.put([entry("more", 300)]) is None
+        journal.taken(in_the_first_half)
+        assert journal.put([entry("more", 300)]) == put
+    left = left_in(tmp_path)
+    assert names(left)[-1] == "more"
+    assert left.missing_after(journal.mark(in_the_first_half)) == 0
+    assert len(left.after(journal.mark(in_the_first_half))) == put - in_the_first_half
+
+
+def left_in_half(journal: Journal, number: int) -> bool:
+    """Whether a record is in the second half."""
+    return number > journal._halves[0].last
+
+
+def test_what_is_larger_than_a_half_has_no_room(tmp_path: Path) -> None:
+    with opened(tmp_path) as journal:
+        assert journal.put([entry(f"e{n}", 300) for n in range(12)]) is None
+        assert journal.put([entry("small")]) == 0
+    assert names(left_in(tmp_path)) == ["small"]
+
+
+@pytest.mark.parametrize("cut", [1, 30, 120])
+def test_a_torn_record_is_none_and_those_before_it_are(tmp_path: Path, cut: int) -> None:
+    with opened(tmp_path) as journal:
+        journal.put([entry("a")])
+        journal.put([entry("b")])
+        end = journal._now.end
+    change(tmp_path, end - cut - 1, bytes(cut + 1))
+    assert names(left_in(tmp_path)) == ["a"]
+
+
+def test_a_record_that_was_changed_is_missed(tmp_path: Path) -> None:
+    with opened(tmp_path) as journal:
+        for name in "abc":
+            journal.put([entry(name)])
+    content = (tmp_path / JOURNAL).read_bytes()
+    change(tmp_path, content.index(b'"id":"b"') + 6, b"x")
+    left = left_in(tmp_path)
+    assert (names(left), left.missing_after("")) == (["a", "c"], 1)
+
+
+def test_a_record_with_anothers_number_or_of_an_earlier_turn_does_not_count(tmp_path: Path) -> None:
+    with opened(tmp_path) as journal:
+        journal.put([entry("a")])
+        journal.put([entry("b")])
+    content = (tmp_path / JOURNAL).read_bytes()
+    start = content.index(b" 1 {")
+    change(tmp_path, start, b" 7 {")
+    assert names(left_in(tmp_path)) == ["a"]
+    earlier = content[512 : content.index(b"\n", 512) + 1]
+    with opened(tmp_path):
+        change(tmp_path, 512, earlier)
+    assert names(left_in(tmp_path)) == []
+
+
+def test_it_is_one_logs_and_one_processs(tmp_path: Path) -> None:
+    with opened(tmp_path) as journal:
+        journal.put([entry("a")])
+        with pytest.raises(ConfigError, match="another process's"):
+            left_in(tmp_path)
+        looked = Journal.look(tmp_path / JOURNAL, log_id=LOG, secret=SECRET)
+        assert names(looked) == ["a"]
+    with pytest.raises(OtherJournal, match="not one of this log"), opened(tmp_path, log_id="x"):
+        pass
+    with pytest.raises(ConfigError, match="was changed"), opened(tmp_path, secret=b"t" * 32):
+        pass
+    assert Journal.look(tmp_path / "none", log_id=LOG, secret=SECRET) == Left()
+
+
+def test_one_that_cannot_be_used_says_so(tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").touch()
+    with pytest.raises(ConfigError, match="cannot be used"), opened(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("act", ["pwrite", "fdatasync"])
+def test_after_a_failure_it_takes_nothing_more(tmp_path: Path, act: str) -> None:
+    with opened(tmp_path) as journal:
+        journal.put([entry("a")])
+        broken = mock.Mock(wraps=os)
+        getattr(broken, act).side_effect = OSError(5, "Input/output error")
+        with (
+            mock.patch.object(module, "os", broken),
+            pytest.raises(JournalFailed, match="cannot be written: Input/output error"),
+        ):
+            put_and_sync(journal, "b")
+        assert "cannot be written" in journal.problem
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_what_nobody_would_find_again_is_a_failure(tmp_path: Path, *, moved: bool) -> None:
+    with opened(tmp_path) as journal:
+        path = tmp_path / JOURNAL
+        if moved:
+            path.rename(tmp_path / "elsewhere")
+        else:
+            path.unlink()
+        with pytest.raises(JournalFailed, match="renamed or deleted"):
+            journal.put([entry("a")])
+        assert journal.problem
