@@ -55,7 +55,7 @@ class SqliteAuditLog:
         """
         began = time.perf_counter()
         entry = await self._writer.append(
-            await encoded(self._encoder, record), placed=record.kind not in OF_CALLS
+            await encoded(self._encoder, record), may_lag=record.kind in OF_CALLS
         )
         self.waited("log", time.perf_counter() - began)
         return entry

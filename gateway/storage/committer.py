@@ -1,7 +1,6 @@
 """The thread that writes: whatever is waiting goes into one transaction, then all are told."""
 
 import asyncio
-import logging
 import sqlite3
 import threading
 import time
@@ -14,8 +13,6 @@ from gateway.domain._value import value
 from gateway.errors import AuditUnavailable, ConfigError
 from gateway.storage.database import CommitUnknown, Database, Job, JobOutcome
 from gateway.storage.journal import Journal
-
-logger = logging.getLogger(__name__)
 
 _LARGEST_BATCH: Final = 1024
 _MANY: Final = 512
@@ -43,7 +40,7 @@ class Item(JobOutcome):
     """One thing to write, what came of it, and who waits for it."""
 
     __slots__ = (
-        "committed", "entry", "expires", "future", "job", "late", "number", "placed", "signs",
+        "committed", "entry", "expires", "future", "is_journaled", "job", "late", "may_lag", "signs", "takes_places",
     )  # fmt: skip
 
     def __init__(
@@ -56,7 +53,7 @@ class Item(JobOutcome):
         committed: Callable[[Any], None] | None = None,
         late: Sequence[Entry] = (),
         signs: bool = False,
-        placed: bool = True,
+        may_lag: bool = False,
     ) -> None:
         self.future = future
         self.expires = expires
@@ -65,12 +62,13 @@ class Item(JobOutcome):
         self.committed = committed
         self.late = late
         self.signs = signs
-        self.placed = placed
-        """Whether it is awaited until the database has it; only records need not be."""
+        self.may_lag = may_lag
+        """Whether to be in the journal is enough; only a record can be."""
         self.result = None
         self.error = None
-        self.number: int | None = None
-        """Of its line in the journal, once it has one."""
+        self.takes_places = entry is not None or bool(late)
+        """Whether the log is longer once it is written."""
+        self.is_journaled = False
 
 
 class Tell(Protocol):
@@ -235,10 +233,10 @@ class Committer:
             if len(batch) > 1:
                 for item in batch:  # one record's id is taken already; the others are innocent
                     self._write([item])
-            elif self._owed:
+            elif self._owed or batch[0].is_journaled:
                 self._fail(batch, str(error))
             else:
-                self._refuse(batch, f"the record was not accepted: {error}")
+                self._tell(batch, 0, f"the record was not accepted: {error}", NotAccepted)
         except (sqlite3.Error, OSError, ConfigError) as error:
             self._fail(batch, str(error))
         except BaseException as error:  # a fault of our own: it ends the thread, in `_end`
@@ -252,15 +250,8 @@ class Committer:
 
     def _fail(self, batch: list[Item], why: str) -> None:
         self._unwritten = why
-        self._owed += [item for item in batch if item.number is not None]
+        self._owed += [item for item in batch if item.is_journaled]
         self._tell(batch, 0, why)
-
-    def _refuse(self, batch: list[Item], why: str) -> None:
-        """Say no to the only one of a batch: the log takes others."""
-        for item in batch:
-            if item.number is not None and item.entry is not None:
-                logger.error("a journaled record has another one's id: %s", item.entry.columns[0])
-        self._tell(batch, 0, why, NotAccepted)
 
     def _sign_for(self, asked: Sequence[Item]) -> None:
         if not asked or self._database is None:
@@ -275,13 +266,11 @@ class Committer:
         database = self._database
         expected_batch = database.batch + 1
         entries = [item.entry for item in batch if item.entry is not None]
-        last = self._last_of(batch)
         try:
             first = database.commit(
                 entries,
                 [(item.job, item) for item in batch if item.job is not None],
                 late=self._late(batch),
-                journaled="" if last is None or self._journal is None else self._journal.mark(last),
             )
         except CommitUnknown:
             # Without a database there is nothing to sign, so nothing to wake up for.
@@ -293,15 +282,11 @@ class Committer:
             self._database.settle()
             first = self._database.tree.size - len(entries)
         self._owed.clear()
-        if last is not None and self._journal is not None:
-            self._journal.taken(last)
+        if self._journal is not None:
+            self._journal.taken(self._database.tree.size)
         if self._unsigned_since is None and self._database.tree.size > self._database.signed_size:
             self._unsigned_since = time.monotonic()
         return first
-
-    def _last_of(self, batch: list[Item]) -> int | None:
-        numbers = (item.number for item in (*self._owed, *batch) if item.number is not None)
-        return max(numbers, default=None)
 
     def _late(self, batch: list[Item]) -> Sequence[Entry]:
         owed = [item.entry for item in self._owed if item.entry is not None]

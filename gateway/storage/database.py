@@ -38,9 +38,6 @@ _ROWS_AT_ONCE = 64
 costs more than the insert."""
 
 
-_JOURNALED = "INSERT OR REPLACE INTO meta (key, value) VALUES ('journal', ?)"
-
-
 @cache
 def _insert_of(rows: int) -> str:
     names = f"leaf_index, {', '.join(COLUMNS)}, leaf_hash, body"
@@ -129,12 +126,10 @@ class Database:
         jobs: Sequence[tuple[Job, JobOutcome]],
         *,
         late: Sequence[Entry] = (),
-        journaled: str = "",
     ) -> int:
         """Store `entries` and do `jobs` in one transaction; return the first entry's leaf index.
 
-        Of `late` ones, which come before, those that are there already are left out. `journaled`
-        is how far the journal is in the log then.
+        Of `late` ones, which come before, those that are there already are left out.
 
         Raises:
             FileMoved: Nothing was done.
@@ -156,8 +151,6 @@ class Database:
             connection.execute(
                 "UPDATE meta SET value = ? WHERE key = 'batch'", (str(self.batch + 1),)
             )
-            if journaled:
-                connection.execute(_JOURNALED, (journaled,))
         except BaseException:
             _roll_back(connection)
             raise
@@ -168,11 +161,6 @@ class Database:
         self.tree = tree
         self.batch += 1
         return first
-
-    @property
-    def journaled(self) -> str:
-        """How far which journal is in the log; empty if none ever was."""
-        return _meta(self._connection).get("journal", "")
 
     def _commit_as(self, durability: Durability) -> None:
         if durability is not self._in_force:

@@ -5,10 +5,13 @@ written here first, with one write for all that one turn of the event loop broug
 database takes it up a little later, many records in one transaction.
 
 The file has two halves that take turns: one is written to again when the database has all of it.
-Every line has a keyed checksum over its number, its leaf hash and the nonce of its half, so what a
-crash tore, and what is left of an earlier turn, is told apart from what counts.
+A line's number is the leaf index that its record has in the log, which is known before it is there:
+whatever else comes into the log in between waits for it. Every line has a keyed checksum over its
+number, its leaf hash and the nonce of its half, so what a crash tore, and what is left of an earlier
+turn, is told apart from what counts.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import hmac
@@ -31,7 +34,7 @@ _FORMAT: Final = "douane-journal/1"
 _KEY: Final = b"douane journal"
 _HEADER_BYTES: Final = 512
 """One sector: a power cut leaves the old header or the new one."""
-_WORDS: Final = 5
+_WORDS: Final = 4
 _HALF_BYTES: Final = 8 << 20
 _HALVES: Final = 2
 
@@ -51,34 +54,21 @@ class JournalFailed(OSError):
 class Left:
     """What an earlier process left in a journal."""
 
-    id: str = ""
-    """The journal's own name."""
     lines: Sequence[tuple[int, bytes, bytes]] = ()
-    """Whole records as number, body and leaf, in the order in which they were written."""
+    """Whole records as leaf index, body and leaf, in their order."""
 
-    def after(self, taken: str) -> Sequence[Entry]:
-        """Return what comes after what `taken` says the log has (see `Journal.mark`)."""
-        known = self._known(taken)
+    def beyond(self, size: int) -> Sequence[Entry]:
+        """Return what a log of `size` records has not."""
         return [
             Entry(columns=columns_of(body), body=body, leaf=leaf)
-            for number, body, leaf in self.lines
-            if number > known
+            for index, body, leaf in self.lines
+            if index >= size
         ]
 
-    @property
-    def mark(self) -> str:
-        """What the log is to keep once it has all of it."""
-        return f"{self.id} {self.lines[-1][0]}" if self.lines else ""
-
-    def missing_after(self, taken: str) -> int:
-        """Return how many records should stand among those, and cannot be read."""
-        known = self._known(taken)
-        found = [number for number, _, _ in self.lines if number > known]
-        return found[-1] - known - len(found) if found else 0
-
-    def _known(self, taken: str) -> int:
-        journal, _, number = taken.partition(" ")
-        return int(number) if journal and journal == self.id else -1
+    def missing_beyond(self, size: int) -> int:
+        """Return how many records should stand before or among those, and are not there."""
+        found = [index for index, _, _ in self.lines if index >= size]
+        return found[-1] + 1 - size - len(found) if found else 0
 
 
 class _Half:
@@ -107,9 +97,7 @@ class Journal:
         self._identity = FileIdentity.of(str(path))
         self._halves = [_Half(n * half_bytes) for n in range(_HALVES)]
         self._now = self._halves[0]
-        self._next = 0
         self._taken = -1
-        self._id = ""
         self.problem = ""
         """Why it takes no records any more, until the next start; empty if it does."""
 
@@ -170,41 +158,36 @@ class Journal:
             OSError: It cannot be written.
 
         """
-        self._id, self._next, self._taken = secrets.token_hex(8), 0, -1
         for half in self._halves:
-            half.last = -1
-        first, *others = self._halves
-        for half in others:  # first of all: what they hold has another name than what comes now
             self._put(half.start, bytes(_HEADER_BYTES))
-        os.fdatasync(self._descriptor)
-        self._turn_to(first)
+            half.last = -1
+        self._turn_to(self._halves[0])
         os.fdatasync(self._descriptor)
 
-    def put(self, entries: Sequence[Entry]) -> int | None:
-        """Write records, which outlive this process from now on, and return the last one's number.
+    def put(self, entries: Sequence[Entry], first: int) -> bool:
+        """Write records, which outlive this process from now on; `first` is the first one's index.
 
-        `None` if there is no room: the database has not yet what stands in the other half.
+        It says no if there is no room: the database has not yet what stands in the other half.
 
         Raises:
             JournalFailed: They may be half written. It takes no records any more.
 
         """
-        lines = self._lines_of(entries)
+        lines = self._lines_of(entries, first)
         try:
             if self._now.end + len(lines) > self._now.start + self._half_bytes:
                 other = self._halves[self._now is self._halves[0]]
                 if other.last > self._taken or _HEADER_BYTES + len(lines) > self._half_bytes:
-                    return None
+                    return False
                 self._turn_to(other)
-                lines = self._lines_of(entries)
+                lines = self._lines_of(entries, first)
             self._put(self._now.end, lines)
         except OSError as error:
             raise self._failed(error) from error
         self._require_in_place()
         self._now.end += len(lines)
-        self._next += len(entries)
-        self._now.last = self._next - 1
-        return self._now.last
+        self._now.last = first + len(entries) - 1
+        return True
 
     def sync(self) -> None:
         """Wait until what was written survives a power cut; from a thread of its own.
@@ -219,13 +202,16 @@ class Journal:
             raise self._failed(error) from error
         self._require_in_place()
 
-    def mark(self, number: int) -> str:
-        """Return what the log is to keep with the record of that number, and all before it."""
-        return f"{self._id} {number}"
+    def taken(self, size: int) -> None:
+        """Hear that the log has so many records, as durably as it was promised."""
+        self._taken = size - 1
 
-    def taken(self, number: int) -> None:
-        """Hear that the log has everything up to that number as durably as it was promised."""
-        self._taken = max(self._taken, number)
+    def finish(self) -> None:
+        """Close it, with nothing in it if the log has all: a backup put in place has its own end."""
+        if not self.problem and all(half.last <= self._taken for half in self._halves):
+            with contextlib.suppress(OSError):
+                self.begin()
+        self.close()
 
     def close(self) -> None:
         """Let another process have it."""
@@ -258,11 +244,11 @@ class Journal:
             words = head.decode("ascii", "replace").split()
             if len(words) != _WORDS or words[:2] != [_FORMAT, self._log_id]:
                 raise OtherJournal(f"the journal {path} is not one of this log; move it away")
-            _, _, self._id, half.nonce, _ = words
+            _, _, half.nonce, _ = words
             if not hmac.compare_digest(head, self._header(half.nonce)):
                 raise ConfigError(f"the head of the journal {path} was changed; move it away")
             found += self._whole_lines(half)
-        return Left(id=self._id, lines=sorted(found))
+        return Left(lines=sorted(found))
 
     def _whole_lines(self, half: _Half) -> Iterator[tuple[int, bytes, bytes]]:
         start = half.start + _HEADER_BYTES
@@ -276,11 +262,11 @@ class Journal:
             if hmac.compare_digest(mac, self._mac(half.nonce, int(digits), leaf)):
                 yield int(digits), body, leaf
 
-    def _lines_of(self, entries: Sequence[Entry]) -> bytes:
+    def _lines_of(self, entries: Sequence[Entry], first: int) -> bytes:
         nonce = self._now.nonce
         return b"".join(
             b"%s %d %s\n" % (self._mac(nonce, number, entry.leaf), number, entry.body)
-            for number, entry in enumerate(entries, self._next)
+            for number, entry in enumerate(entries, first)
         )
 
     def _mac(self, nonce: str, number: int, leaf: bytes) -> bytes:
@@ -288,7 +274,7 @@ class Journal:
         return hmac.digest(self._key, content, hashlib.sha256).hex().encode()
 
     def _header(self, nonce: str) -> bytes:
-        text = f"{_FORMAT} {self._log_id} {self._id} {nonce}".encode()
+        text = f"{_FORMAT} {self._log_id} {nonce}".encode()
         return text + b" " + hmac.digest(self._key, text, hashlib.sha256).hex().encode()
 
     def _put(self, offset: int, content: bytes) -> None:

@@ -21,6 +21,7 @@ from gateway.storage.database import DATABASE, Database
 from gateway.storage.files import rename
 from gateway.storage.journal import JOURNAL, Journal, OtherJournal
 from gateway.storage.keys import audit_key
+from gateway.storage.reader import AuditReader
 from gateway.storage.recovery import Found, FromJournal, WalTail, found_in
 from gateway.storage.spool import Spool
 from gateway.storage.spooling import (
@@ -148,10 +149,10 @@ def opened_journal(
         logger.warning("the journal was another log's; it is %s now", kept)
         journal, left = Journal.open(path, log_id=database.log_id, secret=secret)
     try:
-        taken = database.journaled
-        entries = left.after(taken)
+        size = database.tree.size
+        entries = left.beyond(size)
         if entries:
-            database.commit([], [], late=entries, journaled=left.mark)
+            database.commit([], [], late=entries)
         journal.begin()
     except OSError as error:
         journal.close()
@@ -159,7 +160,7 @@ def opened_journal(
     except BaseException:
         journal.close()
         raise
-    return journal, FromJournal(records=len(entries), missing=left.missing_after(taken))
+    return journal, FromJournal(records=len(entries), missing=left.missing_beyond(size))
 
 
 def waiting_in(data_dir: Path) -> int:
@@ -171,10 +172,9 @@ def waiting_in(data_dir: Path) -> int:
 
     """
     secret = audit_key(data_dir).private_bytes_raw()
-    with closing(open_reader(data_dir / DATABASE)) as connection:
-        meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
-    left = Journal.look(data_dir / JOURNAL, log_id=meta["log_id"], secret=secret)
-    return len(left.after(meta.get("journal", "")))
+    with closing(AuditReader.open(data_dir / DATABASE)) as reader:
+        size, log_id = reader.newest() + 1, reader.log_id
+    return len(Journal.look(data_dir / JOURNAL, log_id=log_id, secret=secret).beyond(size))
 
 
 def found_before(

@@ -17,11 +17,14 @@ from gateway.errors import AuditUnavailable
 from gateway.ports import Clock
 from gateway.storage.audit_log import OF_CALLS, Waited, encoded, nobody
 from gateway.storage.spool import Spool, Spooled
-from gateway.storage.writer import NOWHERE_YET, NotAccepted, Writer, change_nothing
+from gateway.storage.writer import NotAccepted, Writer, change_nothing
 
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
+
+NOWHERE_YET = -1
+"""The leaf index of a record that is durable in the spool, and has no place in the log yet."""
 
 _PART = 1024
 _AGAIN_S = 0.5
@@ -109,16 +112,16 @@ class SpoolingLog:
         """
         began = time.perf_counter()
         entry = await encoded(self._encoder, record)
-        found, place = await self._append(entry, placed=record.kind not in OF_CALLS)
+        found, place = await self._append(entry, may_lag=record.kind in OF_CALLS)
         self.waited(place, time.perf_counter() - began)
         return found
 
-    async def _append(self, entry: Entry, *, placed: bool) -> tuple[LogEntry, str]:
+    async def _append(self, entry: Entry, *, may_lag: bool) -> tuple[LogEntry, str]:
         if not self._admitted.is_set():
             await self._admission()
         if not self._diverted:
             try:
-                return await self._writer.append(entry, placed=placed), "log"
+                return await self._writer.append(entry, may_lag=may_lag), "log"
             except NotAccepted:
                 raise
             except AuditUnavailable as error:

@@ -29,16 +29,13 @@ from gateway.storage.database import Database
 from gateway.storage.journal import Journal, JournalFailed
 from gateway.storage.syncing import Syncing
 
-__all__ = ["EVERY_SECOND", "NOWHERE_YET", "NotAccepted", "Signing", "Writer", "change_nothing"]
+__all__ = ["EVERY_SECOND", "NotAccepted", "Signing", "Writer", "change_nothing"]
 
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
 EVERY_SECOND: Final = Signing()
-NOWHERE_YET: Final = -1
-"""The leaf index of a record that is durable, and has no place in the log yet."""
-
 _LATER_S: Final = 0.025
 """How long a record stands in the journal alone while all is well."""
 
@@ -72,6 +69,10 @@ class Writer:
         self._capacity = capacity
         self._loop = asyncio.get_running_loop()
         self._closing = False
+        self._next = database.tree.size
+        """The place of the next record in the log, while there is nothing `_unplaced`."""
+        self._unplaced = 0
+        """How much that takes places in the log is under way, and not in the journal."""
         self._submitted: list[Item] = []
         self._waiting: deque[Item] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -95,21 +96,17 @@ class Writer:
         self._thread = threading.Thread(target=work, name="douane-writer", daemon=True)
         self._thread.start()
 
-    async def append(self, entry: Entry, *, placed: bool = True) -> LogEntry:
-        """Return once `entry` is durable; unless it must be `placed`, perhaps `NOWHERE_YET`.
+    async def append(self, entry: Entry, *, may_lag: bool = False) -> LogEntry:
+        """Return once `entry` is durable; one that `may_lag` can come into the log a moment later.
 
-        It stands in the log in the order of the calls in any case.
+        Its place there is known in any case.
 
         Raises:
             AuditUnavailable: It is not, or not known to be, within the deadline.
 
         """
-        item = Item(
-            self._loop.create_future(),
-            expires=self._loop.time() + self._deadline_s,
-            entry=entry,
-            placed=placed,
-        )
+        until = self._loop.time() + self._deadline_s
+        item = Item(self._loop.create_future(), expires=until, entry=entry, may_lag=may_lag)
         self._submit(item)
         index: int = await item.future
         return LogEntry(id=str(entry.columns[0]), leaf_index=index)
@@ -177,7 +174,7 @@ class Writer:
         if self._syncing is not None:
             await self._syncing.close()
         if self._journal is not None:
-            self._journal.close()
+            self._journal.finish()
         for timer in (self._timer, self._later):
             if timer is not None:
                 timer.cancel()
@@ -210,7 +207,12 @@ class Writer:
 
     def _hand_over(self) -> None:
         submitted, self._submitted = self._submitted, []
-        awaited = not self._journaled(submitted)
+        is_journaled = self._in_journal(submitted)
+        awaited = False
+        for item in submitted:
+            if not (is_journaled and item.may_lag):
+                awaited = True
+                self._unplaced += item.takes_places
         if not self._queue.put(submitted, awaited=awaited):
             self._settle(submitted, 0, ENDED)
         elif not awaited and self._later is None:
@@ -220,30 +222,35 @@ class Writer:
         self._later = None
         self._queue.wake()
 
-    def _journaled(self, submitted: list[Item]) -> bool:
-        """Have what may be in the journal there, and say whether nobody waits for the thread.
+    def _in_journal(self, submitted: list[Item]) -> bool:
+        """Have the records that may lag in the journal, and say whether they are.
 
-        What the database does not take is not acknowledged for being in the journal: that is not
-        meant to last, and what reads the log would not know of it.
+        They are only where it is known which places they will have in the log: nothing that takes
+        one comes before them, or with them, and the database takes what it is given. What it does
+        not take is not meant to last in the journal either, and whoever reads would not know of it.
         """
         journal = self._journal
-        items = [item for item in submitted if not item.placed]
-        if journal is None or not items or journal.problem or not self._committer.is_able:
+        if journal is None or journal.problem or self._unplaced or not self._committer.is_able:
             return False
+        if any(item.takes_places and not item.may_lag for item in submitted):
+            return False
+        items = [item for item in submitted if item.may_lag]
         try:
-            last = journal.put([item.entry for item in items if item.entry is not None])
+            if not items or not journal.put(
+                [item.entry for item in items if item.entry is not None], self._next
+            ):
+                return False
         except JournalFailed as error:
             logger.error("records wait for the database from now on: %s", error)  # noqa: TRY400 - no bug of ours
             return False
-        if last is None:
-            return False
-        for number, item in enumerate(items, last + 1 - len(items)):
-            item.number = number
+        for index, item in enumerate(items, self._next):
+            item.is_journaled, item.result = True, index
+        self._next += len(items)
         if self._syncing is None:
             _acknowledge(items)
         else:
             self._syncing.add(items)
-        return len(items) == len(submitted)
+        return True
 
     def _synced(self, items: list[Item], problem: str) -> None:
         if not problem:
@@ -282,6 +289,7 @@ class Writer:
                 index += 1
             elif item.error is None and item.committed is not None:
                 item.committed(item.result)
+            self._unplaced -= item.takes_places and not item.is_journaled
             if item.future.done():
                 continue
             if item.error is not None:
@@ -289,6 +297,7 @@ class Writer:
             else:
                 item.future.set_result(item.result)
         self.recorded = max(self.recorded, index)
+        self._next = max(self._next, index)
         while self._waiting and self._waiting[0].future.done():
             self._waiting.popleft()
 
@@ -306,7 +315,7 @@ class Writer:
 def _acknowledge(items: Sequence[Item]) -> None:
     for item in items:
         if not item.future.done():
-            item.future.set_result(NOWHERE_YET)
+            item.future.set_result(item.result)
 
 
 def change_nothing(_: sqlite3.Connection) -> None:

@@ -16,7 +16,8 @@ from tests.sandbox.escapes import Attempt
 
 SECRET = "canary-7c1d04b8"
 TOOLS = (ProgramTool(server="notes", name="echo", input_schema={"type": "object"}),)
-LIMITS = SandboxLimits(wall_s=1.5, interpreter_s=0.3, calls=20)
+# What uses up its processor time is to be stopped for that, on a busy machine as well.
+LIMITS = SandboxLimits(wall_s=20.0, interpreter_s=0.3, calls=20)
 _PLAIN = (dict, list, str, int, float, bool, type(None))
 
 

@@ -24,8 +24,8 @@ def entry(name: str, size: int = 0):
     return ENCODER.encode(event(name, target="x" * size))
 
 
-def names(left: Left, taken: str = "") -> list[str]:
-    return [str(one.columns[0]) for one in left.after(taken)]
+def names(left: Left, size: int = 0) -> list[str]:
+    return [str(one.columns[0]) for one in left.beyond(size)]
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def opened(folder: Path, *, log_id: str = LOG, secret: bytes = SECRET) -> Iterat
 
 
 def put_and_sync(journal: Journal, name: str) -> None:
-    journal.put([entry(name)])
+    journal.put([entry(name)], 1)
     journal.sync()
 
 
@@ -58,48 +58,45 @@ def change(folder: Path, at: int, to: bytes) -> None:
 
 def test_what_was_put_is_found_again_in_order(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
-        assert journal.put([entry("a"), entry("b")]) == 1
-        assert journal.put([entry("c")]) == 2
-        marks = [journal.mark(number) for number in range(3)]
+        assert journal.put([entry("a"), entry("b")], 7)
+        assert journal.put([entry("c")], 9)
         written = entry("b")
     left = left_in(tmp_path)
     assert names(left) == ["a", "b", "c"]
-    assert left.after("")[1] == written
-    assert [names(left, mark) for mark in marks] == [["b", "c"], ["c"], []]
-    assert left.mark == marks[2]
-    assert names(left, "0123456789abcdef 1") == ["a", "b", "c"]  # of a journal that was before
-    assert left.missing_after("") == left.missing_after(marks[1]) == 0
+    assert left.beyond(0)[1] == written
+    assert [names(left, size) for size in (7, 8, 9, 10)] == [["a", "b", "c"], ["b", "c"], ["c"], []]
+    assert [left.missing_beyond(size) for size in (5, 7, 9, 10)] == [2, 0, 0, 0]
 
 
 def test_once_begun_anew_there_is_nothing_in_it(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
         for number in range(12):
-            journal.put([entry(f"e{number}", 300)])
-            journal.taken(number)
-    assert len(left_in(tmp_path).after("")) > 6
+            journal.put([entry(f"e{number}", 300)], number)
+            journal.taken(number + 1)
+    assert len(left_in(tmp_path).beyond(0)) > 6
     with opened(tmp_path) as journal:
-        journal.put([entry("new")])
+        journal.put([entry("new")], 3)
     assert names(left_in(tmp_path)) == ["new"]
 
 
 def test_a_half_is_written_to_again_only_when_the_log_has_all_of_it(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
         put = 0
-        while put < 100 and journal.put([entry(f"e{put}", 300)]) is not None:
+        while put < 100 and journal.put([entry(f"e{put}", 300)], put):
             put += 1
         assert 8 < put < 100
         assert journal.problem == ""
         in_the_first_half = next(
             n for n in range(put) if n == put - 1 or left_in_half(journal, n + 1)
         )
-        journal.taken(in_the_first_half - 1)
-        assert journal.put([entry("more", 300)]) is None
         journal.taken(in_the_first_half)
-        assert journal.put([entry("more", 300)]) == put
+        assert not journal.put([entry("more", 300)], put)
+        journal.taken(in_the_first_half + 1)
+        assert journal.put([entry("more", 300)], put)
     left = left_in(tmp_path)
     assert names(left)[-1] == "more"
-    assert left.missing_after(journal.mark(in_the_first_half)) == 0
-    assert len(left.after(journal.mark(in_the_first_half))) == put - in_the_first_half
+    assert left.missing_beyond(in_the_first_half + 1) == 0
+    assert len(left.beyond(in_the_first_half + 1)) == put - in_the_first_half
 
 
 def left_in_half(journal: Journal, number: int) -> bool:
@@ -109,16 +106,16 @@ def left_in_half(journal: Journal, number: int) -> bool:
 
 def test_what_is_larger_than_a_half_has_no_room(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
-        assert journal.put([entry(f"e{n}", 300) for n in range(12)]) is None
-        assert journal.put([entry("small")]) == 0
+        assert not journal.put([entry(f"e{n}", 300) for n in range(12)], 0)
+        assert journal.put([entry("small")], 0)
     assert names(left_in(tmp_path)) == ["small"]
 
 
 @pytest.mark.parametrize("cut", [1, 30, 120])
 def test_a_torn_record_is_none_and_those_before_it_are(tmp_path: Path, cut: int) -> None:
     with opened(tmp_path) as journal:
-        journal.put([entry("a")])
-        journal.put([entry("b")])
+        journal.put([entry("a")], 0)
+        journal.put([entry("b")], 1)
         end = journal._now.end
     change(tmp_path, end - cut - 1, bytes(cut + 1))
     assert names(left_in(tmp_path)) == ["a"]
@@ -126,18 +123,18 @@ def test_a_torn_record_is_none_and_those_before_it_are(tmp_path: Path, cut: int)
 
 def test_a_record_that_was_changed_is_missed(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
-        for name in "abc":
-            journal.put([entry(name)])
+        for index, name in enumerate("abc"):
+            journal.put([entry(name)], index)
     content = (tmp_path / JOURNAL).read_bytes()
     change(tmp_path, content.index(b'"id":"b"') + 6, b"x")
     left = left_in(tmp_path)
-    assert (names(left), left.missing_after("")) == (["a", "c"], 1)
+    assert (names(left), left.missing_beyond(0)) == (["a", "c"], 1)
 
 
 def test_a_record_with_anothers_number_or_of_an_earlier_turn_does_not_count(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
-        journal.put([entry("a")])
-        journal.put([entry("b")])
+        journal.put([entry("a")], 0)
+        journal.put([entry("b")], 1)
     content = (tmp_path / JOURNAL).read_bytes()
     start = content.index(b" 1 {")
     change(tmp_path, start, b" 7 {")
@@ -150,7 +147,7 @@ def test_a_record_with_anothers_number_or_of_an_earlier_turn_does_not_count(tmp_
 
 def test_it_is_one_logs_and_one_processs(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
-        journal.put([entry("a")])
+        journal.put([entry("a")], 0)
         with pytest.raises(ConfigError, match="another process's"):
             left_in(tmp_path)
         looked = Journal.look(tmp_path / JOURNAL, log_id=LOG, secret=SECRET)
@@ -172,7 +169,7 @@ def test_one_that_cannot_be_used_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("act", ["pwrite", "fdatasync"])
 def test_after_a_failure_it_takes_nothing_more(tmp_path: Path, act: str) -> None:
     with opened(tmp_path) as journal:
-        journal.put([entry("a")])
+        journal.put([entry("a")], 0)
         broken = mock.Mock(wraps=os)
         getattr(broken, act).side_effect = OSError(5, "Input/output error")
         with (
@@ -192,5 +189,5 @@ def test_what_nobody_would_find_again_is_a_failure(tmp_path: Path, *, moved: boo
         else:
             path.unlink()
         with pytest.raises(JournalFailed, match="renamed or deleted"):
-            journal.put([entry("a")])
+            journal.put([entry("a")], 0)
         assert journal.problem

@@ -12,23 +12,14 @@ import pytest
 
 from gateway.domain.audit import LogEntry, RecordKind
 from gateway.errors import AuditUnavailable, ConfigError
-from gateway.storage import committer, writer
+from gateway.storage import committer
 from gateway.storage.connection import Durability
 from gateway.storage.database import CHECKPOINT, DATABASE
 from gateway.storage.journal import JOURNAL, Journal, JournalFailed
 from gateway.storage.keeping import waiting_in
 from gateway.storage.store import Store
 from gateway.storage.verify import own_verifier, verify
-from gateway.storage.writer import NOWHERE_YET
 from tests.storage.suite import NOW, event
-
-LONG_S = 3600.0
-
-
-@pytest.fixture
-def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The database takes up what is in the journal when it must, and not before."""
-    monkeypatch.setattr(writer, "_LATER_S", LONG_S)
 
 
 @contextlib.asynccontextmanager
@@ -75,7 +66,7 @@ async def test_who_may_be_told_before_the_database_has_it_is(
     async with opened(data_dir, durability) as store:
         with locked(data_dir):
             told = [await append(store, name) for name in "ab"]
-            assert [one.leaf_index for one in told] == [NOWHERE_YET, NOWHERE_YET]
+            assert [one.leaf_index for one in told] == [0, 1]
             assert (rows(data_dir), waiting_in(data_dir)) == ([], 2)
         placed = await append(store, "c", RecordKind.ADMIN)
         assert placed.leaf_index == 2  # what was said before it stands before it
@@ -83,6 +74,46 @@ async def test_who_may_be_told_before_the_database_has_it_is(
         await append(store, "d")
     assert rows(data_dir) == ["a", "b", "c", "d"]
     assert verify(data_dir, own_verifier(data_dir)).signed == 4
+
+
+async def some_turns() -> None:
+    """Let everything happen that the loop has to do, and nothing that takes its time."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.usefixtures("unhurried")
+async def test_behind_what_waits_for_its_place_a_record_waits_for_its_own(tmp_path: Path) -> None:
+    data_dir = tmp_path / "var"
+    async with opened(data_dir) as store:
+        with locked(data_dir):
+            placed = asyncio.ensure_future(append(store, "a", RecordKind.ADMIN))
+            await some_turns()
+            behind = asyncio.ensure_future(append(store, "b"))
+            await some_turns()
+            assert not placed.done()
+            assert not behind.done()
+            assert waiting_in(data_dir) == 0
+        assert [(await one).leaf_index for one in (placed, behind)] == [0, 1]
+        assert (await append(store, "c")).leaf_index == 2
+        assert waiting_in(data_dir) == 1
+    assert rows(data_dir) == ["a", "b", "c"]
+
+
+@pytest.mark.usefixtures("unhurried")
+async def test_beside_what_waits_for_its_place_a_record_waits_for_its_own(tmp_path: Path) -> None:
+    data_dir = tmp_path / "var"
+    async with opened(data_dir) as store:
+        with locked(data_dir):
+            kinds = (RecordKind.ADMIN, RecordKind.INTENT)
+            both = [
+                asyncio.ensure_future(append(store, name, kind))
+                for name, kind in zip("ab", kinds, strict=True)
+            ]
+            await some_turns()
+            assert not any(one.done() for one in both)
+            assert waiting_in(data_dir) == 0
+        assert [(await one).leaf_index for one in both] == [0, 1]
 
 
 async def test_the_database_has_it_a_moment_later(tmp_path: Path) -> None:
@@ -134,6 +165,20 @@ async def test_what_the_log_had_is_not_brought_back_whatever_has_left_it_since(
     assert b'"id":"a"' in (after / JOURNAL).read_bytes()
     assert waiting_in(after) == 0
     async with opened(after) as store:
+        assert store.found.journaled == 0
+
+
+@pytest.mark.usefixtures("unhurried")
+async def test_what_is_owed_at_the_end_stands_in_the_journal(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as until_later:
+        async with opened(tmp_path, deadline_s=0.2) as store:
+            await append(store, "a")
+            until_later.enter_context(locked(tmp_path))
+        assert waiting_in(tmp_path) == 1
+    async with opened(tmp_path) as store:
+        assert store.found.journaled == 1
+    assert rows(tmp_path) == ["a"]
+    async with opened(tmp_path) as store:
         assert store.found.journaled == 0
 
 
@@ -204,7 +249,7 @@ async def test_without_a_database_to_take_it_up_nothing_is_told_for_the_journal_
         async with asyncio.timeout(60):
             while store.writer.problem:
                 await asyncio.sleep(0.01)
-        assert (await append(store, "after")).leaf_index in {NOWHERE_YET, len(told) + 1}
+        assert (await append(store, "after")).leaf_index >= len(told)
         await store.caught_up()
         found = rows(data_dir)
     assert [name for name in found if name in {*told}] == told  # in order, and once each
@@ -227,17 +272,27 @@ async def test_a_database_that_was_moved_is_noticed_before_anybody_is_told(tmp_p
 
 @pytest.mark.parametrize("durability", Durability)
 async def test_without_the_journal_a_record_waits_for_the_database(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: Durability
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    durability: Durability,
 ) -> None:
-    def fails(_: Journal, *__: object) -> int:
+    def fails(_: Journal, *__: object) -> bool:
         raise JournalFailed("gone")
 
     async with opened(tmp_path / "var", durability) as store:
         monkeypatch.setattr(Journal, "put" if durability is Durability.PROCESS else "sync", fails)
-        await append(store, "a")
+        with locked(tmp_path / "var"):
+            waiting = asyncio.ensure_future(append(store, "a"))
+            while "records wait for the database from now on: gone" not in caplog.text:
+                await asyncio.sleep(0)
+            await some_turns()
+            assert not waiting.done()
+        assert (await waiting).leaf_index == 0
         assert rows(tmp_path / "var") == ["a"]
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_record_is_told_of_only_once_the_disk_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,7 +302,6 @@ async def test_a_record_is_told_of_only_once_the_disk_has_it(
         synced.wait(30)
         sync(journal)
 
-    monkeypatch.setattr(writer, "_LATER_S", LONG_S)
     async with opened(tmp_path / "var", Durability.POWER) as store:
         monkeypatch.setattr(Journal, "sync", waits)
         first, second = (asyncio.ensure_future(append(store, name)) for name in "ab")
@@ -256,4 +310,4 @@ async def test_a_record_is_told_of_only_once_the_disk_has_it(
         assert not first.done()
         assert not second.done()
         synced.set()
-        assert [(await one).leaf_index for one in (first, second)] == [NOWHERE_YET] * 2
+        assert [(await one).leaf_index for one in (first, second)] == [0, 1]

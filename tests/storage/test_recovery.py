@@ -10,11 +10,14 @@ import pytest
 
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.storage.database import DATABASE
+from gateway.storage.keeping import Keeping
 from gateway.storage.recovery import Found, WalTail, wal_tail
 from gateway.storage.store import Store
 from gateway.storage.verify import own_verifier, verify
 from gateway.storage.writer import Signing
 from tests.storage.suite import NOW, event
+
+UNHURRIED = Keeping(signing=Signing(every_s=3600))
 
 
 @contextlib.asynccontextmanager
@@ -33,7 +36,7 @@ async def append(store, name, kind=RecordKind.SYSTEM, **fields):
 async def killed(tmp_path, *names):
     """Write what a process wrote that was killed: its files, as they were while it ran."""
     data_dir = tmp_path / "living"
-    async with opened(data_dir) as store:
+    async with opened(data_dir, keeping=UNHURRIED) as store:
         await append(store, "s", code="started")
         for name in names:
             kind, _, decision = name.partition(" ")
@@ -93,6 +96,7 @@ async def test_a_whole_write_ahead_log_has_no_tail(tmp_path):
     assert wal_tail(data_dir / DATABASE) == WalTail()
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("cut", [1, 100, 4000])
 async def test_a_torn_page_is_told_and_costs_no_record_before_it(tmp_path, cut):
     data_dir = await killed(tmp_path, "intent d1", "intent d2")
@@ -110,6 +114,7 @@ async def test_a_torn_page_is_told_and_costs_no_record_before_it(tmp_path, cut):
     assert verify(data_dir, own_verifier(data_dir)).reason == ""
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_pages_of_a_transaction_without_its_end_are_counted(tmp_path):
     data_dir = await killed(tmp_path, "intent d1", "intent d2")
     wal = data_dir / f"{DATABASE}-wal"
@@ -139,8 +144,6 @@ def test_what_is_no_write_ahead_log_has_no_tail(tmp_path, content):
 
 
 async def test_records_are_signed_by_count_before_the_time_is_over(tmp_path):
-    from gateway.storage.keeping import Keeping
-
     keeping = Keeping(signing=Signing(every_s=3600, records=10))
     async with opened(tmp_path / "var", keeping=keeping) as store:
         await asyncio.gather(*(append(store, f"e{n}") for n in range(9)))

@@ -11,10 +11,9 @@ from gateway.domain.audit import RecordKind
 from gateway.errors import AuditUnavailable, ConfigError
 from gateway.storage.database import DATABASE
 from gateway.storage.keeping import Keeping
-from gateway.storage.spooling import SpoolSettings
+from gateway.storage.spooling import NOWHERE_YET, SpoolSettings
 from gateway.storage.store import Store
 from gateway.storage.verify import own_verifier, verify
-from gateway.storage.writer import NOWHERE_YET
 from tests.storage.suite import NOW, event
 
 CAPACITY = 256 * 1024
