@@ -1,9 +1,11 @@
 """How many bytes of messages may be under way at once, over all requests and answers."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextvars import ContextVar
 from typing import Final
+
+from gateway.domain._value import value
 
 FREE: Final = 16 * 1024
 """Bytes of a message that are not counted: what everybody sends is held up by nobody's large bodies."""
@@ -13,13 +15,80 @@ UNDER_WAY: Final = 8 * 1024**2
 several times its size."""
 
 
+@value
+class Whose:
+    """Who has a turn of their own: servers among each other, and at one server those who ask it."""
+
+    server: Hashable = None
+    principal: str = ""
+
+
+NOBODYS: Final = Whose()
+
+
+class _Entry:
+    __slots__ = ("octets", "taken", "whose")
+
+    def __init__(self, octets: int, taken: Callable[[], object], whose: Whose) -> None:
+        self.octets = octets
+        self.taken = taken
+        self.whose = whose
+
+
+class _Line:
+    """Who waits: round robin over servers, and at each over principals, who are served in order.
+
+    However much waits for one, the next has its turn after one message of each.
+    """
+
+    def __init__(self) -> None:
+        self._servers: dict[Hashable, dict[str, deque[_Entry]]] = {}
+        """Those whose turn is next stand first."""
+
+    def __bool__(self) -> bool:
+        return bool(self._servers)
+
+    def add(self, entry: _Entry) -> None:
+        principals = self._servers.setdefault(entry.whose.server, {})
+        principals.setdefault(entry.whose.principal, deque()).append(entry)
+
+    def first(self) -> _Entry:
+        principals = next(iter(self._servers.values()))
+        return next(iter(principals.values()))[0]
+
+    def serve(self) -> _Entry:
+        """Take out the first; its principal and its server stand behind all others then."""
+        entry = self.first()
+        principals = self._servers.pop(entry.whose.server)
+        entries = principals.pop(entry.whose.principal)
+        entries.popleft()
+        if entries:
+            principals[entry.whose.principal] = entries
+        if principals:
+            self._servers[entry.whose.server] = principals
+        return entry
+
+    def leave(self, entry: _Entry) -> bool:
+        """Take `entry` out, and say whether it was there."""
+        principals = self._servers.get(entry.whose.server, {})
+        entries = principals.get(entry.whose.principal)
+        if entries is None or entry not in entries:
+            return False
+        entries.remove(entry)
+        if not entries:
+            del principals[entry.whose.principal]
+        if not principals:
+            del self._servers[entry.whose.server]
+        return True
+
+
 class Room:
     """So many bytes, handed out and given back. One event loop's."""
 
     def __init__(self, octets: int = UNDER_WAY) -> None:
         self._octets = octets
         self._taken = 0
-        self._waiting: deque[tuple[int, Callable[[], object]]] = deque()
+        self._line = _Line()
 
     @property
     def taken(self) -> int:
@@ -28,20 +97,21 @@ class Room:
 
     def take(self, octets: int) -> bool:
         """Take `octets` at once if they are there; one alone may be larger than all the room."""
-        if self._waiting or not self._has(octets):
+        if self._line or not self._has(octets):
             return False
         self._taken += octets
         return True
 
-    def wait(self, octets: int, taken: Callable[[], object]) -> Callable[[], None]:
-        """Call `taken` once `octets` were taken, in order; what is returned ends the waiting."""
-        entry = (octets, taken)
-        self._waiting.append(entry)
+    def wait(
+        self, octets: int, taken: Callable[[], object], whose: Whose = NOBODYS
+    ) -> Callable[[], None]:
+        """Call `taken` once `octets` were taken, in turn; what is returned ends the waiting."""
+        entry = _Entry(octets, taken, whose)
+        self._line.add(entry)
         self._serve()
 
         def end() -> None:
-            if entry in self._waiting:
-                self._waiting.remove(entry)
+            if self._line.leave(entry):
                 self._serve()
 
         return end
@@ -55,10 +125,10 @@ class Room:
         return not self._taken or self._taken + octets <= self._octets
 
     def _serve(self) -> None:
-        while self._waiting and self._has(self._waiting[0][0]):
-            octets, taken = self._waiting.popleft()
-            self._taken += octets
-            taken()
+        while self._line and self._has(self._line.first().octets):
+            entry = self._line.serve()
+            self._taken += entry.octets
+            entry.taken()
 
 
 class Rooms:
@@ -68,17 +138,37 @@ class Rooms:
     holds no room for one.
     """
 
-    def __init__(self, octets: int = UNDER_WAY) -> None:
-        self.requests = Room(octets)
+    def __init__(self, octets: int = UNDER_WAY, *, largest: int = 0) -> None:
+        """There is room for two requests of `largest` bytes, also if that is more than `octets`."""
+        self._most_of_one = max(octets, 2 * largest) // 2
+        self._requests_of: dict[str, int] = {}
+        self.requests = Room(2 * self._most_of_one)
         self.answers = Room(octets)
+
+    def enter(self, who: str, octets: int) -> bool:
+        """Take room for a request at once, if it is there and `who` has not half of it by then."""
+        entered = self._requests_of.get(who, 0) + octets
+        if entered > self._most_of_one or not self.requests.take(octets):
+            return False
+        self._requests_of[who] = entered
+        return True
+
+    def leave(self, who: str, octets: int) -> None:
+        """Give back what `who` took for a request."""
+        self.requests.give(octets)
+        self._requests_of[who] -= octets
+        if not self._requests_of[who]:
+            del self._requests_of[who]
 
 
 class Share:
     """What one request has taken, with all that it led to; it gives everything back at its end."""
 
-    def __init__(self, rooms: Rooms) -> None:
-        self._requests = rooms.requests
+    def __init__(self, rooms: Rooms, who: str = "") -> None:
+        """`who` asks."""
+        self._rooms = rooms
         self.answers = rooms.answers
+        self.who = who
         self.over = False
         self._taken = 0
         self._held = 0
@@ -88,7 +178,7 @@ class Share:
         lacking = octets - self._taken
         if octets <= FREE or lacking <= 0:
             return True
-        if not self._requests.take(lacking):
+        if not self._rooms.enter(self.who, lacking):
             return False
         self._taken += lacking
         return True
@@ -109,7 +199,8 @@ class Share:
         """Give everything back."""
         self.over = True
         self.let_go()
-        self._requests.give(self._taken)
+        if self._taken:
+            self._rooms.leave(self.who, self._taken)
         self._taken = 0
 
 

@@ -173,7 +173,12 @@ class Channel:
 
     def _messages(self, inbox: Inbox, left: Callable[[Ending], None], *, listens: bool) -> Messages:
         return Messages(
-            inbox, timeouts=self._timeouts, limits=self._limits, left=left, listens=listens
+            inbox,
+            timeouts=self._timeouts,
+            limits=self._limits,
+            server=self._child.name,
+            left=left,
+            listens=listens,
         )
 
     def _use(self) -> None:

@@ -50,7 +50,7 @@ class Child:
     ) -> None:
         self.ended = False
         """Nothing more is written to it, or heard of it."""
-        self._name = name
+        self.name = name
         self._launch = launch
         self._process = process
         self._line_bytes = line_bytes
@@ -188,7 +188,7 @@ class Child:
         left = _COMPLAINT_BYTES
         while stderr is not None and (said := await stderr.read(_CHUNK_BYTES)):
             if left > 0:
-                logger.debug("server %s says on stderr: %r", self._name, said[:left])
+                logger.debug("server %s says on stderr: %r", self.name, said[:left])
             left -= len(said)
 
 

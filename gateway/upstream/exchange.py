@@ -135,7 +135,11 @@ class Exchange:
 
     def _stream(self, response: Response, abandoned: Callable[[], None]) -> EventStream:
         return EventStream(
-            response, timeouts=self._timeouts, limits=self._limits, abandoned=abandoned
+            response,
+            timeouts=self._timeouts,
+            limits=self._limits,
+            server=self._origin,
+            abandoned=abandoned,
         )
 
     async def _whole(
@@ -158,9 +162,9 @@ class Exchange:
     async def _read(self, response: Response, abandoned: Callable[[], None]) -> bytes:
         body = bytearray()
         most = self._limits.result_bytes
-        declared = response.length
+        declared = most if response.length is None else min(most, response.length)
         try:
-            async with answering(most if declared is None else min(most, declared)) as room:
+            async with answering(declared, self._origin) as room:
                 while piece := await room.next(response.piece()):
                     body += piece
                     if len(body) > most:

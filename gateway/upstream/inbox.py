@@ -103,6 +103,7 @@ class Messages:
         *,
         timeouts: Timeouts,
         limits: Limits,
+        server: str,
         left: Callable[[Ending], None],
         listens: bool = False,
     ) -> None:
@@ -114,7 +115,7 @@ class Messages:
         self._most_bytes = limits.stream_bytes
         self._taken_bytes = 0
         self._left = left
-        self._room = Answering(SHARE.get(), limits.result_bytes)
+        self._room = Answering(SHARE.get(), limits.result_bytes, server)
         """What the message takes that was given out last."""
         self._first: Heard | None = None
         self._ended = False

@@ -1,11 +1,11 @@
 """Room for what a server answers: large answers wait until there is some."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Hashable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from gateway.domain.room import FREE, SHARE, Share
+from gateway.domain.room import FREE, SHARE, Share, Whose
 from gateway.errors import LimitExceeded
 
 _PATIENCE_S: Final = 60.0
@@ -20,8 +20,10 @@ class Answering:
     Taking more and more of the room would have large answers wait for each other for ever.
     """
 
-    def __init__(self, share: Share | None, most: int) -> None:
+    def __init__(self, share: Share | None, most: int, server: Hashable) -> None:
+        """`server` is what large answers take turns by."""
         self._share = share
+        self._server = server
         self._most = most
         self._taken = 0
         self._until = 0.0
@@ -55,7 +57,11 @@ class Answering:
             return
         self._share.let_go()
         taken = asyncio.get_running_loop().create_future()
-        end_waiting = self._share.answers.wait(self._most, lambda: taken.set_result(None))
+        end_waiting = self._share.answers.wait(
+            self._most,
+            lambda: taken.set_result(None),
+            Whose(server=self._server, principal=self._share.who),
+        )
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await asyncio.shield(taken)
@@ -77,9 +83,9 @@ class Answering:
 
 
 @asynccontextmanager
-async def answering(most: int) -> AsyncIterator[Answering]:
+async def answering(most: int, server: Hashable) -> AsyncIterator[Answering]:
     """Give what there is room for; what was not settled is given back."""
-    found = Answering(SHARE.get(), most)
+    found = Answering(SHARE.get(), most, server)
     try:
         yield found
     finally:

@@ -1,6 +1,6 @@
 """An upstream's event stream, read one event at a time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Self
 
 from gateway.domain.calls import ServerEvent
@@ -26,6 +26,7 @@ class EventStream:
         *,
         timeouts: Timeouts,
         limits: Limits,
+        server: Hashable,
         abandoned: Callable[[], None],
     ) -> None:
         """`abandoned` is called when we, not the upstream, end the stream before its end."""
@@ -38,7 +39,7 @@ class EventStream:
         """What has come and was not asked for: it is cut into events one by one."""
         self._taken_bytes = 0
         self._ended = False
-        self._room = Answering(SHARE.get(), limits.wire.event_bytes)
+        self._room = Answering(SHARE.get(), limits.wire.event_bytes, server)
         """What the event takes that is being read, or was given out last."""
 
     def __aiter__(self) -> Self:

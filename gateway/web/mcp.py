@@ -80,7 +80,7 @@ class McpEndpoint:
         self._client_address = client_address
         self._new_id = new_id
         self._failures = Throttle(allowed=most_failures, window_s=60.0)
-        self._rooms = Rooms()
+        self._rooms = Rooms(largest=most_bytes)
         self._listening: set[_Watch] = set()
         self._ending = False
 
@@ -105,7 +105,7 @@ class McpEndpoint:
         who = await self._known(scope, headers, send)
         if who is None:
             return
-        share = Share(self._rooms)
+        share = Share(self._rooms, who)
         SHARE.set(share)
         try:
             body = await self._body(scope, receive, share)

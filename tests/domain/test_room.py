@@ -1,6 +1,8 @@
 """Bytes under way: handed out up to a bound, given back whole, waited for in order."""
 
-from gateway.domain.room import FREE, Room, Rooms, Share
+from functools import partial
+
+from gateway.domain.room import FREE, UNDER_WAY, Room, Rooms, Share, Whose
 
 
 def test_so_many_bytes_are_handed_out_and_no_more():
@@ -27,6 +29,73 @@ def test_whoever_waits_is_served_in_order_and_before_whoever_comes():
     assert (served, room.taken) == (["first"], 90)
     room.give(10)
     assert (served, room.taken) == (["first", "third"], 100)
+
+
+def test_nobody_has_more_than_half_the_room_for_requests():
+    rooms = Rooms(10 * FREE)
+    first, second, other = Share(rooms, "emma"), Share(rooms, "emma"), Share(rooms, "noah")
+    assert first.covers(3 * FREE)
+    assert not second.covers(3 * FREE)
+    assert other.covers(5 * FREE)
+    assert second.covers(2 * FREE)
+    first.end()
+    assert second.covers(5 * FREE)
+    for share in (second, other, second):
+        share.end()
+    assert (rooms.requests.taken, rooms._requests_of) == (0, {})
+
+
+def test_there_is_room_for_two_of_the_largest_requests_in_pieces():
+    rooms = Rooms(largest=3 * UNDER_WAY)
+    shares = [Share(rooms, name) for name in ("emma", "noah")]
+    assert all(share.covers(size) for size in (UNDER_WAY, 3 * UNDER_WAY) for share in shares)
+    assert not Share(rooms, "ines").covers(2 * FREE)
+
+
+def asked(room: Room, served: list[str], *names: str) -> None:
+    """Have each wait: "crm/emma 1" is the first of emma at crm."""
+    for name in names:
+        server, _, principal = name.split()[0].partition("/")
+        whose = Whose(server=server, principal=principal)
+        room.wait(100, partial(served.append, name), whose)
+
+
+def all_served(room: Room) -> None:
+    while room.taken:
+        room.give(100)
+
+
+def test_however_much_waits_for_one_server_the_others_have_their_turns():
+    room, served = Room(100), list[str]()
+    room.take(100)
+    asked(room, served, "crm/a 1", "crm/b 2", "crm/c 3", "crm/d 4", "wiki/e 1", "mail/f 1")
+    room.give(100)
+    asked(room, served, "git/g 1", "crm/h 5", "wiki/e 2")
+    all_served(room)
+    assert served == [
+        *("crm/a 1", "wiki/e 1", "mail/f 1", "crm/b 2", "git/g 1"),
+        *("wiki/e 2", "crm/c 3", "crm/d 4", "crm/h 5"),
+    ]
+
+
+def test_however_much_one_principal_asks_of_a_server_the_others_have_their_turns():
+    room, served = Room(100), list[str]()
+    room.take(100)
+    asked(room, served, "crm/a 1", "crm/a 2", "crm/a 3", "crm/b 1", "crm/b 2", "crm/c 1")
+    all_served(room)
+    assert served == ["crm/a 1", "crm/b 1", "crm/c 1", "crm/a 2", "crm/b 2", "crm/a 3"]
+
+
+def test_whoever_leaves_has_no_turn():
+    room, served = Room(100), list[str]()
+    room.take(100)
+    ends = [room.wait(100, lambda: served.append("a"), Whose(server=name)) for name in "aab"]
+    for end in ends:
+        end()
+        end()
+    asked(room, served, "c 1")
+    all_served(room)
+    assert served == ["c 1"]
 
 
 def test_what_is_small_takes_no_room():

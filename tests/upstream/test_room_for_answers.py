@@ -35,7 +35,7 @@ def room(rooms: Rooms) -> Room:
 async def read(share: Share | None, *sizes: int) -> None:
     """Read an answer as it grows, and settle it."""
     SHARE.set(share)
-    async with answering(MOST) as found:
+    async with answering(MOST, "crm") as found:
         for size in sizes:
             await found.grown(size)
         found.settle(sizes[-1])
@@ -57,7 +57,7 @@ async def test_a_large_answer_waits_for_room_and_a_small_one_does_not(rooms: Roo
 
 async def test_what_was_not_read_to_its_end_is_given_back(rooms: Rooms, room: Room):
     SHARE.set(Share(rooms))
-    async with answering(MOST) as found:
+    async with answering(MOST, "crm") as found:
         await found.grown(2 * FREE)
         assert room.taken == MOST
     assert room.taken == 0
@@ -74,7 +74,7 @@ async def test_whoever_stops_waiting_takes_nothing(rooms: Rooms, room: Room):
 
 
 async def test_large_requests_do_not_keep_their_own_answers_waiting(rooms: Rooms, room: Room):
-    shares = [Share(rooms), Share(rooms)]
+    shares = [Share(rooms, "emma"), Share(rooms, "noah")]
     assert [share.covers(2 * FREE) for share in shares] == [True, True]
     reading = [asyncio.create_task(read(share, 3 * FREE)) for share in shares]
     for _ in range(3):
@@ -103,6 +103,31 @@ async def test_nobody_waits_for_ever(rooms: Rooms, room: Room, monkeypatch: pyte
     room.take(MOST)
     with pytest.raises(LimitExceeded):
         await read(Share(rooms), 2 * FREE)
+
+
+async def test_an_answer_waits_for_one_of_each_server_and_not_for_all_of_one(
+    rooms: Rooms, room: Room
+):
+    room.take(MOST)
+    served: list[str] = []
+
+    async def one(server: str, who: str) -> None:
+        SHARE.set(Share(rooms, who))
+        async with answering(MOST, server) as found:
+            await found.grown(2 * FREE)
+            served.append(f"{server} for {who}")
+
+    waiting = [
+        asyncio.create_task(one(server, who))
+        for server, who in (*[("crm", "emma")] * 3, ("crm", "noah"), ("wiki", "emma"))
+    ]
+    await asyncio.sleep(0)
+    room.give(MOST)
+    await asyncio.wait(waiting)
+    assert served == [
+        *("crm for emma", "wiki for emma", "crm for noah"),
+        *["crm for emma"] * 2,
+    ]
 
 
 async def test_what_the_gateway_asks_for_itself_takes_no_room():
@@ -140,7 +165,7 @@ async def test_small_answers_come_as_slowly_as_they_like(
             await asyncio.sleep(0)
         return b"late"
 
-    async with answering(MOST) as found:
+    async with answering(MOST, "crm") as found:
         await found.grown(FREE)
         assert await found.next(late()) == b"late"
 
@@ -167,6 +192,7 @@ def stream(rooms: Rooms, *pieces: bytes) -> tuple[EventStream, Pieces]:
         cast("Response", response),
         timeouts=Timeouts(),
         limits=limits,
+        server="crm",
         abandoned=lambda: None,
     )
     return found, response
@@ -231,6 +257,7 @@ def said(share: Share, *lines: Heard) -> Messages:
         Inbox(MOST, lines),
         timeouts=Timeouts(),
         limits=Limits(result_bytes=MOST, stream_bytes=8 * MOST),
+        server="notes",
         left=lambda _: None,
     )
 

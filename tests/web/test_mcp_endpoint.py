@@ -440,12 +440,13 @@ async def test_an_address_that_only_gets_refusals_is_refused_unread(site: Site) 
 
 async def test_large_bodies_share_a_room_and_the_next_is_told_to_come_again(site, monkeypatch):
     monkeypatch.setattr("gateway.domain.room.FREE", 100)
-    rooms = site.app._app._rooms = Rooms(LARGEST_BYTES)
+    rooms = site.app._app._rooms = Rooms(2 * 600)
     first = Exchange(chunks=[b"x" * 600], never_ends=True)
     holding = asyncio.create_task(first.ask(site.app, "POST", PATH, (HOST, ALICE, JSON)))
     for _ in range(10):
         await asyncio.sleep(0)
     assert rooms.requests.taken == 600
+    rooms.enter("somebody else", 600)
     for chunks in ([CALL.ljust(600)], [CALL, b" " * 500]):
         answer = await Exchange(chunks=chunks).ask(site.app, "POST", PATH, (HOST, ALICE, JSON))
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
@@ -454,4 +455,18 @@ async def test_large_bodies_share_a_room_and_the_next_is_told_to_come_again(site
     holding.cancel()
     await asyncio.wait([holding])
     assert (await site.post(CALL.ljust(600))).status == 200
-    assert rooms.requests.taken == 0
+    assert rooms.requests.taken == 600
+
+
+async def test_nobody_takes_all_the_room_for_large_bodies(site, monkeypatch):
+    monkeypatch.setattr("gateway.domain.room.FREE", 100)
+    rooms = site.app._app._rooms = Rooms(2 * 1000)
+    first = Exchange(chunks=[b"x" * 600], never_ends=True)
+    holding = asyncio.create_task(first.ask(site.app, "POST", PATH, (HOST, ALICE, JSON)))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert (await site.post(CALL.ljust(401))).status == 503
+    assert (await site.post(CALL.ljust(400))).status == 200
+    assert rooms.enter("somebody else", 1000)
+    holding.cancel()
+    await asyncio.wait([holding])
