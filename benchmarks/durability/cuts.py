@@ -6,7 +6,7 @@ import logging
 import random
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +31,8 @@ SPOOL = "spool"
 SPOOL_BYTES = 1 << 20
 LOCKED, FREE = 12, 28
 """For how many rounds another connection has the database's lock, and for how many it has not."""
+_NEAR = 20
+"""Operations."""
 NOW = 1_800_000_000.0
 
 
@@ -61,7 +63,7 @@ def cut_power(
     """Write to a log in `folder`, and cut the power at `count` moments of it.
 
     With `spool`, another connection takes the database's lock again and again, so that some of the
-    records are acknowledged from the spool.
+    records are acknowledged from the spool, and the power is cut while or soon after they are.
 
     Raises:
         Unsupported: This Python's SQLite cannot be recorded.
@@ -74,11 +76,19 @@ def cut_power(
     for name in KEYS:
         shutil.copy2(data_dir / name, after)
     losses = Losses(durability=durability)
-    for cut in cuts(recording, count, begin=begin, seed=11):
+    everywhere = range(begin, len(recording.operations))
+    there = _near_the_spool(recording, everywhere) if spool else everywhere
+    for cut in cuts(recording, count, moments=there, seed=11):
         cut.lay_out(after)
         asyncio.run(_brought_back(cut, after, losses, spool=spool))
         _judge(cut, after, losses)
     return losses
+
+
+def _near_the_spool(recording: Recording, moments: Sequence[int]) -> Sequence[int]:
+    """Return those moments that come so soon after the spool was written that it matters."""
+    written = [n for n, one in enumerate(recording.operations) if one.name == SPOOL]
+    return [n for n in moments if any(0 < n - one <= _NEAR for one in written)]
 
 
 def _keeping(folder: Path, *, spool: bool) -> Keeping:

@@ -192,8 +192,9 @@ class Share:
 
     def let_go(self) -> None:
         """Give back what earlier answers hold: the next one is about to be waited for."""
-        self.answers.give(self._held)
-        self._held = 0
+        if self._held:
+            self.answers.give(self._held)
+            self._held = 0
 
     def end(self) -> None:
         """Give everything back."""

@@ -4,6 +4,7 @@ import json
 import re
 import signal
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -53,6 +54,10 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corridor]:
 def own_of(names: list[str]) -> list[str]:
     """Return the gateway's own tools, which come first."""
     return [name for name in names if not name.startswith("raw__")]
+
+
+def has_a_core_of(gateway: Corridor, tools: int) -> bool:
+    return len(gateway.running.rows("discovery", "core")) == tools
 
 
 def last_of(result: Any) -> str:
@@ -132,11 +137,16 @@ async def test_what_was_called_becomes_the_core(many: Corridor) -> None:
         assert tokens["tokens"] > MANY * 50
         assert [row["status"] for row in many.running.rows("discovery", "core")] == ["approved"] * 2
 
-        def add(content: dict[str, Any]) -> None:
-            content["discovery"]["core"] = [*CORE, "raw__tool_111"]
+    def add(content: dict[str, Any]) -> None:
+        content["discovery"]["core"] = [*CORE, "raw__tool_111"]
 
-        edit(many, add)
+    def remove(content: dict[str, Any]) -> None:
+        content["discovery"]["core"] = CORE
+
+    for change, core in ((add, [*CORE, "raw__tool_111"]), (remove, CORE)):
+        edit(many, change)
         many.running.process.send_signal(signal.SIGHUP)
-        assert await soon(lambda: many.running.rows("discovery", "core")[2:])
-        names = [tool.name for tool in (await client.list_tools()).tools]
-        assert names == [*own_of(names), *CORE, "raw__tool_111"]
+        assert await soon(partial(has_a_core_of, many, len(core)))
+        async with connected(many.endpoint(ALL), many.token(ALL)) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            assert names == [*own_of(names), *core]

@@ -277,14 +277,14 @@ class Cut:
                 (folder / name).write_bytes(content)
 
 
-def cuts(recording: Recording, count: int, *, begin: int, seed: int) -> Iterator[Cut]:
-    """Yield `count` power cuts at different moments from operation `begin` on."""
+def cuts(recording: Recording, count: int, *, moments: Sequence[int], seed: int) -> Iterator[Cut]:
+    """Yield `count` power cuts, each before another operation of those at `moments`."""
     dice = random.Random(seed)
     operations = recording.operations
     disk = _Disk()
     acked: list[str] = []
     done = 0
-    for moment in sorted(dice.sample(range(begin, len(operations)), count)):
+    for moment in sorted(dice.sample(moments, count)):
         for operation in operations[done:moment]:
             if operation.kind is Kind.ACKED:
                 acked.append(operation.name)
