@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import threading
+from functools import partial
 
 import pytest
 from aiohttp import web
@@ -116,11 +117,18 @@ def test_a_silent_upstream_holds_up_nobody_else(at: Scene) -> None:
         return web.json_response({"jsonrpc": "2.0", "id": message["id"], "result": told("quick")})
 
     at.raw.play(instead("tools/call", silent_for_one))
-    slow: list[str | None] = []
-    waiting = threading.Thread(target=lambda: slow.append(at.call("slow", {"text": "slow"}).code))
-    waiting.start()
-    others = [at.call() for _ in range(10)]
-    assert slow == []
-    assert {one.text for one in others} == {"quick"}
-    waiting.join()
-    assert slow == ["upstream_failed"]
+
+    def all_came_first() -> bool:
+        slow: list[str | None] = []
+        call = partial(at.call, "slow", {"text": "slow"})
+        waiting = threading.Thread(target=lambda: slow.append(call().code))
+        waiting.start()
+        others = [at.call() for _ in range(10)]
+        came_first = slow == []
+        waiting.join()
+        assert {one.text for one in others} == {"quick"}
+        assert slow == ["upstream_failed"]
+        return came_first
+
+    # On a busy machine ten calls may take as long as one that is given up.
+    assert any(all_came_first() for _ in range(5))

@@ -71,7 +71,9 @@ async def test_connections_that_never_finish_a_head_end_by_themselves(at: Scene)
     assert {one.code for one in made} == {None}
     assert {one.result() for one in said} == {"", "HTTP/1.1 408"}
     assert counted(at, "slow_head") == refused + 200
-    assert len(at.log()) == records + 2 * len(made)
+    # What another test did may come late: the end of a call, or of a look at what changed.
+    assert {one["kind"] for one in at.log()[records:]} <= {"intent", "outcome", "pin"}
+    assert all(len(at.trail(one)) == 2 for one in made)
 
 
 @pytest.mark.parametrize("declared", [True, False])
