@@ -15,6 +15,7 @@ from typing import Any
 
 from benchmarks.flow.labels import LABELS, labelled
 from benchmarks.flow.outcome import Outcome
+from benchmarks.flow.people import People
 from benchmarks.flow.probes import probes
 from benchmarks.flow.report import OWN, Findings, Played, count, folder_of, show, variants_of
 from benchmarks.flow.traces import Step, Suite, Trace, configured, read_suite, trace_files
@@ -61,8 +62,11 @@ def engine_of(policies: Path) -> WasmEngine:
 class Conversation:
     """All that one client does: one run, which sees what its calls return."""
 
-    def __init__(self, config: Config, suite: Suite, engine: WasmEngine, *, declared: bool) -> None:
+    def __init__(
+        self, config: Config, suite: Suite, engine: WasmEngine, people: People, *, declared: bool
+    ) -> None:
         self._config = config
+        self._people = people
         self._tools = {
             (server, tool["name"]): tool for server, tools in suite.tools.items() for tool in tools
         }
@@ -98,27 +102,22 @@ class Conversation:
             arguments=step.arguments,
             about=self._tools[step.server, step.tool],
         )
-        known = Knowledge(tenant=self._config.tenant.value, task=task, provenance=self._provenance)
-        flow = review(self._run, use, known)
-        return self._engine.decide(
-            {
-                "version": 1,
-                "phase": "call",
-                "method": "tools/call",
-                "principal": {"sub": "emma", "groups": ["users"], "scopes": _SCOPES},
-                "target": {
-                    "server": step.server,
-                    "kind": "tool",
-                    "name": step.tool,
-                    "effect": effect.value,
-                    "pin": {"status": "approved"},
-                },
-                "task": {"prompt": task and task.prompt, "tools": None},
-                "arguments": step.arguments,
-                "flow": flow_input(flow),
-                "result": None,
-            }
+        tool = step.server, step.tool
+        known = Knowledge(
+            tenant=self._config.tenant.value,
+            task=task,
+            provenance=self._provenance,
+            answers=self._people.answers(tool, self._run),
         )
+        flow = review(self._run, use, known)
+        question = _question(step, effect, task, flow_input(flow))
+        decision = self._engine.decide(question)
+        if decision.verdict is Verdict.ASK and not trace.is_attack:
+            stands = self._people.answer(
+                question, flow, run=self._run, tool=tool, effect=effect, engine=self._engine
+            )
+            return replace(decision, verdict=Verdict.ALLOW) if stands else decision
+        return decision
 
     def _effect(self, step: Step) -> Effect:
         rule = self._config.servers[step.server].rule.tool(step.tool)
@@ -156,6 +155,28 @@ class Conversation:
         )
 
 
+def _question(
+    step: Step, effect: Effect, task: Task | None, flow: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    return {
+        "version": 1,
+        "phase": "call",
+        "method": "tools/call",
+        "principal": {"sub": "emma", "groups": ["users"], "scopes": _SCOPES},
+        "target": {
+            "server": step.server,
+            "kind": "tool",
+            "name": step.tool,
+            "effect": effect.value,
+            "pin": {"status": "approved"},
+        },
+        "task": {"prompt": task and task.prompt, "tools": None},
+        "arguments": step.arguments,
+        "flow": flow,
+        "result": None,
+    }
+
+
 def _size(content: Mapping[str, Any]) -> int:
     return len(str(content).encode("utf-8", "surrogatepass"))
 
@@ -165,14 +186,27 @@ def _with(sources: tuple[Source, ...], source: Source) -> tuple[Source, ...]:
     return sources if (source.server, source.tool, source.label) in known else (*sources, source)
 
 
-def played(play: Play, suite: Suite, engine: WasmEngine, *, declared: bool) -> Played:
-    """Return what becomes of each step of each trace of each conversation of `play`."""
-    config = configured(play.settings, Path("labels.yaml"))
-    found = []
-    for traces in play.conversations:
-        conversation = Conversation(config, suite, engine, declared=declared)
-        found.append([conversation.play(trace) for trace in traces])
-    return found
+def played(
+    play: Play, suite: Suite, engine: WasmEngine, *, declared: bool, answered: bool = False
+) -> Played:
+    """Return what becomes of each step of each trace of each conversation of `play`.
+
+    If `answered`, each of the user's tasks was played once before, and of what was asked about it then
+    a person let stand what may.
+    """
+    config, people = configured(play.settings, Path("labels.yaml")), People()
+
+    def once(conversations: Iterable[Sequence[Trace]]) -> Played:
+        found = []
+        for traces in conversations:
+            conversation = Conversation(config, suite, engine, people, declared=declared)
+            found.append([conversation.play(trace) for trace in traces])
+        return found
+
+    if answered:
+        once([trace] for trace in suite.traces if not trace.is_attack)
+    people.are_asked = False
+    return once(play.conversations)
 
 
 def measured(suites: Iterable[Suite], engine: WasmEngine, options: argparse.Namespace) -> Findings:
@@ -183,7 +217,8 @@ def measured(suites: Iterable[Suite], engine: WasmEngine, options: argparse.Name
             labels = options.labels
             settings = play.settings if labels is None else labelled(suite, labels)
             played_as = replace(play, settings=settings)
-            became = played(played_as, suite, engine, declared=bool(options.declared))
+            declared, answered = bool(options.declared), options.answered
+            became = played(played_as, suite, engine, declared=declared, answered=answered)
             count(play, became, found)
     return found
 
@@ -215,6 +250,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dir", type=folder_of, action="append", help="a folder of suites")
     parser.add_argument("--probes", action="store_true", help="play the probes")
     parser.add_argument("--declared", type=int, choices=(0, 1), default=0)
+    parser.add_argument(
+        "--answered", action="store_true", help="a person's answers to the same tasks before stand"
+    )
     parser.add_argument("--variants", type=variants_of, default=(PLAIN,))
     parser.add_argument("--labels", choices=LABELS, help="in place of the written ones")
     parser.add_argument("--suites", type=lambda text: text.split(","), default=())
