@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +151,7 @@ def verify(
     Only a checkpoint that was kept elsewhere can show that the log's end was cut off along with
     its own checkpoints.
     """
-    from gateway.wiring import verify_log  # noqa: PLC0415 - it brings every adapter with it
+    from gateway.wiring import told_of_journal, verify_log  # noqa: PLC0415 - it brings every adapter
 
     keys = witness_keys(witnesses)
     if segments:
@@ -170,17 +170,24 @@ def verify(
     except ConfigError as error:
         raise Failed.of(error) from error
     left_out = list(place.config.audit.checkpoints.witnesses) if without_witnesses else []
-    row = {**verification_row(found), "left_out": left_out}
+    journal = told_of_journal(place.config)
+    row = {**verification_row(found), "left_out": left_out, "journal": journal}
     if as_json:
         print_json(row)
     else:
-        click.echo(_verdict(row))
-        if left_out:
-            click.echo(f"left out, as asked: what {', '.join(left_out)} cosigned")
-        for text in told_of(row["witnessed"]):
-            click.echo(text)
+        for line in _told(row):
+            click.echo(line)
     if not row["ok"]:
         raise click.exceptions.Exit(NO)
+
+
+def _told(row: Mapping[str, Any]) -> Iterator[str]:
+    yield _verdict(row)
+    if row["left_out"]:
+        yield f"left out, as asked: what {', '.join(row['left_out'])} cosigned"
+    yield from told_of(row["witnessed"])
+    if row["journal"]:
+        yield row["journal"]
 
 
 def _verdict(row: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from gateway.config import Config
 from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
 from gateway.errors import AuditUnavailable, ConfigError, RateLimited
 from gateway.storage.database import DATABASE
+from gateway.storage.keeping import waiting_in
 from gateway.storage.retention import NotRemovable, Retention, segment_verified
 from gateway.storage.store import Store
 from gateway.storage.verify import Verification, own_verifier, verify
@@ -72,6 +73,23 @@ def verify_log(
     configured = [] if without_configured else witness_keys_of(config)
     asked = list(dict.fromkeys([*witnesses, *configured]))
     return verify(data_dir, own_verifier(data_dir), checkpoints=checkpoints, witnesses=asked)
+
+
+def told_of_journal(config: Config) -> str:
+    """Return what is to be known of records that the log of `config` has not yet; empty of none.
+
+    What was made sure of but not taken up is no part of the log, and nothing that is signed.
+    """
+    try:
+        waiting = waiting_in(config.data_dir)
+    except (ConfigError, OSError) as error:
+        return f"the journal cannot be read, which may have records that the log has not: {error}"
+    if not waiting:
+        return ""
+    return (
+        f"{waiting} more records stand in the journal: a gateway that runs takes them up in a moment, "
+        "the next start otherwise"
+    )
 
 
 def verify_segment(config: Config, path: Path) -> BundleVerification:

@@ -141,5 +141,6 @@ def wire(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     wiring.check_model = site.check_model
     wiring.probe_programs = site.probe_programs
     wiring.verify_log = site.verify_log
+    wiring.told_of_journal = lambda config: ""
     wiring.policy_files = lambda config: site.files
     monkeypatch.setitem(sys.modules, "gateway.wiring", wiring)

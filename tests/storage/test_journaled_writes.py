@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.config import Config
 from gateway.domain.audit import LogEntry, RecordKind
 from gateway.errors import AuditUnavailable, ConfigError
 from gateway.storage import committer
@@ -19,6 +20,7 @@ from gateway.storage.journal import JOURNAL, Journal, JournalFailed
 from gateway.storage.keeping import waiting_in
 from gateway.storage.store import Store
 from gateway.storage.verify import own_verifier, verify
+from gateway.wiring import told_of_journal
 from tests.storage.suite import NOW, event
 
 
@@ -166,6 +168,20 @@ async def test_what_the_log_had_is_not_brought_back_whatever_has_left_it_since(
     assert waiting_in(after) == 0
     async with opened(after) as store:
         assert store.found.journaled == 0
+
+
+@pytest.mark.usefixtures("unhurried")
+async def test_whoever_verifies_is_told_of_what_the_log_has_not_yet(tmp_path: Path) -> None:
+    async with opened(tmp_path / "var") as store:
+        for name in "ab":
+            await append(store, name)
+        after = killed(tmp_path / "var")
+    config = Config.model_construct(data_dir=after)
+    assert told_of_journal(config).startswith("2 more records stand in the journal: ")
+    (after / JOURNAL).write_bytes(b"another journal")
+    assert told_of_journal(config).startswith("the journal cannot be read, ")
+    (after / JOURNAL).unlink()
+    assert told_of_journal(config) == ""
 
 
 @pytest.mark.usefixtures("unhurried")
