@@ -73,12 +73,15 @@ class Scene:
         return [one for one in self.log() if one.get("trace_id") == told.trace]
 
     def log(self) -> list[dict[str, Any]]:
-        """The whole log, in order."""
-        data_dir = self.running.folder / "data"
-        eventually(lambda: self.running.process.poll() is not None or not waiting_in(data_dir))
-        path = data_dir / DATABASE
+        """The whole log, in order, once all is there that a gateway takes which is well."""
+        eventually(self._is_written)
+        path = self.running.folder / "data" / DATABASE
         with closing(AuditReader.open(path)) as reader:
             return list(reader.export())
+
+    def _is_written(self) -> bool:
+        ended = self.running.process.poll() is not None
+        return ended or not waiting_in(self.running.folder / "data") or self.readiness[0] != 200
 
     def trail(self, told: Told) -> list[tuple[str, str | None]]:
         """Kind and code of each record of a call."""
