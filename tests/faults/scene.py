@@ -1,5 +1,6 @@
 """One gateway, one upstream that does as it is told, and what the log holds of each call."""
 
+import http.client
 import json
 import re
 import secrets
@@ -81,7 +82,12 @@ class Scene:
 
     def _is_written(self) -> bool:
         ended = self.running.process.poll() is not None
-        return ended or not waiting_in(self.running.folder / "data") or self.readiness[0] != 200
+        if ended or not waiting_in(self.running.folder / "data"):
+            return True
+        try:
+            return self.readiness[0] != 200
+        except (OSError, http.client.HTTPException):
+            return False
 
     def trail(self, told: Told) -> list[tuple[str, str | None]]:
         """Kind and code of each record of a call."""
