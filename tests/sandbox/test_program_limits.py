@@ -53,7 +53,12 @@ async def test_catching_everything_does_not_get_past_the_budget(tmp_path: Path) 
 
 
 async def test_no_more_calls_are_under_way_at_once_than_allowed(tmp_path: Path) -> None:
+    three = asyncio.Event()
+
     async def slowly(_: str, __: Mapping[str, Any], seq: int) -> Any:
+        if broker.most_at_once == 3:
+            three.set()
+        await three.wait()
         await asyncio.sleep(0.01)
         return seq
 
