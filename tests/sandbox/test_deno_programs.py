@@ -189,7 +189,12 @@ async def test_a_cancelled_run_cuts_off_its_calls(typescript: DenoEngine) -> Non
 
 
 async def test_of_calls_in_typescript_exactly_as_many_as_allowed_are_made(tmp_path: Path) -> None:
+    three = asyncio.Event()
+
     async def slowly(_: str, __: Mapping[str, Any], seq: int) -> Any:
+        if broker.most_at_once == 3:
+            three.set()
+        await three.wait()
         await asyncio.sleep(0.01)
         return seq
 
