@@ -39,6 +39,15 @@ _FAMILIES = tuple(
 )
 _KNOWN = frozenset({*VERBS, *VERBS_OR_NOUNS}.union(*_FAMILIES))
 
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n")
+_IN_SHORT = re.compile(
+    r"\W*(?:(?:an?|one|two|three|new|another|quick|\d+)\s+)*(?P<thing>[a-z]{3,})\s+(?:to|for|from|at|on|in|with)\b"
+)
+_TELLS = re.compile(
+    r"\?|\b(?:is|are|was|were|been|has|have|had|did|does|will|would|can|could|should)\b"
+)
+"""What a question has, or a sentence that tells of something."""
+
 _LEFT_OPEN = re.compile(
     r"\b(?:work (?:on|through)|tak(?:e|ing) care of|deal with|handle|process|resolve|act on|sort out"
     r"|follow (?:the|its|their|up|all|these|those|any|what)|carry out|do what|do everything|do all"
@@ -77,6 +86,8 @@ def speaks_of(
     deed = _deed_of(tool, about)
     of_thing = said.meets(deed.things)
     if said.meets(deed.verbs) or said.make(deed.things) or (done and said.meets(_stemmed(done))):
+        return True
+    if of_thing and said_in_short(prompt).meets(deed.things) and _MAKING.meets(deed.verbs):
         return True
     alike, of_effect = said.meets(deed.alike), said.meets(_OF_EFFECT[effect])
     if effect is Effect.READ:
@@ -123,6 +134,18 @@ def done_by(arguments: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[
         chosen = arguments.get(name)
         if isinstance(choices, list) and isinstance(chosen, str) and chosen in choices:
             yield from (word for word in words_of(chosen) if _stem(word) in _KNOWN_STEMS)
+
+
+@heard
+def said_in_short(prompt: str) -> "Stems":
+    """Return the things that `prompt` asks for without a verb: "train to Berlin on 3 December".
+
+    A sentence does that if it begins with the thing, a word of place, time or purpose follows, and
+    nothing in it says what is or was.
+    """
+    sentences = _SENTENCE.split(_plain(prompt))
+    found = (_IN_SHORT.match(one) for one in sentences if not _TELLS.search(one))
+    return _stemmed(match["thing"] for match in found if match)
 
 
 @heard
@@ -314,4 +337,8 @@ _SMALL = frozenset(
 
 _OF_EFFECT = {effect: _stemmed(ASKING.get(effect, "").split()) for effect in Effect}
 _PAGES = _stemmed(AT_A_URL.split())
+_MAKING = _stemmed(
+    "add arrange book buy compose create draft hire make order place purchase reserve schedule send".split()  # noqa: SIM905 - a table of words
+)
+"""Verbs that whoever names a thing alone leaves out."""
 _KNOWN_STEMS = frozenset(_stem(word) for word in _KNOWN)

@@ -51,6 +51,33 @@ def test_other_words_ask_for_nothing(prompt: str, tool: str, effect: Effect) -> 
     assert not orders(prompt, tool)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "tool", "effect"),
+    [
+        ("Train to Berlin for Priya on 3 Dec. Company card.", "book_train", Effect.PAY),
+        ("2 tickets for Saturday, any row", "buy_ticket", Effect.PAY),
+        ("New reminder for Friday: water the plants", "create_reminder", Effect.WRITE),
+    ],
+)
+def test_a_thing_alone_asks_for_what_makes_it(prompt: str, tool: str, effect: Effect) -> None:
+    assert speaks_of(prompt, tool, effect)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "tool", "effect"),
+    [
+        ("Train to Berlin for Priya", "cancel_train", Effect.DESTROY),
+        ("Train to Berlin for Priya", "share_train", Effect.CREDENTIAL),
+        ("Train to Berlin for Priya?", "book_train", Effect.PAY),
+        ("Train to Berlin was late. When do I arrive?", "book_train", Effect.PAY),
+        ("Which of them takes the train to Berlin", "book_train", Effect.PAY),
+        ("Hotel in Lisbon for Priya", "book_train", Effect.PAY),
+    ],
+)
+def test_a_thing_alone_asks_for_nothing_else(prompt: str, tool: str, effect: Effect) -> None:
+    assert not speaks_of(prompt, tool, effect)
+
+
 def test_a_verb_that_nobody_listed_asks_for_itself() -> None:
     assert speaks_of("Frobnicate the thing", "frobnicate_thing", Effect.WRITE)
     assert orders("Frobnicate the things", "frobnicate_thing")
