@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -249,8 +250,11 @@ async def test_an_interpreter_inherits_nothing_that_we_have_open(tmp_path: Path)
 
 
 def children_of(process: int) -> set[int]:
-    tasks = Path(f"/proc/{process}/task").glob("*/children")
-    found = {int(child) for task in tasks for child in task.read_text().split()}
+    """All processes under one; a thread or process that ends while it is looked at has none."""
+    found: set[int] = set()
+    for task in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found.update(map(int, task.read_text().split()))
     return found.union(*map(children_of, found))
 
 
