@@ -1,4 +1,6 @@
-"""When runs end, and how many there may be."""
+"""Whose calls are one run, when runs end, and how many there may be."""
+
+from typing import Literal
 
 from pydantic import Field, field_validator
 
@@ -9,6 +11,8 @@ _SHORTEST_IDLE_S = 60.0
 
 
 class RunsSection(Section):
+    of: Literal["client", "person"] = "client"
+    """Whose calls are one: what each client does for a person, or what all of theirs do."""
     idle: Duration = written("8h")
     """After so long without a call of its client's a run ends; the next call begins another one."""
     most: int = Field(default=100, ge=1, le=10_000)

@@ -71,6 +71,8 @@ class Question:
     user: User
     read: Run | None = None
     """What the client has read for them before, where they may say that this counts no more."""
+    read_by_all: bool = False
+    """Whether that is what any client of theirs has read."""
 
 
 class Granting:
@@ -146,6 +148,7 @@ class Granting:
             client=client,
             user=user,
             read=self._new_tasks.read(user, client),
+            read_by_all=self._new_tasks.by_person,
         )
 
     async def settled(self, question: Question, browser: Browser) -> str | None:

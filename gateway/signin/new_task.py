@@ -29,11 +29,14 @@ class ClientRuns(Protocol):
 class NewTasks:
     """Ends a client's run where its person says so."""
 
-    def __init__(self, runs: ClientRuns, journal: Journal, *, offered: bool) -> None:
-        """Take whether people are given the choice at all."""
+    def __init__(
+        self, runs: ClientRuns, journal: Journal, *, offered: bool, by_person: bool = False
+    ) -> None:
+        """Take whether people are given the choice at all, and whether it is of all their clients."""
         self._runs = runs
         self._journal = journal
         self._offered = offered
+        self.by_person = by_person
 
     def read(self, user: User, client: Client) -> Run | None:
         """Return what `client` has read for `user` that they may have forgotten, if there is any."""

@@ -143,8 +143,9 @@ class MemoryRunStore(Runs):
 
     def __init__(self, *, limits: RunLimits | None = None, elapsed: Clock = time.monotonic) -> None:
         """Begin with no runs, and the limits of a gateway that nobody configured."""
-        names = RunNames(_NO_SECRET)
-        super().__init__(MemoryRunLedger(), names, limits=limits or RunLimits(), elapsed=elapsed)
+        limits = limits or RunLimits()
+        names = RunNames(_NO_SECRET, by_person=limits.by_person)
+        super().__init__(MemoryRunLedger(), names, limits=limits, elapsed=elapsed)
 
 
 class MemoryApprovalStore:

@@ -107,13 +107,30 @@ def _joined(sources: tuple[Source, ...], new: Source) -> tuple[Source, ...]:
     return (*sources, new)  # what raises a run is listed, however many are
 
 
-def current(table: RunTable, name_of: NameOf, *, owner: OwnerName, person: PersonName) -> Change:
-    """Find the whole run that an owner's calls are in, or begin the next one."""
+def current(
+    table: RunTable,
+    name_of: NameOf,
+    *,
+    owner: OwnerName,
+    person: PersonName,
+    others: Sequence[OwnerName] = (),
+    taken: Sequence[OwnerName] = (),
+) -> Change:
+    """Find the whole run that an owner's calls are in, or begin the next one.
+
+    One that begins has seen what the live runs of `others` and `taken` have: the same calls, filed
+    under other names until now. Those of `taken` end with that.
+    """
     live = table.wholes(owner)
     kept = live[-1] if live else _next(table, name_of, owner)
+    ended: tuple[Kept, ...] = ()
+    if not live:
+        before = [one for name in (*others, *taken) for one in table.wholes(name)]
+        kept = _having_seen(table, kept, before)
+        ended = end(table, [one.run.id for one in before if one.owner in taken]).kept
     belonging = Belonging(owner=owner, person=person)
     table.belong(belonging)
-    return Change(kept=(kept,), belonging=(belonging,), result=kept.run)
+    return Change(kept=(kept, *ended), belonging=(belonging,), result=kept.run)
 
 
 def begin(table: RunTable, *, run: RunId, whole: RunId, owner: OwnerName) -> Change:
@@ -185,6 +202,17 @@ def end(table: RunTable, runs: Sequence[RunId]) -> Change:
     if changed:
         table.forget()
     return Change(kept=tuple(changed), result=first)
+
+
+def _having_seen(table: RunTable, kept: Kept, others: Sequence[Kept]) -> Kept:
+    run = kept.run
+    for other in others:
+        for source in (None, *other.run.sources):
+            run = raised(run, other.run.label, source)
+    after = Kept(run=run, owner=kept.owner)
+    if run is not kept.run:
+        table.keep(after)
+    return after
 
 
 def _next(table: RunTable, name_of: NameOf, owner: OwnerName) -> Kept:

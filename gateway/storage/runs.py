@@ -30,22 +30,34 @@ _SOURCE_OCTETS: Final = 256
 
 @value
 class RunLimits:
-    """When runs end by themselves."""
+    """Whose calls are one run, and when runs end by themselves."""
 
     idle_s: float = 8 * 3600.0
     """Seconds without a call of its principal's."""
     most: int = 100
     """Live runs that a principal began for tasks; one more ends the one that was idle longest."""
+    by_person: bool = False
+    """Whether what one client of a person reads counts for their other clients as well."""
 
 
 class RunNames:
     """Names runs so that a name tells nothing about whose it is, and cannot be made up."""
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, *, by_person: bool = False) -> None:
+        """`by_person`: whether all clients of a person are one owner, or each is one."""
         self._keyed = hmac.new(key, digestmod="sha256")
+        self.by_person = by_person
 
     def of_owner(self, actor: Actor) -> OwnerName:
-        """Name what all runs of this actor are filed under.
+        """Name what all runs of this actor are filed under."""
+        return self.of_all(actor) if self.by_person else self.of_client(actor)
+
+    def of_all(self, actor: Actor) -> OwnerName:
+        """Name whoever `actor` acts for, with whatever client."""
+        return self._name("all", actor.issuer, actor.subject)
+
+    def of_client(self, actor: Actor) -> OwnerName:
+        """Name a client that acts for somebody.
 
         Clients of one person that registered themselves under one name are one: data goes from one
         endpoint to another within a host. That a stranger may take the name only joins more.
@@ -62,9 +74,9 @@ class RunNames:
         """Name the owner's whole run of that generation."""
         return RunId("r_" + self._name("whole", owner, str(generation)))
 
-    def of_handle(self, owner: OwnerName, handle: str) -> RunId:
-        """Name the run that the owner began and was given `handle` for."""
-        return RunId("r_" + self._name("handle", owner, handle))
+    def of_handle(self, actor: Actor, handle: str) -> RunId:
+        """Name the run that `actor` began and was given `handle` for: no other client may use it."""
+        return RunId("r_" + self._name("handle", self.of_client(actor), handle))
 
     def _name(self, *parts: str) -> str:
         # Lengths keep ("a", "bc") and ("ab", "c") apart.
@@ -145,7 +157,7 @@ class Runs:
         whole = await self._whole(principal.actor, owner)
         octets = self._random(HANDLE_OCTETS)
         handle = RunHandle(base64.urlsafe_b64encode(octets).decode().rstrip("="))
-        run = self._names.of_handle(owner, handle)
+        run = self._names.of_handle(principal.actor, handle)
         parts = self._parts[owner]
         over = list(parts)[: max(0, len(parts) + 1 - self._limits.most)]
         if over:
@@ -242,7 +254,7 @@ class Runs:
     async def _begun(
         self, principal: Principal, owner: OwnerName, handle: str, now: float
     ) -> Run | None:
-        run = self._names.of_handle(owner, handle)
+        run = self._names.of_handle(principal.actor, handle)
         parts = self._parts[owner]
         used = parts.get(run)
         if used is None:
@@ -262,13 +274,20 @@ class Runs:
         if live and owner in self._persons:
             return self._kept[next(reversed(live))].run
         await self._end_all_idle()
+        person = self._names.of_person(f"{actor.issuer}|{actor.subject}")
         job = partial(
             run_changes.current,
             name_of=self._names.of_whole,
             owner=owner,
-            person=self._names.of_person(f"{actor.issuer}|{actor.subject}"),
+            person=person,
+            # What its calls were filed under while the operator wanted that otherwise.
+            others=() if self._names.by_person else (self._names.of_all(actor),),
+            taken=self._clients_of(person, owner) if self._names.by_person else (),
         )
         return self._found(await self._make(job))
+
+    def _clients_of(self, person: PersonName, but: OwnerName) -> Sequence[OwnerName]:
+        return [one for one, whose in self._persons.items() if whose == person and one != but]
 
     async def _end_all_idle(self) -> None:
         """End the runs of principals who do not come back, when somebody else's run begins."""

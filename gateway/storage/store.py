@@ -91,7 +91,7 @@ class Store:
             table = SqliteRunTable(connection)
             self.runs = Runs(
                 SqliteRunLedger(writer),
-                RunNames(keys.hmac),
+                RunNames(keys.hmac, by_person=runs.by_person),
                 limits=runs,
                 elapsed=elapsed,
                 kept=table.all(),

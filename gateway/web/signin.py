@@ -190,6 +190,7 @@ class SignInPages:
             "on_the_device": is_on_the_device(request.redirect_uri),
             "user": question.user,
             "read": question.read,
+            "read_by_all": question.read_by_all,
             "transaction": question.transaction.id,
             "csrf": visit.token("consent", question.transaction.id),
             **described(question.client),

@@ -337,6 +337,7 @@ def _pages(
             building.identity.store.runs,
             building.journal,
             offered=building.config.runs.new_task_choice,
+            by_person=building.config.runs.of == "person",
         ),
     )
     account = Account(

@@ -49,7 +49,11 @@ async def open_store(config: Config) -> AsyncIterator[Store]:
         held=held_by(config, os.environ),
         clock=now,
         keeping=keeping_of(config),
-        runs=RunLimits(idle_s=config.runs.idle, most=config.runs.most),
+        runs=RunLimits(
+            idle_s=config.runs.idle,
+            most=config.runs.most,
+            by_person=config.runs.of == "person",
+        ),
     )
     try:
         yield store

@@ -78,7 +78,7 @@ KEYS = {
     "Approvals": "expire denial_holds most_waiting most_per_hour keep standing",
     "Alerts": "baselines learning webhooks",
     "Webhook": "url secret events",
-    "RunsSection": "idle most new_task_choice",
+    "RunsSection": "of idle most new_task_choice",
     "Limits": "request_bytes json_depth calls_per_minute result_bytes upstream_connect upstream_idle "
     "upstream_hard upstream_failures upstream_rest upstream_ping session_idle processes "
     "process_memory process_idle",

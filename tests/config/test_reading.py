@@ -123,6 +123,7 @@ def test_the_tenant_becomes_the_domains_value() -> None:
 
 def test_a_run_goes_on_for_a_minute_at_least() -> None:
     assert config("runs: {idle: 1m}\n").runs.model_dump() == {
+        "of": "client",
         "idle": 60.0,
         "most": 100,
         "new_task_choice": True,

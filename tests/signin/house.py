@@ -35,6 +35,7 @@ from gateway.signin.throttle import Attempts
 from gateway.signin.transactions import Transactions
 from gateway.storage.identity.store import IdentityStores
 from gateway.storage.memory import MemoryAuditLog, MemoryRunStore
+from gateway.storage.runs import RunLimits
 from gateway.web.account import AccountPages
 from gateway.web.cookies import BrowserCookies
 from gateway.web.pages import Pages
@@ -110,6 +111,7 @@ class House:
         federation: Federation | None = None,
         providers: Mapping[str, str] | None = None,
         offers_new_tasks: bool = True,
+        runs: RunLimits | None = None,
     ) -> None:
         self.url = url
         self.clock = Hand()
@@ -142,7 +144,7 @@ class House:
             clock=self.clock,
             new_id=self.new_id,
         )
-        self.runs = MemoryRunStore()
+        self.runs = MemoryRunStore(limits=runs)
         self.consents = Consents(stores.browsers, clock=self.clock, must_ask=must_ask)
         self.granting = Granting(
             AuthorizationEndpoint(
@@ -175,7 +177,12 @@ class House:
             transactions=self.transactions,
             consents=self.consents,
             journal=self.journal,
-            new_tasks=NewTasks(self.runs, self.journal, offered=offers_new_tasks),
+            new_tasks=NewTasks(
+                self.runs,
+                self.journal,
+                offered=offers_new_tasks,
+                by_person=runs is not None and runs.by_person,
+            ),
         )
         self.links = SetupLinks(
             stores.users,

@@ -8,6 +8,7 @@ from gateway.domain.flow import Run, RunHint, Source
 from gateway.domain.identity import AuthMethod, Client, ClientKind, Principal, acting
 from gateway.domain.labels import BOTTOM, Confidentiality, Integrity, Label
 from gateway.errors import AuditUnavailable
+from gateway.storage.runs import RunLimits
 from tests.signin.browser import Browser, Page
 from tests.signin.house import House
 
@@ -180,6 +181,17 @@ async def test_an_operator_keeps_the_choice_to_themselves(tmp_path: Any) -> None
     assert "has-read" not in page.ids
     await answer(browser, page, **TICK)
     assert await live(house, client) == run
+
+
+async def test_where_all_clients_of_a_person_are_one_the_page_speaks_of_all(tmp_path: Any) -> None:
+    house = House(tmp_path, runs=RunLimits(by_person=True))
+    client = house.client()
+    await house.person()
+    await reads(house, house.client(id="dcr_2", name="B"))
+    page = await asked(house, await house.signed_in())
+    assert "forget what all your clients have read" in page.text
+    assert page.ids["has-read"].startswith("So far all your clients together have read untrusted")
+    assert (await live(house, client)).label == TAINTED
 
 
 async def test_a_new_task_that_cannot_be_recorded_does_not_begin(house: House) -> None:
