@@ -55,7 +55,9 @@ async def test_the_operator_says_whose_calls_are_one(
     of: str, together: bool, tmp_path: Path
 ) -> None:
     file = tmp_path / "douane.yaml"
-    file.write_text(f"version: 1\npublic_url: http://127.0.0.1:8300\nservers: {{}}\nruns: {{of: {of}}}\n")
+    file.write_text(
+        f"version: 1\npublic_url: http://127.0.0.1:8300\nservers: {{}}\nruns: {{of: {of}}}\n"
+    )
     async with open_store(load(file, {})) as store:
         runs = [(await store.runs.of(client, NOTHING)).id for client in (DESKTOP, PHONE)]
     assert (runs[0] == runs[1]) is together
