@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
 from gateway.admin.journal import Change, Journal
 from gateway.admin.labels import Labelled
 from gateway.admin.lock import LockedPin, LockSigner, open_lock
@@ -34,9 +36,10 @@ from gateway.pins.observe import approved_pin
 from gateway.ports import Clock, PinStore, PolicyEngine
 
 
-@value
-class Reviewed:
-    """One definition as a person saw it, which is the one they approve."""
+class Reviewed(BaseModel):
+    """One definition as a person saw it, which is the one they approve: read as it was sent."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     kind: Kind
     name: str

@@ -9,6 +9,8 @@ import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 import gateway
 
 PACKAGE = Path(gateway.__file__).parent
@@ -131,8 +133,11 @@ def test_values_are_frozen_and_keyword_only() -> None:
         for found in classes()
         if dataclasses.is_dataclass(found)
         and not (
-            found.__dataclass_params__.frozen  # type: ignore[attr-defined]
-            and all(field.kw_only for field in dataclasses.fields(found))
+            issubclass(found, msgspec.Struct)
+            and found.__struct_config__.frozen
+            and all(
+                one.kind is one.KEYWORD_ONLY for one in inspect.signature(found).parameters.values()
+            )
         )
     ]
     assert loose == []
