@@ -62,6 +62,12 @@ def _is_plain(content: Any, levels: int) -> bool:
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}", re.ASCII)
 
+
+def is_plain_name(name: str) -> bool:
+    """Tell whether `name` is an identifier, as those are that definitions give to members."""
+    return _PLAIN_NAME.fullmatch(name) is not None
+
+
 _LONGEST_PATH = 512
 _LONGEST_NAME = 256
 _CUT = "\u2026"

@@ -23,8 +23,9 @@ LONGEST_PLACES: Final = 4_096
 Places = frozenset[tuple[str, str]]
 """Arguments and their values: `("$.to", "eve@outside.example")`."""
 
-_INDEX = re.compile(r"\[\d+\](?=[.\[]|\Z)")
-"""Which of an argument's items it is. A name that looks so stands in quotes."""
+_INDEX = re.compile(r"(?:\[\d+\])+\Z")
+"""Which of an argument's plain items it is. Of an object it says what belongs together, and stays: who gets
+which role is no other order of a list. A name that looks so stands in quotes."""
 
 
 @value

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from gateway.domain._value import value
 from gateway.domain.flow import Destination, Form, Proof
-from gateway.flow.telling import IN_A_PIECE, tells
+from gateway.flow.telling import IN_A_PIECE, carries
 
 Said: TypeAlias = tuple[tuple[str, str], ...]
 """Paths and the texts at them."""
@@ -38,6 +38,6 @@ def telling(content: Iterable[Destination]) -> Iterator[Destination]:
     of worth. More of them can carry anything, however encoded; so can an address.
     """
     unproven = [one for one in content if one.proof is Proof.NONE]
-    much = tells(" ".join(one.value for one in unproven), IN_A_PIECE)
+    much = carries(" ".join(one.value for one in unproven), IN_A_PIECE)
     if much or any(one.form in (Form.EMAIL, Form.URL) for one in unproven):
         yield from unproven

@@ -8,6 +8,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from urllib.parse import unquote
 
 from gateway.domain.flow import Form
 from gateway.flow.folding import revealed
@@ -23,6 +24,13 @@ _LONGEST_MAILBOX = 64
 """Octets (RFC 5321 section 4.5.3.1.1)."""
 _MAIL_LIKE = re.compile(r"\S@(?:\[|[\w-]++\.\w)")
 """What a mail server may take for an address, however odd."""
+
+_REMARK = re.compile(r"\([^()]*+\)")
+_MOST_REMARKS = 8
+"""Within each other (RFC 5322 section 3.2.2)."""
+_BLANK = re.compile(r"\s++")
+
+_IBAN_LIKE = re.compile(r"(?<!\w)[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]){11,30}+(?!\w)", re.ASCII)
 
 _COMMON = (
     "com|net|org|edu|gov|info|biz|io|ai|app|dev|co|me|tv|ly|gl|gd|xyz|top|online|site|website|shop"
@@ -73,10 +81,31 @@ def form_of(text: str) -> Form:
     """Return what `text` is, or what it has in it: a name has nothing of an address."""
     if next(links_in(text), None):
         return Form.URL
-    text = revealed(text)
-    if "@" in text and _MAIL_LIKE.search(text):
+    text = revealed(_shown(text))
+    if _is_mail_like(text) or ("%" in text and _is_mail_like(unquote(text))):
         return Form.EMAIL
-    return Form.ACCOUNT if next(_accounts(text), None) else Form.NAME
+    is_account = next(_accounts(text), None) is not None or _has_iban(text)
+    return Form.ACCOUNT if is_account else Form.NAME
+
+
+def _is_mail_like(text: str) -> bool:
+    """Tell whether a mail server may find an address in `text`, which it reads without remarks and space."""
+    if "@" not in text:
+        return False
+    for _ in range(_MOST_REMARKS if "(" in text else 0):
+        text = _REMARK.sub("", text)
+    return _MAIL_LIKE.search(_BLANK.sub("", text)) is not None
+
+
+def _has_iban(text: str) -> bool:
+    """Tell whether an account's number stands in `text`, in small letters or cut up otherwise."""
+    return any(_is_valid(found[0]) for found in _IBAN_LIKE.finditer(text))
+
+
+def _is_valid(iban: str) -> bool:
+    """Tell whether the check digits are right (ISO 13616, ISO 7064 MOD 97-10)."""
+    plain = iban.replace(" ", "").replace("-", "")
+    return int("".join(str(int(c, 36)) for c in plain[4:] + plain[:4])) % 97 == 1
 
 
 def addresses_in(texts: Iterable[str]) -> frozenset[str]:

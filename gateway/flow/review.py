@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
-from gateway.domain.document import leaves, member_path
+from gateway.domain.document import is_plain_name, item_path, leaves, member_path
 from gateway.domain.flow import (
     Destination,
     FlowReview,
@@ -22,7 +22,6 @@ from gateway.domain.labels import (
     Integrity,
     Label,
 )
-from gateway.flow import task as user_task
 from gateway.flow.asked import asks_for, told_of
 from gateway.flow.beside import NOTHING, Beside, telling
 from gateway.flow.carrying import payload_of, secrets_of
@@ -32,8 +31,9 @@ from gateway.flow.fragments import LONGEST_SCANNED
 from gateway.flow.intent import leaves_open, orders, speaks_of_pages
 from gateway.flow.placing import destination_of, origin_of, unproven
 from gateway.flow.pointing import is_of_somebody_named, pointed_at
-from gateway.flow.results import is_called_an_id, text_of
-from gateway.flow.unlabelled import labelled
+from gateway.flow.results import text_of
+from gateway.flow.schemas import names_within
+from gateway.flow.unlabelled import is_quantity, labelled
 from gateway.flow.use import Knowledge, Use
 
 MOST_DESTINATIONS = 256
@@ -130,16 +130,24 @@ def _destinations(use: Use, knowledge: Knowledge) -> Iterator[Destination]:
             for path, leaf in _named_leaves(use.rule.destination, use.arguments)
             for part in _parts(leaf)
         ),
-        _names_alone(use),
+        _names_of_members(use),
         _addresses_besides(use),
     )
+    reached, left_out = False, None
     for path, part in islice(found, MOST_DESTINATIONS):
         if isinstance(part, str):
-            if part and not part.isspace() and not _is_quantity(path, part):
-                yield destination_of(path, part, use, knowledge)
+            if not part or part.isspace():
+                continue
+            if _is_quantity(path, part):
+                left_out = left_out or (path, part)
+                continue
+            yield destination_of(path, part, use, knowledge)
         else:
             # A flag that names whom a call affects: nothing can prove it.
             yield unproven(path, str(part).lower())
+        reached = True
+    if left_out is not None and not reached:  # what is all that says where to does say where to
+        yield destination_of(*left_out, use, knowledge)
     for path, _ in islice(found, 1):
         yield unproven(path, "")
 
@@ -147,9 +155,7 @@ def _destinations(use: Use, knowledge: Knowledge) -> Iterator[Destination]:
 def _is_quantity(path: str, text: str) -> bool:
     """Tell whether `text`, inside of an argument, is a date or an amount, which reaches nothing."""
     member = _MEMBER.search(path)
-    if member is None or not user_task.is_number(text):
-        return False
-    return not is_called_an_id(member[1]) and form_of(text) is Form.NAME
+    return member is not None and is_quantity(member[1], text)
 
 
 _MEMBER = re.compile(r"\A\$\.[^.\[]+.*\.([^.\[]+)(?:\[\d+\])*\Z")
@@ -181,16 +187,27 @@ def _compared(beside: Beside) -> tuple[tuple[str, str], ...]:
     return (*texts, ("$", " ".join(text for _, text in texts)))
 
 
-def _names_alone(use: Use) -> Iterator[tuple[str, str]]:
-    """Yield the members' names of objects that say nothing else: `{"mallory": null}` is a list."""
+def _names_of_members(use: Use) -> Iterator[tuple[str, str]]:
+    """Yield the names of members, in what says where to, that no definition names: they are data.
+
+    `{"mallory": "writer"}` is a list of people with their roles. What is no plain name is a leaf already.
+    """
+    declared = None
     for name in use.rule.destination:
-        given, path = use.arguments.get(name), member_path("$", name)
-        items = given if isinstance(given, list) else [given]
-        for item in items:
-            if isinstance(item, dict) and not any(
-                text_of(leaf) is not None for _, leaf in leaves(item)
-            ):
-                yield from ((member_path(path, member), member) for member in item)
+        waiting = [(member_path("$", name), use.arguments.get(name))]
+        while waiting:
+            path, given = waiting.pop()
+            if isinstance(given, list):
+                waiting += [(item_path(path, i), item) for i, item in enumerate(given)]
+            if not isinstance(given, dict):
+                continue
+            if declared is None:
+                declared = names_within(use.about.get("inputSchema"))
+            for member, held in given.items():
+                at = member_path(path, member)
+                waiting.append((at, held))
+                if is_plain_name(member) and member not in declared:
+                    yield at, member
 
 
 def _addresses_besides(use: Use) -> Iterator[tuple[str, str]]:

@@ -79,6 +79,25 @@ def _referred(reference: Any, root: Mapping[str, Any]) -> Any:
     return found
 
 
+def names_within(schema: Any) -> frozenset[str]:
+    """Return the names that `schema` gives to members, wherever they stand.
+
+    Of a schema too large to be read not all of them are: what it names then counts as unnamed.
+    """
+    found: set[str] = set()
+    waiting, left = deque([schema]), _MOST_NODES
+    while waiting and left > 0:
+        node = waiting.popleft()
+        left -= 1
+        if isinstance(node, dict):
+            properties = node.get("properties")
+            found.update(properties if isinstance(properties, dict) else ())
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
+    return frozenset(found)
+
+
 def identifier_fields(schema: Any) -> tuple[str, ...]:
     """Return the paths of the result fields that hold identifiers, by a tool's output schema.
 

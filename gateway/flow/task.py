@@ -18,6 +18,11 @@ _CLOSING = frozenset(_QUOTES + ")]}>,;")
 _SENTENCE_ENDS = ".:!?"
 _MOST_SENTENCE_ENDS = 8
 _SCHEME = re.compile(r"https?://")
+_TIME = re.compile(
+    r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
+    r"|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{1,2}:\d{2}(?::\d{2})?",
+    re.ASCII,
+)
 _ONLY_DIGITS = re.compile(r"[\d\W_]*")
 _WORD = re.compile(r"\w+")
 _FORGOTTEN_SPACE = re.compile(r"[.!?][A-Z][a-z]{1,15}(?=[\s,'\u2019])")
@@ -75,6 +80,11 @@ def names_host(prompt: str, url: str) -> bool:
 @heard
 def _lower(prompt: str) -> str:
     return prompt.lower()
+
+
+def is_time(text: str) -> bool:
+    """Tell whether `text` is a date, a time of day, or both, written as such."""
+    return _TIME.fullmatch(text) is not None
 
 
 def is_number(text: str) -> bool:

@@ -16,6 +16,9 @@ IN_A_VALUE = 18
 _LETTER, _DIGIT, _OF_A_CODE, _IDEOGRAPH = 1.5, 3, 4, 6
 """Bits a character: in words (Shannon, 1951), in numbers, in what mixes both, in ideographs."""
 
+_SIGN = 4
+"""Bits of what is neither letter nor digit; a single blank between two words is none."""
+
 _FIRST_IDEOGRAPH = "\u2e80"
 _LONGEST_READ = 256
 """Characters. A longer text is judged by its beginning."""
@@ -35,6 +38,20 @@ def tells(text: str, least: int) -> bool:
         if bits >= least:
             return True
     return False
+
+
+def carries(text: str, least: int) -> bool:
+    """Tell whether `text` has room for `least` bits, whatever it means and however it spells them.
+
+    Dates count as numbers here, and signs and blanks as what they are: one of many.
+    """
+    bits = at = 0.0
+    for token in _TOKEN.finditer(text):
+        bits += _SIGN * len(text[int(at) : token.start()].replace(" ", "", 1)) + _bits(token[0])
+        at = token.end()
+        if bits >= least:
+            return True
+    return bits + _SIGN * len(text[int(at) :].rstrip(" ")) >= least
 
 
 def _bits(token: str) -> float:

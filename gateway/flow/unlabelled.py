@@ -13,9 +13,9 @@ from gateway.flow.arguments import arguments_of, destination_of
 from gateway.flow.asked import told_of
 from gateway.flow.forms import form_of
 from gateway.flow.results import is_called_an_id, text_of
-from gateway.flow.task import is_number
+from gateway.flow.task import is_number, is_time
 from gateway.flow.use import Use
-from gateway.flow.words import WHAT, WHO, singular, words_of
+from gateway.flow.words import QUANTITIES, WHAT, WHO, singular, words_of
 
 
 def labelled(use: Use) -> Use:
@@ -49,3 +49,17 @@ def _is_quantity(name: str, given: Any) -> bool:
     if text is None or not is_number(text) or is_called_an_id(name):
         return False
     return form_of(text) is Form.NAME and (WHO | WHAT).isdisjoint(map(singular, words_of(name)))
+
+
+def is_quantity(name: str, text: str) -> bool:
+    """Tell whether `text` is a time, or a number in what is called a quantity: it reaches nothing.
+
+    Of what somebody called a destination this is to be known, and not only not otherwise.
+    """
+    words = [singular(word) for word in words_of(name) if not word.isdigit()]
+    if is_called_an_id(name) or not (WHO | WHAT).isdisjoint(words):
+        return False
+    if is_time(text):
+        return True
+    counted = bool(words) and words[-1] in QUANTITIES
+    return counted and is_number(text) and form_of(text) is Form.NAME

@@ -1,6 +1,6 @@
 """Sources, runs and rules for the tests of this room."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gateway.domain.flow import FlowReview, Proof, Run, RunId, Source, Task
@@ -88,10 +88,14 @@ def reviewed(
     prompt: str | None = None,
     tool: str = "send_email",
     answers: tuple[StandingAnswer, ...] = (),
+    names: Iterable[str] = (),
 ) -> FlowReview:
+    """Review a call of a tool whose definition names `names` as members of what its arguments hold."""
+    schema: dict[str, Any] = {"properties": {"any": {"properties": {name: {} for name in names}}}}
+    about = {"inputSchema": schema}
     return review(
         Run(id=RunId("r"), label=label),
-        Use(server="mail", tool=tool, rule=rule, effect=effect, arguments=arguments),
+        Use(server="mail", tool=tool, rule=rule, effect=effect, arguments=arguments, about=about),
         Knowledge(
             tenant=TENANT,
             task=None if prompt is None else Task(prompt=prompt),

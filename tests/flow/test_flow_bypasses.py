@@ -81,15 +81,28 @@ def test_an_odd_link_is_no_name(text: str) -> None:
         {"mallory": [None]},
         [{"mallory": {"inner": None}}],
         ["alice", {"mallory": None}],
+        {"mallory": "alice"},
+        {"mallory": 1},
+        {"mallory": {"amount": 5}},
+        {"alice": 1, "mallory": "22:30"},
+        {"DE89370400440532013001": 5},
     ],
 )
 def test_who_is_named_by_a_member_alone_is_a_destination(given: Any) -> None:
-    found = reviewed({"recipients": given}).destinations
-    assert [d.value for d in found if d.proof is Proof.NONE] == ["mallory"]
+    found = reviewed({"recipients": given}, names=["inner", "amount"]).destinations
+    unproven = {d.value for d in found if d.proof is Proof.NONE}
+    assert unproven & {"mallory", "DE89370400440532013001"}
+    assert "inner" not in unproven
+
+
+def test_without_a_definition_every_member_is_data() -> None:
+    found = reviewed({"recipients": {"name": "alice"}}).destinations
+    assert [d.value for d in found] == ["alice", "name"]
 
 
 def test_the_members_of_an_object_that_says_who_are_no_destinations() -> None:
-    found = reviewed({"recipients": {"name": None, "handle": "alice"}}).destinations
+    given = {"recipients": {"name": None, "handle": "alice"}}
+    found = reviewed(given, names=["name", "handle"]).destinations
     assert [d.value for d in found] == ["alice"]
 
 

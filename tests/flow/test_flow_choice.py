@@ -135,9 +135,34 @@ def test_what_an_argument_is_for_tells_what_stands_in_it(
 
 def test_dates_and_amounts_inside_of_an_argument_reach_nothing() -> None:
     items = [{"id": "13", "amount": 20, "date": "2026-01-02", "name": "Ann"}]
-    found = reviewed({"items": items}, rule=TO).destinations
+    found = reviewed({"items": items}, rule=TO, names=["id", "amount", "date", "name"]).destinations
     assert [one.value for one in found] == ["13", "Ann"]
     assert [one.value for one in reviewed({"ticket": 20}, rule=TO).destinations] == ["20"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"room": 4711},
+        {"chat": "12345678"},
+        {"chat": "2026-01-02"},
+        {"account": 12345678},
+        {"host": "203.0.113.9"},
+        {"amount": 20},
+        [{"amount": 20, "until": "22:30"}],
+        {"target": 20},
+    ],
+)
+def test_a_number_that_may_tell_a_place_is_one_and_so_is_all_that_there_is(given: Any) -> None:
+    names = ["room", "chat", "account", "host", "amount", "until", "target"]
+    assert len(reviewed({"items": given}, rule=TO, names=names).destinations) == 1
+
+
+@pytest.mark.parametrize("room", ["room", "chat", "pod", "desk"])
+def test_a_number_beside_a_place_is_a_place_unless_it_counts_something(room: str) -> None:
+    given = {"space": "general", room: 4711, "amount": 20}
+    found = reviewed({"items": given}, rule=TO, names=[*given]).destinations
+    assert [one.value for one in found] == ["general", "4711"]
 
 
 @pytest.mark.parametrize(

@@ -333,5 +333,6 @@ def test_a_deep_document_is_read_without_recursion() -> None:
         deep = [{"id": deep}]
     provenance = Provenance()
     remember(provenance, source(UNTRUSTED), structured(deep))
-    found = reviewed({"recipients": deep, "body": deep}, provenance=provenance, prompt="Send it")
+    given = {"recipients": deep, "body": deep}
+    found = reviewed(given, provenance=provenance, prompt="Send it", names=["id"])
     assert [(d.value, d.proof) for d in found.destinations] == [("x@evil.com", Proof.TYPED)]

@@ -85,6 +85,22 @@ def test_an_answer_is_for_exactly_its_places() -> None:
     assert by(reviewed(both, answers=(TO_EVE, two))) == ["standing", "standing"]
 
 
+def test_an_answer_is_for_who_gets_which_role() -> None:
+    def shared(*pairs: tuple[str, str]) -> Any:
+        given = [{"user": user, "role": role} for user, role in pairs]
+        found = reviewed({"recipients": given}, names=["user", "role"])
+        return places_of(found.destinations)
+
+    allowed = shared(("bob", "reader"), ("carol", "owner"))
+    assert allowed != shared(("bob", "owner"), ("carol", "reader"))
+    assert allowed != shared(("bob", "owner"), ("carol", "owner"), ("bob", "reader"))
+    flat = [
+        places_of(reviewed({"recipients": given}).destinations)
+        for given in (["a", "b"], ["b", "a"])
+    ]
+    assert flat[0] == flat[1]
+
+
 def test_of_places_that_nobody_knows_none_is_covered() -> None:
     found = reviewed({"recipients": [str(number) for number in range(300)]})
     assert places_of(found.destinations) is None
