@@ -134,6 +134,7 @@ async def _prune(store: Store, folder: Path) -> None:
         store.data_dir,
         store.writer,
         verifier=store.verifier,
+        key=store.keys.audit,
         archive=folder / "archive",
         record=record,
         turn=store.aging,

@@ -80,7 +80,7 @@ class Found:
         told = {
             "the last process ended without warning": not self.clean,
             f"{self.outcome_unknown} calls have no known outcome": self.outcome_unknown,
-            f"{self.unsigned} records were not signed yet": self.unsigned and not self.clean,
+            f"{self.unsigned} records were not signed yet": self.unsigned,
             "a transaction that was never acknowledged was cut off": self.unfinished_pages
             or self.torn,
             f"{self.journal_missing} records of the journal cannot be read": self.journal_missing,

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from gateway.audit.bundle import (
     LONGEST_LINE_BYTES,
     BundleCheck,
@@ -93,17 +95,21 @@ class Retention:
         writer: Writer,
         *,
         verifier: VerifierKey,
+        key: Ed25519PrivateKey,
         archive: Path,
         record: Record,
         turn: Line,
     ) -> None:
         """Archive into the folder `archive`; what is done stands in the log, by `record`.
 
+        `key` is the one that `verifier` knows: what is removed is signed.
+
         `turn` is the log's: one at a time archives or removes, to its end, whoever asked for it.
         """
         self._database = data_dir / DATABASE
         self._writer = writer
         self._verifier = verifier
+        self._key = key
         self._archive = archive
         self._record = record
         self._turn = turn
@@ -142,9 +148,10 @@ class Retention:
         return await self._turn.take(lambda: self._pruned(before_us))
 
     async def _pruned(self, before_us: int) -> Removed:
-        first, removal = await _read(partial(self._removable, before_us))
+        removal = await _read(partial(self._removable, before_us))
+        first = removal.first
         told = f"records {first} to {removal.stop - 1} are removed from the log"
-        entry = await self._record(CODE, told, removal.members(first))
+        entry = await self._record(CODE, told, removal.members(self._verifier.name, self._key))
         if entry.leaf_index < removal.stop:
             raise AuditUnavailable("the removal is not in the log yet, so nothing is removed")
         for stop in range(first + _AT_ONCE, removal.stop + _AT_ONCE, _AT_ONCE):
@@ -225,7 +232,7 @@ class Retention:
         rename(passing, path)
         return Segment(first=first, stop=stop, path=str(path), sha256=digest)
 
-    def _removable(self, before_us: int) -> tuple[int, Removal]:
+    def _removable(self, before_us: int) -> Removal:
         with closing(open_reader(self._database)) as connection:
             front = front_of(connection)
             older = _older(connection, before_us)
@@ -246,7 +253,8 @@ class Retention:
             for first, _stop, path, digest in _segments(connection, front, older):
                 if _digest_of(Path(path)) != digest:
                     raise NotRemovable(f"{path} is not the archive of the records from {first} on")
-            return front, Removal(stop=older, root=tree_at(connection, older).root())
+            root = tree_at(connection, older).root()
+            return Removal(first=front, stop=older, root=root)
 
 
 def segment_verified(

@@ -168,7 +168,7 @@ class _Pass:
         try:
             heads = self._heads(verifier, given)
             self._begin(heads)
-            self._follow(heads)
+            self._follow(heads, verifier)
             self._end(heads)
             self._end_of_front()
             self._links(verifier, heads)
@@ -240,7 +240,7 @@ class _Pass:
             waiting.pop()
             self._unproven += 1
 
-    def _follow(self, heads: Sequence[_Head]) -> None:
+    def _follow(self, heads: Sequence[_Head], verifier: VerifierKey) -> None:
         """Grow the tree record by record, comparing each tile and each head on the way."""
         waiting = list(reversed(heads))
         self._compare(waiting)
@@ -251,7 +251,7 @@ class _Pass:
                     Finding.ALTERED, f"record {index} stands where {expected} belongs", expected
                 )
             _check(index, stored, columns, body)
-            self._removal = removal_in(columns, body) or self._removal
+            self._removal = removal_in(columns, body, verifier) or self._removal
             if columns[_KIND] == "system" and columns[_CODE] in FOUND:
                 self._linked_from = min(self._linked_from, index)
             self._tree, tiles = self._tree.extend((stored,))
@@ -301,7 +301,9 @@ class _Pass:
         said = self._removal
         last = self._front - 1
         if said is None or said.stop < self._front:
-            reason = f"records 0 to {last} are missing, and no record says that they were removed"
+            reason = (
+                f"records 0 to {last} are missing, and no signed record says that they were removed"
+            )
             raise _Bad(Finding.ALTERED, reason, 0)
         rows = self._connection.execute(
             "SELECT root FROM tiles WHERE tile < ? ORDER BY tile", (said.stop // TILE_LEAVES,)

@@ -47,6 +47,7 @@ def retention_of(config: Config, store: Store) -> Retention:
         config.data_dir,
         store.writer,
         verifier=store.verifier,
+        key=store.keys.audit,
         archive=chosen or config.data_dir / _ARCHIVE,
         record=record,
         turn=store.aging,

@@ -33,6 +33,7 @@ async def test_retention_waits_for_a_witness_and_what_is_gone_is_no_alarm(
                 tmp_path,
                 store.writer,
                 verifier=store.verifier,
+                key=store.keys.audit,
                 archive=tmp_path / "archive",
                 record=record,
                 turn=store.aging,

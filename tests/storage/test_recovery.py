@@ -8,6 +8,8 @@ import struct
 
 import pytest
 
+from gateway.audit.merkle import leaf_hash
+from gateway.audit.record import COLUMNS, columns_of
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.storage.database import DATABASE
 from gateway.storage.keeping import Keeping
@@ -78,6 +80,26 @@ async def test_an_end_without_warning_is_told_with_the_calls_that_are_open(tmp_p
     async with opened(data_dir) as store:
         assert store.found.clean
         assert store.found.outcome_unknown == 0  # of the life before the last
+
+
+async def test_records_that_were_added_after_a_good_end_are_remarkable(tmp_path):
+    async with opened(tmp_path / "var") as store:
+        await append(store, "a", code="started")
+        await append(store, "b", code="stopped")
+    with contextlib.closing(sqlite3.connect(tmp_path / "var" / DATABASE)) as connection:
+        (body,) = connection.execute("SELECT body FROM audit WHERE leaf_index = 0").fetchone()
+        body = body.encode().replace(b'"id":"a"', b'"id":"c"').replace(b"started", b"allowed")
+        names = ", ".join(COLUMNS)
+        values = (2, *columns_of(body), leaf_hash(body), body.decode())
+        places = ", ".join("?" * len(values))
+        connection.execute(
+            f"INSERT INTO audit (leaf_index, {names}, leaf_hash, body) VALUES ({places})",
+            values,
+        )
+        connection.commit()
+    async with opened(tmp_path / "var") as store:
+        assert store.found.clean
+        assert store.found.remarkable == ("1 records were not signed yet",)
 
 
 async def test_a_clock_behind_the_last_record_is_told(tmp_path):

@@ -1,12 +1,14 @@
 """Old records leave the log as files that prove themselves; what is left is proven as before."""
 
 import asyncio
+import base64
 import contextlib
 import itertools
 import json
 import sqlite3
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.audit.checkpoint import open_checkpoint
 from gateway.audit.merkle import leaf_hash, verify_consistency, verify_inclusion
@@ -41,6 +43,7 @@ class Keeper:
             store.data_dir,
             store.writer,
             verifier=store.verifier,
+            key=store.keys.audit,
             archive=folder / "archive",
             record=self.record,
             turn=store.aging,
@@ -57,6 +60,11 @@ class Keeper:
         return await self.store.audit.append(
             AuditRecord(kind=RecordKind.SYSTEM, time=NOW, id=name, fields=fields)
         )
+
+
+def signed(keep, removal):
+    """Return a removal as the evidence that retention gives of it."""
+    return removal.members(keep.retention._verifier.name, keep.store.keys.audit)
 
 
 @contextlib.asynccontextmanager
@@ -109,7 +117,10 @@ async def test_what_is_archived_and_signed_leaves_the_log_and_the_rest_is_proven
         await keep.retention.archive(BEFORE)
         removed = await keep.retention.prune(BEFORE)
         assert (removed.first, removed.stop, removed.root) == (0, 512, root)
-        assert keep.said[-1] == ("log_pruned", {"from": 0, "to": 512, "root": root.hex()})
+        code, evidence = keep.said[-1]
+        signature = evidence.pop("signature")
+        assert (code, evidence) == ("log_pruned", {"from": 0, "to": 512, "root": root.hex()})
+        assert len(base64.b64decode(signature)) == 64
         await keep.store.audit.append(at(NOW, "after"))
     assert min(leaves(filled)) == 512
     found = checked(filled)
@@ -340,8 +351,33 @@ async def test_a_removal_without_a_record_is_found(filled):
     found = checked(filled)
     assert (found.finding, found.first_bad) == (Finding.ALTERED, 0)
     assert found.reason == (
-        "records 0 to 255 are missing, and no record says that they were removed"
+        "records 0 to 255 are missing, and no signed record says that they were removed"
     )
+
+
+@pytest.mark.parametrize("forged", ["nothing", "another key", "another log", "more"])
+async def test_a_removal_that_the_logs_key_did_not_sign_is_found(filled, forged):
+    """Whoever can write the file can add a record; the next start would sign a tree with it."""
+    async with keeper(filled) as keep:
+        await keep.retention.archive(BEFORE)
+        removal = keep.retention._removable(BEFORE)
+        log_id, key = keep.retention._verifier.name, keep.store.keys.audit
+        if forged == "another key":
+            key = Ed25519PrivateKey.generate()
+        if forged == "another log":
+            log_id = "douane/other"
+        evidence = {**removal.members(log_id, key)}
+        if forged == "nothing":
+            del evidence["signature"]
+        if forged == "more":
+            evidence["from"] = 256
+        await keep.record("log_pruned", "", evidence)
+    with tampering(filled) as connection:
+        connection.execute("UPDATE log_front SET first = 256")
+        connection.execute("DELETE FROM audit WHERE leaf_index < 256")
+    found = checked(filled)
+    assert (found.finding, found.first_bad) == (Finding.ALTERED, 0)
+    assert "no signed record" in found.reason
 
 
 async def test_more_gone_than_the_record_says_is_found(filled):
@@ -381,8 +417,7 @@ async def test_a_change_of_a_pruned_log_is_found(filled, sql, first_bad, says):
 async def test_a_removal_that_was_cut_short_is_good_and_can_go_on(filled):
     async with keeper(filled) as keep:
         await keep.retention.archive(BEFORE)
-        _, removal = keep.retention._removable(BEFORE)
-        await keep.record("log_pruned", "", removal.members(0))
+        await keep.record("log_pruned", "", signed(keep, keep.retention._removable(BEFORE)))
 
         def half(connection):
             connection.execute("UPDATE log_front SET first = 256")

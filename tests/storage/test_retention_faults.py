@@ -13,7 +13,7 @@ from gateway.storage.retention import Retention, segment_verified
 from gateway.storage.store import Store
 from gateway.storage.verify import Finding
 from tests.storage.suite import NOW
-from tests.storage.test_retention import BEFORE, checked, filled, keeper
+from tests.storage.test_retention import BEFORE, checked, filled, keeper, signed
 
 __all__ = ["filled"]
 
@@ -23,6 +23,7 @@ def second(keep, folder):
         keep.store.data_dir,
         keep.store.writer,
         verifier=keep.store.verifier,
+        key=keep.store.keys.audit,
         archive=folder / "archive",
         record=keep.record,
         turn=keep.store.aging,
@@ -91,16 +92,16 @@ async def test_a_segment_is_compared_with_the_checkpoint_where_its_records_have_
 async def test_a_removal_while_the_log_is_verified_is_no_finding(filled, monkeypatch):
     async with keeper(filled) as keep:
         await keep.retention.archive(BEFORE)
-        _, removal = keep.retention._removable(BEFORE)
-        await keep.record("log_pruned", "", removal.members(0))
+        removal = keep.retention._removable(BEFORE)
+        await keep.record("log_pruned", "", signed(keep, removal))
     follow = verify._Pass._follow
 
-    def meanwhile(self, heads):
+    def meanwhile(self, *given):
         monkeypatch.setattr(verify._Pass, "_follow", follow)
         path = filled / "var" / DATABASE
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
             retention._remove(connection, stop=512)
-        return follow(self, heads)
+        return follow(self, *given)
 
     monkeypatch.setattr(verify._Pass, "_follow", meanwhile)
     found = checked(filled)
