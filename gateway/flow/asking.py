@@ -3,6 +3,7 @@
 General English, in the base form. A word that is missing costs a question to a person.
 """
 
+import re
 from collections.abc import Mapping
 
 from gateway.domain.labels import Effect
@@ -82,3 +83,28 @@ ASKING: Mapping[Effect, str] = {
 
 AT_A_URL = "page webpage website site url link article blog feed runbook documentation docs todo"
 """What lies at a URL."""
+
+_IDIOMS = (
+    (
+        r"\b(?:drop|shoot|give|send|leave|ping)(?: [^ ,.!?]+){1,6}? (?:an?|some)(?: \w+)? (?:line|note|word|shout|ring)\b",
+        "send write message",
+    ),
+    (
+        r"\b(?:bin|ditch|chuck|bin off) (?:the|it|all|every|everything|this|that|these|those|them|any|off|out)\b",
+        "delete remove",
+    ),
+    (r"\b(?:get rid of|clear out|do away with|throw away)\b", "delete remove"),
+    (
+        r"\b(?:put|pencil|sign)(?: [^ ,.!?]+){1,4}? (?:down for|in for|up for)\b",
+        "book reserve register add",
+    ),
+    (r"\bcall(?: [^ ,.!?]+){0,3}? off\b", "cancel"),
+    (
+        r"\b(?:put|push)(?: [^ ,.!?]+){1,3}? (?:back|off)\b|\b(?:put|push) (?:back|off)\b",
+        "postpone move reschedule",
+    ),
+    (r"\bpass(?: [^ ,.!?]+){0,4}? (?:on|along|over)\b", "send forward tell"),
+    (r"\bkeep(?: [^ ,.!?]+){1,4}? (?:posted|updated|informed|in the loop)\b", "tell notify write"),
+)
+IDIOMS = tuple((re.compile(shape), tuple(meant.split())) for shape, meant in _IDIOMS)
+"""Where the words together ask for what none of them does alone, and the verbs that do."""

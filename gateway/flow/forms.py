@@ -25,6 +25,8 @@ _LONGEST_MAILBOX = 64
 _MAIL_LIKE = re.compile(r"\S@(?:\[|[\w-]++\.\w)")
 """What a mail server may take for an address, however odd."""
 
+_ISBN_DIGITS = 13
+
 _REMARK = re.compile(r"\([^()]*+\)")
 _MOST_REMARKS = 8
 """Within each other (RFC 5322 section 3.2.2)."""
@@ -204,4 +206,16 @@ def _accounts(text: str) -> Iterator[str]:
     for place in _ACCOUNT.finditer(text):
         begin = place.start()
         before = _ACCOUNT_BEGINS.search(text[max(0, begin - 2) : begin])
-        yield (before[0] if before else "") + place[0]
+        if before is not None or not _is_isbn(place[0]):
+            yield (before[0] if before else "") + place[0]
+
+
+def _is_isbn(text: str) -> bool:
+    """Tell whether `text` is the number of a book (ISO 2108), which reaches nobody.
+
+    No country's telephone numbers and no cards begin so.
+    """
+    digits = text.replace("-", "").replace(" ", "")
+    if len(digits) != _ISBN_DIGITS or not digits.startswith(("978", "979")):
+        return False
+    return sum(int(c) * (3 if i % 2 else 1) for i, c in enumerate(digits)) % 10 == 0

@@ -15,9 +15,9 @@ from unicodedata import combining, normalize
 from gateway.domain._value import value
 from gateway.domain.bounded import digest_of, remembered
 from gateway.domain.labels import Effect
-from gateway.flow.asking import ALIKE, ASKING, AT_A_URL
+from gateway.flow.asking import ALIKE, ASKING, AT_A_URL, IDIOMS
 from gateway.flow.heard import heard
-from gateway.flow.words import ASIDES, JOINING, VERBS, VERBS_OR_NOUNS, singular, words_of
+from gateway.flow.words import ASIDES, JOINING, LASTING, VERBS, VERBS_OR_NOUNS, singular, words_of
 
 _WORD = re.compile(r"[a-z]+")
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -84,6 +84,8 @@ def speaks_of(
     """
     said = _stems(prompt)
     deed = _deed_of(tool, about)
+    if deed.lasting.exact and not said.meets(deed.lasting):
+        return False  # to have something sent on is not to have all sent on from now on
     of_thing = said.meets(deed.things)
     if said.meets(deed.verbs) or said.make(deed.things) or (done and said.meets(_stemmed(done))):
         return True
@@ -220,6 +222,8 @@ class Deed:
     alike: Stems
     """Verbs that mean the same, or nearly."""
     things: Stems
+    lasting: Stems
+    """Those of the things that go on by themselves."""
 
 
 def _deed_of(tool: str, about: Mapping[str, Any] | None) -> Deed:
@@ -253,7 +257,7 @@ def _weight_of_stems(stems: Stems) -> int:
 
 
 def _weight_of_deed(deed: Deed) -> int:
-    return sum(map(_weight_of_stems, (deed.verbs, deed.alike, deed.things)))
+    return sum(map(_weight_of_stems, (deed.verbs, deed.alike, deed.things, deed.lasting)))
 
 
 @heard
@@ -265,7 +269,9 @@ def _words(prompt: str, /) -> frozenset[str]:
 @heard
 @remembered(most=_MOST_PROMPTS, octets=_OCTETS, key=_name, weigh=_weight_of_stems)
 def _stems(prompt: str, /) -> Stems:
-    words = _WORD.findall(_plain(prompt))
+    plain = _plain(prompt)
+    words = _WORD.findall(plain)
+    words += (word for idiom, meant in IDIOMS if idiom.search(plain) for word in meant)
     again = (word[2:] for word in words if word.startswith("re") and word[2:] in _KNOWN)
     return _stemmed((*words, *again, *(first + second for first, second in pairwise(words))))
 
@@ -280,7 +286,13 @@ def _deed(tool: str, title: str, described: str, /) -> Deed:
     named, things = _parts(tool)
     verbs = {*named, *_leading(title), *_leading(described)}
     alike = frozenset(word for one in verbs for word in _asking(one))
-    return Deed(verbs=_stemmed(verbs), alike=_stemmed(alike - verbs), things=_stemmed(things))
+    lasting = (word for word in things if singular(word) in LASTING)
+    return Deed(
+        verbs=_stemmed(verbs),
+        alike=_stemmed(alike - verbs),
+        things=_stemmed(things),
+        lasting=_stemmed(lasting),
+    )
 
 
 def _leading(sentence: str) -> tuple[str, ...]:

@@ -93,7 +93,8 @@ def identifiers(document: Any, patterns: tuple[str, ...]) -> Iterator[str]:
 
 
 _ID_KEY = re.compile(
-    r"(?:^|[_-])(?:[Ii]ds?|ID|[Uu]uid|[Gg]uid|[Kk]ey|[Nn]umber|[Cc]ode|[Rr]ef|[Ss]ku|[Ss]lug|sha|[Cc]ommit|[Hh]ash|[Dd]igest|[Ss]erial)_?$"
+    r"(?:^|[_-])(?:[Ii]ds?|ID|[Uu]uid|[Gg]uid|[Kk]ey|[Nn]umber|[Cc]ode|[Rr]ef|[Ss]ku|[Ss]lug|sha|[Cc]ommit|[Hh]ash|[Dd]igest|[Ss]erial"
+    r"|[Ii]sbn|ISBN|[Gg]tin|GTIN|[Ee]an|EAN|[Uu]pc|UPC|[Bb]arcode)_?$"
     r"|[a-z](?:Id|ID|Number|Code|Ref)s?$"
 )
 _OF_SOMEBODY = re.compile(

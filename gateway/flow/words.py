@@ -183,6 +183,12 @@ OPTIONS = _words("""
     """)
 """Last words of arguments that shape an answer."""
 
+LASTING = _words("""
+    filter rule webhook hook automation autoreply autoresponder responder
+    delegation delegate trigger
+    """)
+"""What goes on by itself once it is set up, beyond the task that it is set up in."""
+
 QUANTITIES = _words("""
     amount price cost fee rate discount tax total subtotal sum balance quantity qty count size length
     width height depth weight volume area distance duration second minute hour day week month year

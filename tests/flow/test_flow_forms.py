@@ -61,6 +61,10 @@ def test_a_text_has_a_form(text: str, form: Form) -> None:
         ("de89370400440532013000", Form.ACCOUNT),
         ("De89 3704-0044 0532 0130 00", Form.ACCOUNT),
         ("de88370400440532013000", Form.NAME),
+        ("9780000411174", Form.NAME),
+        ("978-0-00-041117-4", Form.NAME),
+        ("9780000411171", Form.ACCOUNT),
+        ("+9780000411174", Form.ACCOUNT),
         ("\uff11\uff12\uff13\uff14\uff15\uff16\uff17\uff18\uff19", Form.ACCOUNT),
     ],
 )
