@@ -97,6 +97,15 @@ flow_ask contains {"code": "not_in_task", "message": "the user's words do not as
 	not task_excused
 }
 
+# Example: a page wants a filter that hides what warns of it, and nobody declares what the user wants.
+flow_ask contains {"code": "lasting", "message": "the tool sets up what goes on by itself, and nothing shows that it is asked for"} if {
+	is_tool_call
+	not run_trusted
+	not effect == "read"
+	input.flow.lasting == true
+	not asked_for
+}
+
 task_excused if row.task == "any"
 
 task_excused if asked

@@ -255,6 +255,16 @@ test_what_is_left_open_asks_for_what_can_be_taken_back if {
 	decided([effect("pay"), going("own_id"), where, asked_for(false), left_open]) == ["ask", ["not_in_task", "unproven_destination"]]
 }
 
+lasting := ["/flow/lasting", true]
+
+test_what_goes_on_by_itself_is_asked_for if {
+	decided([effect("egress"), going("tenant"), lasting]) == asking("lasting")
+	decided([effect("egress"), going("tenant"), lasting, asked_for(true)]) == allowed
+	decided([effect("write"), going("task"), lasting, asked_for(false)]) == asking("lasting")
+	decided([effect("egress"), going("tenant"), lasting, clean]) == allowed
+	decided([effect("read"), lasting]) == allowed
+}
+
 tools(names) := ["/task", {"prompt": null, "tools": names}]
 
 test_a_tool_that_the_task_does_not_name_is_denied if {

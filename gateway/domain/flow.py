@@ -240,4 +240,6 @@ class FlowReview:
     """What a tool that nobody labelled says that it does."""
     left_open: bool = False
     """Whether the user's words leave what is to be done to what they point at."""
+    lasting: bool = False
+    """Whether the tool sets up what goes on by itself, by its name."""
     violations: tuple[Violation, ...] = ()

@@ -99,6 +99,11 @@ def speaks_of(
     return (of_thing or not thing) if of_effect else (of_thing and alike)
 
 
+def lasts(tool: str) -> bool:
+    """Tell whether `tool` sets up what goes on by itself, by its name: `create_filter`."""
+    return bool(_deed_of(tool, None).lasting.exact)
+
+
 def hints_at(prompt: str, tool: str, about: Mapping[str, Any]) -> bool:
     """Tell whether `prompt` has one word for what `tool` does or for what it is about.
 

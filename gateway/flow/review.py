@@ -28,7 +28,7 @@ from gateway.flow.carrying import payload_of, secrets_of
 from gateway.flow.choice import answered, asked_by, chosen
 from gateway.flow.forms import addresses_in, form_of, links_in
 from gateway.flow.fragments import LONGEST_SCANNED
-from gateway.flow.intent import leaves_open, orders, speaks_of_pages
+from gateway.flow.intent import lasts, leaves_open, orders, speaks_of_pages
 from gateway.flow.placing import destination_of, origin_of, unproven
 from gateway.flow.pointing import is_of_somebody_named, pointed_at
 from gateway.flow.results import text_of
@@ -114,6 +114,7 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
         asked_for=asked_for,
         told=told,
         left_open=left_open,
+        lasting=use.effect not in (None, Effect.READ) and lasts(use.tool),
         violations=_violations(run.label, use.effect, destinations, links, asked_for),
     )
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.domain.labels import Effect
-from gateway.flow.intent import done_by, orders, speaks_of
+from gateway.flow.intent import done_by, lasts, orders, speaks_of
 
 
 @pytest.mark.parametrize(
@@ -152,3 +152,19 @@ def test_what_a_call_chooses_from_its_definition_says_what_is_done() -> None:
     assert list(done_by({"state": "closed"}, {"inputSchema": None})) == []
     assert speaks_of("Close 397", "update_issue", Effect.WRITE, done=("closed",))
     assert not speaks_of("Look at 397", "update_issue", Effect.WRITE, done=("closed",))
+
+
+@pytest.mark.parametrize(
+    ("tool", "told"),
+    [
+        ("create_filter", True),
+        ("add_mail_rule", True),
+        ("updateWebhooks", True),
+        ("set_auto_reply", False),
+        ("send_email", False),
+        ("filter_rows", False),
+        ("forward_mail", False),
+    ],
+)
+def test_what_a_tool_sets_up_goes_on_by_itself(tool: str, told: bool) -> None:
+    assert lasts(tool) is told

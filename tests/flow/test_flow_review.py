@@ -264,6 +264,7 @@ def test_policy_gets_a_review_in_the_contracts_words() -> None:
         "asked_for": False,
         "told": "egress",
         "left_open": False,
+        "lasting": False,
     }
 
 
@@ -278,6 +279,7 @@ def test_an_empty_review_has_every_member_of_the_contract() -> None:
         "asked_for": None,
         "told": "egress",
         "left_open": False,
+        "lasting": False,
         "violations": [],
     }
 
