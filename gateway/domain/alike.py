@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import Self
 
 from gateway.domain._value import value
+from gateway.domain.normal import normal
 
-_PIECE = 128
-"""Composing a run of combining marks takes time quadratic in its length (Unicode 15, section 3.11)."""
 _UNSEEN = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})
 _SELECTORS = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
@@ -37,9 +36,9 @@ def alike(name: str) -> str:
     """
     if name.isascii():
         return name.lower() if name.isalnum() else _shown(name.lower())
-    raised = "".join(character.upper() for character in _compatible(name))
+    raised = "".join(character.upper() for character in normal("NFKC", name))
     # Capital I with a dot is an i to whoever compares lower case, and so is the one without.
-    lowered = _compatible(raised.casefold()).casefold().replace("i\u0307", "i")
+    lowered = normal("NFKC", raised.casefold()).casefold().replace("i\u0307", "i")
     return _shown(_SELECTORS.sub("", lowered))
 
 
@@ -51,15 +50,10 @@ def nearly(name: str) -> str:
     """
     plain = alike(name)
     if not plain.isascii():
-        letters = (LOOKALIKES.get(c, c) for c in unicodedata.normalize("NFKD", plain))
+        letters = (LOOKALIKES.get(c, c) for c in normal("NFKD", plain))
         plain = "".join(c for c in letters if unicodedata.category(c)[0] != "M")
     first = plain[: len(plain) - len(plain.lstrip("_"))]
     return first + plain.translate(_JOINTS)
-
-
-def _compatible(text: str) -> str:
-    pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
-    return "".join(unicodedata.normalize("NFKC", piece) for piece in pieces)
 
 
 def _shown(text: str) -> str:

@@ -10,11 +10,12 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
-from unicodedata import combining, normalize
+from unicodedata import combining
 
 from gateway.domain._value import value
 from gateway.domain.bounded import digest_of, remembered
 from gateway.domain.labels import Effect
+from gateway.domain.normal import normal
 from gateway.flow.asking import ALIKE, ASKING, AT_A_URL, IDIOMS
 from gateway.flow.heard import heard
 from gateway.flow.words import ASIDES, JOINING, LASTING, VERBS, VERBS_OR_NOUNS, singular, words_of
@@ -283,7 +284,7 @@ def _stems(prompt: str, /) -> Stems:
 
 def _plain(text: str) -> str:
     """Return `text` in lower case and without accents."""
-    return "".join(c for c in normalize("NFKD", text.casefold()) if not combining(c))
+    return "".join(c for c in normal("NFKD", text.casefold()) if not combining(c))
 
 
 @remembered(most=_MOST_TOOLS, octets=_OCTETS, key=_name_of_deed, weigh=_weight_of_deed)

@@ -12,7 +12,8 @@ from typing import Any
 
 from gateway.domain._value import value
 from gateway.domain.document import leaves
-from gateway.pins.names import compatible, folded
+from gateway.domain.normal import normal
+from gateway.pins.names import folded
 from gateway.pins.phrases import BYPASS_PARAMETER, EXFIL_PARAMETER, HARD, PADDING, SOFT
 from gateway.pins.visible import visible
 
@@ -110,7 +111,7 @@ def _phrases_in(path: str, plain: str) -> Iterator[Finding]:
 def _plain(text: str) -> str:
     """Return `text` as a reader who is not fooled takes it: nothing hidden, one blank a gap."""
     if not text.isascii():
-        text = compatible(text)
+        text = normal("NFKC", text)
         hidden = _HIDDEN_CATEGORIES - {"Zl", "Zp"}
         text = "".join(
             c
@@ -158,7 +159,7 @@ def _twin_keys(content: Any) -> Iterator[Finding]:
             waiting += node.values()
             seen: dict[str, str] = {}
             for name in node:
-                twin = seen.setdefault(compatible(name).casefold(), name)
+                twin = seen.setdefault(normal("NFKC", name).casefold(), name)
                 if twin != name:
                     yield Finding(code="twin_key", path="$", excerpt=_excerpt(f"{twin}, {name}"))
         elif isinstance(node, list):

@@ -1,23 +1,12 @@
 """When two names look like one to a person or to a model."""
 
-import unicodedata
 from collections.abc import Iterable
 
+from gateway.domain.normal import normal
 from gateway.domain.tools import Kind, Pin, UpstreamId
 
 _LOOKALIKES = str.maketrans({"0": "o", "1": "l", "i": "l", "|": "l", "5": "s"})
 _SEPARATORS = str.maketrans("", "", "_-. /")
-
-_PIECE = 128
-"""Ordering a run of combining marks takes time quadratic in its length (Unicode 15, section 3.11)."""
-
-
-def compatible(text: str) -> str:
-    """Return `text` in NFKC, in linear time: composed piece by piece, so not across their borders."""
-    if text.isascii():
-        return text
-    pieces = (text[i : i + _PIECE] for i in range(0, len(text), _PIECE))
-    return "".join(unicodedata.normalize("NFKC", piece) for piece in pieces)
 
 
 def folded(name: str) -> str:
@@ -26,7 +15,7 @@ def folded(name: str) -> str:
     Names with the same folding must not stand beside each other: a definition that was approved
     under the one could be shadowed by the other.
     """
-    plain = compatible(name).casefold()
+    plain = normal("NFKC", name).casefold()
     return plain.translate(_SEPARATORS).translate(_LOOKALIKES).replace("rn", "m")
 
 

@@ -2,6 +2,9 @@
 
 import unicodedata
 from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from gateway.domain.normal import normal_pieces
 
 LONGEST = 128
 """Pieces of one text that are looked at."""
@@ -50,7 +53,7 @@ class WordPieces:
 def _words(text: str) -> Iterator[str]:
     """Return words without case and accents; punctuation and Han characters stand alone."""
     word: list[str] = []
-    for character in unicodedata.normalize("NFD", text.lower()):
+    for character in chain.from_iterable(normal_pieces("NFD", text.lower())):
         if _is_dropped(character):
             continue
         if character.isspace() or _stands_alone(character):

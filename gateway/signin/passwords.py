@@ -16,6 +16,8 @@ from gateway.turns import in_thread
 
 SHORTEST = 12
 LONGEST = 256
+_MOST_TYPED = 4 * LONGEST
+"""Characters that become as few: no letter is composed of more than four."""
 
 _MEMORY_KIB = 19 * 1024
 _ITERATIONS = 2
@@ -128,9 +130,13 @@ def require_acceptable(password: str, user_name: str) -> None:
 
 
 def _opaque(password: str) -> str:
-    """Return the one spelling of `password` (RFC 8265 section 4.2.2): keyboards differ."""
-    spaces = (" " if unicodedata.category(c) == "Zs" else c for c in password)
-    return unicodedata.normalize("NFC", "".join(spaces))
+    """Return the one spelling of `password` (RFC 8265 section 4.2.2): keyboards differ.
+
+    What is too long in every spelling stays as it is: to compose it takes time quadratic in its
+    length, and strangers send it.
+    """
+    text = "".join(" " if unicodedata.category(c) == "Zs" else c for c in password)
+    return text if len(text) > _MOST_TYPED else unicodedata.normalize("NFC", text)
 
 
 def _prepared(password: str) -> bytes:

@@ -85,6 +85,19 @@ def test_no_time_is_without_its_zone() -> None:
     assert naive == []
 
 
+def test_few_know_how_a_text_is_normalised() -> None:
+    """It takes time quadratic in a run of marks, and no other thread has its turn meanwhile."""
+    found = [
+        path
+        for path, tree in parsed("normalize")
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Attribute) and node.attr == "normalize")
+        or (isinstance(node, ast.alias) and node.name == "normalize")
+    ]
+    # Piece by piece, character by character, and no more than a password may have.
+    assert set(found) == {"domain/normal.py", "flow/folding.py", "signin/passwords.py"}
+
+
 def classes() -> Iterator[type]:
     """Yield every class that the package defines."""
     for module in pkgutil.walk_packages([str(PACKAGE)], "gateway."):

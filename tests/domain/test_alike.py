@@ -1,7 +1,9 @@
 """Names that some reader takes for one."""
 
 import re
+import unicodedata
 from collections import Counter
+from typing import Literal
 
 import pytest
 
@@ -65,6 +67,20 @@ def test_of_two_names_that_are_alike_the_second_is_a_twin() -> None:
     assert twin(["a", "b", "A"]) == "A"
     assert twin(["a", "b", "a_"]) is None
     assert Known.of(["a", "A"]).confused(["a", "A"]) == "A"
+
+
+def test_a_name_of_many_marks_is_looked_at_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces: list[int] = []
+    normalize = unicodedata.normalize
+
+    def counted(form: Literal["NFKC", "NFKD"], text: str) -> str:
+        pieces.append(len(text))
+        return normalize(form, text)
+
+    monkeypatch.setattr(unicodedata, "normalize", counted)
+    assert Known.of(["result"]).confused(["\u0301\u0316" * 2_000]) is None
+    assert len(pieces) > 90
+    assert max(pieces) <= 128
 
 
 def test_no_word_of_the_protocol_is_alike_to_another() -> None:

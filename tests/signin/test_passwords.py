@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import unicodedata
 from typing import Any
 
 import pytest
@@ -88,6 +89,28 @@ async def test_only_so_many_are_computed_at_once_and_only_so_many_wait(
     assert await asyncio.gather(*waiting) == [True, True, True]
     assert most == 2
     assert await passwords.matches(GOOD, CHEAP)
+
+
+async def test_what_is_too_long_in_every_spelling_is_not_composed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pieces: list[int] = []
+
+    def counted(_: str, text: str) -> str:
+        pieces.append(len(text))
+        return text
+
+    monkeypatch.setattr(unicodedata, "normalize", counted)
+    endless = "\u0301\u0316" * 10_000
+    assert not await Passwords(os.urandom).matches(endless, CHEAP)
+    with pytest.raises(Unacceptable, match="12 to 256"):
+        require_acceptable(endless, "alice")
+    assert pieces == []
+
+
+def test_a_password_counts_as_many_characters_as_it_shows() -> None:
+    require_acceptable("".join(chr(0x1F80 + i) for i in range(8)) * 32, "alice")
+    require_acceptable(unicodedata.normalize("NFD", "\u1f82 four easy words") * 15, "alice")
 
 
 @pytest.mark.parametrize(
