@@ -98,9 +98,11 @@ def _worst_first(difference: Difference) -> tuple[int, str]:
 def _differences(before: Manifest, after: Manifest) -> Iterator[Difference]:
     old, new = before.definition.content, after.definition.content
     target = after.target
+    # All of them together, and once: there are as many changes as icons.
+    of_icons = icons_tier(old.get("icons"), new.get("icons"))
     for at, was, now in _changes(old, new, ()):
         if at[0] == "icons":
-            tier = icons_tier(old.get("icons"), new.get("icons"))
+            tier = of_icons
         else:
             tier = tier_of(target.kind, at, was, now, name=target.name)
         yield Difference(path=_path(at), tier=tier, old=_readable(was), new=_readable(now))

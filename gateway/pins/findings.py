@@ -181,7 +181,8 @@ def _of_other_servers(
             if name in others:
                 yield Finding(code="foreign_tool", path=path, excerpt=_excerpt(name))
     if isinstance(own, str):
-        twins = sorted(name for name in others if folded(name) == folded(own))
+        plain = folded(own)
+        twins = sorted(name for name in others if folded(name) == plain)
         if twins:
             yield Finding(code="lookalike_name", path="$.name", excerpt=_excerpt(twins[0]))
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from gateway.domain.audit import AuditRecord, RecordKind
-from gateway.domain.nodes import amount
+from gateway.domain.nodes import amount, most_nodes
 from gateway.domain.tools import (
     Disposition,
     Kind,
@@ -140,7 +140,7 @@ class PinKeeper:
         for manifest in manifests:
             pin = self._pins.find(manifest.target, manifest.profile)
             beside = None if pin is None else pin.approved or pin.observed
-            question = pin_question(beside, manifest, elsewhere=elsewhere[manifest.target.server])
+            question = await _question(beside, manifest, elsewhere[manifest.target.server])
             moved = _has_moved(pin, manifest)
             # Policy judges what changed in a definition; whose it is only a person can judge.
             disposition = Disposition.HOLD if moved else await self._disposition(question)
@@ -249,6 +249,17 @@ def _that_are_told(rejected: Sequence[Rejected]) -> Sequence[Rejected]:
         return rejected
     more = Rejected(name="", reason=f"more than {_MOST_TOLD_AT_ONCE} of one list cannot be pinned")
     return (*rejected[:_MOST_TOLD_AT_ONCE], more)
+
+
+async def _question(
+    beside: Manifest | None, shown: Manifest, elsewhere: frozenset[str]
+) -> dict[str, Any]:
+    """Return what policy is asked about `shown`; all text of both is searched for what looks bad."""
+    both = [one.definition.canonical for one in (beside, shown) if one is not None]
+    asked = partial(pin_question, beside, shown, elsewhere=elsewhere)
+    return await finished(
+        f"what {shown.target.server} shows", most_nodes(sum(map(len, both))), asked
+    )
 
 
 def _has_moved(pin: Pin | None, manifest: Manifest) -> bool:

@@ -4,9 +4,10 @@ from typing import Any
 import pytest
 
 from gateway.domain.tools import Kind, Target, UpstreamId
+from gateway.pins import diff
 from gateway.pins.diff import Change, Difference, classify
 from gateway.pins.findings import Finding
-from gateway.pins.tiers import Tier
+from gateway.pins.tiers import Tier, icons_tier
 from tests.pins.pin_builders import definition, manifest
 
 BEFORE = manifest()
@@ -141,6 +142,24 @@ def test_an_icon_from_another_host_is_another_contract() -> None:
     other = manifest(definition(icons=[{"src": "https://evil.example/i.png"}]))
     assert classify(before, same).tier is Tier.COSMETIC
     assert classify(before, other).tier is Tier.CONTRACT
+
+
+def test_icons_are_looked_through_once_however_many_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[int] = []
+
+    def counted(old: Any, new: Any) -> Tier:
+        looks.append(len(new))
+        return icons_tier(old, new)
+
+    monkeypatch.setattr(diff, "icons_tier", counted)
+    before, after = (
+        manifest(definition(icons=[{"src": f"https://a.example/{name}{i}"} for i in range(100)]))
+        for name in "ab"
+    )
+    assert len(classify(before, after).differences) == 100
+    assert looks == [100]
 
 
 def test_a_cosmetic_change_that_carries_a_hint_is_not_cosmetic() -> None:

@@ -55,6 +55,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[int]]:
     for holder, name in [
         *PARTS,
         (keeper, "read_list"),
+        (keeper, "pin_question"),
         (release, "with_items"),
         (serverside, "meet"),
     ]:
@@ -288,3 +289,17 @@ async def test_a_long_list_is_read_and_written_beside_the_loop(
     await house.handle(house.request(method))
     assert threads[name]
     assert threading.get_ident() not in threads[name]
+
+
+@pytest.mark.parametrize(("octets", "leaves"), [(100, False), (100_000, True)])
+async def test_a_large_definition_is_compared_beside_the_loop(
+    threads: dict[str, set[int]], octets: int, leaves: bool
+):
+    house = the_house()
+    await house.approve_all()
+    threads.clear()
+    listed = {"tools": [{"name": "search", "description": "w" * octets, "inputSchema": {}}]}
+    house.server.answer = lambda permit: result(permit, listed)
+    await house.handle(house.request("tools/list"))
+    assert threads["pin_question"]
+    assert (threading.get_ident() not in threads["pin_question"]) is leaves
