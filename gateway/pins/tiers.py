@@ -47,6 +47,8 @@ _SUBSCHEMAS = frozenset(
 )
 _DIALECT = re.compile(r"https?://json-schema\.org/[A-Za-z0-9/._-]{1,40}schema#?", re.ASCII)
 _ROOT_TITLE = re.compile(r"(?:arguments|args|input|output|dictoutput|params|result|response)?")
+_ICON_SOURCE = re.compile(r"[!-~]{1,2048}", re.ASCII)
+"""To take another host apart takes time quadratic in its length: it is normalised."""
 _ICON_DETAIL = re.compile(r"[A-Za-z0-9.+/-]{1,64}", re.ASCII)
 
 
@@ -182,11 +184,13 @@ def _icon_hosts(icons: Any) -> frozenset[str] | None:
     hosts = set()
     for icon in icons:
         source = icon.get("src")
+        if not isinstance(source, str) or not _ICON_SOURCE.fullmatch(source):
+            return None
         try:
-            url = urlsplit(source) if isinstance(source, str) else None
+            url = urlsplit(source)
         except ValueError:
             return None
-        if url is None or url.scheme != "https" or not url.hostname:
+        if url.scheme != "https" or not url.hostname:
             return None
         hosts.add(url.netloc)
     return frozenset(hosts)

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.tools import Kind, Target, UpstreamId
-from gateway.pins import diff
+from gateway.pins import diff, tiers
 from gateway.pins.diff import Change, Difference, classify
 from gateway.pins.findings import Finding
 from gateway.pins.tiers import Tier, icons_tier
@@ -115,6 +115,9 @@ def test_text_that_a_model_may_read_is_never_cosmetic(changed: dict[str, Any]) -
         {"icons": [{"src": "javascript:alert(1)"}]},
         {"icons": [{"src": "data:text/html,<script>"}]},
         {"icons": "https://a.example/i.png"},
+        {"icons": [{"src": "https://b\u00fccher.example/i.png"}]},
+        {"icons": [{"src": "https://" + "\u0301\u0316" * 10_000}]},
+        {"icons": [{"src": "https://a.example/" + "i" * 4_000}]},
         {"execution": {"taskSupport": "required"}},
     ],
 )
@@ -142,6 +145,16 @@ def test_an_icon_from_another_host_is_another_contract() -> None:
     other = manifest(definition(icons=[{"src": "https://evil.example/i.png"}]))
     assert classify(before, same).tier is Tier.COSMETIC
     assert classify(before, other).tier is Tier.CONTRACT
+
+
+@pytest.mark.parametrize("source", ["https://a\u0301\u0316.example/", "https://a/" + "i" * 4_000])
+def test_an_icon_that_is_no_plain_url_is_not_taken_apart(
+    source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[str] = []
+    monkeypatch.setattr(tiers, "urlsplit", taken.append)
+    assert icons_tier(None, [{"src": source}]) is Tier.CONTRACT
+    assert taken == []
 
 
 def test_icons_are_looked_through_once_however_many_change(
