@@ -136,6 +136,8 @@ class ServerDesk:
 
 def _whereabouts(url: str) -> tuple[tuple[str, str], ...]:
     """Return which machine `url` means; what else is in it may be what nobody should read."""
+    if not url.isascii():
+        return ()  # no server's: to take it apart takes time quadratic in the length of its host
     try:
         parts = urlsplit(url)
         port = "" if parts.port is None else f":{parts.port}"

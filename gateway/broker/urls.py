@@ -55,6 +55,9 @@ def covers(resource: str, url: str) -> bool:
     """
     if resource == url:
         return True
+    if not _VISIBLE_ASCII.fullmatch(resource):
+        # To take another host apart takes time quadratic in its length: it is normalised.
+        return False
     try:
         ours, theirs = urlsplit(url), urlsplit(resource)
         same = _place(ours) == _place(theirs)

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.broker import urls
 from gateway.broker.challenge import Challenge, read_challenge, scopes_in
 from gateway.broker.urls import covers
 
@@ -66,3 +67,11 @@ def test_a_long_challenge_is_read_in_no_time():
     assert read_challenge('Bearer scope="a", ' + ("x" * 8000 + '"') * 200) == Challenge(
         scopes=("a",)
     )
+
+
+@pytest.mark.parametrize("resource", ["https://a\u0301\u0316.example", "https://a/" + "x" * 4_000])
+def test_a_resource_that_is_no_plain_url_is_not_taken_apart(resource, monkeypatch):
+    taken: list[str] = []
+    monkeypatch.setattr(urls, "urlsplit", taken.append)
+    assert not covers(resource, "https://a.example/mcp")
+    assert taken == []
