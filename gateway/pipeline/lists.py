@@ -5,6 +5,8 @@ from typing import Any
 
 from gateway.domain._value import value
 from gateway.domain.calls import Call, Permit
+from gateway.domain.decisions import Obligation
+from gateway.domain.nodes import amount
 from gateway.domain.tools import Kind, Pin, PinStatus, Target, UpstreamId
 from gateway.domain.vocabulary import confusing
 from gateway.errors import PinPending, UnknownTool
@@ -14,7 +16,7 @@ from gateway.pipeline.filter import meet
 from gateway.pipeline.keeper import PinKeeper
 from gateway.pipeline.visibility import Visibility, redactions
 from gateway.ports import PinStore
-from gateway.turns import in_steps
+from gateway.turns import QUICK_NODES, finished, in_steps
 from gateway.wire.greeting import server_item
 
 
@@ -114,12 +116,11 @@ class ListFilter:
         pin = self._pins.find(server, call.profile)
         if pin is None or not self.is_served(pin):
             return Shown(items=(), offered=len(items))
+        who = permit.principal.key
         named = [
             item
             async for some in in_steps(items)
-            for item in some
-            if isinstance(item, dict) and isinstance(item.get("uri"), str)
-            if confusing(item, "resource") is None
+            for item in await finished(who, amount(some, QUICK_NODES), _named, some)
         ]
         asked = [
             (Target(server=call.server, kind=Kind.RESOURCE, name=item["uri"]), pin)
@@ -128,11 +129,15 @@ class ListFilter:
         visible = await self._visibility.of(call, permit.principal, asked)
         # Nobody has approved what is said of them: duties are met on it, as on a result.
         told = await self._visibility.asked(call, permit.principal, asked)
-        shown = [
-            meet(redactions(decision), item)
-            async for some in in_steps(list(zip(named, visible, told, strict=True)))
-            for item, seen, (decision, _) in some
+        duties = [
+            (redactions(decision), item)
+            for item, seen, (decision, _) in zip(named, visible, told, strict=True)
             if seen
+        ]
+        shown = [
+            item
+            async for some in in_steps(duties)
+            for item in await finished(who, _work(some), _met, some)
         ]
         return Shown(items=tuple(shown), offered=len(items))
 
@@ -141,3 +146,21 @@ class ListFilter:
         identity = self._identities[pin.target.server]
         approved = pin.approved if pin.status is PinStatus.APPROVED else None
         return approved is not None and approved.identity == identity
+
+
+def _named(items: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return the resources among `items` that have a URI, and no member that could be taken for one."""
+    return [
+        item
+        for item in items
+        if isinstance(item, dict) and isinstance(item.get("uri"), str)
+        if confusing(item, "resource") is None
+    ]
+
+
+def _work(told: Sequence[tuple[list[Obligation], Any]]) -> int:
+    return amount([item for duties, item in told if duties], QUICK_NODES)
+
+
+def _met(told: Sequence[tuple[list[Obligation], Any]]) -> list[Mapping[str, Any]]:
+    return [meet(duties, item) for duties, item in told]

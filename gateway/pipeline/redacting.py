@@ -4,6 +4,7 @@ import base64
 import html
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from decimal import Decimal
@@ -99,10 +100,9 @@ class _Blot:
 
     def _members(self, node: dict[str, Any]) -> dict[str, Any]:
         kept: dict[str, Any] = {}
+        times = Counter[str]()
         for name, inner in node.items():
-            plain = name if name in WORDS else self._text(name)
-            while plain in kept:
-                plain += " "  # two names may become one
+            plain = _unused(name if name in WORDS else self._text(name), kept, times)
             if isinstance(inner, str) and _is_encoded(node, name):
                 kept[plain] = self._encoded(inner)
             else:
@@ -144,6 +144,18 @@ class _Blot:
 
     def _shows(self, octets: bytes) -> bool:
         return self._changes(octets.decode("latin-1"))
+
+
+def _unused(name: str, taken: Mapping[str, Any], times: Counter[str]) -> str:
+    """Return `name`, or with a number behind it where it is taken: many names may become one.
+
+    `times` is how often each was given out, so that none of its numbers is tried twice.
+    """
+    found = name
+    while found in taken:
+        times[name] += 1
+        found = f"{name} {times[name] + 1}"
+    return found
 
 
 def _decoded(text: str) -> bytes:

@@ -8,15 +8,19 @@ from gateway.domain.calls import Call
 from gateway.domain.decisions import Decision, Duty, Obligation, Phase, Verdict
 from gateway.domain.identity import Principal
 from gateway.domain.labels import ServerRule
+from gateway.domain.nodes import most_nodes
 from gateway.domain.selection import EVERY_SERVER
 from gateway.domain.tools import Kind, Pin, PinStatus, Target, UpstreamId
 from gateway.pipeline.decide import Subject, question
 from gateway.pipeline.filter import meet
 from gateway.ports import Clock, PolicyEngine
-from gateway.turns import in_steps
+from gateway.turns import finished, in_steps
 
 _MOST_ANSWERS: Final = 100_000
 _OCTETS: Final = 32 * 1024**2
+
+_Told = tuple[int, Decision, tuple[Target, Pin]]
+"""What policy says of one target, and which of all it is."""
 
 
 class Visibility:
@@ -67,11 +71,12 @@ class Visibility:
             asked = await self.asked(call, principal, [pins[i] for i in unknown])
             told = [(i, *each) for i, each in zip(unknown, asked, strict=True)]
             async for some in in_steps(told):
+                shown = await finished(principal.key, _work(some), _shown, some)
                 # A policy that was swapped meanwhile may have answered: whose answers these are,
                 # nobody knows, and the one that was asked may come back.
                 is_theirs = self.standing(call, principal) == who
-                for i, decision, pair in some:
-                    found[i] = allowed = _shows(decision, *pair)
+                for (i, _, _), allowed in zip(some, shown, strict=True):
+                    found[i] = allowed
                     if is_theirs:
                         self._answers.put(keys[i], allowed)
         return [allowed is True for allowed in found]
@@ -101,6 +106,16 @@ class Visibility:
         rule = self._servers[target.server].tool(target.name)
         subject = Subject.of(target, rule, pin, suppose=PinStatus.APPROVED)
         return question(Phase.LIST, call, principal, None, subject, now=now)
+
+
+def _work(told: Sequence[_Told]) -> int:
+    """Return how much there is to redact, in nodes."""
+    pins = (pin for _, decision, (_, pin) in told if redactions(decision))
+    return most_nodes(sum(len((pin.approved or pin.observed).definition.canonical) for pin in pins))
+
+
+def _shown(told: Sequence[_Told]) -> list[bool]:
+    return [_shows(decision, *pair) for _, decision, pair in told]
 
 
 def _shows(decision: Decision, target: Target, pin: Pin) -> bool:

@@ -12,12 +12,12 @@ import pytest
 
 from gateway import turns
 from gateway.domain.calls import Permit, RawAnswer
-from gateway.domain.decisions import Verdict
+from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.flow import Run, RunId
 from gateway.domain.labels import BOTTOM, Effect, ToolRule
-from gateway.domain.tools import Profile
+from gateway.domain.tools import Kind, Profile
 from gateway.flow.provenance import Provenance
-from gateway.pipeline import keeper, questions, release, serverside
+from gateway.pipeline import keeper, lists, questions, release, serverside, visibility
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.schemas import Schemas
@@ -58,6 +58,8 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[int]]:
         (keeper, "pin_question"),
         (release, "with_items"),
         (serverside, "meet"),
+        (lists, "_met"),
+        (visibility, "_shown"),
     ]:
         monkeypatch.setattr(holder, name, noting(name, getattr(holder, name)))
     return noted
@@ -303,3 +305,22 @@ async def test_a_large_definition_is_compared_beside_the_loop(
     await house.handle(house.request("tools/list"))
     assert threads["pin_question"]
     assert (threading.get_ident() not in threads["pin_question"]) is leaves
+
+
+@pytest.mark.parametrize(("size", "leaves"), [(1, False), (10_000, True)])
+@pytest.mark.parametrize(("method", "work"), [("tools/list", "_shown"), ("resources/list", "_met")])
+async def test_what_a_list_shows_is_redacted_beside_the_loop(
+    threads: dict[str, set[int]], method: str, work: str, size: int, leaves: bool
+):
+    house = the_house()
+    many = {"name": "search", "inputSchema": {}, "_meta": {f"n{i}": i for i in range(size)}}
+    await house.approve_all()
+    await house.show(many)
+    await house.approve(Kind.TOOL, "search")
+    word = Obligation(duty=Duty.REDACT, detail={"patterns": ["Secret"]})
+    house.rule.says = lambda q: decision(Verdict.ALLOW, obligations=[word])
+    listed = {"tools": [many], "resources": [{"uri": "mail://1", **many}]}
+    house.server.answer = lambda permit: result(permit, listed)
+    threads.clear()
+    assert b"search" in (await house.handle(house.request(method))).bytes
+    assert (threading.get_ident() not in threads[work]) is leaves

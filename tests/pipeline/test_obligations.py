@@ -78,6 +78,15 @@ def blocks(*texts: str) -> list[dict[str, str]]:
     return [{"type": "text", "text": words} for words in texts]
 
 
+def test_names_that_become_one_stay_many_and_short():
+    names = {f"u{i}@x.example": i for i in range(2_000)}
+    taken = {f"[redacted] {i}": -i for i in range(2, 9)}
+    for said in (names | taken, taken | names):
+        kept = meet([duty(Duty.REDACT, patterns=[r"u[0-9]+@x\.example"])], said)
+        assert sorted(kept.values()) == sorted(said.values())
+        assert max(map(len, kept)) < 20
+
+
 @pytest.mark.parametrize(
     ("limit", "before", "after"),
     [
