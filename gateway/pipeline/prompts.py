@@ -1,13 +1,14 @@
 """What a prompt says when it is used: its definition was approved, its text was not."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gateway.domain.calls import AccessRequest
 from gateway.domain.document import Document
 from gateway.errors import Denied, PinDrift, UpstreamFailed
-from gateway.pins.findings import findings_of
+from gateway.pins.findings import Finding, findings_of
 from gateway.ports import PinStore
+from gateway.turns import finished
 
 _ABOUT_THE_ANSWER = ("_meta", "ttlMs", "cacheScope", "resultType")
 """Members of a result that are no part of what the prompt says."""
@@ -23,10 +24,12 @@ class Prompts:
         self._pins = pins
         self._refuse_results = refuse_results
 
-    async def problems(self, access: AccessRequest, result: Mapping[str, Any]) -> tuple[str, ...]:
+    async def problems(
+        self, access: AccessRequest, result: Mapping[str, Any], *, who: str, nodes: int
+    ) -> tuple[str, ...]:
         """Return why a prompt's text is not what its approval covers.
 
-        What a prompt without arguments says is always the same: its first text after the approval
+        It is of `nodes`, and looked through in the turn of `who` if that is much. What a prompt without arguments says is always the same: its first text after the approval
         is kept, durably.
 
         Raises:
@@ -34,10 +37,9 @@ class Prompts:
             Denied: There are problems, and such results are refused.
 
         """
-        said = {name: result[name] for name in result if name not in _ABOUT_THE_ANSWER}
-        known = {hint.code for hint in findings_of(access.pinned.manifest.definition.content)}
-        hints = [hint for hint in findings_of(said) if hint.hard and hint.code not in known]
-        changed = await self._has_changed(access, said)
+        shown = access.pinned.manifest.definition.content
+        hints, digest = await finished(who, nodes, _read, shown, result)
+        changed = digest is not None and await self._has_changed(access, digest)
         problems = [f"{hint.code} at {hint.path}" for hint in hints[:_MOST_TOLD]]
         if changed:
             problems.append("$: is not what it was when it was first used")
@@ -52,14 +54,28 @@ class Prompts:
             )
         return tuple(problems)
 
-    async def _has_changed(self, access: AccessRequest, said: dict[str, Any]) -> bool:
-        if access.pinned.manifest.definition.content.get("arguments") or "messages" not in said:
-            return False
-        try:
-            digest = str(Document.of(said).digest)
-        except ValueError as error:
-            raise UpstreamFailed("the prompt's text cannot be read", detail=str(error)) from error
+    async def _has_changed(self, access: AccessRequest, digest: str) -> bool:
         pin = access.pinned.pin
         if not pin.body_digest:
             pin = await self._pins.keep_body(pin.target, pin.profile, digest)
         return pin.body_digest != digest
+
+
+def _read(shown: dict[str, Any], result: Mapping[str, Any]) -> tuple[Sequence[Finding], str | None]:
+    """Return what in `result` looks like an attack and in the definition `shown` does not.
+
+    And the digest of its text, if the same has to be said every time.
+
+    Raises:
+        UpstreamFailed: It has none.
+
+    """
+    said = {name: result[name] for name in result if name not in _ABOUT_THE_ANSWER}
+    known = {hint.code for hint in findings_of(shown)}
+    hints = [hint for hint in findings_of(said) if hint.hard and hint.code not in known]
+    if shown.get("arguments") or "messages" not in said:
+        return hints, None
+    try:
+        return hints, str(Document.of(said).digest)
+    except ValueError as error:
+        raise UpstreamFailed("the prompt's text cannot be read", detail=str(error)) from error

@@ -273,13 +273,11 @@ class Release:
         read = await read_content(permit.principal.key, result, size, trail)
         label = self._labels.of_result(permit).join(read)
         problems: tuple[str, ...] = ()
+        who, nodes = permit.principal.key, most_nodes(size)
         if access.target.kind is Kind.TOOL:
-            nodes = most_nodes(size)
-            problems = await finished(
-                permit.principal.key, nodes, self._checked, access, result, size
-            )
+            problems = await finished(who, nodes, self._checked, access, result, size)
         elif access.target.kind is Kind.PROMPT:
-            problems = await self._prompts.problems(access, result)
+            problems = await self._prompts.problems(access, result, who=who, nodes=nodes)
         for problem in problems:
             trail.reasons("invalid_result", problem)
         return label.join(_UNVOUCHED) if problems else label

@@ -17,7 +17,7 @@ from gateway.domain.flow import Run, RunId
 from gateway.domain.labels import BOTTOM, Effect, ToolRule
 from gateway.domain.tools import Kind, Profile
 from gateway.flow.provenance import Provenance
-from gateway.pipeline import keeper, lists, questions, release, serverside, visibility
+from gateway.pipeline import keeper, lists, prompts, questions, release, serverside, visibility
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.schemas import Schemas
@@ -59,6 +59,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[int]]:
         (release, "with_items"),
         (serverside, "meet"),
         (lists, "_met"),
+        (prompts, "findings_of"),
         (visibility, "_shown"),
     ]:
         monkeypatch.setattr(holder, name, noting(name, getattr(holder, name)))
@@ -324,3 +325,18 @@ async def test_what_a_list_shows_is_redacted_beside_the_loop(
     threads.clear()
     assert b"search" in (await house.handle(house.request(method))).bytes
     assert (threading.get_ident() not in threads[work]) is leaves
+
+
+@pytest.mark.parametrize(("octets", "leaves"), [(100, False), (100_000, True)])
+async def test_what_a_prompt_says_is_looked_through_beside_the_loop(
+    threads: dict[str, set[int]], octets: int, leaves: bool
+):
+    house = the_house()
+    await house.approve_all()
+    await house.show({"name": "greeting"}, kind=Kind.PROMPT)
+    await house.approve(Kind.PROMPT, "greeting")
+    said = {"messages": [{"role": "user", "content": {"type": "text", "text": "w" * octets}}]}
+    house.server.answer = lambda permit: result(permit, said)
+    assert (await house.handle(house.request("prompts/get", {"name": "greeting"}))).code is None
+    assert threads["findings_of"]
+    assert (threading.get_ident() not in threads["findings_of"]) is leaves
