@@ -5,6 +5,8 @@ from typing import Any
 
 from gateway.domain.tools import Profile
 
+_LONGEST_VERSION = 256
+"""Characters, as many as clients hear of it: it is kept with each of the server's pins."""
 _SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
 
 
@@ -27,4 +29,4 @@ def server_item(profile: Profile, greeting: Mapping[str, Any]) -> tuple[dict[str
         "capabilities": capabilities if isinstance(capabilities, dict) else {},
         "serverInfo": known,
     }
-    return item, version if isinstance(version, str) else ""
+    return item, version if isinstance(version, str) and len(version) <= _LONGEST_VERSION else ""
