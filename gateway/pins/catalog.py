@@ -24,6 +24,9 @@ LARGEST_DEFINITION = 256 * 1024
 DEEPEST_DEFINITION = 64
 """Levels of objects and arrays inside each other."""
 
+_MOST_NAMED = 3
+"""Names that one looks like, where it is told why it is not pinned."""
+
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}", re.ASCII)
 _URI_NAME = re.compile(r"[!-~]{1,2048}", re.ASCII)
 _SCHEMAS = ("inputSchema", "outputSchema")
@@ -130,7 +133,8 @@ def _collisions(names: Sequence[str], approved: Collection[str]) -> dict[str, st
         if len(group) > 1:
             refused = group.difference(approved)
             # A person has looked at the approved ones; of the others nobody knows which is which.
-            collisions |= {name: _like(sorted(group - {name})) for name in refused}
+            first = sorted(group)[: _MOST_NAMED + 1]
+            collisions |= {name: _like([one for one in first if one != name]) for name in refused}
     for name, times in Counter(filter(None, names)).items():
         if times > 1:
             collisions[name] = "its name stands more than once in the list"
@@ -138,7 +142,7 @@ def _collisions(names: Sequence[str], approved: Collection[str]) -> dict[str, st
 
 
 def _like(twins: Sequence[str]) -> str:
-    named = ", ".join(visible(twin[:128]) for twin in twins[:3])
+    named = ", ".join(visible(twin[:128]) for twin in twins[:_MOST_NAMED])
     return f"its name looks like that of {named}"
 
 

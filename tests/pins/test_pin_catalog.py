@@ -1,11 +1,13 @@
 import copy
 import random
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 
 from gateway.domain.document import Document
 from gateway.domain.tools import Kind, Manifest, PinStatus, Profile, Target, UpstreamId
+from gateway.pins import catalog
 from gateway.pins.catalog import CatalogReading, Rejected, read_list
 from gateway.pins.names import folded
 from gateway.pins.observe import observed
@@ -90,6 +92,25 @@ def test_an_honest_tool_beside_a_lookalike_says_whose_name_is_in_its_way() -> No
         ("get_weather", f"{ALIKE}Get_Weather"),
         ("Get_Weather", f"{ALIKE}get_weather"),
     }
+
+
+def test_many_names_that_look_alike_are_ordered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ordered: list[int] = []
+
+    def counted(names: Collection[str]) -> list[str]:
+        ordered.append(len(names))
+        return sorted(names)
+
+    monkeypatch.setattr(catalog, "sorted", counted, raising=False)
+    names = ["a" + "_" * i for i in range(100)]
+    rejected = read(*({"name": name} for name in names)).rejected
+    assert ordered == [100]
+    assert [one.reason for one in rejected[:4]] == [
+        f"{ALIKE}a_, a__, a___",
+        f"{ALIKE}a, a__, a___",
+        f"{ALIKE}a, a_, a___",
+        f"{ALIKE}a, a_, a__",
+    ]
 
 
 def test_a_name_that_looks_like_an_approved_one_is_refused_also_without_it_in_the_list() -> None:
