@@ -48,6 +48,20 @@ class Members:
         return _Walk(self._schema, self._all)
 
 
+class _Place:
+    """What a schema says of all values that stand where the same parts of it may hold."""
+
+    def __init__(self, here: list[dict[str, Any]], known: Known, named: frozenset[str]) -> None:
+        self.here = here
+        self.known = known
+        self.named = named
+        """Members of which it says something of their own; of all others it says the same."""
+        self.below: dict[str | None, _Place] = {}
+        """Where their values stand; those of the others by `None`."""
+        self.within: _Place | None = None
+        """Where items stand."""
+
+
 class _Walk:
     """One walk through a schema, which ends."""
 
@@ -55,23 +69,56 @@ class _Walk:
         self._schema = schema
         self._all = every
         self._left = _MOST_NODES
+        self._places: dict[tuple[int, ...], _Place] = {}
 
     def somewhere(self, content: Any) -> str | None:
-        waiting = [(content, [self._schema])]
+        waiting = [(content, self._place([self._schema]))]
         while waiting:
-            node, schemas = waiting.pop()
-            here = self._applied(schemas)
+            node, place = waiting.pop()
             if isinstance(node, dict):
-                known = Known.of(name for one in here for name in _properties(one))
-                if (name := (known if self._left else self._all).confused(node)) is not None:
+                if (name := (place.known if self._left else self._all).confused(node)) is not None:
                     return name
-                waiting += [(node[name], _below(here, name)) for name in node]
+                waiting += [
+                    (inner, self._below(place, name))
+                    for name, inner in node.items()
+                    if isinstance(inner, dict | list)
+                ]
             elif isinstance(node, list):
-                inner = [one[word] for one in here for word in _ITEMS if word in one]
-                inner += [part for one in here for part in _list(one.get("prefixItems"))]
-                inner += [part for part in inner if isinstance(part, list) for part in part]
-                waiting += [(item, inner) for item in node]
+                waiting += [(inner, self._within(place)) for inner in node]
         return None
+
+    def _place(self, schemas: Iterable[Any]) -> _Place:
+        """Return where `schemas` hold: looked through once, however many values stand there."""
+        parts = {id(one): one for one in schemas if isinstance(one, dict)}
+        found = self._places.get(key := tuple(parts))
+        if found is None:
+            here = self._applied(parts.values())
+            known = Known.of(name for one in here for name in _properties(one))
+            named = frozenset(name for one in here for name in _mapping(one.get("properties")))
+            self._spend(len(known.names))
+            found = self._places[key] = _Place(here, known, named)
+        return found
+
+    def _below(self, place: _Place, name: str) -> _Place:
+        if not self._left:
+            return place  # nobody asks any more what is known there
+        known = name if name in place.named else None
+        found = place.below.get(known)
+        if found is None:
+            self._spend(len(place.here))
+            found = place.below[known] = self._place(_below(place.here, name))
+        return found
+
+    def _within(self, place: _Place) -> _Place:
+        if place.within is None:
+            inner = [one[word] for one in place.here for word in _ITEMS if word in one]
+            inner += [part for one in place.here for part in _list(one.get("prefixItems"))]
+            inner += [part for part in inner if isinstance(part, list) for part in part]
+            place.within = self._place(inner)
+        return place.within
+
+    def _spend(self, parts: int) -> None:
+        self._left = max(0, self._left - parts)
 
     def is_map(self, content: dict[str, Any]) -> bool:
         here = self._applied([self._schema])
@@ -163,5 +210,9 @@ def _list(found: Any) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
+def _mapping(found: Any) -> dict[str, Any]:
+    return found if isinstance(found, dict) else {}
+
+
 def _values(found: Any) -> list[Any]:
-    return list(found.values()) if isinstance(found, dict) else []
+    return list(_mapping(found).values())

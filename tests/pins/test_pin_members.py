@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.tools import Kind, Profile, UpstreamId
+from gateway.pins import members
 from gateway.pins.catalog import read_list
 from gateway.pins.members import Members
 
@@ -72,6 +73,46 @@ def test_at_the_top_no_two_names_are_alike(schema: Any) -> None:
 def test_in_a_map_they_may_be(schema: Any) -> None:
     assert Members(schema).confused({"The": 1, "the": 2}) is None
     assert Members(schema).confused({"The": 1, "the": 2}, ["the"]) == "The"
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note what is looked for in each part of a schema."""
+    noted: list[str] = []
+
+    def noting(name: str) -> None:
+        work = getattr(members, name)
+
+        def noted_first(*args: Any) -> Any:
+            noted.append(name)
+            return work(*args)
+
+        monkeypatch.setattr(members, name, noted_first)
+
+    noting("_properties")
+    noting("_below")
+    return noted
+
+
+def test_of_many_values_at_one_place_the_schema_is_looked_through_once(looks: list[str]) -> None:
+    row = {"properties": {f"prop_{i}": TEXT for i in range(10)}, "patternProperties": {"^x": MAIL}}
+    found = Members({"properties": {"rows": {"items": row}, "free": {"type": "object"}}})
+    looks.clear()
+    rows: list[Any] = [{"a": 1, f"x{i}": {"to": [{"email": "a"}]}} for i in range(1_000)]
+    assert found.confused({"rows": rows, "free": {"Prop_1": 1}}) is None
+    assert len(looks) < 30
+    assert found.confused({"rows": [*rows, {"Prop_1": 1}]}) == "Prop_1"
+    assert found.confused({"rows": [{"x": {"TO": 1}}, *rows]}) == "TO"
+
+
+def test_what_holds_within_itself_is_looked_through_once(looks: list[str]) -> None:
+    found = Members(MAIL)
+    looks.clear()
+    deep: dict[str, Any] = {"path": "a"}
+    for _ in range(60):
+        deep = {"next": deep}
+    assert found.confused({"either": deep, "free": {"PATH": 1}}) is None
+    assert len(looks) < 30
 
 
 def test_an_anchor_is_not_followed_and_nothing_that_is_alike_passes() -> None:
