@@ -1,7 +1,6 @@
 """Texts that another text hides: encoded in one of the usual ways, once or several times."""
 
 import binascii
-import html
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -12,6 +11,7 @@ from urllib.parse import unquote
 import re2
 
 from gateway.domain._value import value
+from gateway.flow.entities import from_html
 
 SHORTEST_ENCODED = 16
 """Characters. A shorter run encodes less than a piece that would count."""
@@ -82,11 +82,7 @@ def decoded_forms(text: str) -> Iterator[Decoded]:
 def _undone(text: str) -> Iterator[tuple[str, str]]:
     if "%" in text and text.count("%") >= _FEWEST_ESCAPES and (plain := unquote(text)) != text:
         yield "percent", plain
-    if (
-        "&" in text
-        and text.count(";") >= _FEWEST_ESCAPES
-        and (plain := html.unescape(text)) != text
-    ):
+    if "&" in text and text.count(";") >= _FEWEST_ESCAPES and (plain := from_html(text)) != text:
         yield "html", plain
     if "\\" in text and text.count("\\") >= _FEWEST_ESCAPES:
         plain = _ESCAPE.sub(_unescaped, text)

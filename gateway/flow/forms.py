@@ -4,13 +4,13 @@ What is found here is treated more strictly than what is not, so this finds too 
 little. Whether an address is ours is decided elsewhere, and strictly. The work is linear in a text.
 """
 
-import html
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from urllib.parse import unquote
 
 from gateway.domain.flow import Form
+from gateway.flow.entities import from_html
 from gateway.flow.folding import revealed
 
 _AFTER = ".,;:!?)]}*'\""
@@ -141,8 +141,7 @@ def _odd_links(text: str) -> Iterator[str]:
 
 
 def _shown(text: str) -> str:
-    if "&" in text:
-        text = html.unescape(text)
+    text = from_html(text)
     return text if text.isascii() else revealed(text.translate(_DOTS))
 
 

@@ -7,7 +7,6 @@ what would take long to be undone is not undone: it may say anything.
 import base64
 import binascii
 import codecs
-import html
 import quopri
 import re
 import sys
@@ -16,6 +15,8 @@ from itertools import islice
 from typing import Any, Final
 
 import re2
+
+from gateway.flow.entities import from_html
 
 _DEEPEST: Final = 4
 """Encodings in one another: percent thrice in base64."""
@@ -134,7 +135,7 @@ def _unquoted(escapes: re.Match[str]) -> str:
 
 
 def _entities(text: str) -> Iterator[str]:
-    if "&" in text and (plain := html.unescape(text)) != text:
+    if (plain := from_html(text)) != text:
         yield plain
 
 

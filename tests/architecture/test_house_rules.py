@@ -98,6 +98,17 @@ def test_few_know_how_a_text_is_normalised() -> None:
     assert set(found) == {"domain/normal.py", "flow/folding.py", "signin/passwords.py"}
 
 
+def test_one_place_reads_what_stands_for_characters_in_html() -> None:
+    """Python raises an error where a reference has many digits, and what raises it is a bug."""
+    found = [
+        path
+        for path, tree in parsed("unescape")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "unescape"
+    ]
+    assert found == ["flow/entities.py"]
+
+
 def classes() -> Iterator[type]:
     """Yield every class that the package defines."""
     for module in pkgutil.walk_packages([str(PACKAGE)], "gateway."):
