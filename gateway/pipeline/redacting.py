@@ -5,7 +5,7 @@ import html
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any, Final
@@ -19,10 +19,9 @@ from gateway.errors import Denied
 from gateway.flow.folding import revealed
 from gateway.flow.spellings import unescaped
 from gateway.pins.members import astray
+from gateway.pipeline.literals import SHORTEST, Literals
 
 REDACTED: Final = "[redacted]"
-_SHORTEST_LITERAL: Final = 4
-"""A shorter value stands in too many places by chance."""
 _NO_BASE64: Final = re.compile("[^A-Za-z0-9+/]")
 _URL_SAFE: Final = str.maketrans("-_", "+/")
 _MEDIA: Final = (
@@ -38,7 +37,8 @@ def redacted(detail: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[s
     A path names one place, the duty means the value: it is blotted out wherever else it stands.
 
     Raises:
-        Denied: A path's place stands there under a second name that looks like its own.
+        Denied: A path's place stands there under a second name that looks like its own, or what is
+            hidden would take too long to be looked for.
 
     """
     changed: dict[str, Any] = json.loads(json.dumps(content))
@@ -48,9 +48,11 @@ def redacted(detail: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[s
         if astray(changed, path) is not None:
             raise Denied("what policy wants hidden stands there under two names")
         hidden |= _blank(changed, path)
-    words = {word for word in hidden if len(word) >= _SHORTEST_LITERAL}
-    literals = sorted({one for word in words for one in _written(word)}, key=len, reverse=True)
-    blot = _Blot(literals, [re2.compile(text) for text in detail.get("patterns", ())])
+    words = {word for word in hidden if len(word) >= SHORTEST}
+    blot = _Blot(
+        {one for word in words for one in _written(word)},
+        [re2.compile(text) for text in detail.get("patterns", ())],
+    )
     cleaned: dict[str, Any] = blot.of(changed)
     return cleaned
 
@@ -79,9 +81,9 @@ def _written(word: str) -> tuple[str, ...]:
 class _Blot:
     """What is to be blotted out, applied to a whole document."""
 
-    def __init__(self, literals: list[str], patterns: list[Any]) -> None:
-        self._literals = literals
-        self._shown = {*literals, *map(revealed, literals)}
+    def __init__(self, literals: Collection[str], patterns: list[Any]) -> None:
+        self._literals = Literals(literals)
+        self._shown = Literals({*literals, *map(revealed, literals)})
         self._patterns = patterns
 
     def of(self, node: Any) -> Any:
@@ -110,8 +112,7 @@ class _Blot:
         return kept
 
     def _text(self, text: str) -> str:
-        for literal in self._literals:
-            text = text.replace(literal, REDACTED)
+        text = self._literals.blotted(text, REDACTED)
         for pattern in self._patterns:
             text = pattern.sub(REDACTED, text)
         # Full-width digits, or such with nothing visible between them, are read as what they show;
@@ -123,9 +124,7 @@ class _Blot:
         return text
 
     def _changes(self, text: str) -> bool:
-        return any(literal in text for literal in self._shown) or any(
-            pattern.search(text) for pattern in self._patterns
-        )
+        return self._shown.stand_in(text) or any(pattern.search(text) for pattern in self._patterns)
 
     def _encoded(self, text: str) -> str:
         """Return base64 text without it: a text is changed, a picture passes, all else is withheld.
