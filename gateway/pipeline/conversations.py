@@ -13,6 +13,9 @@ from gateway.domain.identity import Principal
 from gateway.errors import ProtocolError
 from gateway.pipeline.asides import Asides
 from gateway.pipeline.trail import Trail
+from gateway.wire.bare_notices import names_another
+from gateway.wire.jsonrpc import is_id
+from gateway.wire.server_message import ServerMessage
 
 _MOST: Final = 20_000
 _OCTETS: Final = 8 * 1024**2
@@ -58,6 +61,14 @@ class Conversations:
         self.asked(call, principal, session)
         if call.message.id is not None:
             self._asked.pop(_key(call, principal, session, call.message.id))
+
+    def is_open(self, permit: Permit, cancelled: ServerMessage) -> bool:
+        """Whether what the server takes back is the permit's own request, or one that it asked here."""
+        if not names_another(cancelled.params, permit.call.message):
+            return True
+        id_ = cancelled.params["requestId"]
+        key = _key(permit.call, permit.principal, permit.session, id_)
+        return is_id(id_) and self._asked.get(key) is not None
 
     def cut(self, permit: Permit, trail: Trail) -> None:
         """Note that a call's stream ended before its response, which a later stream may bring."""

@@ -31,6 +31,7 @@ from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.trail import Trail
 from gateway.turns import finished
+from gateway.wire.bare_notices import bare_params, speaks
 from gateway.wire.bare_results import bare_error, bare_result
 from gateway.wire.in_our_name import asks_in_our_name
 from gateway.wire.operations import ELICIT, Operation, Sender, find
@@ -41,6 +42,8 @@ _GREETINGS = frozenset({"initialize", "server/discover"})
 """Methods whose result says what the server itself is."""
 _MOST_ITEMS = 10_000
 """Of one page of a list: as many as one server can have pins of a kind."""
+_LINKS = "elicitations"
+"""The member of an error's data that holds where the user is sent to."""
 _UNVOUCHED = Label(integrity=Integrity.UNTRUSTED, confidentiality=BOTTOM.confidentiality)
 _MEMBER = {Carrier.RESULT: "result", Carrier.ERROR: "error", Carrier.NOTIFICATION: "params"}
 Sealed: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -126,47 +129,46 @@ class Release:
     async def error(self, permit: Permit, message: ServerMessage, trail: Trail) -> bytes:
         """Return an error with the call's obligations met: its text is as much the upstream's."""
         error = await self._with_judged_links(permit, message.error or {})
+        if permit.access is None:
+            return self._bare_error(message, error)
         read = await read_content(permit.principal.key, error, len(message.data), trail)
         label = self._labels.of_result(permit).join(read)
         run = await self._raised(permit, label, trail)
-        if permit.access is not None:
-            decision = await self._judged(permit, permit.access, run, {"error": error}, trail)
-            owed = decided_label(decision)
-            label = label.join(owed)
-            # What it repeats of a record is found again, but nothing in it was promised an id.
-            said = {"structuredContent": error}
-            size = len(message.data)
-            kept = self._answered(
-                permit, said, label=label, owed=owed, failed=True, size=size, trail=trail
-            )
-            await self._keep(permit, run, size, kept)
-            duties = (*permit.decision.obligations, *decision.obligations)
-            return await _apart(permit, duties, message, Carrier.ERROR, error)
-        return await self._bare_error(permit, message, error, trail)
+        decision = await self._judged(permit, permit.access, run, {"error": error}, trail)
+        owed = decided_label(decision)
+        label = label.join(owed)
+        # What it repeats of a record is found again, but nothing in it was promised an id.
+        said = {"structuredContent": error}
+        size = len(message.data)
+        kept = self._answered(
+            permit, said, label=label, owed=owed, failed=True, size=size, trail=trail
+        )
+        await self._keep(permit, run, size, kept)
+        duties = (*permit.decision.obligations, *decision.obligations)
+        return await _apart(permit, duties, message, Carrier.ERROR, error)
 
-    async def _bare_error(
-        self, permit: Permit, message: ServerMessage, error: Mapping[str, Any], trail: Trail
-    ) -> bytes:
-        """Return an error to what nobody decided about, as policy lets the server say it.
+    def _bare_error(self, message: ServerMessage, error: Mapping[str, Any]) -> bytes:
+        """Return an error to what nobody decided about, in our own words.
 
-        Where policy does not let it, or nobody has approved the server yet, it says which error it is
-        and no more: clients act on that, and on the status that it comes with.
+        Clients act on which error it is, and on the status that it comes with. Hosts ask for lists
+        when they connect, and servers refuse those that they have not: what they would say to that
+        is worth no label. Links that the user is sent to have been judged, and raised one.
         """
-        try:
-            method, told = permit.call.message.method, {"error": error}
-            decision = await self._judged_beside(permit, method, error, trail, told)
-        except AuditUnavailable:
-            raise
-        except GatewayError:
-            return with_member(message, "error", bare_error(error))
-        return await _apart(permit, decision.obligations, message, Carrier.ERROR, error)
+        told, data = bare_error(error), error.get("data")
+        if isinstance(data, dict) and isinstance(links := data.get(_LINKS), list):
+            told = {**told, "data": {**told.get("data", {}), _LINKS: links}}
+        return with_member(message, "error", told)
 
     async def notification(self, permit: Permit, message: ServerMessage, trail: Trail) -> bytes:
         """Return a notification with every duty met on what it carries; nothing, if it is refused.
 
-        What it says by itself has raised the run by then.
+        Only what the protocol has a place for is in it, and what it says has raised the run by then.
         """
+        if permit.call.server != OWN:
+            message = await self._bare_notice(permit, message)
         params = message.params
+        if permit.access is None and self._speaks(permit, message):
+            await self._labels.raise_for_server(permit, message.method, trail.intent_index)
         await self._raise_for(permit, params, len(message.data), trail)
         if not params or (permit.call.server == OWN and permit.access is None):
             return message.data
@@ -181,13 +183,26 @@ class Release:
             trail.withheld(message.method, error)
             return b""
 
+    async def _bare_notice(self, permit: Permit, message: ServerMessage) -> ServerMessage:
+        params, who, nodes = message.params, permit.principal.key, weight(message.data)
+        bare = bare_params(message.method, params, permit.call.message)
+        if bare is params:
+            return message
+        data = await finished(who, nodes, with_member, message, "params", bare)
+        return replace(message, content={**message.content, "params": bare}, data=data)
+
+    def _speaks(self, permit: Permit, message: ServerMessage) -> bool:
+        """Whether it is a word of the server's; what we say by ourselves names what is shown anyway."""
+        server = permit.call.server
+        gave = partial(self._memory.given.has, server) if server != OWN else bool
+        return speaks(message.method, message.params, permit.call.message, gave=gave)
+
     async def _judged_beside(
         self,
         permit: Permit,
         method: str,
         params: Mapping[str, Any],
         trail: Trail,
-        said: Mapping[str, Any] | None = None,
     ) -> Decision:
         """Judge what a server says beside its answer, as a result of the call, or of none."""
         question = (
@@ -195,7 +210,7 @@ class Release:
             if permit.access is None
             else permit.access.asked
         )
-        said = said or {"notification": {"method": method, "params": params}}
+        said = {"notification": {"method": method, "params": params}}
         decision = await self._duties.asked(question, said, permit.run)
         await self._duties.require(permit, decision, f"{method}|result", trail.intent_index)
         return decision
@@ -414,14 +429,14 @@ class Release:
         It is a question of the server's, in other words.
         """
         data = error.get("data")
-        if not isinstance(data, dict) or not isinstance(asked := data.get("elicitations"), list):
+        if not isinstance(data, dict) or not isinstance(asked := data.get(_LINKS), list):
             return error
         judged = []
         for params in asked:
             if not isinstance(params, dict):
                 raise UpstreamFailed("the upstream server asks for input in no known form")
             judged.append(await self._requests.judge(permit, ELICIT, params))
-        return error if judged == asked else {**error, "data": {**data, "elicitations": judged}}
+        return error if judged == asked else {**error, "data": {**data, _LINKS: judged}}
 
     async def _list(
         self, permit: Permit, operation: Operation, message: ServerMessage, trail: Trail

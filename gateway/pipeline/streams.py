@@ -14,15 +14,12 @@ from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.trail import Trail, outcome_kind
 from gateway.ports import AuditLog, UpstreamDirectory
 from gateway.wire.jsontext import WireLimits
-from gateway.wire.operations import Handling, Operation, Sender, find
+from gateway.wire.operations import CANCELLED, Handling, Operation, Sender, find
 from gateway.wire.replies import refusal_event, reject
 from gateway.wire.server_message import ServerMessage, with_member
 from gateway.wire.sse import framed
 
 Events: TypeAlias = AsyncIterator[ServerEvent]
-
-_SPEAKS = frozenset({"notifications/message", "notifications/progress"})
-"""What carries content of the server's, beyond names that the client knows."""
 
 _FAREWELL_S = 1.0
 _OK = 200
@@ -113,8 +110,8 @@ class StreamRelay:
             return b""
         for kind in row.announces:
             self._upstreams.announce(permit.call.server, kind)
-        if message.method in _SPEAKS and permit.access is None:
-            await self._labels.raise_for_server(permit, message.method, trail.intent_index)
+        if message.method == CANCELLED and not self._conversations.is_open(permit, message):
+            return b""  # nobody waits for it, and its id is a word of the server's
         told = await self._release.notification(permit, message, trail)
         return framed(event, told) if told else b""
 

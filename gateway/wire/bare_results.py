@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gateway.domain.vocabulary import names_in
-from gateway.wire.jsonrpc import is_request_id
+from gateway.wire.jsonrpc import INTERNAL_ERROR, is_request_id
 from gateway.wire.outgoing import SUBSCRIPTION
 
 _META: Final = "_meta"
@@ -23,6 +23,9 @@ _MANY: Final = 1000
 _MOST_VERSIONS: Final = 64
 _LONGEST: Final = 256
 """Characters of a program's name or version, or of a revision."""
+_FARTHEST: Final = 2**31
+"""From 0, of an error's code: room for no number that means something by itself."""
+_REVISION: Final = re.compile(r"20[0-9]{2}-[01][0-9]-[0-3][0-9]")
 
 
 def bare_result(result: Mapping[str, Any], member: str | None = None) -> Mapping[str, Any]:
@@ -51,15 +54,22 @@ def bare_greeting(result: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def bare_error(error: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an error that says which it is and no more: a code, and which revisions there are."""
-    kept: dict[str, Any] = {"code": error.get("code"), "message": "the server refused"}
+    """Return an error in our own words: its code, which revisions there are, and what is asked of clients."""
+    code = error.get("code")
+    known = isinstance(code, int) and not isinstance(code, bool) and abs(code) < _FARTHEST
+    kept: dict[str, Any] = {
+        "code": code if known else INTERNAL_ERROR,
+        "message": "the server refused",
+    }
     data = error.get("data")
     if not isinstance(data, dict):
         return kept
     told: dict[str, Any] = {}
-    if _are_versions(data.get("supported")):
-        told["supported"] = data["supported"]
-        if _is_short(data.get("requested")):
+    supported = data.get("supported")
+    given = supported[:_MOST_VERSIONS] if isinstance(supported, list) else []
+    if revisions := list(filter(_is_revision, given)):
+        told["supported"] = revisions
+        if _is_revision(data.get("requested")):
             told["requested"] = data["requested"]
     if isinstance(required := data.get("requiredCapabilities"), dict):
         told["requiredCapabilities"] = {
@@ -113,6 +123,10 @@ def _fits(name: str, inner: Any, forms: Mapping[str, Callable[[Any], bool]]) -> 
 
 def _is_short(said: object) -> bool:
     return isinstance(said, str) and len(said) <= _LONGEST
+
+
+def _is_revision(said: object) -> bool:
+    return isinstance(said, str) and _REVISION.fullmatch(said) is not None
 
 
 def _are_versions(said: object) -> bool:

@@ -96,7 +96,7 @@ LEGS: dict[str, tuple[str, dict[str, Any], Any]] = {
         {},
         {"resources": [{"uri": "mail://a", "name": "a", "description": SAID}]},
     ),
-    "error of a list": ("tools/list", {}, None),
+    "error of a call": ("tools/call", {"name": "search", "arguments": {}}, None),
 }
 
 

@@ -5,10 +5,23 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.calls import Form, RawAnswer
+from gateway.domain.calls import Call, Form, RawAnswer
 from gateway.domain.decisions import Duty, Obligation, Verdict
+from gateway.domain.flow import Run
+from gateway.domain.labels import BOTTOM, Label
 from gateway.domain.tools import Profile
-from tests.pipeline.house import TOOLS, Events, House, decision, event, whole
+from tests.pipeline.house import (
+    ALICE,
+    MAIL,
+    PRIVATE,
+    TOOLS,
+    UNHINTED,
+    Events,
+    House,
+    decision,
+    event,
+    whole,
+)
 
 SECRET = "4111111111111111"
 EVIL = {"x": SECRET, "n": int(SECRET), SECRET: 1, "said": {"in": [SECRET]}}
@@ -43,7 +56,7 @@ FRAMES: dict[str, tuple[Profile, dict[str, Any], dict[str, Any]]] = {
 
 @pytest.fixture
 async def house() -> House:
-    built = House()
+    built = House(default=PRIVATE)
     for profile in Profile:
         await built.approve_all(profile)
     return built
@@ -105,6 +118,111 @@ async def test_duties_are_met_on_an_error_to_what_has_no_target(house: House) ->
         seen = await house.handle(house.request(method, params, profile=profile))
         assert SECRET.encode() not in seen.bytes
         assert seen.json["error"]["data"]["supported"] == ["2026-07-28"]
+
+
+async def label_of(house: House) -> Label:
+    run: Run = await house.runs.of(ALICE, UNHINTED)
+    return run.label
+
+
+def stream_of(house: House, said: dict[str, Any], *, lists: bool = False) -> Call:
+    """Let the server say this on a session's own stream, or on that of a list."""
+    notice = event({"jsonrpc": "2.0", **said})
+    answered = event({"jsonrpc": "2.0", "id": 1, "result": {"tools": []}})
+    house.server.answer = lambda permit: Events([notice, answered] if lists else [notice]).answer()
+    if lists:
+        return house.request("tools/list", profile=Profile.LEGACY)
+    return house.request("GET", profile=Profile.LEGACY, session="s1", form=Form.STREAM, id_=None)
+
+
+@pytest.mark.parametrize("code", [-32601, int(SECRET), SECRET])
+@pytest.mark.parametrize("method", FRAMES)
+async def test_an_error_to_what_has_no_target_is_in_our_words_and_raises_nothing(
+    house: House, method: str, code: object
+) -> None:
+    profile, params, _ = FRAMES[method]
+    told = {"supported": [SECRET, "2026-07-28"], "requested": SECRET, "x": SECRET}
+    answer(house, {"error": {"code": code, "message": SECRET, "data": told}}, streams=False)
+    seen = await house.handle(house.request(method, params, profile=profile))
+    assert SECRET.encode() not in seen.bytes
+    assert seen.json["error"] == {
+        "code": -32601 if code == -32601 else -32603,
+        "message": "the server refused",
+        "data": {"supported": ["2026-07-28"]},
+    }
+    assert await label_of(house) == BOTTOM
+
+
+SAYS = [
+    ("notifications/resources/updated", {"uri": f"mail://{SECRET}"}),
+    ("notifications/elicitation/complete", {"elicitationId": SECRET}),
+    ("notifications/cancelled", {"reason": SECRET}),
+    ("notifications/message", {"level": "info", "data": SECRET}),
+    ("notifications/progress", {"progressToken": 1, "progress": int(SECRET)}),
+]
+
+
+@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.parametrize(("method", "params"), SAYS)
+async def test_a_notification_that_says_something_raises_the_label_first(
+    house: House, method: str, params: dict[str, Any], lists: bool
+) -> None:
+    call = stream_of(house, {"method": method, "params": params}, lists=lists)
+    assert SECRET.encode() in (await house.handle(call)).bytes
+    assert (await label_of(house)).confidentiality is PRIVATE.confidentiality
+    assert (await label_of(house)).integrity is PRIVATE.integrity
+
+
+QUIET = [
+    ("notifications/tools/list_changed", None, {}),
+    ("notifications/tools/list_changed", EVIL, {}),
+    ("notifications/resources/updated", {"uri": "mail://given", **EVIL}, {"uri": "mail://given"}),
+    ("notifications/cancelled", {**EVIL, "_meta": EVIL}, {}),
+]
+
+
+@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.parametrize(("method", "params", "left"), QUIET)
+async def test_one_that_says_nothing_raises_none_and_is_told_bare(
+    house: House, method: str, params: Any, left: dict[str, Any], lists: bool
+) -> None:
+    house.memory.given.add(MAIL, "mail://given")
+    said = {"method": method} if params is None else {"method": method, "params": params}
+    told = (await house.handle(stream_of(house, said, lists=lists))).messages[0]
+    assert (told["method"], told.get("params", {})) == (method, left)
+    assert await label_of(house) == BOTTOM
+
+
+async def test_a_request_that_nobody_asked_is_not_cancelled(house: House) -> None:
+    for named, passes in ((SECRET, False), (int(SECRET), False), ("1", False), (1, True)):
+        said = {"method": "notifications/cancelled", "params": {"requestId": named}}
+        seen = await house.handle(stream_of(house, said, lists=True))
+        assert (b"cancelled" in seen.bytes) is passes
+    asked = {"id": "q", "method": "ping"}
+    await house.handle(stream_of(house, asked))
+    said = {"method": "notifications/cancelled", "params": {"requestId": "q"}}
+    assert b"cancelled" in (await house.handle(stream_of(house, said))).bytes
+    assert await label_of(house) == BOTTOM
+
+
+async def test_a_subscription_is_acknowledged_as_far_as_it_was_asked_for(house: House) -> None:
+    wanted = {"toolsListChanged": True}
+    told = {"toolsListChanged": True, "x": SECRET, "resourceSubscriptions": [f"mail://{SECRET}"]}
+    about = {"io.modelcontextprotocol/subscriptionId": 1, **EVIL}
+    said = event(
+        {
+            "jsonrpc": "2.0",
+            "method": "notifications/subscriptions/acknowledged",
+            "params": {"notifications": told, "_meta": about},
+        }
+    )
+    house.server.answer = lambda permit: Events([said]).answer()
+    seen = await house.handle(house.request("subscriptions/listen", {"notifications": wanted}))
+    assert seen.messages[0]["params"] == {
+        "notifications": {"toolsListChanged": True, "resourceSubscriptions": []},
+        "_meta": {"io.modelcontextprotocol/subscriptionId": 1},
+    }
+    assert await label_of(house) == BOTTOM
 
 
 async def test_a_server_that_nobody_approved_says_which_error_it_is_and_no_more() -> None:
