@@ -3,9 +3,12 @@
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+import orjson
+
 from gateway.admin.journal import Change, Journal
 from gateway.admin.person import EVERY_ROLE, How, Person, Role
 from gateway.admin.rows import Row, Rows, rfc3339
+from gateway.admin.runs import SelfApproval
 from gateway.admin.standing import StandingDesk
 from gateway.admin.whose import is_own, sees
 from gateway.domain.approvals import Approval, ApprovalId, ApprovalRequest, ApprovalState, Span
@@ -13,7 +16,7 @@ from gateway.domain.audit import RecordKind
 from gateway.domain.document import quoted_name
 from gateway.domain.flow import RunId, Source
 from gateway.domain.tools import Kind
-from gateway.errors import BadCommand, Denied, Forbidden, NotFound
+from gateway.errors import BadCommand, Denied, Forbidden, NotFound, PolicyUnavailable
 from gateway.ports import ApprovalStore, Clock
 
 _SPANS = {
@@ -37,6 +40,7 @@ class ApprovalDesk:
         pages_at: str = "",
         lapsed: Callable[[ApprovalRequest], str] = lambda _: "",
         standing: StandingDesk,
+        policy: SelfApproval,
     ) -> None:
         """Take what gives the results that a run has seen, and our own `issuer`: the one of people who sign in here.
 
@@ -50,6 +54,7 @@ class ApprovalDesk:
         self._pages_at = pages_at
         self._lapsed = lapsed
         self.standing = standing
+        self._policy = policy
 
     async def list(self, person: Person, *, all: bool = False) -> Rows:  # noqa: A002 - the command's option
         """Return one row a question that waits, or a question at all: waiting first, then newest.
@@ -182,8 +187,8 @@ class ApprovalDesk:
             return found
         raise NotFound("there is no such question; `douane approvals list --all` lists them")
 
-    def require_may_answer(self, person: Person, request: ApprovalRequest) -> None:
-        """Return if the person's yes would count.
+    async def require_may_answer(self, person: Person, request: ApprovalRequest) -> None:
+        """Return if the person's yes would count, as policy is now.
 
         Raises:
             Forbidden: Only somebody else's does.
@@ -193,16 +198,25 @@ class ApprovalDesk:
             raise Forbidden("only a person can answer; sign in as one", detail=person.name)
         if not self.is_own(person, request):
             person.need(Role.APPROVER, Role.ADMIN)
-        elif not request.self_approval:
+        elif not await self._is_theirs(request):
             raise Forbidden(
                 "this is your own call: policy wants somebody else's answer", detail=person.name
             )
+
+    async def _is_theirs(self, request: ApprovalRequest) -> bool:
+        """Whether policy still lets the person whose call it is answer; silence is a no."""
+        if not request.self_approval or not request.question:
+            return False
+        try:
+            return await self._policy.self_approval(orjson.loads(request.question))
+        except PolicyUnavailable:
+            return False
 
     async def _answer(
         self, person: Person, approval: str, *, allow: bool, span: Span, note: str
     ) -> Row:
         found = self.seen(person, approval)
-        self.require_may_answer(person, found.request)
+        await self.require_may_answer(person, found.request)
         self._require_waiting(found)
         act = partial(self._said, person, found, allow=allow, span=span, note=note)
         change = self._change(found.request, allow=allow, span=span, note=note)
@@ -211,7 +225,7 @@ class ApprovalDesk:
     async def _stand(self, person: Person, approval: str, *, note: str) -> Row:
         found = self.seen(person, approval)
         request = found.request
-        self.require_may_answer(person, request)
+        await self.require_may_answer(person, request)
         if not request.may_stand:
             raise Denied("no answer to this question can stand: somebody has to look each time")
         said_yes = any(

@@ -73,7 +73,8 @@ class ApprovalRequest:
     """Of the decision that asked first."""
     policy_digest: str
     self_approval: bool
-    """Whether the person whose call it is may answer."""
+    """Whether the person whose call it is might answer, when it was asked; policy may think otherwise
+    by now."""
     asked_at: float
     """Seconds since the epoch, of the first time."""
     expires_at: float
@@ -88,6 +89,9 @@ class ApprovalRequest:
     """Each argument that says where the call goes, with its value; empty where not all are known."""
     may_stand: bool = False
     """Whether policy lets every such call out once a person has said so for good."""
+    question: bytes = b""
+    """What policy was asked about the call, as JSON, where its person might answer: it is asked again
+    when they do."""
 
     @property
     def arguments(self) -> Mapping[str, Any]:

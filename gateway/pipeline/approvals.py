@@ -1,5 +1,6 @@
 """Where policy says that a person must be asked: what was answered, or a question is filed."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -156,9 +157,9 @@ class Approvals:
         ):
             return found
         request, principal = found.request, access.principal
-        if not self._may_answer(found, access) or not is_approval_state(
-            self._seal_key, principal.key, request.id, answer.state
-        ):
+        if not is_approval_state(self._seal_key, principal.key, request.id, answer.state):
+            return found
+        if not await self._may_answer(found, access):
             return found
         code = "allowed" if answer.yes else "denied"
         await self._audit.append(self._record(access, trail, request.id, "approvals.form", code))
@@ -197,14 +198,14 @@ class Approvals:
             await self._audit.append(
                 self._record(access, trail, request.id, "approvals.ask", "asked")
             )
-        return self._refusal(filed, access, decision)
+        return await self._refusal(filed, access, decision)
 
-    def _refusal(
+    async def _refusal(
         self, filed: Approval, access: AccessRequest, decision: Decision
     ) -> ApprovalRequired:
         """Return the refusal that says where a question is answered, and how if by the caller."""
         request, page = filed.request, self._page(filed.request.id)
-        id_, theirs = request.id, self._may_answer(filed, access)
+        id_, theirs = request.id, await self._may_answer(filed, access)
         command = f"`douane approvals allow {id_}`"
         where = f"{page} or {command}" if page and not theirs else command
         form = theirs and access.call.script is None and fits_a_form(request)
@@ -227,6 +228,7 @@ class Approvals:
     ) -> ApprovalRequest:
         principal, now = access.principal, self._clock()
         places = standing_places(access)
+        theirs = bool(principal.user_id) and await self._is_theirs(access)
         asked = ApprovalRequest(
             id=ApprovalId(self._new_id()),
             fingerprint=bound.fingerprint,
@@ -246,11 +248,12 @@ class Approvals:
             evidence=(*sentences(access.review), *self._history(access, places)),
             decision_id=decision.id,
             policy_digest=decision.policy_digest,
-            self_approval=bool(principal.user_id) and await self._is_theirs(access),
+            self_approval=theirs,
             asked_at=now,
             expires_at=now + self._rules.expire_s,
             places=() if places is None else tuple(sorted(places)),
             may_stand=places is not None and await may_stand(access, self._policy),
+            question=json.dumps(access.asked).encode() if theirs else b"",
         )
         return self._after(self._store.earlier(asked), asked)
 
@@ -276,10 +279,11 @@ class Approvals:
         except PolicyUnavailable:
             return False
 
-    def _may_answer(self, approval: Approval, access: AccessRequest) -> bool:
-        """Whether the person behind this call may answer for it."""
+    async def _may_answer(self, approval: Approval, access: AccessRequest) -> bool:
+        """Whether the person behind this call may answer for it, as policy is now."""
         request, user_id = approval.request, access.principal.user_id
-        return request.self_approval and bool(user_id) and user_id == request.user_id
+        is_own = request.self_approval and bool(user_id) and user_id == request.user_id
+        return is_own and await self._is_theirs(access)
 
     def _name(self, access: AccessRequest) -> str:
         """Name the person as the audit log does everywhere."""

@@ -269,6 +269,7 @@ def _spelled(request: ApprovalRequest) -> bytes:
         "follows_because": request.follows_because,
         "places": request.places,
         "may_stand": request.may_stand,
+        "question": request.question.decode(),
     }
     return orjson.dumps(content)
 
@@ -294,6 +295,8 @@ def _request(spelled: bytes) -> ApprovalRequest:
             ),
             "reasons": tuple(Reason(code=code, message=text) for code, text in content["reasons"]),
             "evidence": tuple(content["evidence"]),
+            # Where it was not kept nobody can ask policy again, and only others answer.
+            "question": content.get("question", "").encode(),
             # What was asked before answers could stand says nothing of it.
             "places": tuple((path, text) for path, text in content.get("places", ())),
         },

@@ -66,7 +66,7 @@ def octets_of(request: ApprovalRequest) -> int:
         *(text for place in request.places for text in place),
     ]
     # Four bytes are the most that a character takes.
-    return _FIXED_OCTETS + len(request.carried) + 4 * sum(map(len, texts))
+    return _FIXED_OCTETS + len(request.carried) + len(request.question) + 4 * sum(map(len, texts))
 
 
 def require_room(rules: ApprovalRules, *, waiting: int, this_hour: int) -> None:

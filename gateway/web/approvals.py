@@ -63,7 +63,7 @@ class ApprovalPages:
             return self._pages.redirect(self._sign_in.path_to(begun))
         person = self._person_of(user)
         found = self._desk.seen(person, _id(visit))
-        self._desk.require_may_answer(person, found.request)
+        await self._desk.require_may_answer(person, found.request)
         if told := self._settled(found):
             return self._pages.message("Nothing to answer", told, link=_INBOX)
         return self._pages.page(

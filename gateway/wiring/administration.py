@@ -91,7 +91,8 @@ async def open_admin(config: Config) -> AsyncIterator[Admin]:
     async with open_store(config) as store:
         identity = await Identity.open(config, store)
         resources = Resources.of(public_url=config.public_url, servers=config.servers)
-        lasting = standing(lambda: config, identity)
+        policy = PolicyOnDemand(config)
+        lasting = standing(lambda: config, identity, policy)
         async with authorization(config, identity, resources, _nowhere, lasting=lasting) as who:
             with admin_of(
                 lambda: config,
@@ -100,7 +101,7 @@ async def open_admin(config: Config) -> AsyncIterator[Admin]:
                 links=lasting.links,
                 questions=lasting.questions,
                 scripts=lasting.scripts,
-                policy=PolicyOnDemand(config),
+                policy=policy,
                 stop=lasting.stop,
                 servers=partial(_not_running, config),
                 followers=tuple,

@@ -77,7 +77,11 @@ class Gateway:
         self.unread = RefusalTally(identity.store.audit)
         self._metrics.tell_unread(self.unread)
         self._store.audit.waited = self._metrics.waited_for_record
-        self._lasting = standing(lambda: self._config, identity)
+        self._policy = PolicyInForce(
+            lambda: self._tenure.runtime.policy,
+            lambda: self._tenure.runtime.candidate_digest,
+        )
+        self._lasting = standing(lambda: self._config, identity, self._policy)
         self._metrics.tell_tools_apart(Registry(identity.store.pins, lambda: self._config.servers))
         self._metrics.count_questions(lambda: self._lasting.approvals.counts(now=now()))
         self._metrics.stopped.set_function(lambda: self._lasting.stop.holds is not None)
@@ -104,10 +108,6 @@ class Gateway:
         watching = begun(self._identity.watch(), "watching identity providers")
         settling = begun(settled(self._lasting.questions.standing), "settling standing answers")
         try:
-            policy = PolicyInForce(
-                lambda: self._tenure.runtime.policy,
-                lambda: self._tenure.runtime.candidate_digest,
-            )
             authenticator = AuthenticatorInForce(lambda: self._tenure.runtime)
             with admin_of(
                 lambda: self._config,
@@ -116,7 +116,7 @@ class Gateway:
                 links=self._lasting.links,
                 questions=self._lasting.questions,
                 scripts=self._lasting.scripts,
-                policy=policy,
+                policy=self._policy,
                 stop=self._lasting.stop,
                 servers=self._servers,
                 followers=lambda: self.recorded.followers,

@@ -9,6 +9,7 @@ from functools import partial
 
 from gateway.admin.approvals import ApprovalDesk
 from gateway.admin.journal import Journal as AdminJournal
+from gateway.admin.runs import SelfApproval
 from gateway.admin.standing import StandingDesk
 from gateway.config import Config
 from gateway.domain._value import value
@@ -60,8 +61,10 @@ class Standing:
     """Whether everything is refused."""
 
 
-def standing(config: Callable[[], Config], identity: Identity) -> Standing:
+def standing(config: Callable[[], Config], identity: Identity, policy: SelfApproval) -> Standing:
     """Make what lasts as long as the process; `config` gives the configuration in force.
+
+    `policy` says, whenever somebody answers, whether they may for themselves.
 
     Raises:
         ConfigError: The questions that are kept are sealed with another key.
@@ -110,6 +113,7 @@ def standing(config: Callable[[], Config], identity: Identity) -> Standing:
             clock=now,
             pages_at=config().public_url if config().auth.external is None else "",
             lapsed=partial(_lapsed, identity),
+            policy=policy,
             standing=StandingDesk(
                 answers,
                 approvals,

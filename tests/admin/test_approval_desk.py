@@ -15,10 +15,10 @@ from gateway.domain.document import Digest
 from gateway.domain.flow import RunId, Source
 from gateway.domain.labels import STRICTEST_DEFAULT, Effect
 from gateway.domain.tools import Kind, Target, UpstreamId
-from gateway.errors import AuditUnavailable, Denied, Forbidden, NotFound
+from gateway.errors import AuditUnavailable, Denied, Forbidden, NotFound, PolicyUnavailable
 from gateway.storage.identity.standing import MemoryStandingAnswers
 from gateway.storage.memory import MemoryApprovalStore, MemoryAuditLog
-from tests.admin.world import NOW, NOW_TEXT, URL, new_journal
+from tests.admin.world import NOW, NOW_TEXT, URL, Themselves, new_journal
 
 
 def person(name: str, *roles: Role, **changes: Any) -> Person:
@@ -53,6 +53,7 @@ def question(name: str = "a", **changes: Any) -> ApprovalRequest:
         decision_id="d_1",
         policy_digest="sha256:policy",
         self_approval=False,
+        question=b'{"phase":"call"}',
         asked_at=NOW,
         expires_at=NOW + 60,
     )
@@ -68,6 +69,7 @@ class Desk:
         self.rules = ApprovalRules(expire_s=60.0, standing_s=1000.0)
         self.answers = MemoryStandingAnswers()
         self.approved = True
+        self.policy = Themselves()
         journal = new_journal(self.log)
         self.standing = StandingDesk(
             self.answers,
@@ -86,6 +88,7 @@ class Desk:
             clock=lambda: self.now,
             lapsed=lambda _: self.lapsed,
             standing=self.standing,
+            policy=self.policy,
         )
 
     async def ask(self, *names: str, **changes: Any) -> "Desk":
@@ -278,6 +281,23 @@ async def test_the_person_whose_call_it_is_does_not_count(who: Person) -> None:
 async def test_the_person_whose_call_it_is_counts_where_policy_says_so() -> None:
     desk = await Desk().ask(self_approval=True)
     assert (await allow(desk, EMMA))["by"] == "user:emma"
+
+
+@pytest.mark.parametrize("says", [False, PolicyUnavailable("no answer")])
+async def test_policy_is_asked_again_when_they_answer(says: bool | PolicyUnavailable) -> None:
+    desk = await Desk().ask(self_approval=True)
+    desk.policy.says = says
+    for answer in (desk.desk.allow, desk.desk.deny):
+        with pytest.raises(Forbidden, match="somebody else's answer"):
+            await answer(EMMA, approval="a")
+    assert (desk.log.records, desk.state()) == ([], ApprovalState.WAITING)
+    assert (await allow(desk, ADA))["by"] == "user:ada"
+
+
+async def test_where_policy_cannot_be_asked_again_only_others_answer() -> None:
+    desk = await Desk().ask(self_approval=True, question=b"")
+    with pytest.raises(Forbidden):
+        await allow(desk, EMMA)
 
 
 @pytest.mark.parametrize("self_approval", [True, False])

@@ -112,6 +112,15 @@ async def test_a_yes_to_another_definition_does_not_come_to_stand_later() -> Non
     assert desk.answers.all() == []
 
 
+async def test_whom_policy_no_longer_lets_answer_does_not_make_anothers_yes_stand() -> None:
+    desk = await asked(self_approval=True)
+    await desk.desk.allow(ADA, approval="a")
+    desk.policy.says = False
+    with pytest.raises(Forbidden, match="somebody else's answer"):
+        await stood(desk, EMMA)
+    assert desk.answers.all() == []
+
+
 async def test_only_who_may_answer_may_have_it_stand() -> None:
     for who in (MIGHTY_EMMA, EMMA):
         with pytest.raises(Forbidden):

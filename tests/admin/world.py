@@ -44,7 +44,7 @@ from gateway.domain.flow import Run, RunId, RunState, Source
 from gateway.domain.identity import BearerToken, Client, Credential, Principal, User
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Label, ServerRule
 from gateway.domain.tools import Kind, Manifest, Profile, Sighting, Target, UpstreamId
-from gateway.errors import BadCommand, NotFound, PolicyUnavailable, Unauthenticated
+from gateway.errors import BadCommand, GatewayError, NotFound, PolicyUnavailable, Unauthenticated
 from gateway.oauth.clients import new_client
 from gateway.oauth.resources import Resources
 from gateway.storage.bundles import BundleReader
@@ -634,6 +634,17 @@ async def opened(
         await store.close()
 
 
+class Themselves:
+    """What policy says of people who answer for themselves: what it is told to."""
+
+    says: bool | GatewayError = True
+
+    async def self_approval(self, question: Mapping[str, Any]) -> bool:
+        if isinstance(self.says, GatewayError):
+            raise self.says
+        return self.says
+
+
 def _approvals(journal: Journal) -> ApprovalDesk:
     approvals = MemoryApprovalStore()
     return ApprovalDesk(
@@ -650,4 +661,5 @@ def _approvals(journal: Journal) -> ApprovalDesk:
             issuer=URL,
             clock=clock,
         ),
+        policy=Themselves(),
     )

@@ -679,6 +679,22 @@ async def test_a_yes_in_the_form_lets_the_call_out_without_our_answer_in_it(hous
     assert codes == [("approval", "asked"), ("approval", "allowed")]
 
 
+async def test_a_form_that_policy_no_longer_offers_answers_nothing(house: House) -> None:
+    state = await form_state(house)
+    house.rule.themselves = lambda question: False
+    seen = await house.handle(send(house, **back(state, YES)))
+    assert (seen.code, house.server.saw) == ("approval_required", [])
+    assert kept(house)[0].state is ApprovalState.WAITING
+
+
+async def test_what_policy_was_asked_is_kept_to_ask_it_again(house: House) -> None:
+    await themselves(house)
+    assert json.loads(kept(house)[0].request.question) in house.rule.asked
+    house.rule.themselves = lambda question: False
+    await house.handle(send(house, {"to": []}))
+    assert kept(house)[1].request.question == b""
+
+
 async def test_a_program_of_a_hosts_says_no_yes_in_its_persons_place(house: House) -> None:
     house.gate.people["robot"] = replace(EMMA, script=ScriptId("s_1"))
     await house.scripts.begin(

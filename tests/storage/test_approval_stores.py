@@ -74,6 +74,7 @@ def question(name="a", *, call="call", scope="scope", principal="p", now=NOW, **
         decision_id="d_1",
         policy_digest="sha256:policy",
         self_approval=True,
+        question=b'{"phase":"call"}',
         asked_at=now,
         expires_at=now + RULES.expire_s,
     )

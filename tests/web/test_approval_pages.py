@@ -20,6 +20,7 @@ from gateway.web.cookies import BrowserCookies
 from gateway.web.pages import Pages
 from gateway.web.visits import Visits
 from tests.admin.test_approval_desk import question
+from tests.admin.world import Themselves
 from tests.signin.house import HTTPS, PASSWORD, House
 
 ROLES = {"users": "user", "security": "approver"}
@@ -34,6 +35,7 @@ class AskingHouse(House):
         self.approvals = MemoryApprovalStore()
         self.lapsed = ""
         self.answers = MemoryStandingAnswers()
+        self.policy = Themselves()
 
 
 @pytest.fixture
@@ -55,6 +57,7 @@ async def house(tmp_path):
             issuer=HTTPS,
             clock=house.clock,
         ),
+        policy=house.policy,
     )
     cookies = BrowserCookies(
         house.names, lambda scope: scope["client"][0], random=house.random, session_s=3600
