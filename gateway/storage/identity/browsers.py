@@ -9,6 +9,7 @@ from gateway.ports import Clock
 from gateway.storage.identity.database import IdentityDatabase
 from gateway.storage.identity.remembered import Row, insert_into, listed, select_from, words
 from gateway.storage.identity.revocations import Revocations, revoke_grants
+from gateway.storage.identity.standing import end_answers
 from gateway.storage.identity.users import nobody
 
 _SESSION = ("id_hash", "user_id", "created_at", "expires_at", "source_ip", "user_agent")
@@ -152,20 +153,26 @@ class SqliteBrowserStore:
         self._of_somebody(_CONSENTED, row)
 
     def withdraw(self, user_id: str, client_id: str, *, at: float) -> int:
-        """Forget consents and revoke grants; return how many of both there were."""
-        forgotten = 0
+        """Forget consents, revoke grants and end what stands; return how many of the first two.
+
+        Where there is neither, of answers that stood: they may be all that is left of a client.
+        """
+        forgotten = ended = 0
 
         def job(connection: sqlite3.Connection) -> Sequence[str]:
-            nonlocal forgotten
+            nonlocal forgotten, ended
             forgotten = connection.execute(
                 "DELETE FROM consents WHERE user_id = ? AND client_id = ?", (user_id, client_id)
             ).rowcount
-            return revoke_grants(
+            revoked = revoke_grants(
                 connection, at=at, reason="withdrawn", user_id=user_id, client_id=client_id
             )
+            # No grant may be left whose revocation would end them.
+            ended = end_answers(connection, user_id, client_id, "the consent was withdrawn")
+            return revoked
 
         revoked = self._database.write(job, committed=self._revocations.add_grants)
-        return forgotten + len(revoked)
+        return forgotten + len(revoked) or ended
 
     def _rows(self, statement: str, *values: object) -> Sequence[Row]:
         return self._database.read(

@@ -21,6 +21,7 @@ from gateway.storage.identity.database import IdentityDatabase
 _COLUMNS = "id, user_id, client_id, given_at, expires_at, sealed"
 _STORE = f"INSERT INTO standing_answers ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608 - fixed text
 _END = "UPDATE standing_answers SET ended = ? WHERE id = ? AND ended = ''"
+_END_OF = "UPDATE standing_answers SET ended = ? WHERE ended = '' AND user_id = ? AND client_id = ?"
 _FORGET = "DELETE FROM standing_answers WHERE id = ? AND ended <> ''"
 _STANDS = f"SELECT {_COLUMNS} FROM standing_answers WHERE ended = ''"  # noqa: S608
 _ENDED = f"SELECT {_COLUMNS}, ended FROM standing_answers WHERE ended <> ''"  # noqa: S608
@@ -172,6 +173,11 @@ class MemoryStandingAnswers:
         """Forget what ended; see `StandingAnswers`."""
         for id_ in ids:
             self._ended.pop(id_, None)
+
+
+def end_answers(connection: sqlite3.Connection, user_id: str, client_id: str, because: str) -> int:
+    """Have none stand that was given to calls of this person by this client; return how many did."""
+    return connection.execute(_END_OF, (because, user_id, client_id)).rowcount
 
 
 def by_principal(answers: Iterable[StandingAnswer]) -> Mapping[str, tuple[StandingAnswer, ...]]:

@@ -16,7 +16,7 @@ from gateway.errors import IdentityUnavailable, RateLimited, Unsealable
 from gateway.storage.identity import standing
 from gateway.storage.identity.database import DATABASE
 from gateway.storage.identity.standing import MemoryStandingAnswers, SqliteStandingAnswers
-from tests.storage.identity.identities import NOW, grant, user
+from tests.storage.identity.identities import NOW, consent, grant, user
 
 WHERE = "#general of the secret team"
 
@@ -171,6 +171,24 @@ async def test_the_end_of_either_ends_it_where_no_grant_is_ours(stores, end):
     await mine.give(answer())
     end(stores)
     assert mine.all() == []
+
+
+@pytest.mark.parametrize("revoked", [False, True])
+@pytest.mark.parametrize("consented", [False, True])
+async def test_withdrawing_ends_it_where_no_grant_is_left(stores, consented, revoked):
+    stores.users.add(user("emma", id="u_1"))
+    if consented:
+        stores.browsers.consent(consent("c_1", of="u_1"))
+    if revoked:
+        stores.grants.begin_family(grant("g_1", user_id="u_1", client_id="c_1"), None)
+        revoke_the_grant(stores)
+    mine = answers(stores)
+    await mine.give(answer())
+    await mine.give(answer("other client", client_id="c_2", principal="p2"))
+    await mine.give(answer("other person", user_id="u_2", principal="p3"))
+    withdraw(stores)
+    assert {one.id for one in mine.all()} == {"other client", "other person"}
+    assert await mine.ended() == [(answer(), "the consent was withdrawn")]
 
 
 async def test_what_it_says_is_sealed_for_its_row(stores, tmp_path):
