@@ -16,6 +16,7 @@ from gateway.errors import Denied, Forbidden, NotFound
 from gateway.ports import ApprovalStore, Clock
 from gateway.ports.standing import StandingAnswers
 
+_REDEFINED = "the tool's definition is not the one it was for, or was approved anew"
 OFTEN = 3
 """How often the same yes is given before somebody is told that it could stand."""
 
@@ -109,8 +110,7 @@ class StandingDesk:
     def until(self, id_: ApprovalId) -> float | None:
         """Return until when the answer to a question stands; `None`: it does not."""
         found = self._answers.get(id_)
-        stands = found is not None and found.expires_at > self._clock()
-        return found.expires_at if found is not None and stands else None
+        return found.expires_at if found is not None and self._stands(found) else None
 
     def answer_to(self, request: ApprovalRequest, person: Person, note: str) -> StandingAnswer:
         """Return what would stand if this person said so now.
@@ -165,7 +165,7 @@ class StandingDesk:
             if one.expires_at <= now:
                 await self._answers.end(one.id, "its time was over")
             elif not self._approved(one):
-                await self._answers.end(one.id, "the tool's definition is not the one it was for")
+                await self._answers.end(one.id, _REDEFINED)
         told = await self._answers.ended()
         for answer, because in told:
             await self._journal.happened(_ended(answer, because, ""))
@@ -174,7 +174,11 @@ class StandingDesk:
         return len(told)
 
     def _stands_for(self, person: Person, answer: StandingAnswer) -> bool:
-        return answer.expires_at > self._clock() and sees(person, answer, self._issuer)
+        return self._stands(answer) and sees(person, answer, self._issuer)
+
+    def _stands(self, answer: StandingAnswer) -> bool:
+        """Whether it counts now; its end may be on record only later."""
+        return answer.expires_at > self._clock() and self._approved(answer)
 
     def _covers(self, request: ApprovalRequest) -> bool:
         places = frozenset(request.places)

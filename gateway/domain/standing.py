@@ -9,7 +9,7 @@ from gateway.domain.approvals import ApprovalId
 from gateway.domain.document import Digest
 from gateway.domain.flow import Destination
 from gateway.domain.labels import Confidentiality, Effect
-from gateway.domain.tools import Target
+from gateway.domain.tools import Pin, Target
 
 STANDS_FOR: Final = frozenset({Effect.WRITE, Effect.EGRESS})
 """Effects for which an answer may stand. To pay, to destroy, to run and to let in is asked each time."""
@@ -62,6 +62,16 @@ def places_of(destinations: Iterable[Destination]) -> Places | None:
     """
     places = frozenset((_INDEX.sub("", one.path), one.value) for one in destinations)
     return places if places and all(text for _, text in places) else None
+
+
+def is_as_approved(pin: Pin, answer: StandingAnswer) -> bool:
+    """Whether what `pin` approved is what `answer` was given to, and was approved by then.
+
+    Whoever approves a tool anew, after a revocation or a drift, vouches for the tool and not for where
+    it may send: what was said before that stands no more, however soon it follows.
+    """
+    approved = pin.approved is not None and pin.approved.digest == answer.pin_digest
+    return approved and (pin.approved_at or 0.0) <= answer.given_at
 
 
 def is_short(places: Places) -> bool:

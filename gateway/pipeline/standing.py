@@ -13,6 +13,7 @@ from gateway.domain.standing import (
     STANDS_FOR,
     Places,
     StandingAnswer,
+    is_as_approved,
     is_short,
     places_of,
 )
@@ -32,15 +33,11 @@ def standing_for(
     answers: StandingAnswers, principal: Principal, run: Run, subject: Subject, *, now: float
 ) -> tuple[StandingAnswer, ...]:
     """Return what stands for a call of `principal` whose effect is one that answers may stand for."""
-    found = answers.of(principal.key)
-    approved = subject.pin.approved
-    if not found or approved is None:
-        return ()
     return tuple(
         one
-        for one in found
+        for one in answers.of(principal.key)
         if one.target == subject.target
-        and one.pin_digest == approved.digest
+        and is_as_approved(subject.pin, one)
         and one.confidentiality >= run.label.confidentiality
         and one.expires_at > now
     )

@@ -15,7 +15,7 @@ from gateway.config import Config
 from gateway.domain._value import value
 from gateway.domain.approvals import ApprovalRequest
 from gateway.domain.flow import RunId, Source
-from gateway.domain.standing import StandingAnswer
+from gateway.domain.standing import StandingAnswer, is_as_approved
 from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Profile
 from gateway.errors import ConfigError, GatewayError, Unsealable
 from gateway.flow.lapsed import void
@@ -158,12 +158,15 @@ def _is_approved(pins: PinStore, request: ApprovalRequest | StandingAnswer) -> b
     if target.kind not in {Kind.TOOL, Kind.PROMPT}:
         found += pins.all(target.server)  # a resource, for one, may be approved by its template
     return any(
-        pin is not None
-        and pin.status is PinStatus.APPROVED
-        and pin.approved is not None
-        and pin.approved.digest == request.pin_digest
+        pin is not None and pin.status is PinStatus.APPROVED and _is_of(pin, request)
         for pin in found
     )
+
+
+def _is_of(pin: Pin, request: ApprovalRequest | StandingAnswer) -> bool:
+    if isinstance(request, StandingAnswer):
+        return is_as_approved(pin, request)
+    return pin.approved is not None and pin.approved.digest == request.pin_digest
 
 
 def _approvals(config: Callable[[], Config], identity: Identity) -> SqliteApprovalStore:

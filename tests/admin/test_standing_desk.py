@@ -121,6 +121,15 @@ async def test_whom_policy_no_longer_lets_answer_does_not_make_anothers_yes_stan
     assert desk.answers.all() == []
 
 
+async def test_what_was_approved_anew_is_not_told_to_stand() -> None:
+    desk = await asked()
+    await stood(desk)
+    assert [row["id"] for row in await desk.standing.list(ADA)] == ["a"]
+    desk.approved = False
+    assert await desk.standing.list(ADA) == []
+    assert desk.standing.until(ApprovalId("a")) is None
+
+
 async def test_only_who_may_answer_may_have_it_stand() -> None:
     for who in (MIGHTY_EMMA, EMMA):
         with pytest.raises(Forbidden):
@@ -198,7 +207,7 @@ async def test_nobody_else_ends_it() -> None:
     ("after_s", "approved", "because"),
     [
         (1000, True, "its time was over"),
-        (0, False, "the tool's definition is not the one it was for"),
+        (0, False, "the tool's definition is not the one it was for, or was approved anew"),
     ],
 )
 async def test_what_ends_by_itself_is_on_record_once(

@@ -187,6 +187,16 @@ async def test_another_definition_ends_it(house: House) -> None:
     assert not await sent(house)
 
 
+async def test_an_approval_that_is_given_anew_ends_it_however_soon(house: House) -> None:
+    await stands(house)
+    house.now += 1
+    target = Target(server=MAIL, kind=Kind.TOOL, name="send")
+    await house.pins.revoke(target, Profile.MODERN, by="ada", note="no trust")
+    await house.approve(Kind.TOOL, "send")
+    assert not await sent(house)
+    assert newest(house).request.may_stand
+
+
 @pytest.mark.parametrize("level", [Confidentiality.PRIVATE, Confidentiality.SECRET])
 async def test_a_run_that_has_read_worse_is_another_question(
     house: House, level: Confidentiality
