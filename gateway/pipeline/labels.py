@@ -79,7 +79,8 @@ class Labeller:
 
     async def _raised(self, permit: Permit, label: Label, source: Source | None) -> Run:
         """Raise the permit's run; it stays at least as strict as the call was decided in it."""
-        run = await self._runs.raise_label(permit.run.id, label, source)
+        program = permit.principal.script
+        run = await self._runs.raise_label(permit.run.id, label, source, program)
         joined = run.label.join(permit.run.label)
         return run if joined is run.label else replace(run, label=joined)
 

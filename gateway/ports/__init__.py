@@ -14,6 +14,7 @@ from gateway.domain.document import Digest
 from gateway.domain.flow import Run, RunHandle, RunHint, RunId, Source, Task
 from gateway.domain.identity import Credential, Principal
 from gateway.domain.labels import Label
+from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Kind, Pin, Profile, Sighting, Target, UpstreamId
 
 
@@ -62,8 +63,13 @@ class RunStore(Protocol):
         """
         ...
 
-    async def raise_label(self, run: RunId, label: Label, source: Source | None) -> Run:
+    async def raise_label(
+        self, run: RunId, label: Label, source: Source | None, program: ScriptId | None = None
+    ) -> Run:
         """Join `label` into the run's and into its principal's whole run, atomically and durably.
+
+        What a `program` of a host's reads without naming a run, every run has seen that the host
+        began: in one of them the host reads of it. In whichever run it calls later, that has too.
 
         Returns the run after, with the label that it has by itself. One that has ended meanwhile
         is raised as well, and so is what came in its place.

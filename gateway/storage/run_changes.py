@@ -149,9 +149,15 @@ def begin(table: RunTable, *, run: RunId, whole: RunId, owner: OwnerName) -> Cha
 
 
 def join(
-    table: RunTable, name_of: NameOf, *, run: RunId, label: Label, source: Source | None
+    table: RunTable,
+    name_of: NameOf,
+    *,
+    run: RunId,
+    label: Label,
+    source: Source | None,
+    everywhere: bool = False,
 ) -> Change:
-    """Join `label` into `run`, and into the live whole run of its owner.
+    """Join `label` into `run`, and into the live whole run of its owner; `everywhere`, into its parts.
 
     A run that has ended while a call of it was under way is no exception: what that call brings is
     read by whoever calls next.
@@ -164,8 +170,9 @@ def join(
     if kept is None:
         raise Fault("there is no such run", detail=run)
     wholes = table.wholes(kept.owner) or [_next(table, name_of, kept.owner)]
+    parts = [one for whole in wholes if everywhere for one in table.parts(whole.run.id)]
     changed = []
-    for one in {each.run.id: each for each in (kept, *wholes)}.values():
+    for one in {each.run.id: each for each in (kept, *wholes, *parts)}.values():
         after = raised(one.run, label, source)
         if after is not one.run:
             table.keep(Kept(run=after, owner=one.owner, ended=one.ended))

@@ -10,9 +10,11 @@ from functools import partial
 from typing import Final, Protocol
 
 from gateway.domain._value import value
+from gateway.domain.bounded import Bounded
 from gateway.domain.flow import Run, RunHandle, RunHint, RunId, RunState, Source, Task
 from gateway.domain.identity import Actor, Principal
-from gateway.domain.labels import STRICTEST_DEFAULT, Label
+from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Label
+from gateway.domain.scripts import ScriptId
 from gateway.errors import Fault
 from gateway.ports import Clock
 from gateway.storage import run_changes
@@ -23,6 +25,8 @@ HANDLE_OCTETS = 16
 
 _ID_CHARACTERS = 32
 
+_MOST_PROGRAMS: Final = 20_000
+_PROGRAM_OCTETS: Final = 8 * 1024**2
 _RUN_OCTETS: Final = 1024
 _SOURCE_OCTETS: Final = 256
 """Of one, beside its name."""
@@ -130,6 +134,8 @@ class Runs:
         self._used: OrderedDict[OwnerName, float] = OrderedDict()
         self._persons: dict[OwnerName, PersonName] = {}
         self._tasks: dict[RunId, Task] = {}
+        self._seen: Bounded[ScriptId, Label] = Bounded(most=_MOST_PROGRAMS, octets=_PROGRAM_OCTETS)
+        """What the programs that hosts have tokens for have read, in whichever run."""
         self._ended: deque[RunId] = deque()
         self._ended_octets = 0
         self._remember(Change(belonging=tuple(belonging)))
@@ -144,7 +150,7 @@ class Runs:
         if hint.handle is not None:
             begun = await self._begun(principal, owner, hint.handle, now)
             if begun is not None:
-                return begun
+                return await self._having_seen(begun, principal.script)
         run = await self._whole(principal.actor, owner)
         if hint.handle is None:
             return run
@@ -194,15 +200,26 @@ class Runs:
         """End a run with all that was begun in it; see `RunStore`."""
         return (await self._make(partial(run_changes.end, runs=[run]))).result
 
-    async def raise_label(self, run: RunId, label: Label, source: Source | None) -> Run:
+    async def raise_label(
+        self, run: RunId, label: Label, source: Source | None, program: ScriptId | None = None
+    ) -> Run:
         """Join `label` into the run's and into its principal's whole runs; see `RunStore`."""
         kept = self._kept.get(run)
+        # Which of the host's runs the program is for it has not said: any of them may read of it.
+        everywhere = program is not None and kept is not None and kept.run.part_of is None
+        if program is not None:
+            self._seen.put(program, label.join(self._seen.get(program) or BOTTOM))
         if kept is not None:
             self._note_answered(kept)
-            if self._has_seen(kept, label, source):
+            if self._has_seen(kept, label, source, everywhere=everywhere):
                 return kept.run
         job = partial(
-            run_changes.join, name_of=self._names.of_whole, run=run, label=label, source=source
+            run_changes.join,
+            name_of=self._names.of_whole,
+            run=run,
+            label=label,
+            source=source,
+            everywhere=everywhere,
         )
         return self._found(await self._make(job))
 
@@ -299,12 +316,22 @@ class Runs:
         if idle:
             await self._make(partial(run_changes.end, runs=idle))
 
-    def _has_seen(self, kept: Kept, label: Label, source: Source | None) -> bool:
-        """Whether neither the run nor any live whole run of its owner would change."""
+    async def _having_seen(self, run: Run, program: ScriptId | None) -> Run:
+        """Return `run`, which has seen by then what the program that calls in it has read anywhere."""
+        read = None if program is None else self._seen.get(program)
+        if read is None or read.join(run.label) == run.label:
+            return run
+        return await self.raise_label(run.id, read, None, program)
+
+    def _has_seen(
+        self, kept: Kept, label: Label, source: Source | None, *, everywhere: bool
+    ) -> bool:
+        """Whether neither the run nor any live whole run of its owner, nor a part, would change."""
         wholes = self._wholes.get(kept.owner)
         if not wholes or raised(kept.run, label, source) is not kept.run:
             return False
-        runs = (self._kept[name].run for name in wholes if name != kept.run.id)
+        names = (*wholes, *(self._parts.get(kept.owner, ()) if everywhere else ()))
+        runs = (self._kept[name].run for name in names if name != kept.run.id)
         return all(raised(run, label, source) is run for run in runs)
 
     def _state(self, kept: Kept, now: float) -> RunState:

@@ -15,6 +15,7 @@ from gateway.domain.labels import (
     Label,
     ToolRule,
 )
+from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import AuditUnavailable
 from gateway.storage.memory import MemoryRunStore
@@ -33,11 +34,13 @@ class Runs(MemoryRunStore):
         self.raised: list[tuple[Label, Source | None]] = []
         self.refuses = False
 
-    async def raise_label(self, run: RunId, label: Label, source: Source | None) -> Run:
+    async def raise_label(
+        self, run: RunId, label: Label, source: Source | None, program: ScriptId | None = None
+    ) -> Run:
         if self.refuses and label.confidentiality is Confidentiality.SECRET:
             raise AuditUnavailable("the label could not be stored")
         self.raised.append((label, source))
-        return await super().raise_label(run, label, source)
+        return await super().raise_label(run, label, source, program)
 
     @property
     def secret(self) -> bool:

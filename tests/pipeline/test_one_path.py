@@ -14,6 +14,7 @@ from gateway.domain.calls import Form, OriginKind, Permit, RawAnswer
 from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.flow import Run, RunId, Source
 from gateway.domain.labels import Label, ToolRule
+from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import AuditUnavailable, PolicyUnavailable, UpstreamFailed
 from gateway.storage.memory import MemoryRunStore
@@ -201,11 +202,13 @@ class WatchedRuns(MemoryRunStore):
         self.raised: list[tuple[RunId, Label]] = []
         self.failure = False
 
-    async def raise_label(self, run: RunId, label: Label, source: Source | None) -> Run:
+    async def raise_label(
+        self, run: RunId, label: Label, source: Source | None, program: ScriptId | None = None
+    ) -> Run:
         if self.failure:
             raise AuditUnavailable("the label could not be stored")
         self.raised.append((run, label))
-        return await super().raise_label(run, label, source)
+        return await super().raise_label(run, label, source, program)
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from tests.pipeline.house import (
     result,
     text,
 )
+from tests.pipeline.test_calls_of_programs import script
 
 HOST = replace(ALICE, trusted_host=True)
 TASK = {"prompt": "Write to Bob", "tools": ["send"]}
@@ -300,9 +301,9 @@ async def test_what_a_call_brings_whose_run_was_ended_meanwhile_is_seen_by_the_n
     raced.server.answer = ends_first
     raise_label = raced.runs.raise_label
 
-    async def ended_first(run: Any, label: Any, source: Any) -> Any:
+    async def ended_first(run: Any, *what: Any) -> Any:
         await raced.runs.end(run)
-        return await raise_label(run, label, source)
+        return await raise_label(run, *what)
 
     raced.runs.raise_label = ended_first
     await raced.handle(use(raced, "search"))
@@ -310,6 +311,23 @@ async def test_what_a_call_brings_whose_run_was_ended_meanwhile_is_seen_by_the_n
     after = await raced.runs.of(HOST, RunHint())
     assert (after.id not in brought, after.label) == (True, PRIVATE)
     assert (await raced.handle(use(raced, "send"))).code == "denied"
+
+
+async def test_a_program_that_reads_without_its_hosts_run_sends_in_none_that_is_clean(house):
+    handle = await begin(house)
+    made = replace(script(house, bare=True), expires_at=house.now + 600)
+    await house.scripts.begin(made)
+    house.gate.people["program"] = replace(ALICE, script=made.id)
+
+    async def calls(tool: str, run: str | None, who: str = "program") -> Seen:
+        params = {"name": tool, "arguments": {}}
+        seen: Seen = await house.handle(house.request("tools/call", params, who=who, run=run))
+        return seen
+
+    assert (await calls("send", handle)).code is None
+    assert (await calls("search", None)).code is None
+    assert (await calls("send", handle)).code == "denied"
+    assert (await calls("send", handle, who="alice")).code == "denied"
 
 
 META = {

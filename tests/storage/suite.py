@@ -493,6 +493,38 @@ class RunStoreSuite:
         await stores.runs.raise_label(run.id, PRIVATE, None)
         assert (await stores.runs.of(host(), named(handle))).label == PRIVATE
 
+    async def test_what_a_program_reads_without_a_run_every_run_of_its_hosts_has_seen(self, stores):
+        handle, run = await stores.runs.begin(host(), None)
+        await stores.runs.begin(host("noah"), None)
+        program = replace(host(trusted=False), script=ScriptId("s_1"))
+        whole = await stores.runs.of(program, NOTHING)
+        assert whole.id == run.part_of
+        # Also where the whole run has seen as much before.
+        await stores.runs.raise_label(whole.id, PRIVATE, source(of=PRIVATE))
+        assert (await stores.runs.of(host(), named(handle))).label == BOTTOM
+        await stores.runs.raise_label(whole.id, PRIVATE, source(of=PRIVATE), program.script)
+        for caller in (host(), program):
+            found = await stores.runs.of(caller, named(handle))
+            assert (found.id, found.label, found.sources) == (
+                run.id,
+                PRIVATE,
+                (source(of=PRIVATE),),
+            )
+        assert (await stores.runs.of(host("noah"), NOTHING)).label == BOTTOM
+
+    async def test_a_program_takes_what_it_has_read_into_whichever_run_it_calls_in(self, stores):
+        one, first = await stores.runs.begin(host(), None)
+        other, second = await stores.runs.begin(host(), None)
+        program = replace(host(trusted=False), script=ScriptId("s_1"))
+        await stores.runs.raise_label(first.id, PRIVATE, source(), program.script)
+        assert (await stores.runs.of(host(), named(other))).label == BOTTOM
+        another = replace(program, script=ScriptId("s_2"))
+        assert (await stores.runs.of(another, named(other))).label == BOTTOM
+        found = await stores.runs.of(program, named(other))
+        assert (found.id, found.label) == (second.id, PRIVATE)
+        assert (await stores.runs.of(host(), named(other))).label == PRIVATE
+        assert (await stores.runs.of(host(), named(one))).id == first.id
+
     async def test_one_run_too_many_ends_the_one_that_was_idle_longest(self, stores):
         begun = [await stores.runs.begin(host(), None) for _ in range(RUN_LIMITS.most)]
         await stores.runs.of(host(), named(begun[0][0]))
