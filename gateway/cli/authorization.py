@@ -137,7 +137,7 @@ class PublicEndpoints:
                 expires_in_s=float(answer["expires_in"]),
                 interval_s=float(answer.get("interval", 5)),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise Unreachable("the gateway's answer is not one of RFC 8628") from error
 
     def poll_device(self, device: Device) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from gateway.domain._value import value
 _MARGIN_S = 30.0
 """A token that ends sooner is refreshed first."""
 _LARGEST_FILE_BYTES = 64 * 1024
+_NO_LIFETIME_S = 1e10
 
 
 @value
@@ -48,6 +49,8 @@ class Tokens:
         is_bearer = str(answer.get("token_type", "")).lower() == "bearer"
         if not isinstance(access, str) or not isinstance(lifetime, int | float) or not is_bearer:
             raise Failed(f"{issuer} gave no access token", exit_code=NO)
+        if not abs(lifetime) < _NO_LIFETIME_S:  # JSON has integers beyond a double
+            raise Failed(f"{issuer} gave no access token that ends", exit_code=NO)
         renewed = answer.get("refresh_token", refresh_token)
         return cls(
             issuer=issuer,

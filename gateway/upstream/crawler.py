@@ -1,9 +1,10 @@
 """Looks at what every upstream shows, by itself and again and again, and hands it to a sink."""
 
 import asyncio
+import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -24,6 +25,8 @@ from gateway.upstream.reading import FAILURES, ListReader, outcome_of
 from gateway.upstream.settings import LocalSettings, UpstreamSettings
 from gateway.upstream.watched import CrawlStatus, Place, Read, Watched
 
+logger = logging.getLogger(__name__)
+
 _FIRST_RETRY_S: Final = 1.0
 _PATIENCE_S: Final = 10.0
 """How long a call waits for a list to be read again."""
@@ -36,7 +39,8 @@ _SPREAD: Final = 0.1
 """Which share of the pause between crawls is left to chance."""
 
 _PAUSE_S: Final = 5.0
-"""Before a list is looked at again for calls to come, where that was in vain."""
+"""Before a list is looked at again for calls to come, where that was in vain, and before anything that
+met a bug is done again."""
 _CHANCE: Final = random.SystemRandom().random
 
 
@@ -133,7 +137,7 @@ class Crawler:
             UnknownTool: No such server.
             UpstreamFailed: It did not answer, or a list was refused; the others were handed over.
             CredentialRequired: It wants a credential that we do not hold.
-            GatewayError, ValueError: What the sink raised.
+            Exception: What the sink raised, or a bug that the upstream has found.
 
         """
         watched = self._watched.get(server)
@@ -143,9 +147,10 @@ class Crawler:
             began = self._monotonic()
             try:
                 waits = await self._crawl(watched)
-            except FAILURES as error:
+            except Exception as error:
                 watched.failures += 1
-                watched.status = replace(watched.status, error=str(error))
+                told = str(error) or type(error).__name__
+                watched.status = replace(watched.status, error=told)
                 self._tell(server, began, failed=True)
                 raise
             self._tell(server, began, failed=False)
@@ -263,6 +268,11 @@ class Crawler:
             if watched.per_person:
                 self._note_unseen(watched)
             raise
+        except (NotSpoken, TimeoutError, *FAILURES):
+            raise
+        except Exception:
+            logger.exception("a list of server %s met a bug", watched.server)
+            raise
 
     async def first_pass(self, timeout_s: float) -> None:
         """Crawl once what nothing is known of; return when all were tried or time is up.
@@ -276,15 +286,23 @@ class Crawler:
                         group.create_task(self._try(server))
 
     async def run(self) -> None:
-        """Crawl for ever; an upstream that fails disturbs no other. Ends only by cancellation."""
+        """Crawl for ever; an upstream that fails disturbs no other. Ends only by cancellation.
+
+        That is so whatever one of them fails of, a bug of the gateway's own too: it stays its own.
+        """
         self._running = asyncio.current_task()
         async with asyncio.TaskGroup() as group:
             for watched in self._watched.values():
-                group.create_task(self._watch(watched))
-                group.create_task(self._keep_fresh(watched))
-                if watched.listening is not None:
-                    for profile in Profile:
-                        group.create_task(self._listen(watched, watched.listening, profile))
+                for work in self._lasting(watched):
+                    group.create_task(_for_ever(watched.server, work))
+
+    def _lasting(self, watched: Watched) -> Iterable[Callable[[], Awaitable[None]]]:
+        """Yield what is done for one upstream again and again."""
+        yield partial(self._watch, watched)
+        yield partial(self._keep_fresh, watched)
+        if watched.listening is not None:
+            for profile in Profile:
+                yield partial(self._listen, watched, watched.listening, profile)
 
     async def aclose(self) -> None:
         """Close every connection that nobody has taken over."""
@@ -294,40 +312,42 @@ class Crawler:
             await watched.release()
 
     async def _try(self, server: UpstreamId) -> None:
-        with suppress(*FAILURES):  # `status` tells it
+        try:
             await self.crawl(server)
+        except FAILURES:
+            pass  # `status` tells it
+        except Exception:
+            logger.exception("the crawl of server %s met a bug", server)
 
     async def _watch(self, watched: Watched) -> None:
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._pause_s(watched)):
-                    await watched.changed.wait()
-                    await asyncio.sleep(self._debounce_s)
-            watched.changed.clear()
-            await self._try(watched.server)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._pause_s(watched)):
+                await watched.changed.wait()
+                await asyncio.sleep(self._debounce_s)
+        watched.changed.clear()
+        await self._try(watched.server)
 
     async def _keep_fresh(self, watched: Watched) -> None:
-        """Look again at what calls rely on, before they may rely on it no more."""
-        while True:
-            try:
-                async with asyncio.timeout(self._fresh_s if watched.kept else None):
-                    await watched.in_use.wait()
-            except TimeoutError:
-                await self._let_go(watched)
-                continue
-            watched.in_use.clear()
-            due = self._due(watched)
-            if due is None:
-                continue
-            place, left_s = due
-            await asyncio.sleep(left_s)
-            watched.in_use.set()  # for the others
-            reading = self._reading(watched, place)
-            await asyncio.wait([reading])
-            with suppress(NotSpoken):
-                if outcome_of(reading):
-                    # Whoever calls next finds out what is wrong.
-                    await asyncio.sleep(_PAUSE_S)
+        """Look again at what a call relies on, before none may rely on it any more."""
+        try:
+            async with asyncio.timeout(self._fresh_s if watched.kept else None):
+                await watched.in_use.wait()
+        except TimeoutError:
+            await self._let_go(watched)
+            return
+        watched.in_use.clear()
+        due = self._due(watched)
+        if due is None:
+            return
+        place, left_s = due
+        await asyncio.sleep(left_s)
+        watched.in_use.set()  # for the others
+        reading = self._reading(watched, place)
+        await asyncio.wait([reading])
+        with suppress(NotSpoken):
+            if outcome_of(reading):
+                # Whoever calls next finds out what is wrong.
+                await asyncio.sleep(_PAUSE_S)
 
     def _due(self, watched: Watched) -> tuple[Place, float] | None:
         """Return what is to be looked at next, of what a call relied on since, and in how long."""
@@ -356,13 +376,16 @@ class Crawler:
     async def _listen(self, watched: Watched, exchange: Exchange, profile: Profile) -> None:
         heard = partial(self._heard, watched.server)
         clock = asyncio.get_running_loop().time
-        while True:
-            begun = clock()
-            with suppress(NotSpoken, *FAILURES):  # the next crawl tells what is wrong
-                await listen(exchange, profile, watched.wire, heard)
-            # One attempt per `recheck_s`: a stream that lasts is resumed at once, and a server
-            # that offers none is not bothered.
-            await asyncio.sleep(max(_FIRST_RETRY_S, begun + self._recheck_s - clock()))
+        begun = clock()
+        try:
+            await listen(exchange, profile, watched.wire, heard)
+        except (NotSpoken, *FAILURES):
+            pass  # the next crawl tells what is wrong
+        except Exception:
+            logger.exception("listening to server %s met a bug", watched.server)
+        # One attempt per `recheck_s`: a stream that lasts is resumed at once, and a server that
+        # offers none is not bothered.
+        await asyncio.sleep(max(_FIRST_RETRY_S, begun + self._recheck_s - clock()))
 
     def _heard(self, server: UpstreamId, kind: Kind) -> None:
         self.announce(server, kind)
@@ -404,6 +427,15 @@ class Crawler:
     def _note_unseen(self, watched: Watched) -> None:
         read = Read(began=self._monotonic())
         watched.read = {(profile, kind): read for profile in Profile for kind in Kind}
+
+
+async def _for_ever(server: UpstreamId, work: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        try:
+            await work()
+        except Exception:
+            logger.exception("watching server %s met a bug", server)
+            await asyncio.sleep(_PAUSE_S)
 
 
 def _taken_over(

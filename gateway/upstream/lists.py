@@ -9,6 +9,9 @@ from gateway.upstream.client import Conversation, ServerInfo
 from gateway.upstream.faults import unusable
 from gateway.upstream.replies import ErrorAnswer, Replied
 
+_LONGEST_LIFE_MS: Final = 24 * 3600 * 1000
+"""No call relies on a list for as long, whatever its server says."""
+
 
 @value
 class ListLimits:
@@ -165,4 +168,6 @@ def _items(result: Mapping[str, Any], row: ListMethod) -> list[Any]:
 
 def _life_s(page: Mapping[str, Any]) -> float | None:
     ttl_ms = page.get("ttlMs")
-    return ttl_ms / 1000 if type(ttl_ms) is int and ttl_ms >= 0 else None
+    if type(ttl_ms) is not int or ttl_ms < 0:
+        return None
+    return min(ttl_ms, _LONGEST_LIFE_MS) / 1000  # JSON has integers beyond a double

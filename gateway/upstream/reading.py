@@ -7,7 +7,7 @@ from typing import Final
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import GatewayError
 from gateway.ports import CatalogSink, Clock
-from gateway.upstream.client import Conversation, ServerInfo, converse
+from gateway.upstream.client import Conversation, NotSpoken, ServerInfo, converse
 from gateway.upstream.faults import Challenged
 from gateway.upstream.interfaces import read_interfaces
 from gateway.upstream.lists import LISTS, ListLimits, read_list
@@ -163,5 +163,7 @@ def outcome_of(reading: asyncio.Task[list[str]]) -> str:
         return "nobody waited for it"
     try:
         return "; ".join(reading.result())
-    except (TimeoutError, *FAILURES) as error:
+    except NotSpoken:
+        raise
+    except Exception as error:  # noqa: BLE001 - whoever read it has logged what is a bug
         return str(error) or type(error).__name__

@@ -188,6 +188,7 @@ def test_a_gateway_that_does_not_vouch_for_itself_is_not_signed_in_at(
         ((200, {}), "no access token"),
         (granted(token_type="DPoP"), "no access token"),
         (granted(expires_in="600"), "no access token"),
+        (granted(expires_in=10**400), "no access token"),
     ],
 )
 def test_a_token_endpoint_that_says_no_or_nonsense_is_told(
@@ -277,6 +278,7 @@ def test_a_device_without_a_browser_asks_until_the_person_has_answered(
         ([(200, DEVICE | {"interval": 0, "expires_in": 2}), PENDING, PENDING], "in time"),
         ([(400, {"error": "unauthorized_client"})], "unauthorized_client"),
         ([(200, {})], "RFC 8628"),
+        ([(200, DEVICE | {"expires_in": 10**400})], "RFC 8628"),
     ],
 )
 def test_a_device_that_is_not_let_in_is_told(

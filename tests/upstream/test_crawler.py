@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from gateway.domain.tools import Kind, Profile, UpstreamId
-from gateway.errors import AuditUnavailable, UnknownTool
+from gateway.errors import AuditUnavailable, UnknownTool, UpstreamFailed
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.settings import UpstreamSettings
 from gateway.upstream.watched import CrawlStatus
@@ -118,6 +118,63 @@ async def test_a_sink_that_fails_does_not_end_the_crawler():
         running(crawler) as task,
     ):
         await until(lambda: sink.times >= 4)
+        assert not task.done()
+
+
+class BadForOne(Catalog):
+    """A sink that meets a bug with what one server shows."""
+
+    async def seen(self, *about: Any) -> None:
+        if about[0] == "bad":
+            self.times += 1
+            raise OverflowError("integer division result too large for a float")
+        await super().seen(*about)
+
+
+async def test_a_bug_that_one_server_finds_stays_its_own():
+    sink = BadForOne()
+    async with raw_upstream(legacy(shows("a"))) as good, raw_upstream(legacy(shows("a"))) as bad:
+        settings = [
+            UpstreamSettings(server=UpstreamId("bad"), url=bad.url),
+            UpstreamSettings(server=UpstreamId("good"), url=good.url),
+        ]
+        crawler = Crawler(settings, sink=sink, clock=lambda: NOW, recheck_s=0.02)
+        await crawler.first_pass(10)
+        async with running(crawler) as task:
+            read = lists_read(good)
+            await until(lambda: lists_read(good) > read + 2 and sink.times > 3)
+            assert not task.done()
+        broken, well = crawler.status()
+        await crawler.aclose()
+    assert "too large for a float" in broken.error
+    assert (well.error, well.seen_at) == ("", NOW)
+
+
+async def test_a_call_that_waits_for_a_list_which_meets_a_bug_is_refused():
+    class Broken(Catalog):
+        async def seen(self, *about: Any) -> None:
+            raise OverflowError
+
+    async with crawling(legacy(shows("a")), sink=Broken()) as (crawler, _, _server):
+        with pytest.raises(UpstreamFailed, match="cannot be read"):
+            await crawler.refresh(RAW, Profile.LEGACY, Kind.TOOL)
+
+
+async def test_a_bug_in_looking_ahead_ends_neither_that_nor_the_crawls(monkeypatch):
+    monkeypatch.setattr("gateway.upstream.crawler._PAUSE_S", 0.0)
+    asked = 0
+
+    def chance() -> float:
+        nonlocal asked
+        asked += 1
+        raise OverflowError
+
+    async with (
+        crawling(legacy(shows("a")), chance=chance) as (crawler, _, _server),
+        running(crawler) as task,
+    ):
+        await crawler.refresh(RAW, Profile.LEGACY, Kind.TOOL)
+        await until(lambda: asked > 2)
         assert not task.done()
 
 

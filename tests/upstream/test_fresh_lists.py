@@ -64,7 +64,10 @@ async def test_what_was_never_read_is_read_first(clock):
 
 @pytest.mark.parametrize(
     ("ttl", "lasts_s"),
-    [(20_000, 20), (0, 10), (9_999_999, 60), (-1, 60), (True, 60), ("5", 60), (None, 60)],
+    [
+        *[(20_000, 20), (0, 10), (9_999_999, 60), (-1, 60), (True, 60), ("5", 60), (None, 60)],
+        *[(10**400, 60), (-(10**400), 60)],
+    ],
 )
 async def test_a_shorter_life_that_a_list_says_itself_counts(clock, ttl: Any, lasts_s: float):
     script = modern({**MODERN_RESULT, "ttlMs": ttl})
