@@ -11,6 +11,7 @@ from gateway.errors import ConfigError
 from gateway.policy import lint
 from gateway.policy.archive import PolicyArchive
 from gateway.policy.bundle import Policy, compile_wasm, prepare
+from gateway.policy.in_words import in_words
 from gateway.policy.opa import Opa
 from gateway.policy.reads import reads_of
 from gateway.policy.refusing import RefusingEngine
@@ -74,6 +75,16 @@ async def build_of(
         ConfigError: The policy cannot be used, or nobody can say just now if it can.
 
     """
+    with in_words("the policy cannot be built"):
+        return await _built(snapshot, settings, config, clock)
+
+
+async def _built(
+    snapshot: Snapshot | None,
+    settings: PolicySettings,
+    config: Mapping[str, Any],
+    clock: Callable[[], float],
+) -> Built:
     if snapshot is None:
         if settings.server is None:
             raise ConfigError("there is no central policy server")

@@ -86,7 +86,7 @@ def compile_plan(opa: Opa, policy: Policy) -> dict[str, Any]:
         ConfigError: OPA cannot.
 
     """
-    plan: dict[str, Any] = orjson.loads(_compiled(opa, policy, "plan", "/plan.json"))
+    plan: dict[str, Any] = _read(_compiled(opa, policy, "plan", "/plan.json"), "plan.json")
     return plan
 
 
@@ -177,14 +177,14 @@ def parsed(opa: Opa, folder: Path, path: str) -> Module:
     )
     if not ran.ok:
         raise ConfigError("the policy cannot be read", problems=list(_described(ran)))
-    return Module(path=path, tree=orjson.loads(ran.out))
+    return Module(path=path, tree=_read(ran.out, path))
 
 
 def _data(opa: Opa, folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data documents merged by OPA, and the gateway's own beside them."""
     ran = opa.run("build", "-o", "data.tar.gz", "-b", POLICY_FOLDER, cwd=folder)
     require(ran, "OPA does not accept the policy", hide=[f"{POLICY_FOLDER}/"])
-    data: dict[str, Any] = orjson.loads(_member(folder / "data.tar.gz", "/data.json"))
+    data: dict[str, Any] = _read(_member(folder / "data.tar.gz", "/data.json"), "data.json")
     ours = data.setdefault("douane", {})
     if "system" in data or not isinstance(ours, dict) or "config" in ours:
         raise ConfigError(
@@ -193,6 +193,20 @@ def _data(opa: Opa, folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
         )
     ours["config"] = dict(config)
     return data
+
+
+def _read(text: bytes | str, path: str) -> Any:
+    """Read what OPA wrote of the file `path`: it knows larger numbers, and deeper lists.
+
+    Raises:
+        ConfigError: No evaluation could be given that.
+
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        problems = [f"{path}:1: a number is too large, or something is nested too deep: {error}"]
+        raise ConfigError("the policy cannot be read", problems=problems) from error
 
 
 def _member(archive: Path, name: str) -> bytes:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
+import logging
 import secrets
 import shutil
 import tempfile
@@ -13,6 +14,8 @@ from gateway.policy.bundle import Policy, export
 from gateway.policy.opa import Opa, confine, environment
 from gateway.policy.rest import OpaClient, RestEngine
 from gateway.processes import ended
+
+logger = logging.getLogger(__name__)
 
 _READY_SECONDS = 20.0
 _POLL_SECONDS = 0.05
@@ -131,8 +134,12 @@ class ManagedEngine(RestEngine):
         while self._process is not None:
             await self._process.wait()
             await asyncio.sleep(_RESTART_SECONDS)
-            with contextlib.suppress(ConfigError):
+            try:
                 await self._spawn()
+            except ConfigError:
+                continue
+            except Exception:
+                logger.exception("OPA could not be started again; it is tried once more")
 
     async def _end(self) -> None:
         await ended(self._process, grace_s=_GRACE_SECONDS)

@@ -259,19 +259,27 @@ class PolicyHolder:
         return built
 
     async def _watch(self) -> None:
-        settings = self._settings
-        if settings.is_central or settings.path.startswith("https://"):
-            while True:
-                await asyncio.sleep(settings.poll)
-                await (self.reload_now() if settings.is_central else self._look_again())
+        """Follow what lies there until it is cancelled: whatever that meets, it goes on."""
         while True:
             try:
-                await self._follow(Path(settings.path))
-            except OSError as error:
-                # It is not there, or the system watches no more folders: then it is only looked at.
-                logger.debug("the policy's folder cannot be watched: %s", error)
-            await asyncio.sleep(_LOOK_MS / 1000)
-            await self._look_again()
+                await self._watch_on()
+            except Exception:
+                logger.exception("following the policy met a bug; it is looked at again")
+                await asyncio.sleep(_LOOK_MS / 1000)
+
+    async def _watch_on(self) -> None:
+        settings = self._settings
+        if settings.is_central or settings.path.startswith("https://"):
+            await asyncio.sleep(settings.poll)
+            await (self.reload_now() if settings.is_central else self._look_again())
+            return
+        try:
+            await self._follow(Path(settings.path))
+        except OSError as error:
+            # It is not there, or the system watches no more folders: then it is only looked at.
+            logger.debug("the policy's folder cannot be watched: %s", error)
+        await asyncio.sleep(_LOOK_MS / 1000)
+        await self._look_again()
 
     async def _follow(self, path: Path) -> None:
         is_folder = await asyncio.to_thread(path.is_dir)

@@ -1,9 +1,9 @@
 """A policy's files: read from a folder, or from a bundle that OPA has verified and unpacked."""
 
 import hashlib
+import http.client
 import tarfile
 import tempfile
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath, PurePosixPath
@@ -12,6 +12,7 @@ from typing import Any
 from gateway.domain._value import value
 from gateway.domain.document import canonical
 from gateway.errors import ConfigError
+from gateway.policy.in_words import in_words
 from gateway.policy.opa import Opa, require
 from gateway.policy.settings import PolicySettings
 
@@ -112,6 +113,11 @@ def take(settings: PolicySettings) -> Snapshot:
         ConfigError: They are not there, or far too many.
 
     """
+    with in_words("the policy cannot be read"):
+        return _snapshot(settings)
+
+
+def _snapshot(settings: PolicySettings) -> Snapshot:
     try:
         key = None if settings.verification_key is None else settings.verification_key.read_bytes()
     except OSError as error:
@@ -140,8 +146,11 @@ def sources_of(snapshot: Snapshot, settings: PolicySettings, opa: Opa) -> Source
         ConfigError: As `read_sources`.
 
     """
+    _require_names(snapshot.files)
     if "" in snapshot.files or snapshot.key is not None:
-        return _from_bundle(snapshot, settings, opa)
+        found = _from_bundle(snapshot, settings, opa)
+        _require_names(found.files)
+        return found
     return _of_folder(snapshot.files)
 
 
@@ -151,7 +160,11 @@ def _fetch(url: str) -> bytes:
             if not response.url.startswith("https://"):
                 raise ConfigError("the policy bundle's address led away from https")
             content: bytes = response.read(_LARGEST_BYTES + 1)
-    except (urllib.error.URLError, OSError) as error:
+    except http.client.HTTPException as error:
+        # How much of it came is another number each time, and it is one thing to tell.
+        problem = f"no whole answer: {type(error).__name__}"
+        raise ConfigError("the policy bundle could not be fetched", problems=[problem]) from error
+    except OSError as error:
         raise ConfigError(
             "the policy bundle could not be fetched", problems=[str(error)]
         ) from error
@@ -168,6 +181,7 @@ def read_folder(folder: Path) -> Sources:
 
     """
     files = _taken(folder, signed=False)
+    _require_names(files)
     if sum(map(len, files.values())) > _LARGEST_BYTES:
         raise ConfigError("the policy is far too large")
     return _of_folder(files)
@@ -189,6 +203,15 @@ def _taken(path: Path, *, signed: bool) -> dict[str, bytes]:
         if size > _LARGEST_BYTES:
             break
     return files
+
+
+def _require_names(files: Mapping[str, bytes]) -> None:
+    """Return if the name of each file can be told, in a digest and to people."""
+    told = [(name, name.encode(errors="backslashreplace").decode()) for name in sorted(files)]
+    wrong = [shown for name, shown in told if name != shown]
+    if wrong:
+        problems = [f"{shown}:1: the file's name is not UTF-8" for shown in wrong]
+        raise ConfigError("the policy has a file whose name cannot be told", problems=problems)
 
 
 def _of_folder(files: Mapping[str, bytes]) -> Sources:

@@ -204,6 +204,9 @@ class SpoolingLog:
                     await self._with_spool(lambda: self._spool.append([one for one, _ in batch]))  # noqa: B023 - awaited here
                 except OSError as error:
                     problem = str(error)
+                except Exception as error:  # whoever waits is told, and nobody waits for ever
+                    logger.exception("writing to the spool met a bug")
+                    problem = repr(error)
             for _, kept in batch:
                 if not kept.done():
                     kept.set_result(problem)
@@ -216,6 +219,8 @@ class SpoolingLog:
                 await self._drain()
             except AuditUnavailable as error:
                 logger.debug("the spool waits: %s", error.detail)
+            except Exception:
+                logger.exception("bringing the spool back met a bug; it is tried again")
         self._recovering = None
 
     async def _drain(self) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from starlette.routing import Route
 from starlette.types import Scope
@@ -53,6 +53,7 @@ from gateway.web.oauth import IssuingEndpoints, oauth_routes
 from gateway.web.pages import Pages
 from gateway.web.signin import SignInPages
 from gateway.web.visits import Visits
+from gateway.wiring.background import begun, ended
 from gateway.wiring.connections import broker_of
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
@@ -206,7 +207,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
     pages = _pages(building, server, directory, sign_in)
     routes = oauth_routes(metadata, issuing, _own_document(building), building.client_address)
     unused = identity.on_rotation(use)
-    tidying = asyncio.create_task(_tidy(building, issuing.registration))
+    tidying = begun(_tidy(building, issuing.registration), "tidying the identity database")
     try:
         yield Authorization(
             authenticator=gate,
@@ -217,9 +218,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
         )
     finally:
         unused()
-        tidying.cancel()
-        with suppress(asyncio.CancelledError):
-            await tidying
+        await ended(tidying)
 
 
 def _issuing(

@@ -15,6 +15,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from gateway.wiring.background import begun, ended
+
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
 """Of mallopt(3)."""
@@ -100,13 +102,11 @@ class Housekeeping:
 @asynccontextmanager
 async def kept_small() -> AsyncIterator[None]:
     """Look after the process's memory meanwhile."""
-    keeping = asyncio.create_task(_keep())
+    keeping = begun(_keep(), "giving memory back")
     try:
         yield
     finally:
-        keeping.cancel()
-        with suppress(asyncio.CancelledError):
-            await keeping
+        await ended(keeping)
 
 
 async def _keep() -> None:

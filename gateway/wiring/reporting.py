@@ -78,6 +78,8 @@ class PolicyReporter:
         except AuditUnavailable as error:
             # Every decision names the policy that made it, and none is given unrecorded.
             logger.error("a policy change could not be recorded: %s", error.detail or error.public)  # noqa: TRY400 - no bug, no traceback
+        except Exception:
+            logger.exception("recording a policy change met a bug")
 
     def _count(self, event: PolicyEvent) -> None:
         self._metrics.reloads.labels("ok" if event.ok else "refused").inc()

@@ -1,5 +1,6 @@
 """What is accepted as a policy, and what is refused and why."""
 
+import http.client
 import io
 import tarfile
 from collections.abc import Mapping
@@ -212,6 +213,17 @@ def test_a_bundle_is_fetched_over_https_only(
         read_sources(settings, opa)
     with pytest.raises(ConfigError):
         read_sources(PolicySettings(path="http://example.com/bundle.tar.gz"), opa)
+
+
+def test_an_answer_that_is_cut_off_is_no_bundle(opa: Opa, monkeypatch: pytest.MonkeyPatch) -> None:
+    class CutOff(Fetched):
+        def read(self, _: int | None = -1) -> bytes:
+            raise http.client.IncompleteRead(b"some of it")
+
+    monkeypatch.setattr("urllib.request.urlopen", lambda _, timeout: CutOff())
+    with pytest.raises(ConfigError, match="could not be fetched") as caught:
+        read_sources(PolicySettings(path="https://example.com/bundle.tar.gz"), opa)
+    assert caught.value.problems == ("no whole answer: IncompleteRead",)
 
 
 def test_hidden_files_and_folders_are_no_part_of_it(opa: Opa, folder: Path) -> None:

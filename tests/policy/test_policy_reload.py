@@ -1,7 +1,8 @@
 """Changing the policy of a running gateway: at once, as a whole, or not at all."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,83 @@ async def test_a_change_whose_tests_fail_leaves_the_old_policy_in_force(
     event = await holder.reload_now()
     assert not event.ok
     assert (await holder.evaluate(GOOD)).verdict == "allow"
+
+
+def latin_name(folder: Path) -> None:
+    Path(os.fsdecode(os.fsencode(folder) + b"/f\xfcr.rego")).write_text("package x\n")
+
+
+def nested(folder: Path) -> None:
+    (folder / "data.yaml").write_text("a: " + "[" * 1500 + "]" * 1500 + "\n")
+
+
+def enormous(folder: Path) -> None:
+    (folder / "data.json").write_text('{"a": 1e999}')
+
+
+@pytest.mark.parametrize(
+    ("save", "told"),
+    [
+        (latin_name, "f\\udcfcr.rego:1: the file's name is not UTF-8"),
+        (nested, "data.json:1: a number is too large, or something is nested too deep"),
+        (enormous, "data.json:1: a number is too large, or something is nested too deep"),
+    ],
+)
+async def test_what_cannot_be_read_is_refused_in_words_and_the_next_change_is_in_force(
+    holder: PolicyHolder,
+    folder: Path,
+    events: list[PolicyEvent],
+    save: Callable[[Path], None],
+    told: str,
+) -> None:
+    save(folder)
+    await until(events, 2)
+    assert (events[1].ok, events[1].new) == (False, holder.digest)
+    assert told in events[1].problems[0]
+    for path in folder.iterdir():
+        path.unlink()
+    (folder / "decision.rego").write_text(ONE_RULE.replace("good", "better"))
+    await until(events, 3)
+    assert (await holder.evaluate(BETTER)).verdict == "allow"
+
+
+async def test_what_nobody_foresaw_is_a_refusal_and_is_told(
+    holder: PolicyHolder, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RecursionError("too deep")
+
+    (folder / "decision.rego").write_text(ONE_RULE.replace("good", "better"))
+    monkeypatch.setattr("gateway.policy.building.prepare", broken)
+    event = await holder.reload_now()
+    assert (event.ok, event.problems) == (False, ("RecursionError: too deep",))
+    monkeypatch.setattr("gateway.policy.sources._taken", broken)
+    event = await holder.reload_now()
+    assert (event.ok, event.problems) == (False, ("RecursionError: too deep",))
+    assert (await holder.evaluate(GOOD)).verdict == "allow"
+
+
+async def test_a_bug_does_not_end_the_watching(
+    folder: Path, events: list[PolicyEvent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+
+    def broken(*_: object, **__: object) -> None:
+        nonlocal calls
+        calls += 1
+        raise RuntimeError("no such thing")
+
+    monkeypatch.setattr("gateway.policy.reload._LOOK_MS", 10)
+    monkeypatch.setattr("gateway.policy.reload.awatch", broken)
+    held = await load(PolicySettings(path=str(folder)), {}, on_change=events.append)
+    try:
+        async with asyncio.timeout(60):
+            while calls < 3:
+                await asyncio.sleep(0.01)
+        assert held._watcher is not None
+        assert not held._watcher.done()
+    finally:
+        await held.close()
 
 
 async def test_a_folder_that_is_gone_leaves_the_old_policy_in_force(

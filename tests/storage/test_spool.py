@@ -180,6 +180,40 @@ async def test_a_spool_whose_disk_fails_is_a_refusal(tmp_path, monkeypatch):
         assert [name for name in ids_of(store) if name != "refused"] == ["kept", "again"]
 
 
+async def test_a_bug_in_bringing_the_spool_back_is_no_end_of_that(tmp_path, monkeypatch):
+    async with opened(tmp_path) as store:
+        drain, tried = store.audit._drain, 0
+
+        async def broken():
+            nonlocal tried
+            tried += 1
+            if tried == 1:
+                raise KeyError("a bug")
+            await drain()
+
+        monkeypatch.setattr(store.audit, "_drain", broken)
+        with locked(store):
+            await store.audit.append(event("s0"))
+            await until(lambda: tried)
+        await until(lambda: not store.audit.spooling)
+        assert ids_of(store) == ["s0"]
+
+
+async def test_a_bug_in_writing_to_the_spool_is_told_to_whoever_waits(tmp_path, monkeypatch):
+    def broken(_):
+        raise KeyError("a bug")
+
+    async with opened(tmp_path) as store:
+        with locked(store):
+            with monkeypatch.context() as patched:
+                patched.setattr(store.audit._spool, "append", broken)
+                with pytest.raises(AuditUnavailable) as caught:
+                    await store.audit.append(event("s0"))
+                assert "KeyError" in caught.value.detail
+            await store.audit.append(event("s1"))
+        await until(lambda: not store.audit.spooling)
+
+
 async def test_a_spool_that_could_not_be_emptied_takes_nothing_until_a_restart(
     tmp_path, monkeypatch
 ):

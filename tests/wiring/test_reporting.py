@@ -1,11 +1,13 @@
 """What is told when the policy in force changes."""
 
+import asyncio
 import logging
 from pathlib import Path
 
 import pytest
 
 from gateway.config import load
+from gateway.domain.audit import AuditRecord
 from gateway.policy.settings import PolicyEvent
 from gateway.web.metrics import Metrics
 from gateway.wiring.foundation import open_store
@@ -28,3 +30,26 @@ async def test_what_is_remarkable_about_a_policy_is_told(
     told = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
     assert told == ["policy: nothing decides"] * 2
     assert b"\ndouane_policy_empty 1.0\n" in metrics.page()
+
+
+async def test_a_bug_in_one_record_keeps_no_later_one_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "douane.yaml").write_text(CONFIG)
+    async with open_store(load(tmp_path / "douane.yaml", {})) as store:
+        appended: list[str] = []
+
+        async def append(record: AuditRecord) -> None:
+            appended.append(str(record.fields["policy_digest"]))
+            if len(appended) == 1:
+                raise TypeError("a bug")
+
+        monkeypatch.setattr(store.audit, "append", append)
+        reporter = PolicyReporter(store, Metrics())
+        reporter.begin()
+        reporter(EMPTY)
+        reporter(PolicyEvent(old="sha256:1", new="sha256:2", ok=True))
+        async with asyncio.timeout(60):
+            await reporter.settle()
+    assert appended == ["sha256:1", "sha256:2"]
+    assert "recording a policy change met a bug" in caplog.text
