@@ -256,21 +256,21 @@ class Journal:
         for line in content.split(b"\n"):
             mac, _, rest = line.partition(b" ")
             digits, _, body = rest.partition(b" ")
-            if not digits.isdigit():
-                continue
             leaf = leaf_hash(body)
-            if hmac.compare_digest(mac, self._mac(half.nonce, int(digits), leaf)):
+            # Only what is ours is read: what is left of an earlier turn may begin in the middle of
+            # what somebody chose, with digits without end.
+            if hmac.compare_digest(mac, self._mac(half.nonce, digits, leaf)):
                 yield int(digits), body, leaf
 
     def _lines_of(self, entries: Sequence[Entry], first: int) -> bytes:
         nonce = self._now.nonce
         return b"".join(
-            b"%s %d %s\n" % (self._mac(nonce, number, entry.leaf), number, entry.body)
+            b"%s %d %s\n" % (self._mac(nonce, b"%d" % number, entry.leaf), number, entry.body)
             for number, entry in enumerate(entries, first)
         )
 
-    def _mac(self, nonce: str, number: int, leaf: bytes) -> bytes:
-        content = b"%s %d %s" % (nonce.encode(), number, leaf)
+    def _mac(self, nonce: str, digits: bytes, leaf: bytes) -> bytes:
+        content = b"%s %s %s" % (nonce.encode(), digits, leaf)
         return hmac.digest(self._key, content, hashlib.sha256).hex().encode()
 
     def _header(self, nonce: str) -> bytes:

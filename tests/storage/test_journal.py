@@ -145,6 +145,18 @@ def test_a_record_with_anothers_number_or_of_an_earlier_turn_does_not_count(tmp_
     assert names(left_in(tmp_path)) == []
 
 
+def test_digits_without_end_in_what_is_left_of_an_earlier_turn_are_no_number(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path) as journal:
+        journal.put([entry("a")], 1)
+        end = journal._now.end
+    change(tmp_path, end, b"chosen " + b"1" * 5000 + b" by somebody\n")
+    made, left = Journal.open(tmp_path / JOURNAL, log_id=LOG, secret=SECRET, half_bytes=8 * HALF)
+    made.close()
+    assert names(left) == ["a"]
+
+
 def test_it_is_one_logs_and_one_processs(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
         journal.put([entry("a")], 0)
