@@ -5,6 +5,7 @@ What it has started may hold its pipes for ever, so nothing here waits for those
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 from asyncio.subprocess import Process
@@ -14,6 +15,17 @@ from typing import Protocol
 _KILLED_S = 10.0
 """A killed process is gone sooner, unless the kernel keeps it: then it is not waited for."""
 _LOOK_AGAIN_S = 0.02
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def lifeline() -> tuple[str, ...]:
+    """Return the words before a command by which it ends with us, however we end.
+
+    It ends with the thread that starts it, so that is one which lasts. Without util-linux there are
+    no such words.
+    """
+    found = shutil.which("setpriv", path=_PATH)
+    return () if found is None else (found, "--pdeathsig", "KILL", "--")
 
 
 def send(process: Process, number: signal.Signals, *, group: bool = False) -> None:

@@ -5,15 +5,13 @@ import contextlib
 import hashlib
 import logging
 import secrets
-import shutil
-import tempfile
-from pathlib import Path
 
 from gateway.errors import ConfigError, PolicyUnavailable
 from gateway.policy.bundle import Policy, export
 from gateway.policy.opa import Opa, confine, environment
+from gateway.policy.own_folder import OwnFolder
 from gateway.policy.rest import OpaClient, RestEngine
-from gateway.processes import ended
+from gateway.processes import ended, lifeline
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +20,7 @@ _POLL_SECONDS = 0.05
 _GRACE_SECONDS = 3.0
 _RESTART_SECONDS = 0.2
 _URL = "http://opa"
+_PREFIX = "douane-opa-"
 
 # The digest of the token, not the token: the folder holds nothing that opens the door.
 _AUTHORIZATION = """package system.authz
@@ -40,17 +39,19 @@ allow if {{
 class ManagedEngine(RestEngine):
     """Answers from an OPA process that lives and ends with it, and is started again if it dies.
 
+    It ends with this process as well, also if that is killed; the next one removes the folder.
+
     The socket lies in a folder that only our own user can enter; besides, the server answers four
     questions and nothing else, and only to the bearer of a token that never leaves this process.
     """
 
-    def __init__(self, opa: Opa, policy: Policy, folder: Path, *, deadline: float) -> None:
-        token = secrets.token_urlsafe(32)
+    def __init__(self, opa: Opa, policy: Policy, own: OwnFolder, *, deadline: float) -> None:
+        token, folder = secrets.token_urlsafe(32), own.path
         self.socket = folder / "opa.sock"
         client = OpaClient(_URL, token=token, socket=self.socket)
         super().__init__(client, deadline=deadline, digest=policy.digest)
         self._opa = opa
-        self._folder = folder
+        self._own = own
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
         bundle = folder / "bundle"
@@ -70,8 +71,8 @@ class ManagedEngine(RestEngine):
             ConfigError: It does not.
 
         """
-        folder = Path(tempfile.mkdtemp(prefix="douane-opa-"))
-        engine = cls(opa, policy, folder, deadline=deadline)
+        own = await asyncio.to_thread(OwnFolder.begin, _PREFIX)
+        engine = cls(opa, policy, own, deadline=deadline)
         await engine._client.open()
         try:
             await engine._spawn()
@@ -90,12 +91,13 @@ class ManagedEngine(RestEngine):
                 await self._keeper
         await super().close()
         await self._end()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._own.remove()
 
     async def _spawn(self) -> None:
         self.socket.unlink(missing_ok=True)
         try:
             self._process = await asyncio.create_subprocess_exec(
+                *lifeline(),
                 str(self._opa.binary),
                 "run",
                 "--server",
@@ -105,7 +107,7 @@ class ManagedEngine(RestEngine):
                 "--log-level=error",
                 "--skip-version-check",
                 "--bundle",
-                str(self._folder / "bundle"),
+                str(self._own.path / "bundle"),
                 env=environment(),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,

@@ -2,8 +2,11 @@
 
 import asyncio
 import os
+import shutil
 import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +191,13 @@ async def managed(opa: Opa) -> AsyncIterator[ManagedEngine]:
     await engine.close()
 
 
+def is_there(pid: int) -> bool:
+    """Whether a process runs: who is dead and waits to be buried does not."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
 async def status_of(engine: ManagedEngine, method: str, path: str, token: str | None) -> int:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     connector = aiohttp.UnixConnector(path=str(engine.socket))
@@ -252,6 +262,29 @@ async def test_it_is_started_again_when_it_dies(managed: ManagedEngine) -> None:
         pytest.fail("it did not come back")
 
 
+async def test_a_bug_in_starting_it_again_is_no_end_of_that(
+    managed: ManagedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawn, tried = managed._spawn, 0
+
+    async def broken() -> None:
+        nonlocal tried
+        tried += 1
+        if tried == 1:
+            raise KeyError("a bug")
+        await spawn()
+
+    monkeypatch.setattr(managed, "_spawn", broken)
+    process = managed._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    async with asyncio.timeout(60):
+        while managed._process is process:
+            await asyncio.sleep(0.02)
+    await managed._until_ready()
+    assert (await managed.evaluate(GOOD)).verdict == "allow"
+
+
 async def test_it_ends_with_the_engine_and_leaves_nothing(opa: Opa) -> None:
     policy = prepare(opa, Sources(files={"p.rego": ONE_RULE.encode()}), {})
     engine = await ManagedEngine.start(opa, policy, deadline=5.0)
@@ -260,6 +293,51 @@ async def test_it_ends_with_the_engine_and_leaves_nothing(opa: Opa) -> None:
     await engine.close()
     assert process.returncode is not None
     assert not engine.socket.parent.exists()
+
+
+KILLED = """
+import asyncio
+from gateway.policy.bundle import prepare
+from gateway.policy.managed import ManagedEngine
+from gateway.policy.sources import Sources
+from gateway.policy.toolchain import find_opa
+from tests.policy.policy_questions import ONE_RULE
+
+async def main():
+    opa = find_opa()
+    policy = prepare(opa, Sources(files={"p.rego": ONE_RULE.encode()}), {})
+    engine = await ManagedEngine.start(opa, policy, deadline=5.0)
+    print(engine._process.pid, engine.socket.parent, flush=True)
+    await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="util-linux is not here")
+async def test_it_ends_with_a_gateway_that_is_killed_and_the_next_one_clears_up(opa: Opa) -> None:
+    gateway = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", KILLED, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert gateway.stdout is not None
+        pid, folder = (await gateway.stdout.readline()).decode().split()
+        policy = prepare(opa, Sources(files={"p.rego": ONE_RULE.encode()}), {})
+        beside = await ManagedEngine.start(opa, policy, deadline=5.0)
+        await beside.close()
+        assert is_there(int(pid))
+        assert Path(folder).exists()
+    finally:
+        gateway.kill()
+        await gateway.wait()
+    async with asyncio.timeout(60):
+        while is_there(int(pid)):
+            await asyncio.sleep(0.02)
+    assert Path(folder).exists()
+    engine = await ManagedEngine.start(opa, policy, deadline=5.0)
+    assert engine.socket.parent.exists()
+    assert not Path(folder).exists()
+    await engine.close()
 
 
 async def test_a_server_that_cannot_be_started_is_an_error(opa: Opa, tmp_path: Path) -> None:
