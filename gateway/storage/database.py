@@ -126,10 +126,12 @@ class Database:
         jobs: Sequence[tuple[Job, JobOutcome]],
         *,
         late: Sequence[Entry] = (),
+        settles: bool = False,
     ) -> int:
         """Store `entries` and do `jobs` in one transaction; return the first entry's leaf index.
 
-        Of `late` ones, which come before, those that are there already are left out.
+        Of `late` ones, which come before, those that are there already are left out. With them, or
+        where it `settles`, all that was ever committed survives a power cut afterwards.
 
         Raises:
             FileMoved: Nothing was done.
@@ -139,8 +141,9 @@ class Database:
         """
         self._check_files()
         connection = self._connection
-        # Where late ones were kept survives a power cut, and is emptied once they are here.
-        self._commit_as(Durability.POWER if late else self._durability)
+        # Where late ones were kept survives a power cut, and is emptied once they are here. A commit
+        # with FULL syncs the whole write-ahead log, what an earlier process left there included.
+        self._commit_as(Durability.POWER if late or settles else self._durability)
         connection.execute("BEGIN IMMEDIATE")
         try:
             for job, outcome in jobs:

@@ -151,8 +151,10 @@ def opened_journal(
     try:
         size = database.tree.size
         entries = left.beyond(size)
-        if entries:
-            database.commit([], [], late=entries)
+        if left.lines:
+            # What it has besides may be in the log and on no disk yet: killed between a commit and
+            # its sync, a process leaves the journal as the only one that is.
+            database.commit([], [], late=entries, settles=True)
         journal.begin()
     except OSError as error:
         journal.close()

@@ -5,7 +5,7 @@ import contextlib
 import shutil
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from gateway.storage.keeping import waiting_in
 from gateway.storage.store import Store
 from gateway.storage.verify import own_verifier, verify
 from gateway.wiring import told_of_journal
+from tests.storage.powercut import Kind, Recording, Unsupported, recorded
 from tests.storage.suite import NOW, event
 
 
@@ -168,6 +169,32 @@ async def test_what_the_log_had_is_not_brought_back_whatever_has_left_it_since(
     assert waiting_in(after) == 0
     async with opened(after) as store:
         assert store.found.journaled == 0
+
+
+@pytest.fixture
+def recording() -> Iterator[Recording]:
+    """Skip where SQLite's file layer is out of reach: in a Python that hides its own SQLite."""
+    try:
+        with recorded() as operations:
+            yield operations
+    except Unsupported as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.usefixtures("unhurried")
+async def test_the_journal_is_emptied_once_the_disk_has_what_the_log_has(
+    tmp_path: Path, recording: Recording
+) -> None:
+    async with opened(tmp_path / "var") as store:
+        await append(store, "a")
+        await store.caught_up()
+        after = killed(tmp_path / "var")
+    assert waiting_in(after) == 0
+    recording.operations.clear()
+    async with opened(after):
+        done = [(one.kind, one.name) for one in recording.operations]
+    synced = done.index((Kind.SYNC, f"{DATABASE}-wal"))
+    assert synced < done.index((Kind.WRITE, JOURNAL))
 
 
 @pytest.mark.usefixtures("unhurried")
