@@ -43,7 +43,7 @@ _CLOSED: Final = "the journal is closed"
 
 
 class OtherJournal(ConfigError):
-    """It is another log's."""
+    """It is another log's, or its head is damaged."""
 
 
 class JournalFailed(OSError):

@@ -140,13 +140,14 @@ def opened_journal(
         sqlite3.Error: The log does not take what is in it.
 
     """
-    path, secret = data_dir / JOURNAL, key.private_bytes_raw()
+    path, secret, set_aside = data_dir / JOURNAL, key.private_bytes_raw(), ""
     try:
         journal, left = Journal.open(path, log_id=database.log_id, secret=secret)
     except OtherJournal:
         kept = path.with_name(f"{JOURNAL}.kept-{secrets.token_hex(4)}")
         rename(path, kept)
-        logger.warning("the journal was another log's; it is %s now", kept)
+        set_aside = kept.name
+        logger.warning("the journal was another log's, or its head is damaged; it is %s now", kept)
         journal, left = Journal.open(path, log_id=database.log_id, secret=secret)
     try:
         size = database.tree.size
@@ -162,7 +163,8 @@ def opened_journal(
     except BaseException:
         journal.close()
         raise
-    return journal, FromJournal(records=len(entries), missing=left.missing_beyond(size))
+    missing = left.missing_beyond(size)
+    return journal, FromJournal(records=len(entries), missing=missing, set_aside=set_aside)
 
 
 def waiting_in(data_dir: Path) -> int:

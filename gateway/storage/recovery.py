@@ -43,6 +43,8 @@ class FromJournal:
     """Those that were durable there alone."""
     missing: int = 0
     """Those that should stand between them, and cannot be read."""
+    set_aside: str = ""
+    """The file's name now, if it was not this log's to read; empty if it was."""
 
 
 @value
@@ -63,6 +65,9 @@ class Found:
     """Records that were in the journal and not in the database yet: nothing is wrong with that."""
     journal_missing: int = 0
     """Records that should stand among those, and cannot be read."""
+    journal_set_aside: str = ""
+    """The name of the file that the journal is now, as its head is not this log's: another one's, or
+    damaged. What stood in it alone is not in the log."""
     spooled: int = 0
     """Records that waited in the spool."""
     spool_unreadable_bytes: int = 0
@@ -84,6 +89,8 @@ class Found:
             "a transaction that was never acknowledged was cut off": self.unfinished_pages
             or self.torn,
             f"{self.journal_missing} records of the journal cannot be read": self.journal_missing,
+            f"the journal's head was not this log's, so it is {self.journal_set_aside} now; records that "
+            "were acknowledged may stand in it alone": self.journal_set_aside,
             f"{self.spooled} records waited in the spool": self.spooled,
             f"{self.spool_unreadable_bytes} bytes of the spool are no whole record": (
                 self.spool_unreadable_bytes
@@ -122,6 +129,7 @@ def found_in(
         torn=tail.torn,
         journaled=journaled.records,
         journal_missing=journaled.missing,
+        journal_set_aside=journaled.set_aside,
         clock_back_s=max(0.0, round(behind, 3)),
     )
 

@@ -254,6 +254,24 @@ async def test_a_journal_of_another_log_is_set_aside(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("unhurried")
+async def test_a_journal_whose_head_is_damaged_is_set_aside_and_that_is_told(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path / "var") as store:
+        await append(store, "a")
+        after = killed(tmp_path / "var")
+    content = (after / JOURNAL).read_bytes()
+    (after / JOURNAL).write_bytes(b"x" + content[1:])
+    async with opened(after) as store:
+        (kept,) = after.glob(f"{JOURNAL}.kept-*")
+        assert store.found.journal_set_aside == kept.name
+        assert any(kept.name in told for told in store.found.remarkable)
+    assert b'"id":"a"' in kept.read_bytes()
+    async with opened(after) as store:
+        assert store.found.journal_set_aside == ""
+
+
+@pytest.mark.usefixtures("unhurried")
 async def test_a_journal_that_cannot_be_emptied_ends_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
