@@ -1,6 +1,7 @@
 """The thread that writes: whatever is waiting goes into one transaction, then all are told."""
 
 import asyncio
+import logging
 import sqlite3
 import threading
 import time
@@ -13,6 +14,8 @@ from gateway.domain._value import value
 from gateway.errors import AuditUnavailable, ConfigError
 from gateway.storage.database import CommitUnknown, Database, Job, JobOutcome
 from gateway.storage.journal import Journal
+
+logger = logging.getLogger(__name__)
 
 _LARGEST_BATCH: Final = 1024
 _MANY: Final = 512
@@ -230,16 +233,14 @@ class Committer:
         try:
             first = self._commit(batch)
         except sqlite3.IntegrityError as error:
-            if len(batch) > 1:
-                for item in batch:  # one record's id is taken already; the others are innocent
-                    self._write([item])
-            elif self._owed or batch[0].is_journaled:
-                self._fail(batch, str(error))
-            else:
-                self._tell(batch, 0, f"the record was not accepted: {error}", NotAccepted)
+            self._write_apart(batch, str(error))  # one record's id is taken already
         except (sqlite3.Error, OSError, ConfigError) as error:
             self._fail(batch, str(error))
-        except BaseException as error:  # a fault of our own: it ends the thread, in `_end`
+        except Exception as error:
+            logger.exception("writing to the log met a bug")
+            self._unwritten = repr(error)
+            self._write_apart(batch, repr(error))
+        except BaseException as error:  # it ends the thread, in `_end`
             self._unwritten = f"the writer has ended: {error!r}"
             self._tell(batch, 0, self._unwritten)
             raise
@@ -247,6 +248,16 @@ class Committer:
             self._unwritten = ""
             self._sign_for([item for item in batch if item.signs])
             self._tell(batch, first, "")
+
+    def _write_apart(self, batch: list[Item], why: str) -> None:
+        """Write each by itself: one of them cannot be written, and the others are innocent."""
+        if len(batch) > 1:
+            for item in batch:
+                self._write([item])
+        elif not batch or self._owed or batch[0].is_journaled:
+            self._fail(batch, why)
+        else:
+            self._tell(batch, 0, f"the record was not accepted: {why}", NotAccepted)
 
     def _fail(self, batch: list[Item], why: str) -> None:
         self._unwritten = why

@@ -14,7 +14,7 @@ from gateway.audit.links import NOTHING, Signed, sign_link
 from gateway.audit.record import COLUMNS, Entry
 from gateway.audit.tiles import TILE_LEAVES, TiledTree
 from gateway.domain.audit import TreeHead
-from gateway.errors import ConfigError, GatewayError
+from gateway.errors import ConfigError
 from gateway.storage.connection import Durability, open_writer, set_synchronous
 from gateway.storage.files import FileIdentity, create_private, write_atomically
 from gateway.storage.schema import migrate
@@ -23,7 +23,8 @@ from gateway.storage.tree import load_tree, provable, tree_at
 Job = Callable[[sqlite3.Connection], Any]
 """A change of state. It may run twice, so all it does is read and write the connection.
 
-It says no by a `GatewayError`, `ValueError` or `LookupError`, and is then undone alone.
+It says no by a `GatewayError`, `ValueError` or `LookupError`, and is then undone alone; so is one
+that meets a bug.
 """
 
 Connect = Callable[[], sqlite3.Connection]
@@ -308,7 +309,12 @@ def _do(connection: sqlite3.Connection, job: Job, outcome: JobOutcome) -> None:
     outcome.error = None
     try:
         outcome.result = job(connection)
-    except (GatewayError, ValueError, LookupError, sqlite3.IntegrityError) as error:
+    except (sqlite3.Error, OSError) as error:
+        if not isinstance(error, sqlite3.IntegrityError):
+            raise  # the database's own trouble
+        outcome.error = error
+        connection.execute("ROLLBACK TO job")
+    except Exception as error:  # noqa: BLE001 - whoever waits for it gets it, a bug too
         outcome.error = error
         connection.execute("ROLLBACK TO job")
     connection.execute("RELEASE job")

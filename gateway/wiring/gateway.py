@@ -179,6 +179,7 @@ class Gateway:
         tries = 0
         while True:
             tries += 1
+            current = self._current
             reading = await asyncio.to_thread(Reading, self._path, self._config)
             try:
                 await self._switch(reading)
@@ -187,6 +188,11 @@ class Gateway:
                 logger.error("the configuration was refused, the one in force stays: %s", problems)  # noqa: TRY400 - no bug, no traceback
                 await self.happened.reload_refused(self._config, problems)
                 refused.append(error)
+            except Exception as error:
+                if self._current is current:
+                    told = f"it met a bug, which the log tells: {type(error).__name__}"
+                    await self.happened.reload_refused(self._config, told)
+                raise
             if await asyncio.to_thread(reading.still_is):
                 break
         if len(refused) == tries:

@@ -371,13 +371,51 @@ async def test_memory_is_told_nothing_of_what_did_not_happen(tmp_path):
     assert remembered == []
 
 
+@pytest.mark.parametrize("fault", [TypeError("a bug"), OverflowError("too large")])
+async def test_a_bug_of_a_job_is_given_to_whoever_waits_for_it_alone(tmp_path, fault):
+    def broken(connection):
+        connection.execute("INSERT INTO meta VALUES ('half', 'done')")
+        raise fault
+
+    async with bench(tmp_path) as at:
+        met, entry = (asyncio.create_task(made) for made in (at.writer.run(broken), at.append("a")))
+        with pytest.raises(type(fault)):
+            await met
+        assert (await entry).leaf_index == 0
+        assert (await at.append("b")).leaf_index == 1
+        meta = await at.writer.run(lambda c: {key for (key,) in c.execute("SELECT key FROM meta")})
+    assert meta == {"log_id", "batch"}
+
+
+async def test_a_bug_in_writing_one_record_is_the_others_no_harm(tmp_path, monkeypatch):
+    insert = Database._insert
+
+    def broken(database, entries):
+        if any(one.columns[0] == "bad" for one in entries):
+            raise OverflowError("too large")
+        return insert(database, entries)
+
+    monkeypatch.setattr(Database, "_insert", broken)
+    async with bench(tmp_path) as at:
+        with locked(at.path):
+            first = asyncio.create_task(at.append("a"))
+            await in_hand(at)
+            waiting = [asyncio.create_task(at.append(name)) for name in ("b", "bad", "c")]
+            await asyncio.sleep(0)
+        assert (await first).leaf_index == 0
+        with pytest.raises(AuditUnavailable, match="too large"):
+            await waiting[1]
+        assert [(await one).leaf_index for one in (waiting[0], waiting[2])] == [1, 2]
+        assert at.writer.problem == ""
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_a_fault_of_our_own_ends_the_writer_and_refuses_everything(tmp_path):
     release = threading.Event()
 
     def broken(_):
         release.wait(10)
-        raise TypeError("a fault")
+        raise SystemExit("a fault")
 
     async with bench(tmp_path) as at:
         await at.append("a")
@@ -386,7 +424,7 @@ async def test_a_fault_of_our_own_ends_the_writer_and_refuses_everything(tmp_pat
         behind = asyncio.create_task(at.append("b"))
         await asyncio.sleep(0)
         release.set()
-        with pytest.raises(AuditUnavailable, match=r"has ended: TypeError\('a fault'\)"):
+        with pytest.raises(AuditUnavailable, match=r"has ended: SystemExit\('a fault'\)"):
             await broken_one
         with pytest.raises(AuditUnavailable, match=r"\(the writer has ended\)"):
             await behind

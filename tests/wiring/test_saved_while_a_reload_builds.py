@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -223,3 +223,23 @@ async def test_whoever_asks_meanwhile_shares_the_next_turn() -> None:
     gates[1].set()
     await asyncio.gather(*later)
     assert begun == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["_switch", "build"])
+async def test_a_reload_that_meets_a_bug_is_refused_on_record(
+    place: Place, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    async def broken(*_: object) -> None:
+        raise OverflowError("too large")
+
+    async with running(place) as gateway:
+        with monkeypatch.context() as patched:
+            patched.setattr(Gateway, name, broken)
+            with pytest.raises(OverflowError):
+                await gateway.take_up()
+        with closing(gateway._store.reader()) as reader:
+            (told,) = [one for one in reader.export() if one["code"] == "reload_refused"]
+        assert "OverflowError" in told["reasons"][0]["message"]
+        place.write(tenant={"domains": ["second.example"]})
+        await gateway.take_up()
+        assert (await in_force(gateway))[1] == ["second.example"]
