@@ -208,9 +208,8 @@ def _taken(path: Path, *, signed: bool) -> dict[str, bytes]:
 def _require_names(files: Mapping[str, bytes]) -> None:
     """Return if the name of each file can be told, in a digest and to people."""
     told = [(name, name.encode(errors="backslashreplace").decode()) for name in sorted(files)]
-    wrong = [shown for name, shown in told if name != shown]
-    if wrong:
-        problems = [f"{shown}:1: the file's name is not UTF-8" for shown in wrong]
+    problems = [f"{one}:1: the file's name is not UTF-8" for name, one in told if name != one]
+    if problems:
         raise ConfigError("the policy has a file whose name cannot be told", problems=problems)
 
 
