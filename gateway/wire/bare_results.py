@@ -23,6 +23,10 @@ _MANY: Final = 1000
 _MOST_VERSIONS: Final = 64
 _LONGEST: Final = 256
 """Characters of a program's name or version, or of a revision."""
+_CALLED: Final = re.compile(r"\w[\w .@/:+()&'-]{0,63}")
+_VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}", re.ASCII)
+_NO_VERSION: Final = "unknown"
+"""Clients want one."""
 _FARTHEST: Final = 2**31
 """From 0, of an error's code: room for no number that means something by itself."""
 _REVISION: Final = re.compile(r"20[0-9]{2}-[01][0-9]-[0-3][0-9]")
@@ -103,13 +107,32 @@ def _abilities(capabilities: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def renamed(served: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a bare greeting in which its server is called as `identity` has it, of its own version."""
+    changed = dict(served)
+    if "serverInfo" in changed:
+        changed["serverInfo"] = _renamed(changed["serverInfo"], identity)
+    meta = changed.get(_META, {})
+    if _SERVER in meta:
+        changed[_META] = {**meta, _SERVER: _renamed(meta[_SERVER], identity)}
+    return changed
+
+
+def _renamed(program: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:
+    called = _program({name: said for name, said in identity.items() if name != "version"})
+    return {**called, "version": program.get("version", _NO_VERSION)}
+
+
 def _program(program: Mapping[str, Any]) -> dict[str, Any]:
     """Return how a server is called; what it says of itself a person has to read first."""
     return {
         name: program[name]
-        for name in program
-        if name in {"name", "title", "version"} and _is_short(program[name])
+        for name, form in _IDENTITY.items()
+        if isinstance(program.get(name), str) and form.fullmatch(program[name])
     }
+
+
+_IDENTITY: Final = {"name": _CALLED, "title": _CALLED, "version": _VERSION}
 
 
 def _fits(name: str, inner: Any, forms: Mapping[str, Callable[[Any], bool]]) -> bool:
