@@ -42,6 +42,8 @@ _GREETINGS = frozenset({"initialize", "server/discover"})
 """Methods whose result says what the server itself is."""
 _MOST_ITEMS = 10_000
 """Of one page of a list: as many as one server can have pins of a kind."""
+_MOST_INPUTS = 100
+"""Questions of one result: each is judged and put on record, and a person answers them together."""
 _LINKS = "elicitations"
 """The member of an error's data that holds where the user is sent to."""
 _UNVOUCHED = Label(integrity=Integrity.UNTRUSTED, confidentiality=BOTTOM.confidentiality)
@@ -406,6 +408,8 @@ class Release:
         asked = result.get("inputRequests")
         if not isinstance(asked, dict):
             return result
+        if len(asked) > _MOST_INPUTS:
+            raise UpstreamFailed("the upstream server asks for too much at once")
         judged = {}
         for name, request in asked.items():
             if not isinstance(request, dict) or not isinstance(request.get("method"), str):

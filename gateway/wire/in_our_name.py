@@ -1,5 +1,6 @@
 """What a server says in the gateway's name is taken out: only the gateway refuses for the gateway."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -15,7 +16,8 @@ from gateway.wire.server_message import ServerMessage, parsed_message, require_p
 _META: Final = "_meta"
 _FRAME: Final = names_in("message")
 _HINTS: Final = (b"douane", b"decision_id", b"approval_id", b"reasons", b"error", b"\\u")
-"""One of these stands in every ASCII text that could hold a name of ours."""
+"""One of these stands in every ASCII text that could hold a name of ours, without what names are compared without."""
+_UNSEEN: Final = re.compile(rb" |\\[bfnrt]")
 _OF_A_REFUSAL: Final = ({"decisionid"}, {"approvalid"}, {"code", "reasons"})
 """Members of our refusals that nobody else has a reason to send, or not together; as `nearly` has them."""
 _OUR_CODES: Final = frozenset(told.rpc_code for told in CODES.values())
@@ -76,8 +78,8 @@ def _may_speak_for_us(data: bytes) -> bool:
     """Whether it is worth looking: in plain ASCII without these words nothing is in our name."""
     if not data.isascii():
         return True
-    lowered = data.lower()
-    return any(hint in lowered for hint in _HINTS)
+    shown = _UNSEEN.sub(b"", data.lower())
+    return any(hint in shown for hint in _HINTS)
 
 
 def _speaks_for_us(content: Any) -> bool:

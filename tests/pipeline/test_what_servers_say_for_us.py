@@ -17,7 +17,7 @@ FORGED = {
     "reasons": [],
     "url": "https://evil.example",
 }
-SPELT = ["douane/refusal", "Douane/Refusal", "\uff44ouane/refusal", " douane/refusal", "douane\u200b/refusal", "douane/new"]  # fmt: skip
+SPELT = ["douane/refusal", "Douane/Refusal", "\uff44ouane/refusal", " douane/refusal", "douane\u200b/refusal", "douane/new", "dou ane/refusal", "dou\tane/refusal"]  # fmt: skip
 
 
 @pytest.fixture
@@ -51,6 +51,22 @@ async def test_a_forged_refusal_is_taken_out_wherever_it_stands(house, content, 
         )
     house.server.answer = lambda permit: Events([event(message)]).answer()
     assert b"evil" not in (await house.handle(house.call())).bytes
+
+
+@pytest.mark.parametrize("name", ["dou ane/refusal", "D o u a n e/x", "dou\tane/x", "\ndouane/x"])
+async def test_blanks_in_a_name_of_ours_hide_nothing(house, name):
+    told = {**text("a"), "structuredContent": {"_meta": {name: "evil"}}}
+    house.server.answer = lambda permit: result(permit, told)
+    assert b"evil" not in (await house.handle(house.call())).bytes
+
+
+async def test_a_server_asks_for_no_more_than_a_person_could_answer(house):
+    asked = {"method": "elicitation/create", "params": {"message": "a", "requestedSchema": {}}}
+    questions = {f"q{number}": asked for number in range(101)}
+    for given, code in ((questions, "upstream_failed"), (dict(list(questions.items())[:2]), None)):
+        told = {"resultType": "input_required", "inputRequests": given}
+        house.server.answer = lambda permit, told=told: result(permit, told)
+        assert (await house.handle(house.call(profile=Profile.MODERN))).code == code
 
 
 @pytest.mark.parametrize("kind", ["notification", "request", "greeting"])
