@@ -70,14 +70,15 @@ def _argument(name: str, schema: Any, root: Mapping[str, Any]) -> Argument:
     reached = called in WHO and words[0] not in ORIGINS
     who = spelled and not date and (reached or bool(kinds.formats & ID_FORMATS - {"uuid"}))
     flag = "boolean" in kinds.types and not holds_text
+    shapes = last in OPTIONS and len(words) == 1
     return Argument(
         name=name,
         last=last,
         who=who and not kinds.fixed,
         address=holds_text and (last in ADDRESSES or bool(kinds.formats & ADDRESS_FORMATS)),
         what=spelled and not kinds.fixed and (last in WHAT or titled or "uuid" in kinds.formats),
-        text=last in TEXT or date,
-        option=kinds.fixed or flag or (last in OPTIONS and len(words) == 1),
+        text=last in TEXT or date or (shapes and holds_text),
+        option=kinds.fixed or flag or (shapes and not holds_text),
     )
 
 

@@ -131,7 +131,7 @@ def _destinations(use: Use, knowledge: Knowledge) -> Iterator[Destination]:
             for path, leaf in _named_leaves(use.rule.destination, use.arguments)
             for part in _parts(leaf)
         ),
-        _names_of_members(use),
+        _names_of_members(use, use.rule.destination),
         _addresses_besides(use),
     )
     reached, left_out = False, None
@@ -188,13 +188,13 @@ def _compared(beside: Beside) -> tuple[tuple[str, str], ...]:
     return (*texts, ("$", " ".join(text for _, text in texts)))
 
 
-def _names_of_members(use: Use) -> Iterator[tuple[str, str]]:
-    """Yield the names of members, in what says where to, that no definition names: they are data.
+def _names_of_members(use: Use, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield the names of members, in the arguments `names`, that no definition names: they are data.
 
     `{"mallory": "writer"}` is a list of people with their roles. What is no plain name is a leaf already.
     """
-    declared = None
-    for name in use.rule.destination:
+    for name in names:
+        declared = None
         waiting = [(member_path("$", name), use.arguments.get(name))]
         while waiting:
             path, given = waiting.pop()
@@ -203,7 +203,7 @@ def _names_of_members(use: Use) -> Iterator[tuple[str, str]]:
             if not isinstance(given, dict):
                 continue
             if declared is None:
-                declared = names_within(use.about.get("inputSchema"))
+                declared = names_within(use.about.get("inputSchema"), name)
             for member, held in given.items():
                 at = member_path(path, member)
                 waiting.append((at, held))
@@ -305,7 +305,10 @@ def _payload_texts(use: Use) -> tuple[tuple[tuple[str, str], ...], str | None]:
     """Return the texts that are looked at, and where the first is that is not, if any."""
     texts: list[tuple[str, str]] = []
     left = LONGEST_SCANNED
-    for path, leaf in _named_leaves(use.rule.payload, use.arguments):
+    leaves_and_names = chain(
+        _named_leaves(use.rule.payload, use.arguments), _names_of_members(use, use.rule.payload)
+    )
+    for path, leaf in leaves_and_names:
         text = text_of(leaf)
         if text is None:
             continue

@@ -14,6 +14,8 @@ _MOST_NODES = 2048
 _MOST_FIELDS = 64
 _MOST_ALTERNATIVES = 64
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+_FURTHER = frozenset({*_ALTERNATIVES, "$ref", "items"})
+"""What says of a value what else is to hold, and is looked at itself."""
 
 
 @value
@@ -24,20 +26,29 @@ class Kinds:
     """JSON Schema's words, without `null`; those of an array's items besides `array`."""
     formats: frozenset[str]
     fixed: bool
-    """It is one of a few given values."""
+    """It is one of a few given values, whichever of the alternatives holds."""
 
 
 def kinds_of(schema: Any, root: Mapping[str, Any]) -> Kinds:
     """Return what `schema`, a part of `root`, allows at the top and as items of an array."""
     types: set[str] = set()
     formats: set[str] = set()
-    fixed = False
-    for node in islice(_with_items(schema, root), _MOST_ALTERNATIVES):
+    given = [*islice(_with_items(schema, root), _MOST_ALTERNATIVES + 1)]
+    for node in given:
         types |= _types(node)
         if isinstance(node.get("format"), str):
             formats.add(node["format"])
-        fixed = fixed or "enum" in node or "const" in node
+    ends = [node for node in given if _FURTHER.isdisjoint(node) and not _is_null(node)]
+    fixed = len(ends) > 0 and len(given) <= _MOST_ALTERNATIVES and all(map(_is_fixed, ends))
     return Kinds(types=frozenset(types), formats=frozenset(formats), fixed=fixed)
+
+
+def _is_fixed(node: Mapping[str, Any]) -> bool:
+    return "enum" in node or "const" in node
+
+
+def _is_null(node: Mapping[str, Any]) -> bool:
+    return node.get("type") == "null"
 
 
 def _types(node: Mapping[str, Any]) -> set[str]:
@@ -79,13 +90,16 @@ def _referred(reference: Any, root: Mapping[str, Any]) -> Any:
     return found
 
 
-def names_within(schema: Any) -> frozenset[str]:
-    """Return the names that `schema` gives to members, wherever they stand.
+def names_within(schema: Any, argument: str) -> frozenset[str]:
+    """Return the names that `schema`, of a tool's input, gives to members of what `argument` holds.
 
     Of a schema too large to be read not all of them are: what it names then counts as unnamed.
     """
     found: set[str] = set()
-    waiting, left = deque([schema]), _MOST_NODES
+    whole = schema if isinstance(schema, dict) else {}
+    properties = whole.get("properties")
+    own = properties.get(argument) if isinstance(properties, dict) else None
+    waiting, left = deque([own, whole.get("$defs"), whole.get("definitions")]), _MOST_NODES
     while waiting and left > 0:
         node = waiting.popleft()
         left -= 1

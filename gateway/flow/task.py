@@ -20,7 +20,7 @@ _MOST_SENTENCE_ENDS = 8
 _SCHEME = re.compile(r"https?://")
 _TIME = re.compile(
     r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
-    r"|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{1,2}:\d{2}(?::\d{2})?",
+    r"|\d{1,2}[./]\d{1,2}[./]\d{4}|\d{1,2}:\d{2}(?::\d{2})?",
     re.ASCII,
 )
 _ONLY_DIGITS = re.compile(r"[\d\W_]*")

@@ -118,16 +118,15 @@ def current(
 ) -> Change:
     """Find the whole run that an owner's calls are in, or begin the next one.
 
-    One that begins has seen what the live runs of `others` and `taken` have: the same calls, filed
-    under other names until now. Those of `taken` end with that.
+    One that begins has seen what the live runs of `others` have, and any what those of `taken` have:
+    the same calls, filed under other names until now. Those of `taken` end with that.
     """
     live = table.wholes(owner)
     kept = live[-1] if live else _next(table, name_of, owner)
-    ended: tuple[Kept, ...] = ()
-    if not live:
-        before = [one for name in (*others, *taken) for one in table.wholes(name)]
-        kept = _having_seen(table, kept, before)
-        ended = end(table, [one.run.id for one in before if one.owner in taken]).kept
+    before = [one for name in taken for one in table.wholes(name)]
+    begun = [] if live else [one for name in others for one in table.wholes(name)]
+    kept = _having_seen(table, kept, [*begun, *before])
+    ended = end(table, [one.run.id for one in before]).kept
     belonging = Belonging(owner=owner, person=person)
     table.belong(belonging)
     return Change(kept=(kept, *ended), belonging=(belonging,), result=kept.run)

@@ -142,6 +142,7 @@ class Runs:
         for one in kept:
             self._keep(one)
         self._used.update((one.owner, self._since) for one in self._kept.values() if not one.ended)
+        self._apart = self._kept_apart()
 
     async def of(self, principal: Principal, hint: RunHint) -> Run:
         """Return the run that a call of the principal's belongs to; see `RunStore`."""
@@ -288,10 +289,11 @@ class Runs:
 
     async def _whole(self, actor: Actor, owner: OwnerName) -> Run:
         live = self._wholes.get(owner)
-        if live and owner in self._persons:
+        person = self._names.of_person(f"{actor.issuer}|{actor.subject}") if self._apart else ""
+        if live and owner in self._persons and person not in self._apart:
             return self._kept[next(reversed(live))].run
         await self._end_all_idle()
-        person = self._names.of_person(f"{actor.issuer}|{actor.subject}")
+        person = person or self._names.of_person(f"{actor.issuer}|{actor.subject}")
         job = partial(
             run_changes.current,
             name_of=self._names.of_whole,
@@ -299,12 +301,19 @@ class Runs:
             person=person,
             # What its calls were filed under while the operator wanted that otherwise.
             others=() if self._names.by_person else (self._names.of_all(actor),),
-            taken=self._clients_of(person, owner) if self._names.by_person else (),
+            taken=[one for one in self._apart.get(person, ()) if one != owner],
         )
-        return self._found(await self._make(job))
+        run = self._found(await self._make(job))
+        self._apart.pop(person, None)
+        return run
 
-    def _clients_of(self, person: PersonName, but: OwnerName) -> Sequence[OwnerName]:
-        return [one for one, whose in self._persons.items() if whose == person and one != but]
+    def _kept_apart(self) -> dict[PersonName, list[OwnerName]]:
+        """Return the owners of what is live of each person whose clients are one by now."""
+        found: dict[PersonName, list[OwnerName]] = {}
+        for owner, person in self._persons.items() if self._names.by_person else ():
+            if self._wholes.get(owner):
+                found.setdefault(person, []).append(owner)
+        return found
 
     async def _end_all_idle(self) -> None:
         """End the runs of principals who do not come back, when somebody else's run begins."""

@@ -21,8 +21,6 @@ _KNOWN: Final = names_in("result")
 _NAME: Final = re.compile(r"[A-Za-z]{1,24}")
 _MANY: Final = 1000
 _MOST_VERSIONS: Final = 64
-_LONGEST: Final = 256
-"""Characters of a program's name or version, or of a revision."""
 _CALLED: Final = re.compile(r"\w[\w .@/:+()&'-]{0,63}")
 _VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}", re.ASCII)
 _NO_VERSION: Final = "unknown"
@@ -144,16 +142,16 @@ def _fits(name: str, inner: Any, forms: Mapping[str, Callable[[Any], bool]]) -> 
     return inner is None or isinstance(inner, bool) or (_is_number(inner) and abs(inner) < _MANY)
 
 
-def _is_short(said: object) -> bool:
-    return isinstance(said, str) and len(said) <= _LONGEST
-
-
 def _is_revision(said: object) -> bool:
     return isinstance(said, str) and _REVISION.fullmatch(said) is not None
 
 
+def _is_version(said: object) -> bool:
+    return isinstance(said, str) and _VERSION.fullmatch(said) is not None
+
+
 def _are_versions(said: object) -> bool:
-    return isinstance(said, list) and len(said) <= _MOST_VERSIONS and all(map(_is_short, said))
+    return isinstance(said, list) and len(said) <= _MOST_VERSIONS and all(map(_is_version, said))
 
 
 def _is_object(said: object) -> bool:
@@ -173,7 +171,7 @@ _FRAME: Final[Mapping[str, Callable[[Any], bool]]] = {
 """What may stand beside a list, and how it looks."""
 _GREETS: Final[Mapping[str, Callable[[Any], bool]]] = {
     **_FRAME,
-    "protocolVersion": _is_short,
+    "protocolVersion": _is_version,
     "supportedVersions": _are_versions,
     "capabilities": _is_object,
     "serverInfo": _is_object,

@@ -91,7 +91,8 @@ def reviewed(
     names: Iterable[str] = (),
 ) -> FlowReview:
     """Review a call of a tool whose definition names `names` as members of what its arguments hold."""
-    schema: dict[str, Any] = {"properties": {"any": {"properties": {name: {} for name in names}}}}
+    held: dict[str, Any] = {"properties": {name: {} for name in names}}
+    schema: dict[str, Any] = {"properties": dict.fromkeys(arguments, held) if names else {}}
     about = {"inputSchema": schema}
     return review(
         Run(id=RunId("r"), label=label),

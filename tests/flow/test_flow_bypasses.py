@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.flow import Form, Proof
-from gateway.domain.labels import Effect, ToolRule
+from gateway.domain.flow import Form, Proof, Run, RunId
+from gateway.domain.labels import BOTTOM, Effect, ToolRule
 from gateway.flow.addresses import is_ours
 from gateway.flow.decoding import decoded_forms
 from gateway.flow.forms import form_of, links_in
 from gateway.flow.provenance import Provenance
+from gateway.flow.review import review
+from gateway.flow.use import Knowledge, Use
 from tests.flow.flow_builders import (
     SEND,
     TENANT,
@@ -141,3 +143,30 @@ def test_a_word_that_anybody_says_is_no_title(title: str) -> None:
         {"recipients": ["thief@evil.example"]}, prompt=prompt, provenance=provenance
     ).destinations
     assert found.proof is Proof.NONE
+
+
+def test_names_of_members_carry_data_out_as_values_do() -> None:
+    provenance = Provenance()
+    text = "the salary of Kim is 81234 and that of Lee is 71234"
+    remember(provenance, source(UNTRUSTED), structured({"text": text}))
+    key = text.replace(" ", "_")[:60]
+    arguments = {"recipients": ["alice"], "body": {key: True}}
+    found = reviewed(arguments, provenance=provenance).payload
+    assert [match.record for part in found for match in part.matches]
+
+
+def test_a_name_that_another_argument_gives_is_no_name_here() -> None:
+    about: dict[str, Any] = {
+        "inputSchema": {"properties": {"recipients": {}, "body": {"properties": {"m": {}}}}}
+    }
+    use = Use(
+        server="mail",
+        tool="send",
+        rule=SEND,
+        effect=Effect.EGRESS,
+        arguments={"recipients": {"m": 1}},
+        about=about,
+    )
+    known = Knowledge(tenant=TENANT, task=None, provenance=Provenance())
+    found = review(Run(id=RunId("r"), label=BOTTOM), use, known)
+    assert "m" in [one.value for one in found.destinations]

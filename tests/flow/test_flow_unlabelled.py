@@ -8,6 +8,7 @@ from gateway.domain.flow import Run, RunId
 from gateway.domain.labels import Effect, ToolRule
 from gateway.flow.provenance import Provenance
 from gateway.flow.review import review
+from gateway.flow.unlabelled import labelled
 from gateway.flow.use import Knowledge, Use
 from tests.flow.flow_builders import TENANT, UNTRUSTED
 
@@ -94,3 +95,49 @@ def test_what_says_that_it_reads_reaches_what_addresses_say() -> None:
 def test_a_quantity_reaches_nothing(more: dict[str, Any], reached: bool) -> None:
     (name,) = more
     assert (f"$.{name}" in places(ToolRule(), Effect.DESTROY, **more)) is reached
+
+
+CHOICE = {"enum": ["me", "all"]}
+
+
+@pytest.mark.parametrize(
+    ("declared", "looked"),
+    [
+        (CHOICE, False),
+        ({"type": "string", **CHOICE}, False),
+        ({"anyOf": [CHOICE, {"const": "none"}, {"type": "null"}]}, False),
+        ({"type": "array", "items": CHOICE}, False),
+        ({"anyOf": [CHOICE, {"type": "string"}]}, True),
+        ({"oneOf": [{"const": "me"}, {"type": "string", "format": "email"}]}, True),
+        ({"anyOf": [{"type": "array", "items": CHOICE}, {"type": "string"}]}, True),
+        ({"anyOf": [CHOICE] * 70}, True),
+    ],
+)
+def test_only_what_is_one_of_a_few_values_whatever_holds_is_a_choice(
+    declared: dict[str, Any], looked: bool
+) -> None:
+    about = {"inputSchema": {"properties": {"recipient": declared}}}
+    use = Use(
+        server="mail",
+        tool="send",
+        rule=ToolRule(),
+        effect=Effect.DESTROY,
+        arguments={"recipient": "me"},
+        about=about,
+    )
+    rule = labelled(use).rule
+    assert bool(rule.destination or rule.payload) is looked
+
+
+@pytest.mark.parametrize("name", ["order", "page", "cursor", "format"])
+def test_a_text_by_the_name_of_an_option_is_content(name: str) -> None:
+    about = {"inputSchema": {"properties": {name: {"type": "string"}}}}
+    use = Use(
+        server="mail",
+        tool="send",
+        rule=ToolRule(),
+        effect=Effect.DESTROY,
+        arguments={name: "x"},
+        about=about,
+    )
+    assert labelled(use).rule.payload == (name,)

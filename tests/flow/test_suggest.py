@@ -178,9 +178,9 @@ def test_whom_a_call_reaches_is_its_destination_and_the_rest_is_what_it_carries(
         ("update_profile", ("first_name", "street", "note"), ("first_name", "street"), ("note",)),
         ("update_table", ("table_name", "value"), ("table_name",), ("value",)),
         ("get_page", ("page_id", "user"), (), ()),
-        ("fetch", ("url", "body", "timeout"), ("url",), ("body",)),
+        ("fetch", ("url", "body", "timeout"), ("url",), ("body", "timeout")),
         ("frobnicate", ("user", "text"), ("user",), ()),
-        ("create_page", ("parent_uid", "limit"), ("parent_uid",), ()),
+        ("create_page", ("parent_uid", "limit"), ("parent_uid",), ("limit",)),
     ],
 )
 def test_arguments_are_told_apart_by_their_last_words(

@@ -93,6 +93,20 @@ async def test_whoever_wants_it_otherwise_sheds_nothing(tmp_path: Path) -> None:
         assert (await runs.of(replace(PHONE, subject="noah"), NOTHING)).label == BOTTOM
 
 
+async def test_whoever_goes_back_and_forth_sheds_nothing(tmp_path: Path) -> None:
+    async with kept(tmp_path, by_person=True) as runs:
+        await runs.of(DESKTOP, NOTHING)
+    async with kept(tmp_path, by_person=False) as runs:
+        run = await runs.of(PHONE, NOTHING)
+        await runs.raise_label(run.id, PRIVATE, source(of=PRIVATE))
+    async with kept(tmp_path, by_person=True) as runs:
+        first = await runs.of(DESKTOP, NOTHING)
+        assert (first.label, await runs.of(DESKTOP, NOTHING)) == (PRIVATE, first)
+        await runs.raise_label(first.id, OUTSIDE, source("web", of=OUTSIDE))
+    async with kept(tmp_path, by_person=False) as runs:
+        assert (await runs.of(PHONE, NOTHING)).label == PRIVATE.join(OUTSIDE)
+
+
 async def test_a_run_of_the_person_that_was_ended_takes_up_no_client_again(
     tmp_path: Path,
 ) -> None:
@@ -103,4 +117,6 @@ async def test_a_run_of_the_person_that_was_ended_takes_up_no_client_again(
         run = await runs.of(DESKTOP, NOTHING)
         assert run.label == PRIVATE
         await runs.end(run.id)
+        assert (await runs.of(DESKTOP, NOTHING)).label == BOTTOM
+    async with kept(tmp_path, by_person=True) as runs:
         assert (await runs.of(DESKTOP, NOTHING)).label == BOTTOM
