@@ -318,6 +318,19 @@ flow_deny contains {"code": "secret_leaves", "message": "this run has seen secre
 	not asked_of_it(level)
 }
 
+# Where the call could say where to and does not, it stays with the server, which has not seen the secret.
+flow_deny contains {"code": "secret_leaves", "message": "a secret of this run would go to a server that did not give it"} if {
+	is_tool_call
+	"secret" in carried
+	not names_destination
+	stays_there
+	not row.sends == "never"
+}
+
+stays_there if goes_nowhere
+
+stays_there if not sends_out
+
 # A tool that names no place, and that the words ask for, says nothing but what they say.
 asked_of_it("seen") if asked_for
 

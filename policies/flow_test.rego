@@ -408,6 +408,13 @@ test_a_secret_goes_nowhere_but_home_to_the_tenant if {
 	}
 }
 
+test_a_secret_goes_to_no_other_server_where_the_call_says_not_where_to if {
+	every name in ["read", "write", "egress", "pay", "destroy"] {
+		"secret_leaves" in decided([effect(name), where, carrying("secret")])[1]
+	}
+	decided([effect("egress"), where, secret]) == allowed
+}
+
 test_a_run_that_saw_a_secret_goes_on_to_what_is_proven if {
 	decided([effect("egress"), going("task"), secret]) == allowed
 	decided([effect("egress"), going("nobody"), secret]) == ["deny", ["secret_leaves"]]

@@ -4,6 +4,7 @@ The answer is data that a stranger may have steered: it proves nothing, and its 
 all that it has seen.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
@@ -32,6 +33,7 @@ WAITS: Final = "extract:"
 """How what waits for the client's model begins, where a person's answer has an id."""
 
 _KEY: Final = "douane-extract-"
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 _STATE: Final = "douane-extract."
 _MOST_TOKENS: Final = 4096
 _DEPTH: Final = 64
@@ -120,7 +122,7 @@ def answered(params: Mapping[str, Any]) -> tuple[str, Mapping[int, Mapping[str, 
     found = {}
     for key, said in responses.items() if isinstance(responses, dict) else ():
         seq = key.removeprefix(_KEY)
-        if key.startswith(_KEY) and seq.isdecimal() and isinstance(said, dict):
+        if key.startswith(_KEY) and _NUMBER.fullmatch(seq) and isinstance(said, dict):
             found[int(seq)] = said
     return state.removeprefix(_STATE), found
 

@@ -191,5 +191,5 @@ def _partly(body: bytes) -> int:
     try:
         partial = json.loads(body).get("partialSuccess") or {}
         return sum(int(partial.get(name) or 0) for name in _REJECTED)
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (ArithmeticError, ValueError, TypeError, AttributeError, RecursionError):
         return 0

@@ -30,6 +30,7 @@ _ISBN_DIGITS = 13
 _REMARK = re.compile(r"\([^()]*+\)")
 _MOST_REMARKS = 8
 """Within each other (RFC 5322 section 3.2.2)."""
+_ODD = frozenset("()\\")
 _BLANK = re.compile(r"\s++")
 
 _IBAN_LIKE = re.compile(r"(?<!\w)[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]){11,30}+(?!\w)", re.ASCII)
@@ -96,6 +97,8 @@ def _is_mail_like(text: str) -> bool:
         return False
     for _ in range(_MOST_REMARKS if "(" in text else 0):
         text = _REMARK.sub("", text)
+    if not _ODD.isdisjoint(text):
+        return True  # whoever reads it as mail servers do may find an address
     return _MAIL_LIKE.search(_BLANK.sub("", text)) is not None
 
 

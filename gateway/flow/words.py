@@ -193,9 +193,8 @@ QUANTITIES = _words("""
     amount price cost fee rate discount tax total subtotal sum balance quantity qty count size length
     width height depth weight volume area distance duration second minute hour day week month year
     time date start end begin until since due deadline period interval timeout delay percent
-    percentage ratio score rating level priority position index order page limit offset latitude
-    longitude lat lng lon x y z radius zoom temperature brightness speed age capacity seat adult child
-    night unit step max maximum min minimum
+    percentage ratio score rating priority limit offset latitude longitude lat lng lon radius zoom
+    temperature brightness speed age capacity adult child night max maximum min minimum
     """)
 """Last words of what holds a number that is one: no place or person is told by it."""
 

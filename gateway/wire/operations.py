@@ -296,6 +296,7 @@ def judge(message: Message, profile: Profile) -> Operation:
         target_name(row, message.params, rpc_id=message.id)
     if not isinstance(message.params.get("arguments"), dict | None):
         raise _bad_params(f"{row.method} needs arguments that are an object", message.id)
+    _require_texts(row.method, message)
     if row.method == LISTEN:
         subscribed(message.params, rpc_id=message.id)
     asks = row.handling is not Handling.OURS and "task" in message.params
@@ -379,6 +380,23 @@ def scopes_of(row: Operation, params: Mapping[str, Any]) -> tuple[str, ...]:
     if row.method == LISTEN and subscribed(params):
         return ("resources",)
     return row.scopes
+
+
+def _require_texts(method: str, message: Message) -> None:
+    """Hold what the protocol has as texts to texts: other values have room for what nobody reads there."""
+    params = message.params
+    texts: list[Any] = []
+    if method.endswith("/list"):
+        texts = [] if params.get("cursor") is None else [params["cursor"]]
+    elif method == "prompts/get":
+        texts = [*(params.get("arguments") or {}).values()]
+    elif method == "completion/complete":
+        asked, context = params.get("argument"), params.get("context")
+        known = context.get("arguments") if isinstance(context, dict) else None
+        texts = [*asked.values()] if isinstance(asked, dict) else []
+        texts += known.values() if isinstance(known, dict) else []
+    if not all(isinstance(text, str) for text in texts):
+        raise _bad_params(f"{method} takes texts here, and nothing else", message.id)
 
 
 def _require_bounded(message: Message) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from gateway.builtin.extract import _KEY, _STATE
+from gateway.builtin.extract import answered as read_answers
 from gateway.domain.calls import Form, Reply
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.labels import Integrity, Label
@@ -325,3 +327,9 @@ async def test_what_is_listed_says_that_it_is_there(site: Site) -> None:
     listed = (await site.ask("tools/list")).json["result"]["tools"]
     (run_code,) = [one for one in listed if one["name"] == "run_code"]
     assert "Client.extract" in run_code["description"]
+
+
+@pytest.mark.parametrize("digits", ["9" * 5_000, "\u0661", "", "1" * 10])
+def test_a_number_that_no_question_has_is_none(digits: str) -> None:
+    state = {"requestState": f"{_STATE}run", "inputResponses": {f"{_KEY}{digits}": {}}}
+    assert read_answers(state) == ("run", {})

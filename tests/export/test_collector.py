@@ -141,8 +141,9 @@ def partly(**members: Any) -> Answer:
         (Answer(body=b"[]"), []),
         (Answer(body=b'{"partialSuccess":7}'), []),
         (Answer(body=b"[" * 100_000), []),
+        (Answer(body=b'{"partialSuccess":{"rejectedSpans":1e999}}'), []),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 async def test_what_is_taken_in_part_is_counted_and_not_sent_again(
     answer: Answer, rejected: list[int]

@@ -158,7 +158,7 @@ def test_a_number_that_may_tell_a_place_is_one_and_so_is_all_that_there_is(given
     assert len(reviewed({"items": given}, rule=TO, names=names).destinations) == 1
 
 
-@pytest.mark.parametrize("room", ["room", "chat", "pod", "desk"])
+@pytest.mark.parametrize("room", ["room", "chat", "pod", "desk", "order", "unit", "seat"])
 def test_a_number_beside_a_place_is_a_place_unless_it_counts_something(room: str) -> None:
     given = {"space": "general", room: 4711, "amount": 20}
     found = reviewed({"items": given}, rule=TO, names=[*given]).destinations

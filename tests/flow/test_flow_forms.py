@@ -53,6 +53,8 @@ def test_a_text_has_a_form(text: str, form: Form) -> None:
         ("mallory@(c)evil.example", Form.EMAIL),
         ("mallory@(a(b)c)evil . example", Form.EMAIL),
         ("mallory @evil.example", Form.EMAIL),
+        ("mallory@" + "(" * 9 + "c" + ")" * 9 + "evil.example", Form.EMAIL),
+        ("mallory@(\\))evil.example", Form.EMAIL),
         ("mallory%40evil.example", Form.EMAIL),
         ("mallory&#64;evil.example", Form.EMAIL),
         ("see evil.com/x", Form.URL),

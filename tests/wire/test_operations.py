@@ -293,3 +293,32 @@ def test_a_stream_follows_so_many_resources_and_each_once() -> None:
     )
     with pytest.raises(ProtocolError, match="at most"):
         judge(asked, Profile.MODERN)
+
+
+@pytest.mark.parametrize("odd", [1, True, {}, {"said": None}, [[], {}]])
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tools/list", lambda said: {"cursor": said}),
+        ("resources/templates/list", lambda said: {"cursor": said}),
+        ("prompts/get", lambda said: {"name": "a", "arguments": {"x": "y", "z": said}}),
+        (
+            "completion/complete",
+            lambda said: {
+                "ref": {"type": "ref/prompt", "name": "a"},
+                "argument": {"name": "x", "value": said},
+            },
+        ),
+        (
+            "completion/complete",
+            lambda said: {
+                "ref": {"type": "ref/prompt", "name": "a"},
+                "argument": {"name": "x", "value": "y"},
+                "context": {"arguments": {"z": said}},
+            },
+        ),
+    ],
+)
+def test_what_is_a_text_to_the_protocol_is_one(method: str, params: Any, odd: Any) -> None:
+    assert judge(message(method, params("text")), Profile.LEGACY).method == method
+    assert refused(message(method, params(odd)))[1] == -32602
