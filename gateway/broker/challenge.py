@@ -9,13 +9,15 @@ _OCTET = r"[!#$%&'*+.^_`|~0-9A-Za-z-]"  # RFC 9110 section 5.6.2
 _TOKEN = rf"(?<!{_OCTET}){_OCTET}++"
 """Tried once for each token, and taken whole: linear in the text."""
 _PART = re.compile(
-    rf'[\s,]*(?:(?P<name>{_TOKEN})[ \t]*=[ \t]*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s,"]+))'
+    rf'(?:(?P<name>{_TOKEN})[ \t]*+=[ \t]*+(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s,"]+))'
     rf"|(?P<scheme>{_TOKEN})(?=[ \t]|,|$))"
 )
 _ESCAPED = re.compile(r"\\(.)")
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,128}")
 """RFC 6749 section 3.3; no honest one is longer."""
 _MOST_SCOPES = 64
+_LONGEST = 8192
+"""Characters that are read. No honest one is longer."""
 
 
 @value
@@ -32,7 +34,7 @@ def read_challenge(text: str) -> Challenge:
     """Return the first Bearer challenge of a `WWW-Authenticate`, or an empty one."""
     found: dict[str, str] = {}
     bearer = False
-    for part in _PART.finditer(text):
+    for part in _PART.finditer(text[:_LONGEST]):
         if part["scheme"] is not None:
             if bearer:
                 break

@@ -31,7 +31,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 _LINE = re.compile(
     r"\s*(?P<item>[-*]\s+)?['\"]?(?P<key>[^\W\d][\w -]{0,39}?)['\"]?\s*[:=]\s+(?P<said>\S.*)"
 )
-_NEXT = re.compile(r"\s*(?:[-*]|\[\d+\]|\d+[.)])?\s*")
+_NEXT = re.compile(r"\s*+(?:[-*]|\[\d++\]|\d++[.)])?\s*+")
 """A line that only begins another record."""
 
 

@@ -13,11 +13,23 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _MOST_STATES = 1_000_000_000
+_CLASS = re.compile(r"\\[sSwWdDc]")
+_MOST_CLASSES = 150**2
+"""The squares of how many each pattern has, together."""
 
 
 def heavy_states(schema: Any) -> int:
     """Return the states of all patterns in `schema` that are not light."""
     return sum(size for size in map(states, _patterns(schema)) if size > LIGHT)
+
+
+def takes_long_to_make(schema: Any) -> bool:
+    """Whether the patterns in `schema` have very many classes of signs.
+
+    Each is written out anew before a pattern is compiled, in time quadratic in their number, and
+    nothing else runs meanwhile.
+    """
+    return sum(len(_CLASS.findall(pattern)) ** 2 for pattern in _patterns(schema)) > _MOST_CLASSES
 
 
 def states(pattern: str) -> int:

@@ -38,13 +38,13 @@ def _expression(*parts: str) -> re.Pattern[str]:
 HARD: dict[str, re.Pattern[str]] = {
     # Markup that poses as the model's own framing: a definition is not a place to speak from.
     "pseudo_tag": _expression(
-        r"<\s*/?\s*(?:important|system|critical|instructions?|hidden|override)\s*>",
+        r"<\s*+/?\s*+(?:important|system|critical|instructions?|hidden|override)\s*>",
         r"<\s*/\s*(?:secret|admin)\s*>",
         r"<\|[a-z_]{2,20}\|>",
         r"\[/?inst\]",
         r"\[\s*(?:system [a-z]|hidden\b|secret\b|override\b)[^\]]{0,20}\]",
         r"<<sys>>",
-        r"#{2,} ?new (?:prompt|instructions?)\b",
+        r"(?<!#)#{2,}+ ?new (?:prompt|instructions?)\b",
     ),
     # Takes back what the model was told by others.
     "override_phrase": _expression(

@@ -10,7 +10,7 @@ import jsonschema_rs
 from gateway.domain._value import value
 from gateway.domain.document import member_path
 from gateway.pins.effort import ENDLESS, Effort, is_large, names_itself_inside
-from gateway.pins.patterns import heavy_states
+from gateway.pins.patterns import heavy_states, takes_long_to_make
 from gateway.pins.visible import visible
 
 MOST_EFFORT = 20_000
@@ -74,6 +74,8 @@ class SchemaCheck:
             raise UnusableSchema("it is too large to be looked through")
         if names_itself_inside(schema):
             raise UnusableSchema("a part of it is a document of its own")
+        if takes_long_to_make(schema):
+            raise UnusableSchema("its patterns have too many classes of signs")
         self._effort = Effort(schema)
         self._octets = len(json.dumps(schema))
         self._states = heavy_states(schema)

@@ -75,3 +75,8 @@ def test_a_resource_that_is_no_plain_url_is_not_taken_apart(resource, monkeypatc
     monkeypatch.setattr(urls, "urlsplit", taken.append)
     assert not covers(resource, "https://a.example/mcp")
     assert taken == []
+
+
+@pytest.mark.parametrize("filler", ["," * 60_000, "a=" + " " * 60_000, "a " * 30_000])
+def test_a_long_challenge_is_read_in_no_time(filler: str) -> None:
+    assert read_challenge(f"Bearer {filler}") == Challenge()

@@ -228,3 +228,9 @@ def test_different_texts_look_different(one: str, other: str) -> None:
 @pytest.mark.parametrize("blank", ["\u3164", "\u00a0", "\u2800", "\ufe0f", "\u0301", "\ue000"])
 def test_blanks_and_marks_are_spelled_out(blank: str) -> None:
     assert visible(blank) == f"\\u{{{ord(blank):x}}}"
+
+
+@pytest.mark.parametrize("text", ["#" * 200_000, "<" + " " * 200_000, "### new instructions"])
+def test_what_poses_as_a_heading_is_looked_for_in_no_time(text: str) -> None:
+    found = {one.code for one in findings_of(definition(description=text))}
+    assert ("pseudo_tag" in found) is ("new" in text)

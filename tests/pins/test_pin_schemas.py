@@ -241,3 +241,20 @@ def test_a_schema_of_very_many_parts_cannot_be_used() -> None:
     with pytest.raises(UnusableSchema, match="too large"):
         SchemaCheck({"default": [{}] * 10_000})
     SchemaCheck({"default": [{}] * 9_000})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"pattern": "\\s" * 1000},
+        {"patternProperties": {"\\w" * 1000: {}}},
+        {"properties": {f"p{n}": {"pattern": "\\d\\W" * 30} for n in range(20)}},
+    ],
+)
+def test_a_schema_whose_patterns_take_long_to_be_made_is_unusable(schema: Any) -> None:
+    with pytest.raises(UnusableSchema, match="classes of signs"):
+        SchemaCheck(schema)
+
+
+def test_an_honest_pattern_has_few_classes() -> None:
+    assert not SchemaCheck({"pattern": r"^\d{3}-\w+\s?$"}).problems("123-ab ", 9)
