@@ -296,7 +296,8 @@ def judge(message: Message, profile: Profile) -> Operation:
         target_name(row, message.params, rpc_id=message.id)
     if not isinstance(message.params.get("arguments"), dict | None):
         raise _bad_params(f"{row.method} needs arguments that are an object", message.id)
-    _require_texts(row.method, message)
+    if row.method != "tools/call":
+        _require_texts(row.method, message)
     if row.method == LISTEN:
         subscribed(message.params, rpc_id=message.id)
     asks = row.handling is not Handling.OURS and "task" in message.params
