@@ -109,6 +109,7 @@ def _said(content: Any, at: str, declared: frozenset[str]) -> Iterator[tuple[str
     """Yield every text in `content`, and every name that nobody has approved there."""
     yield from ((path, text) for path, text in _texts(content, at) if text not in declared)
     waiting = [content]
+    mute = 0
     while waiting:
         found = waiting.pop()
         if isinstance(found, Mapping):
@@ -116,7 +117,12 @@ def _said(content: Any, at: str, declared: frozenset[str]) -> Iterator[tuple[str
             waiting.extend(found.values())
         elif isinstance(found, list):
             waiting.extend(found)
+        mute += not found or isinstance(found, bool)
+    if mute:
+        yield at, _MUTE * mute  # flags and what is empty say something by how many there are
 
+
+_MUTE = "?"
 
 _KNOWN_NAMES = frozenset(
     {

@@ -316,3 +316,15 @@ async def test_an_answer_whose_yes_is_used_up_leaves_its_question_open(house, mo
     house.server.answer = lambda permit: whole(b"", status=202)
     await house.handle(answer)
     assert len(house.server.saw) == sent + 1
+
+
+@pytest.mark.parametrize("odd", [[True, False], [None, {}], [[], [{}]]])
+@pytest.mark.parametrize("member", ["inputResponses", "said"])
+async def test_flags_say_something_by_how_many_there_are(
+    house: House, member: str, odd: list[Any]
+) -> None:
+    for times, asks in ((1, False), (32, True)):
+        params = {"name": "greet", member: {"q": {"content": {"value": odd * times}}}}
+        _, flow = await flow_of(house, "prompts/get", params)
+        unproven = [one["value"] for one in flow["destinations"] if one["proof"] == "none"]
+        assert any(set(value) == {"?"} for value in unproven) is asks
