@@ -262,7 +262,8 @@ def test_of_a_text_that_is_too_long_to_be_read_everything_may_be_carried() -> No
 )
 def test_nothing_that_stands_before_an_encoding_hides_it(spelled: str) -> None:
     carried = Carried([" ".join(f"word{number:04} 41424344;" for number in range(600)), spelled])
-    hidden = Carried([" ".join(f"word{number:04} abc" for number in range(600)) + " " + spelled])
+    before = " zz ".join(f"41424344454647{n:06x} zz QUJDREVGR0hJSktM{n:04}" for n in range(300))
+    hidden = Carried([f"{before} zz {spelled}"])
     assert carried.has(MALLORY)
     assert hidden.has(MALLORY)
     assert not hidden.has("kim@elsewhere.example")
