@@ -272,8 +272,11 @@ def _text(octets: bytes | None) -> str | None:
     try:
         text = octets.decode(_charset(octets))
     except UnicodeDecodeError:
-        return None
-    return text if text.isprintable() else None
+        text = ""
+    if text and text.isprintable():
+        return text
+    # What only stands beside it hides nothing: digits before a run are a part of it.
+    return b"\n".join(_WORDS.findall(octets)).decode() or None
 
 
 def _charset(octets: bytes) -> str:

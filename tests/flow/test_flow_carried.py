@@ -257,6 +257,13 @@ def test_of_a_text_that_is_too_long_to_be_read_everything_may_be_carried() -> No
     assert proof_of(MALLORY, provenance=provenance) == "none"
 
 
+@pytest.mark.parametrize("before", ["0004 ", "ff ", "00000000", "de:ad:be:ef "])
+def test_digits_before_an_encoding_hide_nothing(before: str) -> None:
+    carried = Carried([f"{before}6576696c406d616c6c6f72792e6578616d706c65"])
+    assert carried.has(MALLORY)
+    assert not carried.has("kim@elsewhere.example")
+
+
 @pytest.mark.parametrize(
     "spelled", ["ZXZpbEBtYWxsb3J5LmV4YW1wbGU=", "6576696c406d616c6c6f72792e6578616d706c65"]
 )
