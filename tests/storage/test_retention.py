@@ -1,7 +1,6 @@
 """Old records leave the log as files that prove themselves; what is left is proven as before."""
 
 import asyncio
-import base64
 import contextlib
 import itertools
 import json
@@ -120,7 +119,7 @@ async def test_what_is_archived_and_signed_leaves_the_log_and_the_rest_is_proven
         code, evidence = keep.said[-1]
         signature = evidence.pop("signature")
         assert (code, evidence) == ("log_pruned", {"from": 0, "to": 512, "root": root.hex()})
-        assert len(base64.b64decode(signature)) == 64
+        assert len(bytes.fromhex(signature)) == 64
         await keep.store.audit.append(at(NOW, "after"))
     assert min(leaves(filled)) == 512
     found = checked(filled)
