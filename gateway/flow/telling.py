@@ -45,13 +45,13 @@ def carries(text: str, least: int) -> bool:
 
     Dates count as numbers here, and signs and blanks as what they are: one of many.
     """
-    bits = at = 0.0
+    bits, at = 0.0, 0
     for token in _TOKEN.finditer(text):
-        bits += _SIGN * len(text[int(at) : token.start()].replace(" ", "", 1)) + _bits(token[0])
+        bits += _SIGN * len(text[at : token.start()].replace(" ", "", 1)) + _bits(token[0])
         at = token.end()
         if bits >= least:
             return True
-    return bits + _SIGN * len(text[int(at) :].rstrip(" ")) >= least
+    return bits + _SIGN * len(text[at:].rstrip(" ")) >= least
 
 
 def _bits(token: str) -> float:

@@ -32,7 +32,7 @@ class Greetings:
         if call.server in self._rules.per_person:
             await self._lists.meet(permit, message.result or {})
         known = self._approved(call)
-        identity = known.get("serverInfo") or {"name": call.server}
+        identity = {"name": call.server, **known.get("serverInfo", {})}
         served = dict(renamed(bare_greeting(message.result or {}), identity))
         if "capabilities" in served:
             extensions = self._rules.extensions.get(call.server, frozenset())

@@ -289,11 +289,11 @@ class Runs:
 
     async def _whole(self, actor: Actor, owner: OwnerName) -> Run:
         live = self._wholes.get(owner)
-        person = self._names.of_person(f"{actor.issuer}|{actor.subject}") if self._apart else ""
-        if live and owner in self._persons and person not in self._apart:
+        known = self._persons.get(owner)
+        if live and known is not None and known not in self._apart:
             return self._kept[next(reversed(live))].run
         await self._end_all_idle()
-        person = person or self._names.of_person(f"{actor.issuer}|{actor.subject}")
+        person = known or self._names.of_person(f"{actor.issuer}|{actor.subject}")
         job = partial(
             run_changes.current,
             name_of=self._names.of_whole,

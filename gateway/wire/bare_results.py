@@ -106,7 +106,10 @@ def _abilities(capabilities: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def renamed(served: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a bare greeting in which its server is called as `identity` has it, of its own version."""
+    """Return a bare greeting in which its server is called as `identity` has it, of its own version.
+
+    `identity` is no word of the server's: a person has read it, or the operator has written it.
+    """
     changed = dict(served)
     if "serverInfo" in changed:
         changed["serverInfo"] = _renamed(changed["serverInfo"], identity)
@@ -117,7 +120,7 @@ def renamed(served: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[s
 
 
 def _renamed(program: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:
-    called = _program({name: said for name, said in identity.items() if name != "version"})
+    called = {name: identity[name] for name in ("name", "title") if name in identity}
     return {**called, "version": program.get("version", _NO_VERSION)}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from gateway.domain.tools import Profile
 
 _LONGEST_VERSION = 256
-"""Characters, as many as clients hear of it: it is kept with each of the server's pins."""
+"""Characters. It is kept with each of the server's pins."""
 _SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
 
 
