@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 Algorithm = Literal["RS256", "PS256", "ES256", "EdDSA"]
 
-_LONGEST_GRACE_S = 300
+_LONGEST_GRACE_S = 600
 _SHORTEST_KEY_LIFE_S = 2 * 3600
 _KEK = re.compile(r"[A-Za-z0-9_-]{43}=?", re.ASCII)
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}", re.ASCII)
@@ -123,8 +123,12 @@ class Auth(Section):
     """How long an access token is good."""
     refresh_lifetime: Duration = written("30d")
     """How long a refresh token waits to be used."""
-    refresh_grace: Duration = written("30s")
-    """For so long a used refresh token gives the same successor again."""
+    refresh_grace: Duration = written("2m")
+    """For so long after its use a refresh token is one of several processes at once."""
+    refresh_lost: Duration = written("24h")
+    """For so long a used refresh token gives its successor again if nobody has used that."""
+    refresh_reuse: Literal["refuse", "revoke"] | None = None
+    """What a later use does to the grant; by default as the client is."""
     grant_lifetime: Duration = written("90d")
     """After it, a person has to consent anew, however often a client refreshed."""
     session_lifetime: Duration = written("8h")
@@ -145,8 +149,16 @@ class Auth(Section):
     def _a_moment(cls, grace_s: float) -> float:
         # Within it a stolen token works beside the one that its owner holds.
         if grace_s > _LONGEST_GRACE_S:
-            raise ValueError("write at most `5m`; meanwhile a stolen refresh token goes unnoticed")
+            raise ValueError("write at most `10m`; meanwhile a stolen refresh token goes unnoticed")
         return grace_s
+
+    @field_validator("refresh_lost")
+    @classmethod
+    def _while_it_waits(cls, lost_s: float, info: ValidationInfo) -> float:
+        lifetime_s = info.data.get("refresh_lifetime", lost_s)
+        if lost_s > lifetime_s:
+            raise ValueError("write at most `refresh_lifetime`; its successor waits no longer")
+        return lost_s
 
     @field_validator("providers")
     @classmethod

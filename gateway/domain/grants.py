@@ -74,6 +74,10 @@ class RefreshToken:
     used_at: float | None = None
     successor: str = field(default="", repr=False)
     """The next token, sealed, for clients that lost the answer."""
+    generation: int = 0
+    """How many tokens of the family came before it."""
+    again_at: float | None = None
+    """When its successor was first given again to somebody who came too late for a race."""
 
 
 class DeviceStatus(StrEnum):

@@ -1,11 +1,11 @@
 """The device authorization endpoint: a code for a device, and one for its person (RFC 8628)."""
 
 from gateway.domain.grants import DeviceRequest
+from gateway.domain.throttle import Throttle
 from gateway.oauth.client_authentication import EVERY_METHOD
 from gateway.oauth.clients import DEVICE_CODE
 from gateway.oauth.errors import ErrorCode, OAuthError
 from gateway.oauth.intake import Intake
-from gateway.oauth.limits import Throttle
 from gateway.oauth.protocol import ProtocolRequest, ProtocolServer, token_hash
 from gateway.oauth.records import Granted, TokenAnswer, TokenRequest
 

@@ -11,11 +11,11 @@ from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.decisions import Verdict
 from gateway.domain.identity import AuthMethod, Client, ClientKind
+from gateway.domain.throttle import Throttle
 from gateway.errors import AuditUnavailable, EgressRefused, IdentityUnavailable, UpstreamFailed
 from gateway.oauth.client_metadata import described
 from gateway.oauth.clients import SECRET_METHODS
 from gateway.oauth.errors import ErrorCode, OAuthError
-from gateway.oauth.limits import Throttle
 from gateway.oauth.redirects import is_plain_https
 from gateway.ports import AuditLog, Clock
 from gateway.ports.egress import Fetched, Fetcher

@@ -58,15 +58,23 @@ class OAuthError(Refusal):
 
     `public` becomes `error_description`: fixed ASCII text without quotes or backslashes (RFC 6749
     section 5.2), never a piece of the request. `client_id` is the registered client that the
-    request was about, where there is one; `told` is what else its record says.
+    request was about, where there is one; `reason` is what its record has in place of `error`, and
+    `told` what else it says.
     """
 
     code = "oauth_error"
 
     def __init__(
-        self, error: ErrorCode, public: str, *, detail: str = "", client_id: str = ""
+        self,
+        error: ErrorCode,
+        public: str,
+        *,
+        detail: str = "",
+        client_id: str = "",
+        reason: str = "",
     ) -> None:
         super().__init__(public, detail=detail)
         self.error = error
+        self.reason = reason or error.value
         self.client_id = client_id
         self.told: Mapping[str, Any] = {}

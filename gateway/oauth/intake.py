@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from gateway.domain.identity import Client
+from gateway.domain.throttle import Throttle
 from gateway.errors import (
     AuditUnavailable,
     EgressRefused,
@@ -15,7 +16,6 @@ from gateway.errors import (
 )
 from gateway.oauth.client_authentication import read_presented
 from gateway.oauth.errors import ErrorCode, OAuthError
-from gateway.oauth.limits import Throttle, failed_sign_ins
 from gateway.oauth.protocol import Attempt, IssuerKey, ProtocolRequest, read_parameters
 from gateway.oauth.records import Granted, TokenAnswer, TokenRequest, accept, refuse
 from gateway.ports import AuditLog, Clock
@@ -44,6 +44,15 @@ class Directory(Protocol):
     async def resolve(self, client_id: str, source_ip: str) -> Client | None:
         """Return the client of that id, as it is now."""
         ...
+
+
+FAILED_SIGN_INS_A_MINUTE = 20
+"""From one address."""
+
+
+def failed_sign_ins() -> Throttle:
+    """Return the bound on guessing secrets at the authorization server."""
+    return Throttle(allowed=FAILED_SIGN_INS_A_MINUTE, window_s=60.0)
 
 
 async def no_key(form: Mapping[str, str]) -> None:

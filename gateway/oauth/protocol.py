@@ -7,6 +7,7 @@ the request; a port that is asynchronous is asked on the loop that the request c
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Never, TypeVar
 from urllib.parse import parse_qsl
@@ -64,14 +65,26 @@ class Lifetimes:
 
     access_s: int = 600
     refresh_s: float = 30 * 86400.0
-    grace_s: float = 30.0
-    """For so long a used refresh token gives the same successor again; 0 is never."""
+    grace_s: float = 120.0
+    """For so long after its use a refresh token is one of a race; 0 is never."""
+    lost_s: float = 86400.0
+    """For so long a used refresh token gives its successor again if nobody has used that; 0 is
+    never."""
     grant_s: float = 90 * 86400.0
     code_s: float = 60.0
 
     def __post_init__(self) -> None:
         if not 0 < self.access_s <= LONGEST_LIFETIME_S:
             raise ConfigError(f"auth.token_lifetime must be 1 to {LONGEST_LIFETIME_S} seconds")
+
+
+class Reuse(StrEnum):
+    """What becomes of a family of which a used token comes back, without evidence of a thief."""
+
+    REFUSE = "refuse"
+    """Nothing, until its person signs in anew."""
+    REVOKE = "revoke"
+    """It ends (RFC 9700 section 4.14.2)."""
 
 
 @value
@@ -176,8 +189,9 @@ class ProtocolServer(AuthorizationServer):
         new_id: Callable[[], str],
         random: Callable[[int], bytes],
         programs: Programs | None = None,
+        reuse: Reuse | None = None,
     ) -> None:
-        """Without `programs` there are no tokens for them."""
+        """Without `programs` there are no tokens for them; without `reuse` the client decides."""
         super().__init__(scopes_supported=SCOPES)
         self.resources = resources
         self.lifetimes = lifetimes
@@ -186,6 +200,7 @@ class ProtocolServer(AuthorizationServer):
         self.new_id = new_id
         self.random = random
         self.programs = programs
+        self.reuse = reuse
         self._assertions = Assertions(
             issuer=resources.public_url, first_use=stores.grants.first_use
         )

@@ -11,6 +11,8 @@ from gateway.oauth.errors import ErrorCode, OAuthError
 from gateway.oauth.protocol import Attempt
 
 _NEVER_STORED = ("cache-control", "no-store")
+_RETRY_S = 5
+"""Seconds after which what could not be said may be asked again."""
 _SIGN_IN_FAILED = frozenset({ErrorCode.INVALID_CLIENT, ErrorCode.RATE_LIMITED})
 # Nothing was decided: a device asks every few seconds until a person has.
 _UNDECIDED = frozenset({ErrorCode.AUTHORIZATION_PENDING, ErrorCode.SLOW_DOWN})
@@ -76,7 +78,7 @@ def refuse(
         **refusal.told,
         **({} if refusal.error in _UNDECIDED else {"verdict": Verdict.DENY.value}),
         "code": code,
-        "reasons": [{"code": code, "message": refusal.detail or refusal.public}],
+        "reasons": [{"code": refusal.reason, "message": refusal.detail or refusal.public}],
     }
     if refusal.client_id:
         fields["client"] = refusal.client_id
@@ -85,6 +87,8 @@ def refuse(
         headers.append(("www-authenticate", 'Basic realm="douane", charset="UTF-8"'))
     if refusal.error is ErrorCode.INVALID_TOKEN:
         headers.append(("www-authenticate", 'Bearer realm="douane", error="invalid_token"'))
+    if refusal.error is ErrorCode.TEMPORARILY_UNAVAILABLE:
+        retry_after_s = retry_after_s or _RETRY_S
     if retry_after_s is not None:
         headers.append(("retry-after", str(retry_after_s)))
     kind = RecordKind.AUTH if refusal.error in _SIGN_IN_FAILED else RecordKind.TOKEN

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 from urllib.parse import unquote
 
+from gateway.domain.identity import Client
 from gateway.oauth.errors import ErrorCode, OAuthError
 
 MOST_REDIRECT_URIS = 10
@@ -83,6 +84,12 @@ def is_on_the_device(uri: str) -> bool:
     section 8.6).
     """
     return not uri.startswith("https://")
+
+
+def is_of_the_device(client: Client) -> bool:
+    """Whether `client` is a public one that may run on a person's machine, as several processes."""
+    uris = client.redirect_uris
+    return client.is_public and (not uris or any(map(is_on_the_device, uris)))
 
 
 def is_plain_https(url: str) -> bool:

@@ -10,6 +10,7 @@ import orjson
 
 from gateway.domain._value import value
 from gateway.domain.identity import Client, ClientKind
+from gateway.domain.throttle import Throttle
 from gateway.errors import AuditUnavailable, IdentityUnavailable
 from gateway.oauth.client_metadata import Description, described
 from gateway.oauth.clients import (
@@ -22,7 +23,6 @@ from gateway.oauth.clients import (
 )
 from gateway.oauth.documents import self_made
 from gateway.oauth.errors import ErrorCode, OAuthError
-from gateway.oauth.limits import Throttle
 from gateway.oauth.protocol import Attempt
 from gateway.oauth.records import Granted, TokenAnswer, TokenRequest, accept, refuse
 from gateway.ports import AuditLog, Clock

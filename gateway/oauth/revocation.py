@@ -6,11 +6,11 @@ from authlib.oauth2.rfc7009 import RevocationEndpoint as AuthlibRevocation
 
 from gateway.domain._value import value
 from gateway.domain.scripts import ScriptId
+from gateway.domain.throttle import Throttle
 from gateway.errors import Unauthenticated
 from gateway.oauth.client_authentication import EVERY_METHOD
 from gateway.oauth.errors import ErrorCode, OAuthError
 from gateway.oauth.intake import Intake
-from gateway.oauth.limits import Throttle
 from gateway.oauth.protocol import ProtocolClient, ProtocolRequest, ProtocolServer, token_hash
 from gateway.oauth.records import Granted, TokenAnswer, TokenRequest
 from gateway.oauth.tokens import verify_any

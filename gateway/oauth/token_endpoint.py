@@ -143,4 +143,4 @@ def _granted(issued: Issued, told: Mapping[str, Any]) -> Granted:
         message += f", grant {token.grant_id}"
     if token.script is not None:
         message += f", program {token.script}"
-    return Granted(body=body, told=told, code="issued", message=message)
+    return Granted(body=body, told=told, code=issued.code, message=message)

@@ -217,6 +217,7 @@ class GrantStore(Protocol):
         """Use the code up and begin its family's chain with `first`: true for exactly one caller.
 
         False also if the code's grant was revoked meanwhile, or one of the two has expired.
+        Families of the same person, endpoint and client that are in `doubt` end with it.
         """
         ...
 
@@ -239,6 +240,22 @@ class GrantStore(Protocol):
 
         False also if its grant was revoked meanwhile, or one of the two has expired.
         """
+        ...
+
+    def newest_generation(self, grant_id: str) -> int:
+        """Return which generation the family's last token is of."""
+        ...
+
+    def prolong(self, token_hash: str, *, until: float, at: float) -> bool:
+        """Let an unused token wait until then; false if it is used, over or of a revoked grant."""
+        ...
+
+    def note_again(self, token_hash: str, *, at: float) -> None:
+        """Note that the successor of a used token was given again; the first time stays."""
+        ...
+
+    def doubt(self, grant_id: str, *, at: float) -> None:
+        """Note that somebody was refused who had a token of the family; the first time stays."""
         ...
 
     def revoke_grant(self, grant_id: str, reason: str, *, at: float) -> bool:
@@ -288,7 +305,8 @@ class GrantStore(Protocol):
     def redeem_device(self, device_hash: str, first: RefreshToken | None, *, at: float) -> bool:
         """Use an approved request up: true for exactly one caller.
 
-        False also if its grant was revoked meanwhile, or one of the two has expired.
+        False also if its grant was revoked meanwhile, or one of the two has expired. Families in
+        `doubt` end as with a code.
         """
         ...
 

@@ -6,12 +6,11 @@ import re
 
 from gateway.domain._value import value
 from gateway.domain.grants import AuthorizationRequest, Transaction
-from gateway.domain.networks import network_of
+from gateway.domain.throttle import Throttle
 from gateway.ports import Clock
 from gateway.ports.identity import BrowserStore
 from gateway.signin.browser import Browser, Random, digest
-from gateway.signin.errors import Ended, WrongBrowser
-from gateway.signin.throttle import Throttle
+from gateway.signin.errors import Ended, Throttled, WrongBrowser
 
 LIFETIME_S = 600
 _MOST_BEGUN = 300
@@ -54,7 +53,9 @@ class Transactions:
         if not browser.secret:
             raise WrongBrowser(_ANOTHER)
         now = self._clock()
-        self._begun.take(network_of(browser.source_ip), now)
+        if wait_s := self._begun.wait_s(browser.source_ip, now):
+            raise Throttled(wait_s)
+        self._begun.note(browser.source_ip, now)
         transaction = Transaction(
             id=self._random(16).hex(),
             browser_hash=digest(browser.secret),

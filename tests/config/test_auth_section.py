@@ -38,7 +38,8 @@ def test_without_a_word_people_have_passwords_here_and_clients_may_register() ->
         "open",
         True,
     )
-    assert (auth.token_lifetime, auth.refresh_lifetime, auth.refresh_grace) == (600, 2592000, 30)
+    assert (auth.token_lifetime, auth.refresh_lifetime, auth.refresh_grace) == (600, 2592000, 120)
+    assert (auth.refresh_lost, auth.refresh_reuse) == (86400, None)
     assert (auth.providers, auth.external, auth.enterprise) == ({}, None, {})
     assert auth.issuers == frozenset()
 
@@ -220,10 +221,18 @@ def test_a_private_redirect_uri_is_taken_as_it_is(uri: str) -> None:
     assert found.auth.registration.redirect_uris == (uri,)
 
 
+def test_a_lost_answer_is_given_again_no_longer_than_it_is_good() -> None:
+    found = config("auth: {refresh_lifetime: 2h, refresh_lost: 2h, refresh_reuse: revoke}").auth
+    assert (found.refresh_lost, found.refresh_reuse) == (7200, "revoke")
+    assert problems("auth: {refresh_lifetime: 2h, refresh_lost: 3h}") == [
+        "auth.refresh_lost: write at most `refresh_lifetime`; its successor waits no longer"
+    ]
+
+
 def test_the_grace_of_a_used_refresh_token_is_short() -> None:
-    assert config("auth: {refresh_grace: 5m}").auth.refresh_grace == 300
-    assert problems("auth: {refresh_grace: 301s}") == [
-        "auth.refresh_grace: write at most `5m`; meanwhile a stolen refresh token goes unnoticed"
+    assert config("auth: {refresh_grace: 10m}").auth.refresh_grace == 600
+    assert problems("auth: {refresh_grace: 601s}") == [
+        "auth.refresh_grace: write at most `10m`; meanwhile a stolen refresh token goes unnoticed"
     ]
 
 

@@ -21,7 +21,7 @@ from gateway.oauth.device import DeviceEndpoint
 from gateway.oauth.gate import TokenGate
 from gateway.oauth.intake import Intake
 from gateway.oauth.programs import Programs
-from gateway.oauth.protocol import Lifetimes, ProtocolServer, Stores, token_hash
+from gateway.oauth.protocol import Lifetimes, ProtocolServer, Reuse, Stores, token_hash
 from gateway.oauth.records import TokenAnswer, TokenRequest
 from gateway.oauth.revocation import RevocationEndpoint
 from gateway.oauth.token_endpoint import IssuerKeys, TokenEndpoint, TrustedIssuer
@@ -103,6 +103,7 @@ class Issuer:
         clock: Hand | None = None,
         trusted: Sequence[TrustedIssuer] = (),
         issuer_keys: IssuerKeys | None = None,
+        reuse: Reuse | None = None,
         **lifetimes: Any,
     ) -> None:
         self.clock = clock or Hand()
@@ -134,6 +135,7 @@ class Issuer:
             new_id=lambda: os.urandom(8).hex(),
             random=os.urandom,
             programs=Programs(authenticator=self.gate, tools=self.tools, scripts=self.scripts),
+            reuse=reuse,
         )
         intake = Intake(
             directory=self.directory,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from gateway.oauth.limits import Throttle, failed_sign_ins
+from gateway.domain.throttle import Throttle
+from gateway.oauth.intake import failed_sign_ins
 
 
 def test_a_source_may_fail_so_often_and_no_more():
@@ -42,7 +43,7 @@ def test_an_ipv6_source_is_its_network_and_an_ipv4_source_its_address(one, other
 
 
 def test_memory_is_bounded_and_the_quietest_source_goes_first():
-    failures = Throttle(allowed=1, window_s=60, most_sources=2)
+    failures = Throttle(allowed=1, window_s=60, most_keys=2)
     for second, source in enumerate(["a", "b", "a", "c"]):
         failures.note(source, second)
     assert [failures.wait_s(source, 4) > 0 for source in "abc"] == [True, False, True]

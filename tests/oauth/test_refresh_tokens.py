@@ -1,23 +1,30 @@
-"""Refresh tokens: each used once; a second use ends the family, but for a moment's grace."""
+"""Refresh tokens: each used once; what a second use means is told by when it comes and who goes on."""
 
 import asyncio
+import json
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from gateway.domain.identity import AuthMethod, ClientKind
 from gateway.errors import Unauthenticated
-from tests.oauth.issuing import ALICE, APP, Issuer
+from gateway.oauth.protocol import Reuse
+from tests.oauth.assertions import EC_KEY, signed
+from tests.oauth.issuing import ALICE, APP, OTHER, Issuer
 from tests.oauth.world import MAIL_URI, NOW, PUBLIC_URL
 
 INVALID = {"error": "invalid_grant", "error_description": "the refresh token is not valid"}
-DAY = 86400
+HOUR = 3600
+DAY = 24 * HOUR
 
 
 @pytest.fixture
 def strict(tmp_path):
-    """An issuer without grace."""
-    issuer = Issuer(tmp_path, grace_s=0)
+    """An issuer to which every second use is a thief's."""
+    issuer = Issuer(tmp_path, grace_s=0, lost_s=0, reuse=Reuse.REVOKE)
     yield issuer
     issuer.stores.close()
 
@@ -86,22 +93,190 @@ async def test_within_the_grace_the_same_successor_comes_back(issuer):
     assert (await issuer.refresh(second["refresh_token"]))[0] == 200
 
 
-async def test_after_the_grace_a_replay_ends_the_family(issuer):
+async def test_an_answer_that_was_lost_is_given_again_hours_later(issuer):
     first = await issuer.signed_in()
     _, second = await issuer.refresh(first["refresh_token"])
-    issuer.clock.now = NOW + 30.1
+    issuer.clock.now = NOW + 6 * HOUR
+    status, again = await issuer.refresh(first["refresh_token"])
+    assert (status, again["refresh_token"]) == (200, second["refresh_token"])
+    assert issuer.record.fields["reasons"][0]["code"] == "refresh_given_again"
+    # So it is when that answer is lost, too, and its client tries again: nobody else goes on.
+    issuer.clock.now = NOW + 12 * HOUR
+    _, again = await issuer.refresh(first["refresh_token"])
+    assert (await issuer.refresh(again["refresh_token"]))[0] == 200
+
+
+async def test_a_lost_answer_is_given_again_across_a_restart(tmp_path, issuer):
+    first = await issuer.signed_in()
+    _, second = await issuer.refresh(first["refresh_token"])
+    issuer.clock.now = NOW + HOUR
+    issuer.stores.close()
+    anew = Issuer(tmp_path, clock=issuer.clock)
+    anew.server.stores = replace(anew.server.stores, sealer=issuer.vault)
+    _, again = await anew.refresh(first["refresh_token"])
+    assert again["refresh_token"] == second["refresh_token"]
+    anew.stores.close()
+
+
+async def test_what_is_lost_for_too_long_is_refused(issuer):
+    first = await issuer.signed_in()
+    _, second = await issuer.refresh(first["refresh_token"])
+    issuer.clock.now = NOW + DAY + 1
     assert await issuer.refresh(first["refresh_token"]) == (400, INVALID)
-    assert (await issuer.refresh(second["refresh_token"]))[0] == 400
-    assert issuer.families() == 0
+    assert (await issuer.refresh(second["refresh_token"]))[0] == 200
 
 
-async def test_once_the_successor_was_used_a_replay_ends_the_family_also_within_the_grace(issuer):
+async def test_whoever_is_slower_than_two_others_gets_an_access_token_and_no_chain(issuer):
     first = await issuer.signed_in()
     _, second = await issuer.refresh(first["refresh_token"])
     _, third = await issuer.refresh(second["refresh_token"])
-    assert await issuer.refresh(first["refresh_token"]) == (400, INVALID)
-    assert (await issuer.refresh(third["refresh_token"]))[0] == 400
+    issuer.clock.now = NOW + 120
+    status, raced = await issuer.refresh(first["refresh_token"])
+    assert (status, "refresh_token" in raced) == (200, False)
+    await issuer.admit(raced)
+    _, wrong = await issuer.refresh(first["refresh_token"], resource=PUBLIC_URL + "/mcp/web")
+    assert wrong["error"] == "invalid_target"
+    await issuer.refresh(first["refresh_token"])
+    assert issuer.record.fields["reasons"][0]["code"] == "refresh_raced"
+    assert (await issuer.refresh(third["refresh_token"]))[0] == 200
+
+
+async def test_a_race_may_be_for_an_answer_that_was_lost(issuer):
+    first = await issuer.signed_in()
+    await issuer.refresh(first["refresh_token"])
+    issuer.clock.now += HOUR
+    _, again = await issuer.refresh(first["refresh_token"])
+    await issuer.refresh(again["refresh_token"])
+    issuer.clock.now += 120
+    status, raced = await issuer.refresh(first["refresh_token"])
+    assert (status, "refresh_token" in raced) == (200, False)
+
+
+async def test_a_token_that_is_two_behind_is_refused_and_ends_nothing(issuer):
+    last = await _left_behind(issuer)
+    assert issuer.record.fields["reasons"][0]["code"] == "refresh_reused"
+    await issuer.admit(last)
+    assert (await issuer.refresh(last["refresh_token"]))[0] == 200
+
+
+async def test_it_ends_all_where_the_operator_wants_that(tmp_path):
+    issuer = Issuer(tmp_path, reuse=Reuse.REVOKE)
+    await _left_behind(issuer)
+    assert issuer.record.fields["reasons"][0]["code"] == "refresh_revoked"
     assert issuer.families() == 0
+    issuer.stores.close()
+
+
+@pytest.mark.parametrize(
+    ("uris", "reuse", "families"),
+    [
+        (("https://app.example/cb",), None, 0),
+        (("https://app.example/cb",), Reuse.REFUSE, 1),
+        (("https://app.example/cb", "http://127.0.0.1/cb"), None, 1),
+        (("app.example:/cb",), None, 1),
+    ],
+    ids=str,
+)
+async def test_without_a_word_it_ends_all_of_a_client_that_is_on_no_persons_machine(
+    tmp_path, uris, reuse, families
+):
+    issuer = Issuer(tmp_path, replace(APP, redirect_uris=uris), reuse=reuse)
+    first = text = await _begun(issuer)
+    for _ in range(3):
+        issuer.clock.now += HOUR
+        text = (await issuer.refresh(text))[1]["refresh_token"]
+    assert await issuer.refresh(first) == (400, INVALID)
+    assert issuer.families() == families
+    issuer.stores.close()
+
+
+async def test_two_holders_who_go_on_in_turns_are_a_theft(issuer):
+    owner = thief = (await issuer.signed_in())["refresh_token"]
+    issuer.clock.now += 600
+    owner = (await issuer.refresh(owner))[1]["refresh_token"]
+    issuer.clock.now += 300
+    thief = (await issuer.refresh(thief))[1]["refresh_token"]
+    issuer.clock.now += 300
+    owner = (await issuer.refresh(owner))[1]["refresh_token"]
+    issuer.clock.now += 300
+    assert await issuer.refresh(thief) == (400, INVALID)
+    assert "in turns" in issuer.reason
+    assert (await issuer.refresh(owner))[0] == 400
+    assert issuer.families() == 0
+
+
+async def test_a_lost_answer_now_and_then_is_no_theft(issuer):
+    token = (await issuer.signed_in())["refresh_token"]
+    for _ in range(4):
+        issuer.clock.now += HOUR
+        await issuer.refresh(token)
+        issuer.clock.now += HOUR
+        _, again = await issuer.refresh(token)
+        issuer.clock.now += HOUR
+        token = (await issuer.refresh(again["refresh_token"]))[1]["refresh_token"]
+    assert issuer.families() == 1
+
+
+async def test_a_chain_that_ran_far_ahead_of_its_access_tokens_is_a_thiefs(issuer):
+    first = (await issuer.signed_in())["refresh_token"]
+    token = first
+    for _ in range(5):
+        token = (await issuer.refresh(token))[1]["refresh_token"]
+    issuer.clock.now += 600
+    assert await issuer.refresh(first) == (400, INVALID)
+    assert issuer.families() == 0
+
+
+async def test_a_chain_that_went_on_for_hours_is_not_far_ahead(issuer):
+    first = (await issuer.signed_in())["refresh_token"]
+    token = first
+    for _ in range(10):
+        token = (await issuer.refresh(token))[1]["refresh_token"]
+        issuer.clock.now += 900
+    assert await issuer.refresh(first) == (400, INVALID)
+    assert (await issuer.refresh(token))[0] == 200
+
+
+async def test_whoever_was_refused_and_signs_in_anew_ends_what_refused_them(issuer):
+    other = await issuer.signed_in(endpoint="/mcp/web")
+    thiefs = await _left_behind(issuer)
+    issuer.stores.clients.add(replace(APP, id="again"))
+    issuer.stores.users.add(replace(ALICE, id="b0b", subject="bob"))
+    for begun in ({"user_id": "b0b"}, {"endpoint": "/mcp"}, {"client_id": OTHER.id}):
+        await issuer.redeem(
+            issuer.code(**begun), client_id=begun.get("client_id", APP.id), resource=""
+        )
+    await issuer.admit(thiefs)
+    # Registered anew, as clients do that have lost everything.
+    await issuer.redeem(issuer.code(client_id="again"), client_id="again")
+    with pytest.raises(Unauthenticated):
+        await issuer.admit(thiefs)
+    assert (await issuer.refresh(thiefs["refresh_token"]))[0] == 400
+    assert (await issuer.refresh(other["refresh_token"]))[0] == 200
+
+
+async def test_a_grant_that_refused_nobody_outlives_another_sign_in(issuer):
+    first = await issuer.signed_in()
+    await issuer.signed_in()
+    await issuer.admit(first)
+
+
+async def test_a_client_with_a_key_keeps_its_refresh_token(tmp_path):
+    keyed = replace(
+        APP,
+        kind=ClientKind.DYNAMIC,
+        auth_methods=frozenset({AuthMethod.PRIVATE_KEY_JWT}),
+        jwks=json.dumps({"keys": [EC_KEY.as_dict(private=False)]}),
+    )
+    issuer = Issuer(tmp_path, keyed, refresh_s=DAY)
+    token = await _begun(issuer, **_proof(0))
+    for number in range(1, 4):
+        issuer.clock.now += DAY - 1
+        status, body = await issuer.refresh(token, **_proof(issuer.clock.now - NOW))
+        assert (status, "refresh_token" in body) == (200, False), (number, body)
+    issuer.clock.now += DAY
+    assert (await issuer.refresh(token, **_proof(issuer.clock.now - NOW)))[0] == 400
+    issuer.stores.close()
 
 
 async def test_of_many_at_once_within_the_grace_all_get_the_one_successor(issuer):
@@ -152,15 +327,21 @@ async def test_of_many_at_once_without_grace_one_wins_and_then_nobody(strict):
     assert strict.families() == 0
 
 
-async def test_another_clients_use_is_refused_and_changes_nothing(issuer):
+async def test_another_clients_use_ends_the_family(issuer):
     first = await issuer.signed_in()
     assert await issuer.refresh(first["refresh_token"], client_id="other") == (400, INVALID)
     assert issuer.record.fields["client"] == "other"
+    assert (await issuer.refresh(first["refresh_token"]))[0] == 400
+    with pytest.raises(Unauthenticated):
+        await issuer.admit(first)
+
+
+async def test_another_clients_use_of_a_used_token_ends_the_family_too(issuer):
+    first = await issuer.signed_in()
     _, second = await issuer.refresh(first["refresh_token"])
-    issuer.clock.now = NOW + 60
-    # Used, and by now beyond the grace: the right client would end the family.
     assert await issuer.refresh(first["refresh_token"], client_id="other") == (400, INVALID)
-    await issuer.admit(second)
+    with pytest.raises(Unauthenticated):
+        await issuer.admit(second)
 
 
 @pytest.mark.parametrize(
@@ -279,6 +460,45 @@ async def test_a_sealed_successor_that_stands_in_another_row_gives_nothing(issue
     status, body = await issuer.refresh(two["refresh_token"])
     assert (status, body["error"]) == (503, "temporarily_unavailable")
     assert (await issuer.refresh(one["refresh_token"]))[0] == 200
+
+
+async def _left_behind(issuer: Issuer) -> Mapping[str, Any]:
+    """Bring a token that two others came after, hours later; return the last tokens."""
+    first = await issuer.signed_in()
+    _, second = await issuer.refresh(first["refresh_token"])
+    issuer.clock.now += 12 * HOUR
+    _, third = await issuer.refresh(second["refresh_token"])
+    issuer.clock.now += 300
+    assert await issuer.refresh(first["refresh_token"]) == (400, INVALID)
+    return third
+
+
+async def _begun(issuer: Issuer, **proof: str) -> str:
+    """Return the refresh token of a new family of a client with whichever redirect URIs."""
+    client = issuer.stores.clients.find(APP.id)
+    assert client is not None
+    text, uri = issuer.code(), client.redirect_uris[0]
+    _change(issuer, "UPDATE codes SET redirect_uri = ?", uri)
+    status, body = await issuer.redeem(text, redirect_uri=uri, **proof)
+    assert status == 200, body
+    return str(body["refresh_token"])
+
+
+def _proof(after_s: float) -> dict[str, str]:
+    """Return how a client with a key proves itself so long after the beginning."""
+    claims = {
+        "iss": APP.id,
+        "sub": APP.id,
+        "aud": PUBLIC_URL,
+        "jti": f"proof-{after_s}",
+        "iat": int(NOW + after_s),
+        "exp": int(NOW + after_s) + 60,
+    }
+    return {
+        "client_id": "",
+        "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+        "client_assertion": signed(claims),
+    }
 
 
 def _column(issuer: Issuer, statement: str) -> list[str]:

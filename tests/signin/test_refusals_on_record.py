@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.oauth.limits import Throttle
+from gateway.domain.throttle import Throttle
 from gateway.signin.journal import Event
 from gateway.web.guard import UNREAD
 from tests.signin.browser import Page

@@ -3,34 +3,26 @@
 import pytest
 
 from gateway.domain.networks import network_of
+from gateway.domain.throttle import Throttle
 from gateway.signin.errors import Throttled
-from gateway.signin.throttle import Attempts, Throttle
+from gateway.signin.throttle import Attempts
 from tests.oauth.world import Hand
 
 
 def test_a_key_waits_until_its_oldest_attempt_has_left_the_window() -> None:
     throttle = Throttle(allowed=2, window_s=60)
-    throttle.count("a", 0.0)
+    throttle.note("a", 0.0)
     assert throttle.wait_s("a", 1.0) == 0
-    throttle.count("a", 10.0)
+    throttle.note("a", 10.0)
     assert throttle.wait_s("a", 20.5) == 40
     assert throttle.wait_s("a", 60.0) == 0
     assert throttle.wait_s("b", 20.5) == 0
 
 
-def test_taking_counts_only_what_is_allowed() -> None:
-    throttle = Throttle(allowed=1, window_s=60)
-    throttle.take("a", 0.0)
-    with pytest.raises(Throttled) as refused:
-        throttle.take("a", 30.0)
-    assert refused.value.wait_s == 30
-    throttle.take("a", 60.0)
-
-
 def test_memory_is_bounded_and_the_quietest_key_is_forgotten_first() -> None:
     throttle = Throttle(allowed=1, window_s=60, most_keys=2)
     for key in ("a", "b", "a", "c"):
-        throttle.count(key, 0.0)
+        throttle.note(key, 0.0)
     assert [throttle.wait_s(key, 0.0) for key in "abc"] == [60, 0, 60]
 
 

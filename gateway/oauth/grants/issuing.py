@@ -30,6 +30,8 @@ class Issued:
     refresh_token: str = field(default="", repr=False)
     members: Mapping[str, Any] = field(default_factory=dict)
     """What the answer has beside what every answer has."""
+    code: str = "issued"
+    """What happened, in a word."""
 
 
 class Issuing(BaseGrant):
@@ -131,7 +133,9 @@ class Issuing(BaseGrant):
             return "", None
         return self.refresh_token(grant, parent_hash=None)
 
-    def refresh_token(self, grant: Grant, *, parent_hash: str | None) -> tuple[str, RefreshToken]:
+    def refresh_token(
+        self, grant: Grant, *, parent_hash: str | None, generation: int = 0
+    ) -> tuple[str, RefreshToken]:
         """Return a new refresh token and what to keep of it."""
         text = self.server.new_secret()
         return text, RefreshToken(
@@ -140,8 +144,13 @@ class Issuing(BaseGrant):
             client_id=grant.client_id,
             parent_hash=parent_hash,
             issued_at=self.now,
-            expires_at=min(self.now + self.server.lifetimes.refresh_s, grant.expires_at),
+            expires_at=self.waits_until(grant),
+            generation=generation,
         )
+
+    def waits_until(self, grant: Grant) -> float:
+        """Return when a refresh token that is given out or used now is good no more."""
+        return min(self.now + self.server.lifetimes.refresh_s, grant.expires_at)
 
     def _issued(
         self,

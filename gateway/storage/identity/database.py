@@ -14,8 +14,7 @@ from typing import Self, TypeVar
 from gateway.errors import ConfigError, IdentityUnavailable
 from gateway.storage.connection import Durability, open_writer
 from gateway.storage.files import FileIdentity, alone_in, create_private
-from gateway.storage.identity.schema import KNOWN, migrations
-from gateway.storage.schema import migrate
+from gateway.storage.schema import IDENTITY, migrate
 
 DATABASE = "identity.db"
 """Name of the file in the data directory."""
@@ -55,7 +54,7 @@ class IdentityDatabase:
             connection = open_writer(path, durability=Durability.POWER, wait_s=wait_s)
             try:
                 connection.execute("PRAGMA foreign_keys = 1")
-                migrate(connection, migrations, KNOWN)
+                migrate(connection, IDENTITY)
             except (sqlite3.Error, ConfigError) as error:
                 connection.close()
                 raise ConfigError(f"{path} cannot be used: {error}") from error

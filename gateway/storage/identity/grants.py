@@ -54,6 +54,8 @@ _TOKEN = (
     "expires_at",
     "used_at",
     "successor",
+    "generation",
+    "again_at",
 )
 _DEVICE = (
     "device_hash",
@@ -81,10 +83,29 @@ UPDATE refresh_tokens SET used_at = ?, successor = ?
 WHERE token_hash = ? AND used_at IS NULL AND expires_at > ?
 AND grant_id IN (SELECT id FROM grants WHERE revoked_at IS NULL AND expires_at > ?)
 """
+_PROLONG = """
+UPDATE refresh_tokens SET expires_at = ?
+WHERE token_hash = ? AND expires_at > ? AND used_at IS NULL
+AND grant_id IN (SELECT id FROM grants WHERE revoked_at IS NULL AND expires_at > ?)
+"""
 _DEVICE_ONCE = """
 UPDATE devices SET status = 'redeemed'
 WHERE device_hash = ? AND status = 'approved' AND expires_at > ?
 AND grant_id IN (SELECT id FROM grants WHERE revoked_at IS NULL AND expires_at > ?)
+"""
+
+# A client that registers anew at each sign-in is known by its name alone.
+_END_DOUBTED = """
+UPDATE grants SET revoked_at = :at, reason = 'its person signed in anew'
+WHERE revoked_at IS NULL AND doubted_at IS NOT NULL AND EXISTS (
+    SELECT 1 FROM grants AS new WHERE new.id = :new AND new.id <> grants.id
+    AND new.user_id = grants.user_id AND new.endpoint = grants.endpoint
+    AND (
+        new.client_id = grants.client_id
+        OR (SELECT name FROM clients WHERE id = new.client_id)
+            = (SELECT name FROM clients WHERE id = grants.client_id)
+    )
+) RETURNING id
 """
 
 
@@ -116,7 +137,8 @@ class SqliteGrantStore:
 
     def redeem_code(self, code_hash: str, first: RefreshToken | None, *, at: float) -> bool:
         """Use the code up and begin its family's chain: true for exactly one caller."""
-        return self._use_once(_CODE_ONCE, (at, code_hash, at, at), first)
+        begun = self._row("SELECT grant_id FROM codes WHERE code_hash = ?", code_hash)
+        return self._sign_in_once(_CODE_ONCE, (at, code_hash, at, at), first, begun, at=at)
 
     def begin_family(self, grant: Grant, first: RefreshToken | None) -> None:
         """Store a grant that no code led to."""
@@ -152,6 +174,28 @@ class SqliteGrantStore:
     def rotate(self, token_hash: str, successor: RefreshToken, *, sealed: str, at: float) -> bool:
         """Use a token up and store its successor: true for exactly one caller."""
         return self._use_once(_ROTATE, (at, sealed, token_hash, at, at), successor)
+
+    def newest_generation(self, grant_id: str) -> int:
+        """Return which generation the family's last token is of."""
+        row = self._row("SELECT max(generation) FROM refresh_tokens WHERE grant_id = ?", grant_id)
+        return 0 if row is None or row[0] is None else int(row[0])
+
+    def prolong(self, token_hash: str, *, until: float, at: float) -> bool:
+        """Let an unused token wait until then; false if it is used, over or of a revoked grant."""
+        return self._change(_PROLONG, (until, token_hash, at, at)) == 1
+
+    def note_again(self, token_hash: str, *, at: float) -> None:
+        """Note that the successor of a used token was given again; the first time stays."""
+        self._change(
+            "UPDATE refresh_tokens SET again_at = ? WHERE token_hash = ? AND again_at IS NULL",
+            (at, token_hash),
+        )
+
+    def doubt(self, grant_id: str, *, at: float) -> None:
+        """Note that somebody was refused who had a token of the family; the first time stays."""
+        self._change(
+            "UPDATE grants SET doubted_at = ? WHERE id = ? AND doubted_at IS NULL", (at, grant_id)
+        )
 
     def revoke_grant(self, grant_id: str, reason: str, *, at: float) -> bool:
         """Revoke a family; false if it was revoked already."""
@@ -244,7 +288,8 @@ class SqliteGrantStore:
 
     def redeem_device(self, device_hash: str, first: RefreshToken | None, *, at: float) -> bool:
         """Use an approved request up: true for exactly one caller."""
-        return self._use_once(_DEVICE_ONCE, (device_hash, at, at), first)
+        begun = self._row("SELECT grant_id FROM devices WHERE device_hash = ?", device_hash)
+        return self._sign_in_once(_DEVICE_ONCE, (device_hash, at, at), first, begun, at=at)
 
     def forget_expired(self, *, now: float) -> int:
         """Delete what is past its time; return how many rows those were."""
@@ -265,6 +310,29 @@ class SqliteGrantStore:
             return True
 
         return self._database.write(job)
+
+    def _sign_in_once(
+        self,
+        statement: str,
+        values: Row,
+        first: RefreshToken | None,
+        begun: Row | None,
+        *,
+        at: float,
+    ) -> bool:
+        """Begin a family once, and end those of the same person that were in doubt."""
+
+        def job(connection: sqlite3.Connection) -> tuple[bool, Sequence[str]]:
+            if begun is None or connection.execute(statement, values).rowcount != 1:
+                return False, ()
+            _add_token(connection, first)
+            ended = connection.execute(_END_DOUBTED, {"at": at, "new": begun[0]})
+            return True, [grant_id for (grant_id,) in ended.fetchall()]
+
+        def committed(result: tuple[bool, Sequence[str]]) -> None:
+            self._revocations.add_grants(result[1])
+
+        return self._database.write(job, committed=committed)[0]
 
     def _row(self, statement: str, *values: object) -> Row | None:
         def read(connection: sqlite3.Connection) -> Row | None:

@@ -251,4 +251,21 @@ def m002_standing_answers(database: Database) -> None:
     run_script(database, _STANDING)
 
 
-KNOWN = frozenset({m001_identity.__name__, m002_standing_answers.__name__})
+# How far behind a used token is tells a lost answer from a second holder.
+_REUSE = """
+ALTER TABLE refresh_tokens ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE refresh_tokens ADD COLUMN again_at REAL;
+ALTER TABLE grants ADD COLUMN doubted_at REAL;
+
+UPDATE refresh_tokens SET generation = chain.place FROM (
+    SELECT token_hash, row_number() OVER (
+        PARTITION BY grant_id ORDER BY issued_at, used_at IS NULL, used_at
+    ) - 1 AS place FROM refresh_tokens
+) AS chain WHERE chain.token_hash = refresh_tokens.token_hash;
+"""
+
+
+@migrations()
+def m003_reuse(database: Database) -> None:
+    """Count the tokens of a family, and keep what their reuse says of their holders."""
+    run_script(database, _REUSE)

@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from sqlite_utils import Database
 
 from gateway.domain.grants import DeviceStatus
+from gateway.storage.identity import schema
 from gateway.storage.identity.expiry import GRANT_KEPT_S
 from tests.storage.identity.identities import NOW, code, device, grant, session, token, user
 
@@ -89,6 +91,30 @@ def test_a_refresh_token_of_a_revoked_grant_is_worth_nothing(stores, elsewhere):
     elsewhere.grants.revoke_grant("g", "test", at=NOW)
     assert not stores.grants.rotate("t1", token("t2"), sealed="", at=NOW)
     assert stores.grants.refresh_token("t2") is None
+
+
+def test_a_token_waits_longer_only_while_it_is_unused_and_its_grant_lives(stores, elsewhere):
+    stores.grants.begin_family(grant("g1"), token("t1", of="g1"))
+    stores.grants.begin_family(grant("g2"), token("t2", of="g2"))
+    assert elsewhere.grants.prolong("t1", until=NOW + 900, at=NOW + 499)
+    assert stores.grants.refresh_token("t1").expires_at == NOW + 900
+    assert not stores.grants.prolong("t1", until=NOW + 2000, at=NOW + 900)
+    assert stores.grants.rotate("t1", token("t3", of="g1"), sealed="", at=NOW)
+    assert not stores.grants.prolong("t1", until=NOW + 2000, at=NOW)
+    stores.grants.revoke_grant("g2", "test", at=NOW)
+    assert not stores.grants.prolong("t2", until=NOW + 2000, at=NOW)
+
+
+def test_the_tokens_of_a_family_that_is_older_than_their_count_are_counted(tmp_path):
+    database = Database(tmp_path / "older.db")
+    schema.m001_identity(database)
+    database.execute("INSERT INTO grants VALUES ('g', 'u', 'c', '/mcp', '[]', 0, 9, NULL, '')")
+    for row in (("c", 2, None), ("a", 1, 1), ("b", 1, 2)):
+        database.execute("INSERT INTO refresh_tokens VALUES (?, 'g', 'c', NULL, ?, 9, ?, '')", row)
+    schema.m003_reuse(database)
+    found = database.execute("SELECT token_hash FROM refresh_tokens ORDER BY generation")
+    assert [name for (name,) in found.fetchall()] == ["a", "b", "c"]
+    database.close()
 
 
 def test_nothing_is_used_up_if_what_follows_cannot_be_stored(stores):
