@@ -204,7 +204,7 @@ reaches(destination) if not destination.form in {"name", "email", "account"}
 flow_ask contains {"code": "unproven_payload", "message": "nothing shows that an outsider's words are meant"} if {
 	is_tool_call
 	not run_trusted
-	not effect in {"read", "destroy"}
+	not object.get(input.flow, "told", effect) in {"read", "destroy"}
 	outsiders_words
 	not words_meant
 }

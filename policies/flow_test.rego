@@ -363,6 +363,13 @@ test_what_a_tool_says_that_it_does_decides_whose_choice_is_enough_if_asked_for i
 	decided([effect("destroy"), going("name"), says(null), asked_for(true)]) == allowed
 }
 
+test_an_outsiders_words_are_not_carried_by_what_nobody_labelled if {
+	"unproven_payload" in decided([effect("destroy"), going("task"), told, says("write"), asked_for(false)])[1]
+	decided([effect("destroy"), going("task"), told, says("write"), asked_for(true)]) == allowed
+	decided([effect("destroy"), going("task"), told, says("destroy")]) == allowed
+	decided([effect("destroy"), going("task"), told, says("read")]) == allowed
+}
+
 test_links_of_what_nobody_labelled_are_proven if {
 	decided([effect("destroy"), going("task"), linking("nobody"), asked_for(true)]) == allowed
 	decided([effect("destroy"), going("task"), linking("nobody"), asked_for(true), says("egress")]) == asking("unproven_link")

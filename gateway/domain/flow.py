@@ -243,3 +243,8 @@ class FlowReview:
     lasting: bool = False
     """Whether the tool sets up what goes on by itself, by its name."""
     violations: tuple[Violation, ...] = ()
+
+    @property
+    def has_places(self) -> bool:
+        """Whether it names anything that the call says."""
+        return bool(self.destinations or self.payload or self.links)

@@ -5,7 +5,7 @@ definition says so: then its words count for as much as those of an effect that 
 what only reads is asked for by any task. What it may do to what it reaches follows from its effect alone.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gateway.domain.bounded import digest_of, remembered
@@ -13,6 +13,8 @@ from gateway.domain.labels import Effect
 from gateway.flow.arguments import arguments_of, effects_of_arguments
 from gateway.flow.intent import done_by, gives, hints_at, is_read, speaks_of
 from gateway.flow.results import text_of
+from gateway.flow.task import is_number
+from gateway.flow.task import words_of as words_of_prompt
 from gateway.flow.use import Use
 from gateway.flow.wording import spoken_effects, worst
 from gateway.flow.words import words_of
@@ -21,10 +23,15 @@ _MOST_TOOLS = 1024
 _OCTETS = 1024**2
 _ENTRY = 200
 _LONGEST_VALUE = 32
+_DICTATED = frozenset({Effect.WRITE, Effect.EGRESS})
+"""Effects that are about their content. A reason that is given for a deed asks for none."""
 
 
-def asks_for(prompt: str, use: Use) -> bool | None:
-    """Tell whether `prompt` asks for `use`; `None` where its language is none that is known here."""
+def asks_for(prompt: str, use: Use, carried: Sequence[str] = ()) -> bool | None:
+    """Tell whether `prompt` asks for `use`; `None` where its language is none that is known here.
+
+    `carried` is all that it carries; nothing, where that was not read to its end.
+    """
     if use.effect is None:
         return None
     told = told_of(use)
@@ -35,7 +42,8 @@ def asks_for(prompt: str, use: Use) -> bool | None:
     for effect in {use.effect, told or use.effect}:
         if speaks_of(prompt, use.tool, effect, use.about, thing=no_place, done=done):
             return True
-    if any(gives(prompt, name, said) for name, said in _content(use)):
+    given = any(gives(prompt, name, said) for name, said in _content(use))
+    if given or ((told or use.effect) in _DICTATED and _dictates(prompt, carried)):
         return True
     if is_read(prompt):
         return False
@@ -48,6 +56,16 @@ def _content(use: Use) -> Iterator[tuple[str, str]]:
         said = text_of(use.arguments.get(name))
         if said is not None and len(said) <= _LONGEST_VALUE:
             yield name, said
+
+
+def _dictates(prompt: str, carried: Sequence[str]) -> bool:
+    """Tell whether `prompt` says all that is `carried`, letter for letter, numbers aside.
+
+    A part of it asks for nothing: whoever leads the agent may quote the user beside their own words.
+    """
+    words = words_of_prompt(prompt)
+    texts = [text for text in carried if text and not is_number(text)]
+    return bool(texts) and all(map(words.have, texts))
 
 
 def told_of(use: Use) -> Effect | None:

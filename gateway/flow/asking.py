@@ -63,19 +63,24 @@ ASKING: Mapping[Effect, str] = {
         share publish comment announce text remind write ask know review rate report submit contact
         file say thank confirm warn apologise apologize explain congratulate ping request offer propose
         register sign apply raise escalate bill acknowledge enquire inquire copy
+        nudge chase circulate distribute brief introduce welcome greet wish pitch deliver dispatch speak
+        talk alert warn
         """,
     Effect.PAY: """
         payment bill invoice rent transaction order pay buy purchase checkout settle refund transfer
         wire reimburse book reserve subscribe donate tip sell trade invest return exchange voucher
-        charge renew deposit
+        charge renew deposit hire rental reservation compensate compensation topup payout payroll spend
+        contribute contribution
         """,
     Effect.DESTROY: """
         delete remove erase discard clear drop purge wipe cancel revoke destroy off stop end shut close
-        terminate take rid unsubscribe uninstall ban block forget void retire
+        terminate take rid unsubscribe uninstall ban block forget void retire withdraw decommission
+        offboard deregister disconnect detach kill dissolve
         """,
     Effect.CREDENTIAL: """
         password access permission right role grant allow let authorize credential login key token
         change update reset record rights admin code give invite lock unlock rotate renew
+        onboard offboard promote demote enrol enroll authorise
         """,
     Effect.EXECUTE: "run rerun retry redo execute start launch restart reboot deploy trigger activate build rebuild invoke",
 }
@@ -94,6 +99,19 @@ _IDIOMS = (
         "delete remove",
     ),
     (r"\b(?:get rid of|clear out|do away with|throw away)\b", "delete remove"),
+    (
+        r"\bget (?:me|us|him|her|them|myself|ourselves) (?:an?|one|two|three|four|five|six|some|another|\d+)\b",
+        "buy order book",
+    ),
+    (r"\blet (?:[^ ,.!?]+ ){1,4}?know\b", "tell notify write"),
+    (r"\b(?:get back|reach out|follow up) (?:to|with)\b", "reply write message"),
+    (r"\btop(?: [^ ,.!?]+){0,4}? up\b", "pay topup add"),
+    (r"\bset(?: [^ ,.!?]+){0,3}? up\b", "create add configure"),
+    (
+        r"\b(?:take|bring)(?: [^ ,.!?]+){0,3}? (?:page|site|website|post|listing|notice|ad|banner) (?:down|offline)\b",
+        "remove delete",
+    ),
+    (r"\bkick(?: [^ ,.!?]+){0,3}? (?:out|off)\b", "remove revoke"),
     (
         r"\b(?:put|pencil|sign)(?: [^ ,.!?]+){1,4}? (?:down for|in for|up for)\b",
         "book reserve register add",

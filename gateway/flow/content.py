@@ -1,5 +1,6 @@
 """What the text of a result raises by itself, whatever its tool is labelled: it can only raise."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,8 +15,17 @@ from gateway.flow.instructions import INSTRUCTIONS
 from gateway.flow.personal import PERSONAL
 from gateway.flow.signs import Sign
 
-LONGEST_READ = 256 * 1024
+LONGEST_READ = 1024 * 1024
 """Characters of one result. What a longer one says is not known, and labelled so."""
+
+_PIECE = 128 * 1024
+"""Characters that are looked at in one go: while it lasts, nobody else has the interpreter."""
+_OVERLAP = 4 * 1024
+"""Of two pieces, so that what stands over their edge stands whole in one of them."""
+_LONGEST_TOKEN = 128 * 1024
+"""What is encoded is cut nowhere: of a longer one nobody knows what it says."""
+_EDGE = re.compile(r"[\s,;:\"'<>(){}\[\]|]")
+"""Between any two of these stands what may be encoded."""
 
 _MOST_DECODED_FORMS = 32
 
@@ -94,7 +104,10 @@ def content_label(content: Mapping[str, Any]) -> tuple[Label, tuple[str, ...]]:
     `LONGEST_READ` is untrusted and private, for nobody has read its end. Linear in the text.
     """
     text, whole = text_of(content)
-    codes = set(_codes_in(text))
+    codes: set[str] = set()
+    for start, end in _pieces(text):
+        codes.update(_codes_in(text[start:end]))
+        whole = whole and (end == len(text) or bool(_EDGE.match(text, end - 1)))
     if not whole:
         codes.add("unread_result")
     label = BOTTOM
@@ -125,6 +138,22 @@ def text_of(content: Any) -> tuple[str, bool]:
             if left < 0:  # a long name stands before each item of its list
                 return "\n".join(lines), False
     return "\n".join(lines), True
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the pieces of `text` begin and end, each between two words and over the one before."""
+    start = 0
+    while len(text) - start > _PIECE:
+        end = _edge(text, start + _PIECE)
+        yield start, end
+        start = max(_edge(text, end - _OVERLAP), start + 1)
+    yield start, len(text)
+
+
+def _edge(text: str, at: int) -> int:
+    """Return where the token ends in which `at` is, or where it is too long to be looked at whole."""
+    found = _EDGE.search(text, at, at + _LONGEST_TOKEN)
+    return found.end() if found else min(len(text), at + _LONGEST_TOKEN)
 
 
 def _codes_in(text: str, *, depth: int = 0) -> Iterator[str]:

@@ -81,7 +81,7 @@ def _argument_of(path: str) -> str:
     return path.removeprefix("$.").partition("[")[0].partition(".")[0]
 
 
-_HOST_LIKE = re.compile(r"[.:/]|\A\w*\d\w*\Z")
+_HOST_LIKE = re.compile(r"[.:/]|\A(?=\w*\d)\w+\Z")
 """What a host beyond this network has, or a number that stands for one."""
 
 _LONGEST_NAME = 128

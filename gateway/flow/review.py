@@ -93,7 +93,8 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
         carrying += _compared(use.beside)
     asked_for = None
     if prompt is not None and use.effect is not None:
-        asked_for = asks_for(prompt, use)
+        carried = () if unread is not None else tuple(text for _, text in texts)
+        asked_for = asks_for(prompt, use, carried)
         destinations = _pointed(destinations, use, knowledge, prompt)
         if asked_for is not False and use.effect is not Effect.READ:
             destinations = tuple(_of_people(destinations, knowledge, prompt))
@@ -159,7 +160,7 @@ def _is_quantity(path: str, text: str) -> bool:
     return member is not None and is_quantity(member[1], text)
 
 
-_MEMBER = re.compile(r"\A\$\.[^.\[]+.*\.([^.\[]+)(?:\[\d+\])*\Z")
+_MEMBER = re.compile(r"\A\$\.[^.\[].*\.([^.\[]+)(?:\[\d+\])*\Z")
 """A member of an object that an argument holds."""
 
 

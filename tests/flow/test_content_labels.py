@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Confidentiality, Integrity, Label
 from gateway.flow import content
-from gateway.flow.content import LONGEST_READ, SAID, content_label
+from gateway.flow.content import _PIECE, LONGEST_READ, SAID, content_label
 
 RANDOM = "q7Zx2LmN9vRt4KpB8sWd3HfJ6gYc5TnE1aUo0iXeQz"
 HEADER = base64.urlsafe_b64encode(b'{"alg":"HS256","typ":"JWT"}').decode().rstrip("=")
@@ -195,6 +195,17 @@ def test_what_is_too_long_to_be_read_is_labelled_as_unread() -> None:
     many = {"structuredContent": ["word"] * (LONGEST_READ // 4 + 1)}
     assert content_label(many)[1] == ("unread_result",)
     assert SECRET in codes(f"{SECRETS[2]} {'a ' * LONGEST_READ}")
+    for much in (LONGEST_READ // 2, LONGEST_READ - 10):
+        assert content_label(text(f"a {'Zm9v' * (much // 4)}"))[1] == ("unread_result",)
+
+
+@pytest.mark.parametrize("before", [*range(-120, 0, 7), -4_000, -2_050])
+def test_what_stands_over_the_edge_of_a_piece_is_read(before: int) -> None:
+    filled = "ab " * ((_PIECE + before) // 3)
+    said = f"{filled}{SECRETS[2]} {ORDER} {PERSONAL[0]} {'ab ' * 70_000}"
+    encoded = base64.b64encode(f"x {SECRETS[2]} y".encode()).decode()
+    assert set(codes(said)) == {SECRET, PRIVATE, UNTRUSTED}
+    assert codes(f"{filled}{encoded} {'ab ' * 70_000}") == (SECRET,)
 
 
 def test_pictures_are_no_text() -> None:

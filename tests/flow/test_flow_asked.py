@@ -1,13 +1,18 @@
 """Whether declared words ask for a call, and what a tool says that nobody labelled."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gateway.domain.flow import Run, RunId, Task
 from gateway.domain.labels import Effect, ToolRule
 from gateway.flow.asked import asks_for, told_by, told_of
-from gateway.flow.use import Use
+from gateway.flow.provenance import Provenance
+from gateway.flow.review import MOST_PAYLOADS, review
+from gateway.flow.use import Knowledge, Use
+from tests.flow.flow_builders import TENANT, UNTRUSTED
 
 LABELLED = ToolRule(effect=Effect.EGRESS, destination=("to",), payload=("stars", "text"))
 
@@ -76,8 +81,49 @@ def test_what_nobody_labelled_is_asked_for_by_the_words_of_what_it_tells() -> No
     ],
 )
 def test_whoever_gives_a_value_beside_its_name_asks_for_the_call(prompt: str, told: bool) -> None:
-    given = {"to": 17, "stars": 3, "text": "in the box"}
+    given = {"to": 17, "stars": 3, "text": "good, but the box was not"}
     assert asks_for(prompt, use("write_review", arguments=given)) is told
+
+
+NOTE = ToolRule(effect=Effect.WRITE, destination=("record",), payload=("text", "tags", "day"))
+DICTATED = "Open the cabinet, and for Arne's record: 10 mg morphine at 10:05, urgent"
+
+
+@pytest.mark.parametrize(
+    ("given", "rule", "asked"),
+    [
+        ({"text": "10 mg morphine at 10:05"}, NOTE, True),
+        ({"text": "10 mg Morphine at 10:05", "tags": ["urgent"], "day": "2026-11-21"}, NOTE, True),
+        ({"text": "10 mg morphine at 10:05", "tags": ["paid"]}, NOTE, False),
+        ({"text": "10 mg morphine at 10:05", "tags": {"paid": "urgent"}}, NOTE, False),
+        ({"text": "20 mg morphine at 10:05"}, NOTE, False),
+        ({"tags": ["urgent"] * MOST_PAYLOADS}, NOTE, True),
+        ({"tags": ["urgent"] * (MOST_PAYLOADS + 1)}, NOTE, False),
+        ({"day": "10:05"}, NOTE, False),
+        ({"text": ""}, NOTE, False),
+        ({}, NOTE, False),
+        ({"record": "Arne"}, NOTE, False),
+        ({"text": "urgent"}, replace(NOTE, effect=Effect.EGRESS), True),
+        ({"text": "urgent"}, replace(NOTE, effect=Effect.DESTROY), False),
+        ({"text": "urgent"}, replace(NOTE, effect=Effect.PAY), False),
+    ],
+)
+def test_whoever_dictates_all_that_a_call_carries_asks_for_it(
+    given: Mapping[str, Any], rule: ToolRule, asked: bool
+) -> None:
+    assert reviewed("append_log", rule, given) is asked
+
+
+def test_what_nobody_labelled_is_asked_for_by_its_content_if_it_says_that_it_has_one() -> None:
+    rule, given = ToolRule(payload=("text",)), {"text": "urgent"}
+    assert reviewed("append_log", rule, given)
+    assert not reviewed("delete_log", rule, given)
+
+
+def reviewed(tool: str, rule: ToolRule, given: Mapping[str, Any]) -> bool | None:
+    known = Knowledge(tenant=TENANT, task=Task(prompt=DICTATED), provenance=Provenance())
+    run = Run(id=RunId("r"), label=UNTRUSTED)
+    return review(run, use(tool, rule, arguments=given), known).asked_for
 
 
 def test_what_a_call_is_done_to_asks_for_nothing() -> None:

@@ -21,6 +21,12 @@ from gateway.flow.intent import done_by, lasts, orders, speaks_of
         ("What is in the calendar?", "list_calendar", Effect.READ),
         ("Reschedule it", "reschedule_event", Effect.WRITE),
         ("drop Ruud a line that it's done", "send_mail", Effect.EGRESS),
+        ("let the tenant of flat 4 know that it's done", "send_mail", Effect.EGRESS),
+        ("get back to Ruud about it", "send_mail", Effect.EGRESS),
+        ("get us two of the blue ones", "purchase_item", Effect.PAY),
+        ("top the card up with 20 euros", "pay_card", Effect.PAY),
+        ("kick the old intern out of the channel", "remove_member", Effect.DESTROY),
+        ("take the old page down", "delete_page", Effect.DESTROY),
         ("shoot the new parents some quick note", "post_message", Effect.EGRESS),
         ("bin everything from eduspark", "delete_messages", Effect.DESTROY),
         ("Get rid of the drafts", "delete_draft", Effect.DESTROY),
@@ -57,6 +63,10 @@ def test_a_prompt_speaks_of_a_deed_by_its_verb_or_by_what_it_is_known_by(
         ("\u8bf7\u628a\u5b83\u53d1\u7ed9\u9648", "send_email", Effect.EGRESS),
         ("x " * 20_000 + "send", "send_email", Effect.EGRESS),
         ("1234 !!", "send_email", Effect.EGRESS),
+        ("Answer the customer of ticket 4711", "make_payout", Effect.PAY),
+        ("Get all the photos of June", "purchase_item", Effect.PAY),
+        ("Turn the heater off in the hall", "submit_reading", Effect.WRITE),
+        ("Who is the owner of it, and which member left?", "add_collaborator", Effect.CREDENTIAL),
     ],
 )
 def test_other_words_ask_for_nothing(prompt: str, tool: str, effect: Effect) -> None:
