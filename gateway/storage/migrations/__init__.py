@@ -9,6 +9,7 @@ from gateway.storage.migrations import (
     m018_cosignatures,
     m019_holds,
     m020_one_run_at_a_time,
+    m021_usage,
 )
 from gateway.storage.migrations.registry import migrations
 
@@ -21,5 +22,6 @@ __all__ = [
     "m018_cosignatures",
     "m019_holds",
     "m020_one_run_at_a_time",
+    "m021_usage",
     "migrations",
 ]

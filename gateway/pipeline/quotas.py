@@ -1,0 +1,355 @@
+"""How much of each quota is used: exact in memory, and as durable as the records that say so.
+
+A call is charged in one go with nothing awaited, so of a hundred at once exactly as many pass as
+there is room for. What it was charged stands in its intent, and whoever writes that into the log adds
+it up there: a restart finds what went out, and at most what was under way beside.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+from gateway.domain._value import value
+from gateway.domain.calls import AccessRequest, Call
+from gateway.domain.decisions import Decision, Verdict
+from gateway.domain.flow import Run
+from gateway.domain.identity import Principal
+from gateway.domain.quotas import MILLIONTHS, UNCOUNTED, Charge, Count, Counted, Quota
+from gateway.domain.tools import Kind, Pin, Target
+from gateway.errors import Limit, RateLimited
+from gateway.pipeline.decide import Subject, told
+from gateway.ports import Clock
+
+PRICE: Final = "douane/price"
+"""The member of a definition's `_meta` by which a server prices its tool, once a person approved it."""
+
+_MOST_COUNTS: Final = 100_000
+"""Of one quota in one span: beyond that nobody new is counted, and so nobody new is let through."""
+_MOST_PRICE: Final = 1_000_000
+_ONCE: Final = "once"
+_SOON_S: Final = 1
+"""When to come back where nobody knows when a call ends."""
+_UNITS: Final = {
+    Count.CALLS: "requests",
+    Count.BYTES: "content-bytes",
+    Count.COST: "cost",
+    Count.UNDER_WAY: "concurrent-requests",
+}
+"""As header fields name them; the draft has no word for `cost`."""
+
+
+class Counts:
+    """What is used of one quota in the span that it is in."""
+
+    __slots__ = ("begin", "quota", "used")
+
+    def __init__(self, quota: Quota) -> None:
+        self.quota = quota
+        self.begin = 0
+        self.used: dict[tuple[str, ...], int] = {}
+
+    def turn(self, now: float) -> None:
+        """Begin the span of `now`, if it is a later one.
+
+        A clock that jumps back leaves the span as it is: nothing may be used twice.
+        """
+        per = self.quota.per
+        if per is not None and (begin := per.begins(now)) > self.begin:
+            self.begin = begin
+            self.used.clear()
+
+    def left(self, under: tuple[str, ...]) -> int:
+        if under not in self.used and len(self.used) >= _MOST_COUNTS:
+            return 0
+        return max(0, self.quota.most - self.used.get(under, 0))
+
+    def add(self, under: tuple[str, ...], begin: int, amount: int) -> None:
+        """Add to what is used of the span that began at `begin`, if that is not over."""
+        if begin != self.begin:
+            return
+        used = self.used.get(under, 0) + amount
+        if used > 0:
+            self.used[under] = used
+        else:
+            self.used.pop(under, None)
+
+    def wait_s(self, now: float) -> int:
+        """Return in how many seconds the next span begins."""
+        per = self.quota.per
+        if per is None:
+            return _SOON_S
+        return max(_SOON_S, math.ceil(self.begin + per.seconds(self.begin) - now))
+
+
+@value
+class Due:
+    """What one call would use of one count."""
+
+    counts: Counts
+    under: tuple[str, ...]
+    amount: int
+
+    @property
+    def fits(self) -> bool:
+        return self.amount <= self.counts.left(self.under)
+
+
+class Taken:
+    """What a call was charged, until it has ended."""
+
+    __slots__ = ("_is_open", "_of")
+
+    def __init__(self, of: Sequence[tuple[Due, int]]) -> None:
+        """Take what was charged, each with the beginning of its span."""
+        self._of = of
+        self._is_open = True
+
+    @property
+    def charged(self) -> list[dict[str, Any]]:
+        """What the call's intent says of it."""
+        return [_told(due, begin, due.amount) for due, begin in self._of if due.counts.quota.per]
+
+    def give_back(self) -> None:
+        """Take all of it back: the call does not go out."""
+        if self._is_open:
+            self._is_open = False
+            for due, begin in self._of:
+                due.counts.add(due.under, begin, -due.amount)
+
+    def ended(self, *, answered: int) -> list[dict[str, Any]]:
+        """Count the bytes of the answer, and return what the call's outcome says of it."""
+        if not self._is_open:
+            return []
+        self._is_open = False
+        found = []
+        for due, begin in self._of:
+            count = due.counts.quota.count
+            if count is Count.UNDER_WAY:
+                due.counts.add(due.under, begin, -due.amount)
+            elif count is Count.BYTES and answered:
+                due.counts.add(due.under, begin, answered)
+                found.append(_told(due, begin, answered))
+        return found
+
+    def unsent(self) -> list[dict[str, Any]]:
+        """Take all of it back, and return what the outcome says of it, whose intent is durable."""
+        if not self._is_open:
+            return []
+        self.give_back()
+        return [{**one, "amount": -one["amount"]} for one in self.charged]
+
+
+class Quotas:
+    """Tells policy what is used of each quota, and holds calls to them whatever it says."""
+
+    def __init__(
+        self,
+        quotas: Iterable[Quota],
+        *,
+        prices: Mapping[tuple[str, str], int],
+        clock: Clock,
+        kept: Iterable[Charge] = (),
+    ) -> None:
+        """Begin with what was `kept` of each; `prices` are by server and tool, in millionths."""
+        self._prices = prices
+        self._clock = clock
+        self._all = {quota.key: Counts(quota) for quota in quotas}
+        named = {server for one in self._all.values() for server in one.quota.servers}
+        self._anywhere = self._about("")
+        self._at = {server: self._about(server) for server in named}
+        for charge in kept:
+            if (counts := self._all.get(charge.quota)) is not None:
+                counts.turn(charge.begin)
+                counts.add(charge.under, charge.begin, charge.amount)
+
+    def _about(self, server: str) -> tuple[Counts, ...]:
+        every = self._all.values()
+        return tuple(one for one in every if not one.quota.servers or server in one.quota.servers)
+
+    def fullest(self) -> Mapping[str, Callable[[], float]]:
+        """Return for each quota, by its name, what tells the greatest share that is used of it."""
+        return {one.quota.name: partial(self._share, one) for one in self._all.values()}
+
+    def _share(self, counts: Counts) -> float:
+        counts.turn(self._clock())
+        used = max(counts.used.values(), default=0)
+        return used / counts.quota.most if counts.quota.most else 1.0
+
+    def price_by(self, prices: Mapping[tuple[str, str], int]) -> None:
+        """Charge by other prices from now on."""
+        self._prices = prices
+
+    def due(self, call: Call, principal: Principal, run: Run, subject: Subject) -> tuple[Due, ...]:
+        """Return what a call would use; nothing, if no quota is about it."""
+        found = self._at.get(subject.target.server, self._anywhere)
+        if not found:
+            return ()
+        counted = Counted(
+            principal=principal, run=run.id, target=subject.target, effect=subject.effect
+        )
+        return tuple(
+            Due(counts=counts, under=under, amount=self._amount(counts.quota, call, subject))
+            for counts in found
+            if counts.quota.is_about(counted)
+            for under in counts.quota.counts_of(counted)
+        )
+
+    def facts(self, due: Sequence[Due]) -> Mapping[str, Any]:
+        """Return what policy is told of what a call would use, and of what has no room for it."""
+        if not due:
+            return UNCOUNTED
+        now = self._clock()
+        for one in due:
+            one.counts.turn(now)
+        return {
+            "over": [_fact(one) for one in due if not one.fits],
+            "counts": [_fact(one) for one in due],
+        }
+
+    def take(self, due: Sequence[Due], access: AccessRequest) -> Taken | None:
+        """Charge a call that is to go out; nothing, where no quota is about it.
+
+        Of what a person's answer to this very call lets pass, there need not be enough.
+
+        Raises:
+            RateLimited: There is not enough of something, and nothing was charged.
+
+        """
+        if not due:
+            return None
+        now = self._clock()
+        for one in due:
+            one.counts.turn(now)
+        raised = _raised(access)
+        over = [one for one in due if not one.fits and one.counts.quota.name not in raised]
+        if over:
+            raise self._refusal(over, now)
+        for one in due:
+            one.counts.add(one.under, one.counts.begin, one.amount)
+        return Taken([(one, one.counts.begin) for one in due])
+
+    def require_not_used_up(self, due: Sequence[Due], decision: Decision) -> None:
+        """Return unless all that policy has against a call is that a quota is used up.
+
+        Raises:
+            RateLimited: It is so, and says when there is more.
+
+        """
+        if decision.verdict is not Verdict.DENY:
+            return
+        if {reason.code for reason in decision.reasons} != {RateLimited.code}:
+            return
+        over = [one for one in due if not one.fits]
+        if over:
+            raise self._refusal(over, self._clock(), reasons=told(decision))
+
+    def _amount(self, quota: Quota, call: Call, subject: Subject) -> int:
+        match quota.count:
+            case Count.BYTES:
+                return len(call.message.body)
+            case Count.COST:
+                return self._price(subject.target, subject.pin)
+            case Count.CALLS | Count.UNDER_WAY:
+                return 1
+
+    def _price(self, target: Target, pin: Pin) -> int:
+        """Return what the configuration says a tool costs, or else its approved definition."""
+        if target.kind is not Kind.TOOL:
+            return 0
+        price = self._prices.get((target.server, target.name))
+        return _price_in(pin) if price is None else price
+
+    def _refusal(
+        self, over: Sequence[Due], now: float, *, reasons: Sequence[tuple[str, str]] = ()
+    ) -> RateLimited:
+        waits = [one.counts.wait_s(now) for one in over]
+        return RateLimited(
+            "; ".join(_why(one, wait) for one, wait in zip(over, waits, strict=True)),
+            reasons=[] if reasons else [("quota_used_up", one.counts.quota.name) for one in over],
+            wait_s=max(waits),
+            limits=[
+                Limit(
+                    name=one.counts.quota.name,
+                    most=one.counts.quota.most,
+                    unit=_UNITS[one.counts.quota.count],
+                    span_s=None
+                    if one.counts.quota.per is None
+                    else one.counts.quota.per.seconds(one.counts.begin),
+                    left=one.counts.left(one.under),
+                    wait_s=wait,
+                )
+                for one, wait in zip(over, waits, strict=True)
+            ],
+        )
+
+
+def _raised(access: AccessRequest) -> frozenset[str]:
+    """Return the quotas that a person's answer lets this one call go beyond: those it was asked with."""
+    answer = access.asked.get("approval")
+    if not isinstance(answer, Mapping) or answer.get("span") != _ONCE:
+        return frozenset()
+    return frozenset(one["quota"] for one in access.asked["usage"]["over"])
+
+
+def _price_in(pin: Pin) -> int:
+    """Return the price in an approved definition; what is no number from 0 to a million is the most.
+
+    A server that prices its tool and cannot be understood is not thereby free of charge.
+    """
+    meta = None if pin.approved is None else pin.approved.definition.content.get("_meta")
+    if not isinstance(meta, Mapping) or PRICE not in meta:
+        return 0
+    price = meta[PRICE]
+    if isinstance(price, bool) or not isinstance(price, int | float):
+        return _MOST_PRICE * MILLIONTHS
+    return (
+        math.ceil(min(price, _MOST_PRICE) * MILLIONTHS) if price >= 0 else _MOST_PRICE * MILLIONTHS
+    )
+
+
+def _told(due: Due, begin: int, amount: int) -> dict[str, Any]:
+    return {
+        "quota": due.counts.quota.key,
+        "under": list(due.under),
+        "begin": begin,
+        "amount": amount,
+    }
+
+
+def _fact(due: Due) -> dict[str, Any]:
+    counts = due.counts
+    quota, used = counts.quota, counts.used.get(due.under, 0)
+    unit = MILLIONTHS if quota.count is Count.COST else 1
+    return {
+        "quota": quota.name,
+        "count": quota.count.value,
+        "per": "" if quota.per is None else quota.per.value,
+        "most": _in_units(quota.most, unit),
+        "used": _in_units(used, unit),
+        "left": _in_units(max(0, quota.most - used), unit),
+        "until": "" if quota.per is None else _time(counts.begin + quota.per.seconds(counts.begin)),
+    }
+
+
+def _in_units(amount: int, unit: int) -> int | float:
+    return amount if unit == 1 else amount / unit
+
+
+def _time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _why(due: Due, wait_s: int) -> str:
+    fact = _fact(due)
+    if due.counts.quota.per is None:
+        return (
+            f"as many calls are under way as the quota {fact['quota']} allows ({fact['most']}): "
+            "wait until one of them has ended"
+        )
+    used = f"{fact['used']} of {fact['most']} {fact['count']} a {fact['per']}"
+    return (
+        f"the quota {fact['quota']} has no room for this ({used} are used): it begins anew at "
+        f"{fact['until']}, in {wait_s} seconds; an operator can raise it under `limits.quotas`"
+    )
