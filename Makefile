@@ -11,8 +11,9 @@ help: ## Show this list.
 .venv/.ready: requirements-dev.txt pyproject.toml
 	@PYTHON=$(PYTHON) .ci/system
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pip check --disable-pip-version-check >/dev/null || $(BIN)/python -m pip check
 	touch $@
 
 tests/node/node_modules/.ready: tests/node/package.json tests/node/package-lock.json
@@ -60,6 +61,7 @@ test: setup model ## Run every test.
 
 .PHONY: quick
 quick: setup ## Run the fast tests of every room: a minute, and no servers, browsers or weights.
+	@PYTHON=$(PYTHON) .ci/system bubblewrap
 	$(PYTEST) --quick -n $(shell getconf _NPROCESSORS_ONLN)
 
 .PHONY: cases-report
@@ -148,12 +150,12 @@ alerts-report: setup ## An ordinary month for false alarms, and seeded incidents
 
 var/hosts/.ready: requirements-hosts.txt
 	$(PYTHON) -m venv var/hosts
-	var/hosts/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	var/hosts/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
 	touch $@
 
 var/hosts-v1/.ready: requirements-hosts-v1.txt
 	$(PYTHON) -m venv var/hosts-v1
-	var/hosts-v1/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	var/hosts-v1/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
 	touch $@
 
 .PHONY: hosts-report

@@ -38,7 +38,7 @@ audit log only.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 
 class GatewayError(Exception):
@@ -184,8 +184,37 @@ class ApprovalRequired(Refusal):
         self.state = state
 
 
+class Limit(NamedTuple):
+    """A limit that was met, as header fields tell it (draft-ietf-httpapi-ratelimit-headers-10)."""
+
+    name: str
+    most: int
+    unit: str
+    """What counts: `requests`, `content-bytes`, `concurrent-requests`, or a word of ours."""
+    span_s: int | None
+    """For how long `most` is; `None` for what time does not make less."""
+    left: int
+    wait_s: int
+    """After how many seconds there is more."""
+
+
 class RateLimited(Refusal):
+    """`wait_s` is after how many seconds another try makes sense; 0 if nobody can say."""
+
     code = "rate_limited"
+
+    def __init__(
+        self,
+        public: str,
+        *,
+        detail: str = "",
+        reasons: Sequence[tuple[str, str]] = (),
+        wait_s: int = 0,
+        limits: Sequence[Limit] = (),
+    ) -> None:
+        super().__init__(public, detail=detail, reasons=reasons)
+        self.wait_s = wait_s
+        self.limits = tuple(limits)
 
 
 class LimitExceeded(Refusal):

@@ -115,6 +115,19 @@ async def in_thread(turn: asyncio.Lock | asyncio.Semaphore, work: Callable[[], T
     return await _to_its_end(asyncio.to_thread(work), turn.release)
 
 
+async def awaited_whole(work: Callable[[], T]) -> T:
+    """Return what `work` returns, done in a thread; who is cancelled meanwhile goes once it has ended.
+
+    What a thread still reads must not be closed: SQLite ends the process over that.
+    """
+    done = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(done)
+    except asyncio.CancelledError:
+        await asyncio.wait([done])
+        raise
+
+
 _UNDER_WAY: set[asyncio.Future[Any]] = set()
 """What nobody else may refer to any more."""
 

@@ -14,7 +14,6 @@ from typing import Any
 from gateway.storage import database as log
 from gateway.storage import schema
 from gateway.storage.identity import database as identity
-from gateway.storage.identity import schema as identity_schema
 
 _migrate = schema.migrate
 
@@ -27,7 +26,7 @@ def begin() -> None:
 def make() -> None:
     """Make what is copied now, for all processes that are forked from this one."""
     _made(_migrate)
-    _made(_migrate, identity_schema.migrations, identity_schema.KNOWN)
+    _made(_migrate, schema.IDENTITY)
 
 
 def copied(connection: sqlite3.Connection, *which: Any) -> None:

@@ -10,7 +10,16 @@ from functools import partial
 import pytest
 
 from gateway.errors import RateLimited
-from gateway.turns import QUICK_NODES, STEP, Line, Turns, in_steps, in_thread, in_turn
+from gateway.turns import (
+    QUICK_NODES,
+    STEP,
+    Line,
+    Turns,
+    awaited_whole,
+    in_steps,
+    in_thread,
+    in_turn,
+)
 
 
 async def test_quick_work_stays_and_large_work_leaves_the_loop():
@@ -168,3 +177,26 @@ async def test_what_was_refused_is_freed_at_once(kind):
                 await asyncio.sleep(0)
     finally:
         gc.enable()
+
+
+async def test_who_is_cancelled_goes_once_their_thread_has_ended():
+    going, begun = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        going.wait(60)
+
+    task = asyncio.create_task(awaited_whole(work))
+    await asyncio.to_thread(begun.wait, 60)
+    task.cancel()
+    done, _ = await asyncio.wait([task], timeout=0.05)
+    going.set()
+    assert not done
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
+async def test_whose_thread_ends_gets_what_it_returns():
+    assert await awaited_whole(lambda: 7) == 7
+    with pytest.raises(KeyError):
+        await awaited_whole(partial(dict[str, int]().__getitem__, "a"))

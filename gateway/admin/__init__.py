@@ -23,6 +23,7 @@ from gateway.admin.replay import ReplayDesk
 from gateway.admin.runs import RunDesk
 from gateway.admin.scripts import ScriptDesk
 from gateway.admin.stop import StopDesk
+from gateway.admin.usage import UsageDesk
 from gateway.admin.users import UserDesk
 
 _Table = dict[str, Callable[..., Any]]
@@ -54,6 +55,7 @@ class Admin:
         keeping: KeepingDesk,
         ask: AskDesk,
         keys: KeyDesk,
+        usage: UsageDesk,
     ) -> None:
         self.people = people
         self.archive = ask.archive
@@ -103,6 +105,7 @@ class Admin:
             "audit.holds": keeping.holds,
             "audit.questions": ask.questions,
             "keys.list": keys.list,
+            "usage.list": usage.list,
         }
         # What changes something, and what asks about more than single words.
         self._posts: _Table = {

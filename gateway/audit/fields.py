@@ -17,7 +17,7 @@ class Type(StrEnum):
 _NUMBERS = frozenset({"upstream_status", "result_bytes", "duration_us", "seq", "leaf_index"})
 _STRUCTURES = frozenset({
     "arguments", "roles", "obligations", "label_before", "label_after", "sources", "destinations",
-    "reasons", "question", "candidate", "evidence", "truncated",
+    "reasons", "charged", "question", "candidate", "evidence", "truncated",
 })  # fmt: skip
 
 

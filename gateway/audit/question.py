@@ -7,9 +7,11 @@ approval, the grants of a program.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from gateway.domain._value import value
+from gateway.domain.question import Question
+from gateway.domain.quotas import UNCOUNTED
 
 Path = tuple[str, ...]
 """Member names; `*` stands for every element of a list."""
@@ -46,6 +48,20 @@ class Rebuilt:
 
 def kept(asked: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a record with `fields` has to keep for `asked` to be built again from it."""
+    if not isinstance(asked, Question):
+        return _kept(asked, fields)
+    # All but the time follows from what is the same in many questions and records.
+    told = [fields.get(name) for name in _SUGGESTING]
+    found = asked.circumstances.once("kept", told, lambda: _kept(_uncounted(asked), fields))
+    usage = {} if asked["usage"] == UNCOUNTED else {"usage": asked["usage"]}
+    return {**found, **usage, "context": {**found["context"], "time": asked["context"]["time"]}}
+
+
+def _uncounted(asked: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: inner for name, inner in asked.items() if name != "usage"}
+
+
+def _kept(asked: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     lacks: list[str] = []
     said = _said(fields)
@@ -107,6 +123,14 @@ def _unknown_places(flow: Mapping[str, Any]) -> Iterator[Path]:
             yield "flow", name, "*", "value"
 
 
+_SUGGESTING: Final = (
+    "method", "principal", "client", "origin", "run", "parent", "seq", "script_sha256", "server",
+    "target", "effect", "pin_digest", "label_before", "sources", "destinations", "source_ip",
+    "revision", "endpoint",
+)  # fmt: skip
+"""What `_said` looks at."""
+
+
 def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the question that the other members of a record suggest."""
     get = fields.get
@@ -142,6 +166,7 @@ def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
             "left_open": False,
             "violations": [],
         },
+        "usage": UNCOUNTED,
         "task": {"prompt": None, "tools": None},
         "approval": None,
         "context": {

@@ -18,6 +18,7 @@ from gateway.cli.policy import policy
 from gateway.cli.runs import runs
 from gateway.cli.setup import check, config, init, serve
 from gateway.cli.sign_in import login, logout, whoami
+from gateway.cli.usage import usage
 from gateway.cli.users import users
 
 
@@ -54,6 +55,7 @@ for _command in (
     alerts,
     audit,
     runs,
+    usage,
     discovery,
     keys,
     version,

@@ -1,6 +1,7 @@
 """`douane init`, `serve`, `check` and `config`: from an empty folder to a running gateway."""
 
 import asyncio
+import gc
 import json
 import os
 import shutil
@@ -60,15 +61,22 @@ def serve(context: click.Context, place: Place) -> None:
     """Run the gateway until it is told to stop."""
     try:
         config = load(place.path, os.environ)
+        # Whoever loads numpy first, a migration or the model, decides this for the process: its threads
+        # spin while they wait for each other, and take the cores that calls need.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        gc.disable()  # what is made until the gateway is ready stays: `housekeeping.settle`
         from gateway.wiring import serve as run  # noqa: PLC0415 - it brings every adapter with it
 
-        context.exit(run(config, place.path))
+        status = run(config, place.path)
     except ConfigError as error:
         raise Failed.of(error) from error
     except GatewayError as error:
         # A log that cannot be written, most of all: what is wrong, and no traceback.
         why = f": {error.detail}" if error.detail else ""
         raise Failed(f"the gateway cannot run: {error.public}{why}", exit_code=NO) from error
+    finally:
+        gc.enable()
+    context.exit(status)
 
 
 @click.group()

@@ -25,6 +25,7 @@ from gateway.config.discovery import Discovery
 from gateway.config.guidance import GuidanceSection
 from gateway.config.local import LocalServer
 from gateway.config.policy import Policy
+from gateway.config.quotas import Price, QuotaSections
 from gateway.config.runs import RunsSection
 from gateway.config.section import Section, Word, Words, written
 from gateway.config.values import (
@@ -129,6 +130,8 @@ class Limits(Section):
     """Bytes of data of each."""
     process_idle: Duration = written("15m")
     """After how long without use one is ended."""
+    quotas: QuotaSections = ()
+    """How much may be used in which time, and by whom."""
 
 
 class LabelSection(Section):
@@ -162,6 +165,8 @@ class Tool(Section):
     result: LabelSection | None = None
     typed: tuple[ResultField, ...] = ()
     guidance: GuidanceSection | None = None
+    price: Price | None = None
+    """What a call costs, for quotas that count that; `None`: what its approved definition says."""
     audit: AuditOfTool = written({})
 
     @property
@@ -210,7 +215,8 @@ class Server(LocalServer):
         return frozenset(
             name
             for name, tool in self.tools.items()
-            if tool.rule != ToolRule() or (tool.guidance is None and tool.audit.level is None)
+            if tool.rule != ToolRule()
+            or (tool.guidance is None and tool.audit.level is None and tool.price is None)
         )
 
     @property
@@ -326,6 +332,21 @@ class Config(Section):
         if info.data.get("public_url") in auth.issuers:
             raise ValueError("an `issuer` in it is `public_url`; name the other server instead")
         return auth
+
+    @field_validator("servers")
+    @classmethod
+    def _with_quotas_of_their_own(
+        cls, servers: dict[str, Server], info: ValidationInfo
+    ) -> dict[str, Server]:
+        limits = info.data.get("limits")
+        for quota in limits.quotas if limits is not None else ():
+            for name in quota.servers:
+                if name not in servers:
+                    raise ValueError(
+                        f"`limits.quotas`: `{quota.name}` is about `{name}`, which is no server "
+                        "here; correct its name, or add the server"
+                    )
+        return servers
 
     @field_validator("servers")
     @classmethod

@@ -48,12 +48,16 @@ class Bounded(Generic[Key, Kept]):
 
     def get(self, key: Key) -> Kept | None:
         """Return what is kept under `key`, which is used by that."""
-        with self._lock:
-            found = self._entries.get(key)
-            if found is None:
-                return None
+        # No lock: each of the two steps is one of the interpreter's, and what was taken out by
+        # another thread between them was there when it was asked for.
+        found = self._entries.get(key)
+        if found is None:
+            return None
+        try:  # noqa: SIM105 - a context manager would take longer than all the rest
             self._entries.move_to_end(key)
-            return found[0]
+        except KeyError:
+            pass
+        return found[0]
 
     def put(self, key: Key, kept: Kept, octets: int = 0) -> None:
         """Keep `kept`, which holds `octets` bytes beside its entry's own; forget what is too much.
@@ -89,22 +93,45 @@ class Bounded(Generic[Key, Kept]):
         return found[0]
 
 
+class ByIdentity(Generic[Kept]):
+    """What is known of values that never change, by which ones they are: nothing of them is compared.
+
+    It refers to them, so that no other value has their place meanwhile.
+    """
+
+    def __init__(self, *, most: int, octets: int) -> None:
+        self._kept: Bounded[tuple[int, ...], tuple[tuple[object, ...], Kept]] = Bounded(
+            most=most, octets=octets
+        )
+
+    def get(self, *values: object) -> Kept | None:
+        """Return what is known of just these `values`, in this order."""
+        found = self._kept.get(tuple(map(id, values)))
+        return None if found is None else found[1]
+
+    def put(self, kept: Kept, *values: object, octets: int) -> None:
+        """Keep what is known of `values`, which hold `octets` bytes together with it."""
+        self._kept.put(tuple(map(id, values)), (values, kept), octets)
+
+
 def octets_of(kept: object) -> int:
     """Return about how many bytes a value of texts takes: twice those of what it is printed as."""
     return 2 * len(repr(kept))
-
-
-_KINDS: Final = {str: b"s", bytes: b"b", int: b"i"}
 
 
 def digest_of(*parts: str | bytes | int | None) -> bytes:
     """Return 32 bytes that stand for `parts`: no two sequences of parts have the same ones."""
     spelled = []
     for part in parts:
-        kind = _KINDS.get(type(part)) or type(part).__name__[0].encode()
-        octets = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass")
-        spelled.append(b"%b%d:%b" % (kind, len(octets), octets))
-    return blake2b(b"".join(spelled), digest_size=32).digest()
+        if type(part) is str:
+            spelled.append(f"s{len(part)}:{part}")
+        elif type(part) is bytes:
+            # One character an octet, so that all parts are one text, which is encoded once.
+            spelled.append(f"b{len(part)}:{part.decode('latin-1')}")
+        else:
+            text = str(part)
+            spelled.append(f"{type(part).__name__[0]}{len(text)}:{text}")
+    return blake2b("".join(spelled).encode("utf-8", "surrogatepass"), digest_size=32).digest()
 
 
 Parts = ParamSpec("Parts")

@@ -23,8 +23,8 @@ LONGEST_PLACES: Final = 4_096
 Places = frozenset[tuple[str, str]]
 """Arguments and their values: `("$.to", "eve@outside.example")`."""
 
-_INDEX = re.compile(r"(?:\[\d+\])+\Z")
-"""Which of an argument's plain items it is. Of an object it says what belongs together, and stays: who gets
+_INDEX = re.compile(r"(?:\]\d+\[)*")
+"""Read backwards, as nothing but its end says where it begins: which of an argument's plain items it is. Of an object it says what belongs together, and stays: who gets
 which role is no other order of a list. A name that looks so stands in quotes."""
 
 
@@ -60,8 +60,13 @@ def places_of(destinations: Iterable[Destination]) -> Places | None:
 
     Of very many destinations one without a value stands for the rest.
     """
-    places = frozenset((_INDEX.sub("", one.path), one.value) for one in destinations)
+    places = frozenset((_without_index(one.path), one.value) for one in destinations)
     return places if places and all(text for _, text in places) else None
+
+
+def _without_index(path: str) -> str:
+    found = _INDEX.match(path[::-1])
+    return path if found is None else path[: len(path) - found.end()]
 
 
 def is_as_approved(pin: Pin, answer: StandingAnswer) -> bool:

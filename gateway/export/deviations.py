@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from gateway.behaviour.baselines import Baselines
 from gateway.behaviour.deviations import Deviation, Kind
@@ -13,6 +14,7 @@ from gateway.errors import AuditUnavailable
 from gateway.ports import AuditLog, Clock
 from gateway.ports.behaviour import BaselineStore
 from gateway.ports.following import NotDelivered, StoredRecord
+from gateway.turns import awaited_whole
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +110,7 @@ class DeviationSink:
         if self._clock() - deviation.time > _STALE_S:
             return
         record = _record(deviation, self._clock())
-        if not await asyncio.to_thread(self._is_recorded, record.id):
+        if not await awaited_whole(partial(self._is_recorded, record.id)):
             try:
                 await self._audit.append(record)
             except AuditUnavailable as error:

@@ -15,6 +15,7 @@ from gateway.ports.following import (
     Sink,
     StoredRecord,
 )
+from gateway.turns import awaited_whole
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +88,7 @@ class Follower:
 
         async def read() -> None:
             nonlocal page
-            page = await asyncio.to_thread(self._source.stored_after, self.done, self._page)
+            page = await awaited_whole(partial(self._source.stored_after, self.done, self._page))
 
         if not await self._handed_on(read) or not page:
             return False

@@ -1,6 +1,5 @@
 """Tells people's programs what has been recorded, signed as Standard Webhooks 1.0.0 says."""
 
-import asyncio
 import base64
 import hmac
 import logging
@@ -14,6 +13,7 @@ from gateway.export.messages import Message, message_of
 from gateway.export.waiting import retry_after_s
 from gateway.ports import Clock
 from gateway.ports.following import CursorStore, NotDelivered, StoredRecord
+from gateway.turns import awaited_whole
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ class FromNow:
         """Return how far the follower has come; a new one has come to here, durably."""
         kept = await self._cursors.cursor(name)
         if kept is None:
-            kept = await asyncio.to_thread(self._newest)
+            kept = await awaited_whole(self._newest)
             await self._cursors.move(name, kept)
         return kept
 

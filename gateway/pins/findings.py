@@ -13,7 +13,7 @@ from typing import Any
 from gateway.domain._value import value
 from gateway.domain.document import leaves
 from gateway.domain.normal import normal
-from gateway.pins.names import folded
+from gateway.pins.names import by_folding, folded
 from gateway.pins.phrases import BYPASS_PARAMETER, EXFIL_PARAMETER, HARD, PADDING, SOFT
 from gateway.pins.visible import visible
 
@@ -54,6 +54,12 @@ _ORDINARY = re.compile(
     f"|(?<=[#*0-9\u00a9\u00ae\u203c\u2049\u2122\u2139{_EMOJI}])[\ufe0e\ufe0f]"  # a picture, or not
 )
 """Invisible characters where honest texts have them: one each, beside what they change."""
+_UNUSUAL = re.compile("[^ -~\n\r\t]")
+_AT_ONCE = 64 * 1024
+"""Characters that an expression goes through in one step, in which nothing else has a turn."""
+PHRASES_AT_ONCE = 1024
+_LONGEST_PHRASE = 512
+"""Characters in which phrases are looked for in one step: that takes microseconds for each."""
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
@@ -90,9 +96,10 @@ def _in_texts(texts: Collection[tuple[str, str]]) -> Iterator[Finding]:
             continue
         if hidden := _hidden(text):
             yield Finding(code="hidden_characters", path=path, excerpt=_excerpt(hidden))
-        if padding := PADDING.search(text):
+        # What is longer is told of as such.
+        if padding := PADDING.search(text[: 4 * _MOST_TEXT]):
             yield Finding(code="padding", path=path, excerpt=_excerpt(padding[0]))
-        plain = _plain(text)
+        plain = _plain(text, max(left, 0) + _LONGEST_EXCERPT)
         yield from _phrases_in(path, plain[: max(left, 0)])
         if 0 <= left < len(plain):
             # Whoever wants to keep us busy, or to hide in a crowd, is told on once.
@@ -103,13 +110,39 @@ def _in_texts(texts: Collection[tuple[str, str]]) -> Iterator[Finding]:
 def _phrases_in(path: str, plain: str) -> Iterator[Finding]:
     for code, expression in _PHRASES.items():
         # All of them: a hint that was approved must not hide another one of its class.
-        matches = islice(expression.finditer(plain), _MOST_OF_A_CLASS)
-        for excerpt in dict.fromkeys(_excerpt(found[0]) for found in matches):
+        matches = islice(_found(expression, plain), _MOST_OF_A_CLASS)
+        for excerpt in dict.fromkeys(_excerpt(found) for found in matches):
             yield Finding(code=code, path=path, excerpt=excerpt)
 
 
-def _plain(text: str) -> str:
-    """Return `text` as a reader who is not fooled takes it: nothing hidden, one blank a gap."""
+def _found(expression: re.Pattern[str], plain: str) -> Iterator[str]:
+    """Yield what `expression` finds, looked for piece by piece; what stands in two pieces comes twice."""
+    for start in range(0, len(plain), PHRASES_AT_ONCE):
+        end = start + PHRASES_AT_ONCE + _LONGEST_PHRASE
+        yield from (found[0] for found in expression.finditer(plain, start, end))
+
+
+def _plain(text: str, most: int) -> str:
+    """Return `text` as a reader who is not fooled takes it: nothing hidden, one blank a gap.
+
+    Only the beginning, if there are more than `most` characters of it.
+    """
+    pieces: list[str] = []
+    length, gap = 0, False
+    for start in range(0, len(text), _AT_ONCE):
+        shown = _shown(text[start : start + _AT_ONCE])
+        words = " ".join(shown.split())
+        if words:
+            joint = " " if pieces and (gap or shown[0].isspace()) else ""
+            pieces.append(joint + words)
+            length += len(pieces[-1])
+        gap = shown[-1:].isspace() or (gap and not words)
+        if length > most:
+            break
+    return "".join(pieces)
+
+
+def _shown(text: str) -> str:
     if not text.isascii():
         text = normal("NFKC", text)
         hidden = _HIDDEN_CATEGORIES - {"Zl", "Zp"}
@@ -118,13 +151,22 @@ def _plain(text: str) -> str:
             for c in text
             if c in "\n\r\t" or not (unicodedata.category(c) in hidden or _BLANK.fullmatch(c))
         )
-    return " ".join(text.replace("\u2019", "'").split())
+    return text.replace("\u2019", "'")
 
 
 def _hidden(text: str) -> str:
     if text.isascii() and text.isprintable():
         return ""
-    return "".join(filter(_is_hidden, _ORDINARY.sub("", text)))
+    found: list[str] = []
+    for start in range(0, len(text), _AT_ONCE):
+        end = start + _AT_ONCE
+        # With the character behind it, which may make the last one ordinary.
+        ordinary = {one.start() for one in _ORDINARY.finditer(text, start, end + 1)}
+        unusual = (
+            one for one in _UNUSUAL.finditer(text, start, end) if one.start() not in ordinary
+        )
+        found += [one[0] for one in unusual if _is_hidden(one[0])]
+    return "".join(found)
 
 
 def _is_hidden(character: str) -> bool:
@@ -175,16 +217,15 @@ def _of_other_servers(
     """
     if not elsewhere:
         return
-    others = set(elsewhere) - {own}
+    others = frozenset(elsewhere)
     for path, text in texts:
         for name in dict.fromkeys(_IDENTIFIER.findall(text)):
-            if name in others:
+            if name in others and name != own:
                 yield Finding(code="foreign_tool", path=path, excerpt=_excerpt(name))
     if isinstance(own, str):
-        plain = folded(own)
-        twins = sorted(name for name in others if folded(name) == plain)
-        if twins:
-            yield Finding(code="lookalike_name", path="$.name", excerpt=_excerpt(twins[0]))
+        twin = by_folding(others - {own} if own in others else others).get(folded(own))
+        if twin is not None:
+            yield Finding(code="lookalike_name", path="$.name", excerpt=_excerpt(twin))
 
 
 def _excerpt(text: str) -> str:

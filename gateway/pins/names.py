@@ -1,6 +1,7 @@
 """When two names look like one to a person or to a model."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from gateway.domain.normal import normal
 from gateway.domain.tools import Kind, Pin, UpstreamId
@@ -17,6 +18,15 @@ def folded(name: str) -> str:
     """
     plain = normal("NFKC", name).casefold()
     return plain.translate(_SEPARATORS).translate(_LOOKALIKES).replace("rn", "m")
+
+
+@lru_cache(maxsize=8)
+def by_folding(names: frozenset[str]) -> Mapping[str, str]:
+    """Return one of `names` by its folding, the first by letters: made once for all that one sees of them.
+
+    There may be ten thousand, and each definition of a server is held against them.
+    """
+    return {folded(name): name for name in sorted(names, reverse=True)}
 
 
 def tools_elsewhere(pins: Iterable[Pin], server: UpstreamId) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """Stages 2 to 7: from a claim to a permit."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -29,10 +29,12 @@ from gateway.pipeline.grants import Grants
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.questions import Questions
+from gateway.pipeline.quotas import Due, Quotas
 from gateway.pipeline.rounds import Rounds
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.selections import Selections
+from gateway.pipeline.sessions import Sessions
 from gateway.pipeline.trail import Trail
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import Authenticator, Catalogs, Clock, PinStore, PolicyEngine, RunStore
@@ -85,16 +87,15 @@ class Admission:
         memory: ProvenanceMemory,
         conversations: Conversations,
         limits: CallLimits,
+        quotas: Quotas,
         schemas: Schemas,
         seal_key: bytes,
+        former_seal_key: bytes | None = None,
         clock: Clock,
-        ended: Callable[[str, str], bool],
+        sessions: Sessions,
         require_going: Callable[[], None],
     ) -> None:
-        """Take a session of our own for over where `ended` says so of its principal's key and id.
-
-        Nobody is let further than their name where `require_going` raises.
-        """
+        """Let nobody further than their name where `require_going` raises."""
         self._authenticator = authenticator
         self._runs = runs
         self._pins = pins
@@ -114,10 +115,12 @@ class Admission:
         self.asides = conversations.asides
         """What a message says beside what was decided on."""
         self._limits = limits
-        self._seal_key = seal_key
+        self._quotas = quotas
+        self._seal_keys = tuple(key for key in (seal_key, former_seal_key) if key is not None)
         self._clock = clock
         self._schemas = schemas
-        self._ended = ended
+        self.sessions = sessions
+        """Which of them have ended."""
         self.require_going = require_going
         """Raises if somebody has stopped everything: nothing goes out, and nothing is given out."""
 
@@ -189,19 +192,27 @@ class Admission:
             )
         target, pin = await self._resolve(call, principal, operation, trail)
         pin = await self._refreshed(call, principal, pin)
-        access = await self._access(call, principal, run, target, pin, trail=trail)
+        access, due = await self._access(call, principal, run, target, pin, trail=trail)
         places = self._grants.covering(access)
         decision = await self._decided(access, trail)
         knowing, answered, usable = await self._grants.consulted(access, decision, places, trail)
         if knowing is not access:
             self._approvals.require_no_refusal(access, decision, trail)
         access, decision, granted = await self._approvals.consulted(knowing, answered, trail)
+        self._quotas.require_not_used_up(due, decision)
         permit = permit_for(access, decision, session)
         self._meet_rate_limits(permit)
-        # Before a yes is used: it may be refused, and from there on the call goes out.
-        await self._questions.note_sent(access)
-        await self._grants.use(call, usable)
-        await self._approvals.use(granted, trail)
+        taken = self._quotas.take(due, access)
+        try:
+            # Before a yes is used: it may be refused, and from there on the call goes out.
+            await self._questions.note_sent(access)
+            await self._grants.use(call, usable)
+            await self._approvals.use(granted, trail)
+        except BaseException:
+            if taken is not None:
+                taken.give_back()
+            raise
+        trail.taken(taken)
         return permit
 
     async def _answer(
@@ -319,8 +330,11 @@ class Admission:
         """Return the upstream's own session id; a seal opens for its own principal only."""
         if call.session is None:
             return None
-        session = unseal(self._seal_key, call.session_of, principal.key, call.session)
-        if session is None or (call.session_of == OWN and self._ended(principal.key, session)):
+        opened = (
+            unseal(key, call.session_of, principal.key, call.session) for key in self._seal_keys
+        )
+        session = next((one for one in opened if one is not None), None)
+        if session is None or self.sessions.have_ended(call.session_of, principal.key, session):
             raise not_found(call.message.id)
         return session
 
@@ -336,10 +350,8 @@ class Admission:
             call, principal, target.name
         )
         trail.target(target, pin, said(call.message), is_named=is_named)
-        if pin is not None:
-            (visible,) = await self._visibility.of(call, principal, [(target, pin)])
-            if visible:
-                return target, pin
+        if pin is not None and await self._visibility.knows_of(call, principal, target, pin):
+            return target, pin
         raise UnknownTool(
             f"there is no {target.kind.value.replace('_', ' ')} of this name",
             reasons=[("namesake", f"{name} may be meant") for name in call.namesakes],
@@ -375,8 +387,8 @@ class Admission:
         pin: Pin,
         *,
         trail: Trail,
-    ) -> AccessRequest:
-        """Verify the pin (stage 5) and review the flow (stage 6)."""
+    ) -> tuple[AccessRequest, Sequence[Due]]:
+        """Verify the pin (stage 5), review the flow (stage 6), and see what the call would use."""
         try:
             pinned = self._verified(call, pin.target, pin)
             _require_read(call, pinned)
@@ -402,7 +414,9 @@ class Admission:
             await in_turn(principal.key, nodes, checked)
         subject = self._questions.subject(target, pin)
         flow = await self._questions.review(call, principal, run, subject)
-        return AccessRequest(
+        due = self._quotas.due(call, principal, run, subject)
+        usage = self._quotas.facts(due)
+        access = AccessRequest(
             call=call,
             principal=principal,
             run=run,
@@ -410,8 +424,9 @@ class Admission:
             effect=subject.effect,
             pinned=pinned,
             review=flow,
-            asked=self._questions.of(call, principal, run, subject, flow),
+            asked=self._questions.of(call, principal, run, subject, flow, usage=usage),
         )
+        return access, due
 
     def _verified(self, call: Call, target: Target, pin: Pin | None) -> Pinned:
         return verify(target, pin, identity=self._rules.identities[call.server])

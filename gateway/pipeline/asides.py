@@ -3,7 +3,8 @@
 A request's id, a token, the name of a program, the state of a trace: the protocol has a place for
 each and leaves to the caller what stands there. From a run that has read what is private, or what an
 outsider wrote, nothing of the caller's choosing goes out there: ids and tokens are of ours, what the
-server has not heard before is left out, and only what it gave out itself comes back to it.
+server has not heard before is left out, and only what it gave out itself comes back to it. Neither does
+the text say anything that its values do not: blanks and spellings are ours as well.
 """
 
 import itertools
@@ -12,15 +13,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from gateway.domain.bounded import Bounded, digest_of
+from gateway.domain.bounded import Bounded, ByIdentity, digest_of, octets_of
 from gateway.domain.calls import Form, Message, Permit, ServerEvent
 from gateway.domain.nodes import weight
 from gateway.domain.tools import OWN
 from gateway.errors import Denied
 from gateway.turns import finished
 from gateway.wire import jsontext
-from gateway.wire.extensions import with_outcome, with_params
+from gateway.wire.extensions import DECLARING, with_outcome, with_params
 from gateway.wire.headers import PARAM_PREFIX
+from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
 from gateway.wire.operations import CANCELLED
 from gateway.wire.outgoing import CLIENT, KNOWN_ABOUT, SUBSCRIPTION
 from gateway.wire.param_headers import params_mirrored
@@ -44,6 +46,11 @@ _RESUMES: Final = "last-event-id"
 _PARENT: Final = "traceparent"
 _STATE: Final = "tracestate"
 _SOMEBODY: Final = {"name": "client", "version": "0"}
+_ABILITIES: Final = "capabilities"
+_NONE: Final[Mapping[str, Any]] = {}
+_USUAL: Final[tuple[Mapping[str, Any], ...]] = ({}, {"mimeTypes": ["text/html;profile=mcp-app"]})
+"""Settings of extensions that say nothing, because everybody has them: of interfaces there is one type."""
+_WRITTEN: Final = frozenset({Form.REQUEST, Form.NOTIFICATION})
 
 RpcId: TypeAlias = str | int
 
@@ -57,6 +64,9 @@ class Asides:
         """By whose it is and what the client calls it: what its server calls it."""
         self._homes: Bounded[RpcId, tuple[bytes, RpcId]] = Bounded(most=_MOST, octets=_OCTETS)
         """By the name that we gave it: whose it is, and what the client calls it."""
+        self._owners: ByIdentity[tuple[tuple[str, str | None], bytes]] = ByIdentity(
+            most=_MOST, octets=_OCTETS
+        )
         self._heard: Bounded[bytes, bool] = Bounded(most=_MOST, octets=_OCTETS)
         """What servers gave out here, and what they have heard while there was nothing to tell."""
 
@@ -72,12 +82,13 @@ class Asides:
         if call.server == OWN:
             return permit
         if message.form is Form.RESPONSE:
-            answer = await _without_remarks(permit)
+            answer = await _answer(permit)
             return (
                 permit if answer is message else replace(permit, call=replace(call, message=answer))
             )
         id_, params = self._said(permit)
-        if id_ != message.id or params != message.params:
+        anew = permit.run.has_read and message.form in _WRITTEN
+        if anew or id_ != message.id or params != message.params:
             told = replace(message, id=id_)
             message = await finished(
                 permit.principal.key, weight(message.body), with_params, told, params
@@ -89,7 +100,7 @@ class Asides:
 
     async def home(self, permit: Permit, message: ServerMessage) -> ServerMessage:
         """Return what a server said as its client knows it, under the client's own names."""
-        owner = _owner(permit)
+        owner = self._owner(permit)
         if message.form is Form.REQUEST:
             if isinstance(token := _about(message).get(_MARK), str | int):
                 self._heard.put(digest_of(owner, _MARK, token), kept=True)
@@ -119,7 +130,7 @@ class Asides:
     def gave(self, permit: Permit, event: ServerEvent) -> None:
         """Note which event a stream can be resumed after."""
         if id_ := event_id(event):
-            self._heard.put(digest_of(_owner(permit), _RESUMES, id_), kept=True)
+            self._heard.put(digest_of(self._owner(permit), _RESUMES, id_), kept=True)
 
     def _fields(self, permit: Permit) -> tuple[tuple[str, str], ...]:
         """Return the header fields that go on from a run that has something to tell."""
@@ -128,7 +139,10 @@ class Asides:
         definition = None if access is None else access.pinned.manifest.definition
         mirrored = () if definition is None else dict(params_mirrored(arguments, definition))
         for name, said in call.headers:
-            if name == _RESUMES and digest_of(_owner(permit), _RESUMES, said) not in self._heard:
+            if (
+                name == _RESUMES
+                and digest_of(self._owner(permit), _RESUMES, said) not in self._heard
+            ):
                 raise Denied("a stream is resumed after an event that was not given out here")
         return tuple(
             (name, said)
@@ -138,9 +152,9 @@ class Asides:
 
     def _said(self, permit: Permit) -> tuple[RpcId | None, Mapping[str, Any]]:
         """Return the id under which a message goes out, and its params."""
-        owner, message, wary = _owner(permit), permit.call.message, permit.run.has_read
+        owner, message, wary = self._owner(permit), permit.call.message, permit.run.has_read
         id_, params = message.id, dict(message.params)
-        if message.form not in {Form.REQUEST, Form.NOTIFICATION}:
+        if message.form not in _WRITTEN:
             return id_, message.params
         if id_ is not None:
             id_ = self._name(owner, "id", id_, wary=wary)
@@ -153,6 +167,8 @@ class Asides:
             params[_META] = self._meta(owner, meta, wary=wary, small=small)
         if _PROGRAM in params:
             params[_PROGRAM] = self._program(owner, params[_PROGRAM], wary=wary, small=small)
+        if _ABILITIES in params:
+            params[_ABILITIES] = self._abilities(owner, params[_ABILITIES], wary=wary, small=small)
         return id_, params
 
     def _meta(
@@ -163,13 +179,19 @@ class Asides:
             kept[_MARK] = self._name(owner, "token", token, wary=wary)
         if CLIENT in kept:
             kept[CLIENT] = self._program(owner, kept[CLIENT], wary=wary, small=small)
+        if (declared := kept.get(MODERN_CAPABILITIES_KEY)) is not None:
+            kept[MODERN_CAPABILITIES_KEY] = self._abilities(owner, declared, wary=wary, small=small)
         known = (KNOWN_ABOUT - {_STATE}) | {_MARK}
         if not is_parent(kept.get(_PARENT)):
             known -= {_PARENT}
-        others = {name: _said_as(owner, name, inner) for name, inner in meta.items() if small}
+        others = {
+            name: _said_as(owner, name, inner)
+            for name, inner in meta.items()
+            if small and name not in known
+        }
         if not wary:
-            for name in others.keys() - known:
-                self._heard.put(others[name], kept=True)
+            for said in others.values():
+                self._heard.put(said, kept=True)
             return kept
         if isinstance(followed := kept.get(SUBSCRIPTION), str | int):
             kept[SUBSCRIPTION] = self._name(owner, "id", followed, wary=wary, again=True)
@@ -197,31 +219,57 @@ class Asides:
 
     def _program(self, owner: bytes, program: Any, *, wary: bool, small: bool) -> Any:
         """Return what a client calls itself, as far as its server has heard it before."""
-        key = _said_as(owner, _PROGRAM, program) if small else b""
+        heard = self._hears(owner, _PROGRAM, program, wary=wary, small=small)
+        return program if heard else _SOMEBODY
+
+    def _abilities(self, owner: bytes, declared: Any, *, wary: bool, small: bool) -> Any:
+        """Return what a client says it can do: of the settings of extensions what was heard before."""
+        if not isinstance(declared, dict) or DECLARING.isdisjoint(declared):
+            return declared
+        return {
+            name: {
+                named: settings
+                if settings in _USUAL or self._hears(owner, named, settings, wary=wary, small=small)
+                else _NONE
+                for named, settings in inner.items()
+            }
+            if name in DECLARING and isinstance(inner, dict)
+            else inner
+            for name, inner in declared.items()
+        }
+
+    def _hears(self, owner: bytes, name: str, said: Any, *, wary: bool, small: bool) -> bool:
+        """Whether a server may be told what a client `said` under `name`: it heard it while all could be."""
+        key = _said_as(owner, name, said) if small else b""
         if not wary:
             if small:
                 self._heard.put(key, kept=True)
-            return program
-        return program if key in self._heard else _SOMEBODY
+            return True
+        return key in self._heard
+
+    def _owner(self, permit: Permit) -> bytes:
+        """Return a name for whoever speaks with this server in this session."""
+        principal, place = permit.principal, (permit.call.server, permit.session)
+        known = self._owners.get(principal)
+        if known is None or known[0] != place:
+            server, session = place
+            known = place, digest_of(server, principal.key, principal.script, session)
+            self._owners.put(known, principal, octets=octets_of((principal, place)))
+        return known[1]
 
     def _has_heard(self, owner: bytes, token: Any) -> bool:
         """Whether a server gave out `token` here."""
         return isinstance(token, str | int) and digest_of(owner, _MARK, token) in self._heard
 
 
-async def _without_remarks(permit: Permit) -> Message:
+async def _answer(permit: Permit) -> Message:
     """Return an answer to a server's request as it goes out: what it says of itself nobody is told."""
     message = permit.call.message
-    if not permit.run.has_read or _META not in message.params:
+    if not permit.run.has_read:
         return message
     kept = {name: inner for name, inner in message.params.items() if name != _META}
     who = permit.principal.key
     return await finished(who, weight(message.body), with_outcome, message, kept)
-
-
-def _owner(permit: Permit) -> bytes:
-    principal = permit.principal
-    return digest_of(permit.call.server, principal.key, principal.script, permit.session)
 
 
 def _said_as(owner: bytes, name: str, inner: Any) -> bytes:

@@ -6,6 +6,7 @@ and only here.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Self
 
 from gateway.domain._value import value
@@ -14,6 +15,7 @@ from gateway.domain.decisions import Decision, Duty, Phase, Reason, Verdict
 from gateway.domain.flow import FlowReview, Run, RunId, Task
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Effect, ToolRule
+from gateway.domain.question import Question
 from gateway.domain.tools import Kind, Manifest, Pin, PinStatus, Target
 from gateway.errors import ApprovalRequired, Denied, InsufficientScope
 from gateway.flow.effects import effect_of
@@ -88,7 +90,7 @@ def question(
         "task": {"prompt": None, "tools": None},
         "approval": None,
         "context": {
-            "time": datetime.fromtimestamp(now, UTC).isoformat().replace("+00:00", "Z"),
+            "time": spelled_time(now),
             "ip": call.source_ip,
             "revision": call.revision,
             "endpoint": call.endpoint,
@@ -106,20 +108,52 @@ def call_question(
     arguments: Mapping[str, Any],
     review: FlowReview,
     task: Task | None,
+    usage: Mapping[str, Any],
     now: float,
 ) -> dict[str, Any]:
     """Build the question of phase `call`."""
     asked = question(Phase.CALL, call, principal, run, subject, now=now)
     asked["arguments"] = arguments
     asked["flow"] = flow_input(review)
+    asked["usage"] = usage
     if task is not None:
         asked["task"] = {"prompt": task.prompt, "tools": task.tools}
     return asked
 
 
-def result_question(asked: Mapping[str, Any], review: FlowReview, result: Any) -> dict[str, Any]:
+def result_question(asked: Mapping[str, Any], review: FlowReview, result: Any) -> Mapping[str, Any]:
     """Build the question of phase `result` from the one that the call was decided on."""
-    return {**asked, "phase": Phase.RESULT.value, "flow": flow_input(review), "result": result}
+    if isinstance(asked, Question):
+        told = asked.circumstances.once(
+            Phase.RESULT.value,
+            review,
+            lambda: asked.circumstances.with_sections(_of_result(review)),
+        )
+        return Question(
+            told,
+            time=asked["context"]["time"],
+            arguments=asked["arguments"],
+            usage=asked["usage"],
+            result=result,
+        )
+    return {**asked, **_of_result(review), "result": result}
+
+
+def _of_result(review: FlowReview) -> dict[str, Any]:
+    return {"phase": Phase.RESULT.value, "flow": flow_input(review)}
+
+
+def spelled_time(now: float) -> str:
+    """Return the time of a question, given in seconds since the epoch, as policy is told it."""
+    second, microsecond = divmod(round(now * 1e6), 1_000_000)
+    fraction = f".{microsecond:06d}" if microsecond else ""
+    return f"{_second(second)}{fraction}Z"
+
+
+@lru_cache(maxsize=4)
+def _second(seconds: int) -> str:
+    # Spelled once for all questions of a second.
+    return datetime.fromtimestamp(seconds, UTC).isoformat().removesuffix("+00:00")
 
 
 def _principal(principal: Principal) -> dict[str, Any]:

@@ -1,13 +1,15 @@
 """How many calls a principal may make: token buckets, in this process's memory."""
 
+import math
 from typing import Final
 
 from gateway.domain.bounded import Bounded, digest_of
-from gateway.errors import RateLimited
+from gateway.errors import Limit, RateLimited
 from gateway.ports import Clock
 
 _MOST_BUCKETS: Final = 50_000
 _OCTETS: Final = 16 * 1024**2
+_NAME: Final = "calls-per-minute"
 
 
 class CallLimits:
@@ -39,5 +41,12 @@ class CallLimits:
         level = min(float(size), level + max(0.0, now - then) * size / 60)
         if level < 1:
             self._buckets.put(bucket, (level, now))
-            raise RateLimited(f"more than {size} calls a minute; wait a little and try again")
+            wait_s = math.ceil((1 - level) * 60 / size)
+            raise RateLimited(
+                f"more than {size} calls a minute; wait {wait_s} seconds and try again",
+                wait_s=wait_s,
+                limits=[
+                    Limit(name=_NAME, most=size, unit="requests", span_s=60, left=0, wait_s=wait_s)
+                ],
+            )
         self._buckets.put(bucket, (level - 1, now))

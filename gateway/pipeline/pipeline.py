@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Any, TypeVar
 
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
@@ -32,15 +31,13 @@ from gateway.wire.elicitation import declares_url, ways_to_ask
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.own import is_ours
 from gateway.wire.replies import Challenge, refuse
-from gateway.wire.returning import returned_fields, returned_status
+from gateway.wire.returning import returned, returned_fields, streamed_or_not
 from gateway.wire.session import seal
 
 _NEVER_SENT = (CredentialRequired, EgressRefused, UpstreamResting)
 """What the client of an upstream raises before anything of a call has left."""
 
 logger = logging.getLogger(__name__)
-
-Made = TypeVar("Made")
 
 
 class Pipeline:
@@ -81,38 +78,21 @@ class Pipeline:
         Whoever is nobody here costs a record and an answer, and no work on what they send. The
         credential is looked at again in `handle`: it may end while the body is on its way.
         """
-        trail = Trail(call, clock=self._clock, new_id=self._new_id)
-        return await self._or_refusal(call, trail, self._holder(call))
-
-    async def _holder(self, call: Call) -> str:
-        return (await self._admission.known(call)).key
+        try:
+            return (await self._admission.known(call)).key
+        except GatewayError as error:
+            return await self.refuse(call, error)
+        except Exception:
+            logger.exception("call %s met a bug", call.id)
+            return await self.refuse(call, Fault("the gateway failed"))
 
     async def handle(self, call: Call) -> Reply:
         """Carry `call` to its reply. A no is a reply too: this raises nothing of ours."""
         nodes = most_nodes(len(call.message.body))
         call = await finished(call.source_ip, nodes, self._admission.narrowed, call)
         trail = Trail(call, clock=self._clock, new_id=self._new_id)
-        return await self._or_refusal(call, trail, self._carried(call, trail))
-
-    async def _carried(self, call: Call, trail: Trail) -> Reply:
-        if is_ours(call.message):
-            return await self._begun.answer(call, trail)
-        permit = await self._admission.permit(call, trail)  # 2 to 7
-        entry = await self._audit.append(trail.intent())  # 8
-        trail.intent_index = entry.leaf_index
-        going = await self._admission.asides.going(permit)
-        # Last of all: during whatever is awaited before, it may change.
-        self._admission.require_unchanged(permit)
-        trail.sent = True
-        answer = await self._upstreams.of(call.server).forward(going)  # 9
-        return await self._reply(permit, answer, trail)  # 10 to 12
-
-    async def _or_refusal(
-        self, call: Call, trail: Trail, work: Coroutine[Any, Any, Made]
-    ) -> Made | Reply:
-        """Return what `work` on `call` comes to, or the refusal that it ended in."""
         try:
-            return await work
+            return await self._carried(call, trail)
         except GatewayError as error:
             return await self._refuse(call, trail, error)
         except asyncio.CancelledError:
@@ -122,12 +102,27 @@ class Pipeline:
             logger.exception("call %s met a bug", call.id)
             return await self._refuse(call, trail, Fault("the gateway failed"))
 
+    async def _carried(self, call: Call, trail: Trail) -> Reply:
+        if is_ours(call.message):
+            return await self._begun.answer(call, trail)
+        permit = await self._admission.permit(call, trail)  # 2 to 7
+        entry = await self._audit.append(trail.intent())  # 8
+        trail.intent_index = entry.leaf_index
+        await self._admission.sessions.end(permit)
+        going = await self._admission.asides.going(permit)
+        # Last of all: during whatever is awaited before, it may change.
+        self._admission.require_unchanged(permit)
+        trail.sent = True
+        answer = await self._upstreams.of(call.server).forward(going)  # 9
+        return await self._reply(permit, answer, trail)  # 10 to 12
+
     async def refuse(self, call: Call, error: GatewayError) -> Reply:
         """Refuse what never became a call that could be carried; recorded like any refusal."""
         trail = Trail(call, clock=self._clock, new_id=self._new_id)
         return await self._refuse(call, trail, error)
 
     async def _reply(self, permit: Permit, answer: RawAnswer, trail: Trail) -> Reply:
+        answer = streamed_or_not(answer, permit.call.message.form, in_session=bool(permit.session))
         headers = await self._headers(permit, answer)
         if not isinstance(answer.body, bytes):
             # Of an answer that comes whole nothing goes out before it was read, and raised the run.
@@ -141,8 +136,7 @@ class Pipeline:
         self._admission.require_going()
         await self._audit.append(trail.outcome(outcome_kind(permit)))
         self._admission.require_going()
-        status = returned_status(answer.status, empty=not body)
-        return Reply(status=status, headers=headers, body=body)
+        return returned(answer.status, headers, body)
 
     async def _whole(self, permit: Permit, status: int, body: bytes, trail: Trail) -> bytes:
         """Return what the caller may see of a body that came whole."""
@@ -178,6 +172,8 @@ class Pipeline:
     async def _refuse(self, call: Call, trail: Trail, error: GatewayError) -> Reply:
         """Give out a refusal once its one record is durable; unrecorded, it says only that."""
         trail.error(error)
+        if isinstance(error, _NEVER_SENT):
+            trail.sent = False
         try:
             await self._audit.append(trail.outcome(_refusal_kind(error)))
         except AuditUnavailable as unrecorded:
@@ -194,7 +190,7 @@ class Pipeline:
             decision_id=trail.decision_id,
             ways=ways_to_ask(call),
         )
-        return replace(reply, unknown=trail.sent and not isinstance(error, _NEVER_SENT))
+        return replace(reply, unknown=trail.sent)
 
     async def _abandon(self, trail: Trail) -> None:
         trail.unknown("client_gone", "the caller did not wait for the answer")

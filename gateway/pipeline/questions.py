@@ -1,13 +1,17 @@
 """What policy is asked about a call: its subject, its flow, its task (stage 6)."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
+from gateway.domain.bounded import ByIdentity, octets_of
 from gateway.domain.calls import AccessRequest, Call
 from gateway.domain.flow import FlowReview, Proof, Run, Task
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Confidentiality, Effect, Integrity, ToolRule
 from gateway.domain.nodes import most_nodes
+from gateway.domain.question import Circumstances, Question
+from gateway.domain.quotas import UNCOUNTED
 from gateway.domain.standing import STANDS_FOR, StandingAnswer
 from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Target
 from gateway.errors import Denied, ProtocolError
@@ -17,7 +21,7 @@ from gateway.flow.review import PRIVATE_TO_OUTSIDE, UNPROVEN_DESTINATION, review
 from gateway.flow.task import narrowed
 from gateway.flow.templates import filled_in, names_in
 from gateway.flow.use import Knowledge, Use
-from gateway.pipeline.decide import Subject, call_question
+from gateway.pipeline.decide import Subject, call_question, spelled_time
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.outgoing import beside
 from gateway.pipeline.rounds import page_of_somebody
@@ -29,6 +33,8 @@ from gateway.turns import QUICK_NODES
 from gateway.wire.jsonrpc import INVALID_PARAMS
 from gateway.wire.outgoing import said
 
+_MOST: Final = 10_000
+_OCTETS: Final = 32 * 1024**2
 _CURSOR = "cursor"
 _ASKS = frozenset({Kind.RESOURCE, Kind.PROMPT, Kind.TEMPLATE, Kind.COMPLETION})
 """Kinds of which a call asks for something and writes nothing."""
@@ -51,6 +57,10 @@ class Questions:
         self._pins = pins
         self._answers = answers
         self._clock = clock
+        self._circumstances: ByIdentity[tuple[object, Circumstances]] = ByIdentity(
+            most=_MOST, octets=_OCTETS
+        )
+        """By principal and pin."""
 
     def subject(self, target: Target, pin: Pin, suppose: PinStatus | None = None) -> Subject:
         """Return what a question about `target` is about; see `Subject.of`."""
@@ -152,7 +162,7 @@ class Questions:
         use: Callable[[], Use],
         answers: tuple[StandingAnswer, ...] = (),
     ) -> FlowReview:
-        task = narrowed(run.task, _task(call, principal))
+        task = self._task(call, principal, run)
 
         octets = len(call.message.body)
         # What a small message says is known at once, and mostly that nothing has to be proven.
@@ -179,19 +189,48 @@ class Questions:
         )
 
     def of(
-        self, call: Call, principal: Principal, run: Run, subject: Subject, flow: FlowReview
+        self,
+        call: Call,
+        principal: Principal,
+        run: Run,
+        subject: Subject,
+        flow: FlowReview,
+        *,
+        usage: Mapping[str, Any] = UNCOUNTED,
     ) -> Mapping[str, Any]:
-        """Return the question of phase `call`."""
-        return call_question(
+        """Return the question of phase `call`, of which `usage` says what quotas have room for."""
+        task, now, arguments = self._task(call, principal, run), self._clock(), said(call.message)
+        whole = partial(
+            call_question,
             call,
             principal,
             subject,
             run=run.id,
-            arguments=said(call.message),
+            arguments=arguments,
             review=flow,
-            task=narrowed(run.task, _task(call, principal)),
-            now=self._clock(),
+            task=task,
+            usage=usage,
+            now=now,
         )
+        if subject.target.kind is not Kind.TOOL or call.script is not None or flow.has_places:
+            return whole()  # every one is another one
+        # Whoever and whatever a call is about is the very same value until it changes.
+        of = (
+            subject.target, subject.effect, subject.status, run.id, flow, task,
+            call.message.method, call.origin, call.parent, call.source_ip, call.revision, call.endpoint,
+        )  # fmt: skip
+        known = self._circumstances.get(principal, subject.pin)
+        if known is None or known[0] != of:
+            known = of, Circumstances.of(whole())
+            self._circumstances.put(
+                known, principal, subject.pin, octets=octets_of(known[1].sections)
+            )
+        return Question(known[1], time=spelled_time(now), arguments=arguments, usage=usage)
+
+    @staticmethod
+    def _task(call: Call, principal: Principal, run: Run) -> Task | None:
+        """Return the user's task, as far as a host declares it that an administrator trusts to."""
+        return narrowed(run.task, call.declared if principal.trusted_host else None)
 
     def is_given(self, call: Call, principal: Principal, name: str) -> bool:
         """Tell whether the server of `call` gave `name` out to `principal`, or to everybody.
@@ -249,8 +288,3 @@ def _declared(pin: Pin) -> Iterator[str]:
     for one in arguments if isinstance(arguments, list) else ():
         if isinstance(one, dict) and isinstance(name := one.get("name"), str):
             yield name
-
-
-def _task(call: Call, principal: Principal) -> Task | None:
-    """Return the user's task, if a host declares it that an administrator trusts to."""
-    return call.declared if principal.trusted_host else None

@@ -28,13 +28,13 @@ from gateway.pipeline.prompts import Prompts
 from gateway.pipeline.rounds import Rounds
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
-from gateway.pipeline.serverside import ServerRequests
+from gateway.pipeline.serverside import LINKS, ServerRequests
 from gateway.pipeline.trail import Trail
 from gateway.turns import finished
 from gateway.wire.bare_notices import bare_params, speaks
 from gateway.wire.bare_results import bare_error, bare_result
-from gateway.wire.in_our_name import asks_in_our_name
-from gateway.wire.operations import ELICIT, Operation, Sender, find
+from gateway.wire.bounds import within
+from gateway.wire.operations import Operation, Sender, find
 from gateway.wire.outgoing import said
 from gateway.wire.server_message import ServerMessage, with_items, with_member
 
@@ -42,10 +42,6 @@ _GREETINGS = frozenset({"initialize", "server/discover"})
 """Methods whose result says what the server itself is."""
 _MOST_ITEMS = 10_000
 """Of one page of a list: as many as one server can have pins of a kind."""
-_MOST_INPUTS = 100
-"""Questions of one result: each is judged and put on record, and a person answers them together."""
-_LINKS = "elicitations"
-"""The member of an error's data that holds where the user is sent to."""
 _UNVOUCHED = Label(integrity=Integrity.UNTRUSTED, confidentiality=BOTTOM.confidentiality)
 _MEMBER = {Carrier.RESULT: "result", Carrier.ERROR: "error", Carrier.NOTIFICATION: "params"}
 Sealed: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -130,7 +126,7 @@ class Release:
 
     async def error(self, permit: Permit, message: ServerMessage, trail: Trail) -> bytes:
         """Return an error with the call's obligations met: its text is as much the upstream's."""
-        error = await self._with_judged_links(permit, message.error or {})
+        error = await self._requests.links(permit, message.error or {})
         if permit.access is None:
             return self._bare_error(message, error)
         read = await read_content(permit.principal.key, error, len(message.data), trail)
@@ -157,8 +153,8 @@ class Release:
         is worth no label. Links that the user is sent to have been judged, and raised one.
         """
         told, data = bare_error(error), error.get("data")
-        if isinstance(data, dict) and isinstance(links := data.get(_LINKS), list):
-            told = {**told, "data": {**told.get("data", {}), _LINKS: links}}
+        if isinstance(data, dict) and isinstance(links := data.get(LINKS), list):
+            told = {**told, "data": {**told.get("data", {}), LINKS: links}}
         return with_member(message, "error", told)
 
     async def notification(self, permit: Permit, message: ServerMessage, trail: Trail) -> bytes:
@@ -225,16 +221,15 @@ class Release:
         match result.get("resultType", "complete"):
             case "complete" if _reads_interface(permit, access):
                 await self._lists.require_interface(permit, access.target.name, result)
-            case "complete":
+            case "complete" | "input_required":
                 pass
-            case "input_required":
-                result = await self._with_judged_inputs(permit, result)
             case other:
                 # A task's result would come later and elsewhere, past what was decided here; of
                 # any other type nobody knows what it means (MCP 2026-07-28, result types).
                 raise UpstreamFailed(
                     "the upstream server's answer is of an unknown type", detail=str(other)[:100]
                 )
+        result = await self._requests.inputs(permit, result)
         size = len(message.data)
         label = await self._label(permit, access, result=result, size=size, trail=trail)
         run = await self._raised(permit, label, trail)
@@ -399,49 +394,6 @@ class Release:
         rule = self._rules.servers[access.target.server].tool(access.target.name)
         return (*rule.typed, *self._schemas.typed(access.pinned))
 
-    async def _with_judged_inputs(
-        self, permit: Permit, result: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        """Judge each question of a multi-round-trip result (MCP 2026-07-28, input required)."""
-        if permit.call.server != OWN and asks_in_our_name(result):
-            raise UpstreamFailed("the upstream server asks for input in the gateway's name")
-        asked = result.get("inputRequests")
-        if not isinstance(asked, dict):
-            return result
-        if len(asked) > _MOST_INPUTS:
-            raise UpstreamFailed("the upstream server asks for too much at once")
-        judged = {}
-        for name, request in asked.items():
-            if not isinstance(request, dict) or not isinstance(request.get("method"), str):
-                raise UpstreamFailed("the upstream server asks for input in no known form")
-            judged[name] = await self._with_judged_params(permit, request["method"], request)
-        return result if judged == asked else {**result, "inputRequests": judged}
-
-    async def _with_judged_params(
-        self, permit: Permit, method: str, request: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        params = request.get("params")
-        known = params if isinstance(params, dict) else {}
-        met = await self._requests.judge(permit, method, known)
-        return request if met is known else {**request, "params": met}
-
-    async def _with_judged_links(
-        self, permit: Permit, error: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        """Judge each link of an error that sends the user to one (MCP 2025-11-25, elicitation).
-
-        It is a question of the server's, in other words.
-        """
-        data = error.get("data")
-        if not isinstance(data, dict) or not isinstance(asked := data.get(_LINKS), list):
-            return error
-        judged = []
-        for params in asked:
-            if not isinstance(params, dict):
-                raise UpstreamFailed("the upstream server asks for input in no known form")
-            judged.append(await self._requests.judge(permit, ELICIT, params))
-        return error if judged == asked else {**error, "data": {**data, _LINKS: judged}}
-
     async def _list(
         self, permit: Permit, operation: Operation, message: ServerMessage, trail: Trail
     ) -> bytes:
@@ -477,15 +429,20 @@ def _reads_interface(permit: Permit, access: AccessRequest) -> bool:
 
 
 def _require_progress(params: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-    """Return if a list's next page is another one.
+    """Return if a list's next page is another one, and can be asked for.
 
     Raises:
-        UpstreamFailed: It would be this page again, and so on for ever.
+        UpstreamFailed: It would be this page again, and so on for ever; or nobody may ask for it, as
+            its name is longer than names are.
 
     """
     cursor = result.get("nextCursor")
-    if cursor is not None and (not isinstance(cursor, str) or cursor == params.get("cursor")):
+    if cursor is None:
+        return
+    if not isinstance(cursor, str) or cursor == params.get("cursor"):
         raise UpstreamFailed("the upstream server's list does not end", detail=str(cursor)[:100])
+    if not within(cursor):
+        raise UpstreamFailed("the upstream server's list goes on under too long a name")
 
 
 async def _apart(

@@ -1,13 +1,18 @@
 """What a principal sees in front of all servers in this conversation: what it chose before."""
 
 from dataclasses import replace
+from typing import Final
 
+from gateway.domain.bounded import ByIdentity, octets_of
 from gateway.domain.calls import AGGREGATE, Call
 from gateway.domain.flow import RunId
 from gateway.domain.identity import Principal
 from gateway.domain.selection import EVERY_SERVER, Selection
 from gateway.ports.selection import ChoiceStore
 from gateway.wire.own_session import chosen_before
+
+_MOST: Final = 5_000
+_OCTETS: Final = 16 * 1024**2
 
 
 class Selections:
@@ -19,6 +24,7 @@ class Selections:
 
     def __init__(self, choices: ChoiceStore) -> None:
         self._choices = choices
+        self._narrowed: ByIdentity[Principal] = ByIdentity(most=_MOST, octets=_OCTETS)
 
     def applied(
         self, call: Call, principal: Principal, session: str | None, run: RunId
@@ -30,7 +36,14 @@ class Selections:
         if call.endpoint != AGGREGATE:
             return principal
         chosen = self._chosen(call, principal, session, run)
-        return principal if chosen == EVERY_SERVER else replace(principal, servers=chosen)
+        if chosen == EVERY_SERVER:
+            return principal
+        # The same one for all calls that see the same: what is known of it is known by which it is.
+        narrowed = self._narrowed.get(principal)
+        if narrowed is None or narrowed.servers != chosen:
+            narrowed = replace(principal, servers=chosen)
+            self._narrowed.put(narrowed, principal, octets=2 * octets_of(narrowed))
+        return narrowed
 
     def _chosen(
         self, call: Call, principal: Principal, session: str | None, run: RunId

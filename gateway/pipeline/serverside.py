@@ -1,13 +1,14 @@
 """What a server asks of the client: judged like a call, in the other direction."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from gateway.domain.calls import Permit
 from gateway.domain.flow import FlowReview
 from gateway.domain.nodes import amount
-from gateway.domain.tools import Kind, Target
-from gateway.errors import GatewayError, PinPending
+from gateway.domain.quotas import UNCOUNTED
+from gateway.domain.tools import OWN, Kind, Target
+from gateway.errors import GatewayError, PinPending, UpstreamFailed
 from gateway.flow.content import LONGEST_READ
 from gateway.pins.verify import verify
 from gateway.pipeline.decide import Subject, call_question, require_allow
@@ -18,6 +19,14 @@ from gateway.pipeline.rules import Rules
 from gateway.pipeline.trail import Trail
 from gateway.ports import AuditLog, Clock, PinStore, PolicyEngine
 from gateway.turns import QUICK_NODES, finished
+from gateway.wire.in_our_name import asks_in_our_name
+from gateway.wire.operations import ELICIT
+from gateway.wire.rounds import REQUESTS
+
+LINKS: Final = "elicitations"
+"""The member of an error's data that holds where the user is sent to."""
+_MOST_INPUTS: Final = 100
+"""Questions of one result: each is judged and put on record, and a person answers them together."""
 
 
 class ServerRequests:
@@ -87,6 +96,56 @@ class ServerRequests:
         await self._labels.raise_for_server(permit, method, entry.leaf_index, content)
         return met
 
+    async def inputs(self, permit: Permit, result: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return `result` with each question of it judged (MCP 2026-07-28, input required).
+
+        Whatever type it says it is of: a client may look for the questions alone.
+
+        Raises:
+            UpstreamFailed: It asks in the gateway's name, for too much, or in a form that is not known.
+            GatewayError: One of the questions may not be asked.
+
+        """
+        if permit.call.server != OWN and asks_in_our_name(result):
+            raise UpstreamFailed("the upstream server asks for input in the gateway's name")
+        asked = result.get(REQUESTS)
+        if asked is None:
+            return result
+        if not isinstance(asked, dict):
+            raise _no_question()
+        if len(asked) > _MOST_INPUTS:
+            raise UpstreamFailed("the upstream server asks for too much at once")
+        judged = {name: await self._input(permit, request) for name, request in asked.items()}
+        return result if judged == asked else {**result, REQUESTS: judged}
+
+    async def _input(self, permit: Permit, request: Any) -> Mapping[str, Any]:
+        if not isinstance(request, dict) or not isinstance(method := request.get("method"), str):
+            raise _no_question()
+        params = request.get("params")
+        known = params if isinstance(params, dict) else {}
+        met = await self.judge(permit, method, known)
+        return request if met is known else {**request, "params": met}
+
+    async def links(self, permit: Permit, error: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return `error` with each link judged that it sends the user to (MCP 2025-11-25, elicitation).
+
+        It is a question of the server's, in other words.
+
+        Raises:
+            UpstreamFailed: One is in a form that is not known.
+            GatewayError: The user may not be sent to one.
+
+        """
+        data = error.get("data")
+        if not isinstance(data, dict) or not isinstance(asked := data.get(LINKS), list):
+            return error
+        judged = []
+        for params in asked:
+            if not isinstance(params, dict):
+                raise _no_question()
+            judged.append(await self.judge(permit, ELICIT, params))
+        return error if judged == asked else {**error, "data": {**data, LINKS: judged}}
+
     def question(
         self, permit: Permit, method: str, params: Mapping[str, Any], trail: Trail | None = None
     ) -> Mapping[str, Any]:
@@ -113,6 +172,11 @@ class ServerRequests:
             arguments=params,
             review=FlowReview(label=permit.run.label, sources=permit.run.sources),
             task=None,
+            usage=UNCOUNTED,
             now=self._clock(),
         )
         return {**asked, "method": method}
+
+
+def _no_question() -> UpstreamFailed:
+    return UpstreamFailed("the upstream server asks for input in no known form")

@@ -11,6 +11,7 @@ from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.release import Release
 from gateway.pipeline.serverside import ServerRequests
+from gateway.pipeline.sessions import Sessions
 from gateway.pipeline.trail import Trail, outcome_kind
 from gateway.ports import AuditLog, UpstreamDirectory
 from gateway.wire.jsontext import WireLimits
@@ -41,6 +42,7 @@ class StreamRelay:
         upstreams: UpstreamDirectory,
         audit: AuditLog,
         limits: WireLimits,
+        sessions: Sessions,
         require_going: Callable[[], None],
     ) -> None:
         """Give nothing out where `require_going` raises."""
@@ -51,6 +53,7 @@ class StreamRelay:
         self._upstreams = upstreams
         self._audit = audit
         self._limits = limits
+        self._sessions = sessions
         self._require_going = require_going
 
     async def relay(
@@ -68,6 +71,8 @@ class StreamRelay:
             async for event in events:
                 # Many may have come at once: others have their turn between two of them.
                 await asyncio.sleep(0)
+                if self._sessions.are_over_for(permit):
+                    break
                 self._conversations.asides.gave(permit, event)
                 if event.data is None:
                     self._require_going()

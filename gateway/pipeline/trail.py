@@ -15,6 +15,7 @@ from gateway.domain.labels import Effect, Label
 from gateway.domain.programs import digest_of
 from gateway.domain.tools import OWN, Kind, Pin, Target
 from gateway.errors import ApprovalRequired, Fault, GatewayError
+from gateway.pipeline.quotas import Taken
 from gateway.ports import Clock
 from gateway.wire.operations import (
     TOOL_DESCRIPTIONS,
@@ -49,6 +50,7 @@ class Trail:
         """Where the intent stands in the log, once it does."""
         self.sent = False
         """Whether it was handed to the client of its upstream."""
+        self._taken: Taken | None = None
         self._stands: dict[str, tuple[Any, ...]] = {}
         self._asked: Mapping[str, Any] | None = None
         self._decided: Decision | None = None
@@ -220,6 +222,12 @@ class Trail:
                 *({"duty": o.duty.value, **o.detail} for o in decision.obligations),
             ]
 
+    def taken(self, taken: Taken | None) -> None:
+        """Note what of quotas the call has taken, until it ends."""
+        self._taken = taken
+        if taken is not None and (charged := taken.charged):
+            self._fields["charged"] = charged
+
     def approval(self, id_: ApprovalId) -> None:
         """Note which question to a person the call is about, or went out by."""
         self._fields["approval_id"] = id_
@@ -274,7 +282,22 @@ class Trail:
     def outcome(self, kind: RecordKind = RecordKind.OUTCOME) -> AuditRecord:
         now = self._clock()
         self._fields["duration_us"] = max(0, round((now - self._began) * 1e6))
+        if self._taken is not None:
+            self._settle(self._taken)
         return self._record(kind, now)
+
+    def _settle(self, taken: Taken) -> None:
+        """Note, once, what the call used beside: what was not sent has used nothing.
+
+        An intent that is not known to be durable is not taken back: it may still come into the log.
+        """
+        self._taken = None
+        if self.sent or self.intent_index < 0:
+            charged = taken.ended(answered=self._fields.get("result_bytes", 0))
+        else:
+            charged = taken.unsent()
+        if charged:
+            self._fields["charged"] = charged
 
     def _record(self, kind: RecordKind, now: float) -> AuditRecord:
         fields = {**self._fields, "decision_id": self.decision_id}
@@ -283,6 +306,7 @@ class Trail:
         # The one record that carries the decision has them; the next one is about the result.
         self._asked = None
         self._fields.pop("candidate", None)
+        self._fields.pop("charged", None)
         return AuditRecord(
             kind=kind, time=now, id=self._new_id(), fields=fields, stands=self._stands
         )

@@ -6,7 +6,7 @@ that silently holds no more could be the one that says no.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -38,7 +38,7 @@ _VERB = re.compile(r"%(?P<width>[-+0 #]*\d*)(?:\.(?P<precision>\d+))?(?P<verb>.)
 _RFC3339 = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|z|[+-]\d\d:\d\d)\Z",
 )
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _UNITS = {
     "ns": 1,
     "us": 1_000,
@@ -71,11 +71,18 @@ def _parse_duration_ns(_: Moment, text: Any) -> int:
     body = text.lstrip("+-") if text[:1] in {"+", "-"} else text
     if body == "0":
         return 0
-    parts = _DURATION.findall(body)
-    if not parts or "".join(number + unit for number, unit in parts) != body:
-        raise ValueError("not a duration")
-    total = sum(_scaled(number, _UNITS[unit]) for number, unit in parts)
+    total = sum(_scaled(number, _UNITS[unit]) for number, unit in _parts(body))
     return _bounded(-total if text.startswith("-") else total)
+
+
+def _parts(body: str) -> Iterator[tuple[str, str]]:
+    at = 0
+    while at < len(body) or not body:
+        found = _PART.match(body, at)
+        if found is None:
+            raise ValueError("not a duration")
+        yield found[1], found[2]
+        at = found.end()
 
 
 def _scaled(number: str, unit: int) -> int:

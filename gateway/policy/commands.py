@@ -15,7 +15,7 @@ from gateway.policy.settings import PolicySettings
 from gateway.policy.shipped import is_shipped
 from gateway.policy.sources import read_sources
 from gateway.policy.standard import changed, run_tests
-from gateway.policy.targets import Known, absent, absent_in_access
+from gateway.policy.targets import Known, absent, absent_in_access, absent_in_quotas
 from gateway.policy.testing import RuleTest
 from gateway.policy.toolchain import find_opa
 
@@ -57,9 +57,13 @@ def _wrong(settings: PolicySettings, config: Mapping[str, Any], known: Known) ->
     policy = prepare(opa, read_sources(settings, opa), config, tested=False)
     files = policy.sources.files
     own = [module for module in policy.modules if not is_shipped(files[module.path])]
-    access = policy.data.get("douane", {}).get("access")
-    wrong = (*misnamed(own, known.approved), *absent(own, known), *absent_in_access(access, known))
-    return tuple(wrong)
+    data = policy.data.get("douane", {})
+    return (
+        *misnamed(own, known.approved),
+        *absent(own, known),
+        *absent_in_access(data.get("access"), known),
+        *absent_in_quotas(data.get("quotas"), known),
+    )
 
 
 def run_own_tests(settings: PolicySettings) -> tuple[tuple[RuleTest, ...], tuple[str, ...]]:

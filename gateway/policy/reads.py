@@ -1,7 +1,7 @@
 """Which parts of its input a policy reads: two questions that agree there have one answer."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Self
 
 import orjson
 
@@ -21,6 +21,16 @@ class Reads:
     """The members of the input that a policy reads, each with all that is below it."""
 
     paths: tuple[Path, ...]
+
+    def at(self, places: Collection[Path]) -> Self:
+        """Return what is read of what stands at or below one of `places`."""
+        return type(self)(
+            paths=tuple(
+                path
+                for path in self.paths
+                if any(path[: len(place)] == place[: len(path)] for place in places)
+            )
+        )
 
     def key(self, question: Mapping[str, Any]) -> bytes:
         """Return the same bytes for questions that the policy cannot tell apart."""

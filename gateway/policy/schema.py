@@ -6,12 +6,13 @@ from gateway.domain.calls import OriginKind
 from gateway.domain.decisions import Phase
 from gateway.domain.flow import Chosen, Form, Proof, Said
 from gateway.domain.labels import Confidentiality, Effect, Integrity
+from gateway.domain.quotas import Count, Per
 from gateway.domain.tools import Kind, PinStatus
 
 Schema = dict[str, Any]
 
 ABSENT: dict[Phase, frozenset[str]] = {
-    Phase.LIST: frozenset({"arguments", "flow", "result"}),
+    Phase.LIST: frozenset({"arguments", "flow", "usage", "result"}),
     Phase.CALL: frozenset({"result"}),
     Phase.RESULT: frozenset(),
 }
@@ -59,7 +60,7 @@ def _word(*words: str) -> Schema:
 
 def _decision_input() -> Schema:
     return _closed(
-        ("arguments", "flow"),
+        ("arguments", "flow", "usage"),
         version={"type": "integer", "const": 1},
         phase=_word(*Phase),
         method=_TEXT,
@@ -68,6 +69,7 @@ def _decision_input() -> Schema:
         target=_target(),
         arguments=_OPEN,
         flow=_flow(),
+        usage=_closed(over=_list_of(_used()), counts=_list_of(_used())),
         task=_closed(prompt=_or_null(_TEXT), tools=_or_null(_TEXTS)),
         approval=_or_null(_OPEN),
         context=_closed(time=_TEXT, ip=_TEXT, revision=_TEXT, endpoint=_TEXT),
@@ -141,6 +143,19 @@ def _flow() -> Schema:
         left_open={"type": "boolean"},
         lasting={"type": "boolean"},
         violations=_list_of(_closed(code=_TEXT, message=_TEXT)),
+    )
+
+
+def _used() -> Schema:
+    amount: Schema = {"type": "number", "minimum": 0}
+    return _closed(
+        quota=_TEXT,
+        count=_word(*Count),
+        per=_word("", *Per),
+        most=amount,
+        used=amount,
+        left=amount,
+        until=_TEXT,
     )
 
 

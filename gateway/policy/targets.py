@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gateway.domain._value import value
+from gateway.domain.quotas import Quota
 from gateway.domain.tools import OWN
 from gateway.policy.arguments import Takes, like, limited, limits
 from gateway.policy.lint import Module
@@ -24,6 +25,7 @@ class Known:
     seen: tuple[tuple[str, str], ...] = ()
     """Each server, and what it has shown: tools, prompts, resources, approved or not."""
     approved: tuple[Takes, ...] = ()
+    quotas: tuple[Quota, ...] = ()
 
     def names(self, servers: frozenset[str]) -> frozenset[str] | None:
         """Return what `servers` have shown; `None` if one of them has shown nothing yet."""
@@ -60,6 +62,21 @@ def absent_in_access(access: Any, known: Known) -> list[str]:
     for place, entry in enumerate(deny if isinstance(deny, list) else ()):
         where = f"data.douane.access.deny[{place}]"
         found += [f"{where}: {text}" for text in _of_entry(entry, known)]
+    return found
+
+
+def absent_in_quotas(quotas: Any, known: Known) -> list[str]:
+    """Return what quotas, and `quotas` of the policy's data, name that is not there."""
+    found = []
+    for quota in known.quotas:
+        of = quota.servers or None
+        told = [*_servers(quota.servers, known), *_names(quota.tools, of, known)]
+        found += [f"limits.quotas: {quota.name}: {text}" for text in told]
+    named = quotas.get("ask") if isinstance(quotas, dict) else None
+    names = frozenset(quota.name for quota in known.quotas)
+    for word in named if isinstance(named, list) else ():
+        if isinstance(word, str) and word not in names | {_ANY}:
+            found.append(f"data.douane.quotas.ask: no quota is called {word}{like(word, names)}")
     return found
 
 

@@ -10,6 +10,7 @@ import wasmtime
 from gateway.domain.bounded import Bounded, digest_of
 from gateway.domain.decisions import Decision
 from gateway.domain.nodes import amount
+from gateway.domain.question import VARIED, Question
 from gateway.errors import ConfigError, PolicyUnavailable
 from gateway.policy.answer import (
     read_decision,
@@ -94,6 +95,8 @@ class WasmEngine:
         self._new_id = new_id
         self._fuel = fuel
         self._reads = reads
+        self._reads_besides = None if reads is None else reads.at(VARIED)
+        """What is read of what differs in the same circumstances."""
         self._answers: Bounded[bytes, Decision] = Bounded(most=_MOST_ANSWERS, octets=_OCTETS)
         self._here = Seat(engine, module, octets)
         self._beside = Seat(engine, module, octets)
@@ -121,7 +124,10 @@ class WasmEngine:
         """
         # Everything else in the question of a call is bounded.
         large = [question.get(name) for name in ("arguments", "result")]
-        return await self._in_time(question, large, self._decided)
+        quick = amount(large, QUICK_NODES) <= QUICK_NODES
+        if quick and (known := self._known(question)) is not None:
+            return self._again(known)
+        return await self._in_time(question, self._decided, quick=quick)
 
     def decide(self, question: Mapping[str, Any]) -> Decision:
         """Answer one question, for whoever has no event loop.
@@ -178,17 +184,18 @@ class WasmEngine:
         def run(seat: Seat, fuel: int, asked: Mapping[str, Any]) -> Any:
             return self._run(seat, fuel, entrypoint, asked, undefined=undefined)
 
-        return await self._in_time(question, question, run)
+        quick = amount(question, QUICK_NODES) <= QUICK_NODES
+        return await self._in_time(question, run, quick=quick)
 
     async def _in_time(
-        self, question: Mapping[str, Any], large: Any, answer: Callable[..., Told]
+        self, question: Mapping[str, Any], answer: Callable[..., Told], *, quick: bool
     ) -> Told:
         """Return what `answer` makes of a question, without holding the loop for long.
 
-        `large` is what of it may be as large as anybody likes. How long policy thinks about it nobody knows before: what is not done soon is done anew
-        elsewhere. The same question ends alike in both places.
+        It is `quick` to read. How long policy thinks about it nobody knows before: what is not done
+        soon is done anew elsewhere. The same question ends alike in both places.
         """
-        if amount(large, QUICK_NODES) <= QUICK_NODES:
+        if quick:
             try:
                 return answer(self._here, min(QUICK_FUEL, self._fuel), question)
             except Weary:
@@ -205,7 +212,19 @@ class WasmEngine:
         if known is None:
             known = self._evaluated(seat, fuel, question)
             self._answers.put(key, known, _octets(known))
-            return known
+        if isinstance(question, Question) and self._reads_besides is not None:
+            besides = digest_of(self._reads_besides.key(question))
+            question.circumstances.decide(self, besides, known)
+        return self._again(known)
+
+    def _known(self, question: Mapping[str, Any]) -> Decision | None:
+        """Return what was said before in the same circumstances, if nothing else is read that differs."""
+        if not isinstance(question, Question) or self._reads_besides is None:
+            return None
+        besides = digest_of(self._reads_besides.key(question))
+        return question.circumstances.decision_of(self, besides)
+
+    def _again(self, known: Decision) -> Decision:
         return Decision(
             id=self._new_id(),
             verdict=known.verdict,

@@ -161,8 +161,7 @@ def load_embedder(model: Path, digest: str) -> Embedder:
         ConfigError: A file is missing or another one, or the library that runs it is missing.
 
     """
-    # Read once, when the library is loaded. Its own threads only wait for each other on products as
-    # small as these, and take the cores that calls need.
+    # Read once, when the library is loaded: in a gateway it is set from the start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from gateway.search.minilm import MiniLM  # noqa: PLC0415 - an optional library

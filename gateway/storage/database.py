@@ -19,6 +19,7 @@ from gateway.storage.connection import Durability, open_writer, set_synchronous
 from gateway.storage.files import FileIdentity, create_private, write_atomically
 from gateway.storage.schema import migrate
 from gateway.storage.tree import load_tree, provable, tree_at
+from gateway.storage.usage import Usage
 
 Job = Callable[[sqlite3.Connection], Any]
 """A change of state. It may run twice, so all it does is read and write the connection.
@@ -88,6 +89,7 @@ class Database:
         self.tree: TiledTree = load_tree(connection)
         self.signed_size = self._verified_size()
         self._newest = _newest_checkpoint(connection)
+        self._usage = Usage()
         self._files = (FileIdentity.of(str(path)), FileIdentity.of(f"{path}-wal"))
 
     @classmethod
@@ -195,6 +197,7 @@ class Database:
             for index, entry in enumerate(part, first + start):
                 row += (index, *entry.columns, entry.leaf, entry.body.decode())
             self._connection.execute(_insert_of(len(part)), row)
+        self._usage.add(self._connection, entries)
         if tiles:
             self._connection.executemany(
                 "INSERT INTO tiles (tile, root) VALUES (?, ?)",

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Self
 
+from gateway.audit.hashing import Keyed
 from gateway.audit.merkle import leaf_hash
 from gateway.audit.record import Entry, columns_of
 from gateway.domain._value import value
@@ -91,7 +92,7 @@ class Journal:
     ) -> None:
         """Take over an open file; see `open`."""
         self._descriptor = descriptor
-        self._key = key
+        self._keyed = Keyed(key).hex
         self._log_id = log_id
         self._half_bytes = half_bytes
         self._identity = FileIdentity.of(str(path))
@@ -271,11 +272,11 @@ class Journal:
 
     def _mac(self, nonce: str, digits: bytes, leaf: bytes) -> bytes:
         content = b"%s %s %s" % (nonce.encode(), digits, leaf)
-        return hmac.digest(self._key, content, hashlib.sha256).hex().encode()
+        return self._keyed(content).encode("ascii")
 
     def _header(self, nonce: str) -> bytes:
         text = f"{_FORMAT} {self._log_id} {nonce}".encode()
-        return text + b" " + hmac.digest(self._key, text, hashlib.sha256).hex().encode()
+        return text + b" " + self._keyed(text).encode("ascii")
 
     def _put(self, offset: int, content: bytes) -> None:
         written = 0

@@ -35,6 +35,8 @@ class Keys:
     """Names runs and what was disclosed, and is the first key of the hash in records (`hmac.key`)."""
     seal: bytes = field(repr=False)
     """Seals upstream session ids (`seal.key`)."""
+    former_seal: bytes | None = field(repr=False, default=None)
+    """What sealed them before (`seal.key.former`), while sessions of that time may go on."""
 
     @classmethod
     def open(cls, data_dir: Path) -> Self:
@@ -45,10 +47,12 @@ class Keys:
 
         """
         private_directory(data_dir)
+        former = data_dir / "seal.key.former"
         return cls(
             audit=audit_key(data_dir),
             hmac=secret_in(data_dir / "hmac.key"),
             seal=secret_in(data_dir / "seal.key"),
+            former_seal=secret_in(former) if former.exists() else None,
         )
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from gateway.domain._value import value
-from gateway.domain.bounded import Bounded
+from gateway.domain.bounded import Bounded, ByIdentity, octets_of
 from gateway.domain.flow import Run, RunHandle, RunHint, RunId, RunState, Source, Task
 from gateway.domain.identity import Actor, Principal
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Label
@@ -27,6 +27,8 @@ _ID_CHARACTERS = 32
 
 _MOST_PROGRAMS: Final = 20_000
 _PROGRAM_OCTETS: Final = 8 * 1024**2
+_MOST_OWNERS: Final = 20_000
+_OWNER_OCTETS: Final = 16 * 1024**2
 _RUN_OCTETS: Final = 1024
 _SOURCE_OCTETS: Final = 256
 """Of one, beside its name."""
@@ -132,6 +134,7 @@ class Runs:
         self._parts: defaultdict[OwnerName, OrderedDict[RunId, float]] = defaultdict(OrderedDict)
         """The live runs that an owner began, by their last use, oldest first."""
         self._used: OrderedDict[OwnerName, float] = OrderedDict()
+        self._owners: ByIdentity[OwnerName] = ByIdentity(most=_MOST_OWNERS, octets=_OWNER_OCTETS)
         self._persons: dict[OwnerName, PersonName] = {}
         self._tasks: dict[RunId, Task] = {}
         self._seen: Bounded[ScriptId, Label] = Bounded(most=_MOST_PROGRAMS, octets=_PROGRAM_OCTETS)
@@ -144,9 +147,16 @@ class Runs:
         self._used.update((one.owner, self._since) for one in self._kept.values() if not one.ended)
         self._apart = self._kept_apart()
 
+    def _owner(self, principal: Principal) -> OwnerName:
+        owner = self._owners.get(principal)
+        if owner is None:
+            owner = self._names.of_owner(principal.actor)
+            self._owners.put(owner, principal, octets=octets_of(principal))
+        return owner
+
     async def of(self, principal: Principal, hint: RunHint) -> Run:
         """Return the run that a call of the principal's belongs to; see `RunStore`."""
-        owner, now = self._names.of_owner(principal.actor), self._elapsed()
+        owner, now = self._owner(principal), self._elapsed()
         await self._end_idle(owner, now)
         if hint.handle is not None:
             begun = await self._begun(principal, owner, hint.handle, now)
@@ -159,7 +169,7 @@ class Runs:
 
     async def begin(self, principal: Principal, task: Task | None) -> tuple[RunHandle, Run]:
         """Begin a run of its own for `task`; see `RunStore`."""
-        owner, now = self._names.of_owner(principal.actor), self._elapsed()
+        owner, now = self._owner(principal), self._elapsed()
         await self._end_idle(owner, now)
         whole = await self._whole(principal.actor, owner)
         octets = self._random(HANDLE_OCTETS)
@@ -180,7 +190,7 @@ class Runs:
 
     def live(self, principal: Principal) -> frozenset[RunId]:
         """Return the principal's live runs; see `RunStore`."""
-        owner = self._names.of_owner(principal.actor)
+        owner = self._owner(principal)
         return frozenset((*self._wholes.get(owner, ()), *self._parts.get(owner, ())))
 
     def whole(self, actor: Actor) -> Run | None:

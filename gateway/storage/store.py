@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -13,6 +13,7 @@ from gateway.audit.checkpoint import VerifierKey
 from gateway.audit.hashing import hashes_of
 from gateway.audit.record import RecordEncoder, Terms
 from gateway.audit.redaction import Level, Levels, Redaction
+from gateway.domain.quotas import Charge
 from gateway.errors import AuditUnavailable, ConfigError
 from gateway.flow.redaction import RecordScreen
 from gateway.ports import Clock
@@ -39,6 +40,7 @@ from gateway.storage.recovery import wal_tail
 from gateway.storage.run_tables import SqliteRunLedger, SqliteRunTable
 from gateway.storage.runs import RunLimits, RunNames, Runs
 from gateway.storage.spooling import SpoolingLog
+from gateway.storage.usage import used
 from gateway.storage.writer import Writer, change_nothing
 from gateway.turns import Line
 
@@ -88,6 +90,8 @@ class Store:
             )
             self.choices = SqliteChoices(writer, connection)
             self.sessions = SqliteSessionStore(writer, connection, key=keys.hmac, clock=clock)
+            self.used = used(connection)
+            """What was used of quotas when it was opened."""
             table = SqliteRunTable(connection)
             self.runs = Runs(
                 SqliteRunLedger(writer),
@@ -185,6 +189,11 @@ class Store:
                 told = f"{error}{advice_on(error)}"
                 raise ConfigError(f"{data_dir / DATABASE} cannot be read: {told}") from error
             raise
+
+    def usage(self) -> Sequence[Charge]:
+        """Return what is used of quotas now, by what the log has. It reads from the disk."""
+        with closing(open_reader(self.data_dir / DATABASE)) as connection:
+            return used(connection)
 
     @property
     def verifier(self) -> VerifierKey:

@@ -19,7 +19,7 @@ SYSTEM: Final = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/li
 _SYSTEM_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin")
 _SHEBANG: Final = re.compile(rb"#!\s*(\S+)(?:[ \t]+(?:-S\s+)?([^\s=]+))?")
 _SHEBANG_BYTES: Final = 256  # as much of it as the kernel reads
-_HOME: Final = re.compile(r"home\s*=\s*(.+?)\s*")
+_HOME: Final = re.compile(r"home\s*=(.*)")
 _HOPS: Final = 16
 """Links and interpreters behind one program; more is a loop."""
 
@@ -143,8 +143,8 @@ def _around(step: Path) -> Iterator[Path]:
 
 def _base_libraries(settings: Path) -> Iterator[Path]:
     for line in settings.read_text(errors="replace").splitlines():
-        if found := _HOME.fullmatch(line):
-            yield from _libraries(Path(found[1]).parent)
+        if (found := _HOME.fullmatch(line)) and (home := found[1].strip()):
+            yield from _libraries(Path(home).parent)
 
 
 def _libraries(prefix: Path) -> Iterator[Path]:

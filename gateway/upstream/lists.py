@@ -8,6 +8,7 @@ from gateway.domain.tools import Kind
 from gateway.upstream.client import Conversation, ServerInfo
 from gateway.upstream.faults import unusable
 from gateway.upstream.replies import ErrorAnswer, Replied
+from gateway.wire.bounds import within
 
 _LONGEST_LIFE_MS: Final = 24 * 3600 * 1000
 """No call relies on a list for as long, whatever its server says."""
@@ -153,8 +154,8 @@ async def _page(
         return reply, last
     _items(reply.result, row)
     following = reply.result.get("nextCursor")
-    if following is not None and not isinstance(following, str):
-        raise unusable(f"{row.method}: the cursor is malformed or was used before")
+    if following is not None and not (isinstance(following, str) and within(following)):
+        raise unusable(f"{row.method}: the cursor is malformed or was used before, or is too long")
     page = Page(print=reply.print, etag=reply.etag, cursor=following, ttl_s=_life_s(reply.result))
     return reply, page
 

@@ -27,7 +27,9 @@ _END_S: Final = 2.0
 _LISTEN_S: Final = 1.0
 """How long a server may take to say whether it offers a stream."""
 _PONG_S: Final = 10.0
-"""How long it may take to answer a ping; less where the next one is due by then."""
+"""How long it may take to answer a ping. The next one is due some time after that."""
+_MISSED: Final = 2
+"""Pings in a row without an answer that end a session: one is lost now and then."""
 _AGAIN_S: Final = 1.0
 """The pause before a stream is opened again that ended; twice as long after each that broke."""
 _SELDOM_S: Final = 60.0
@@ -61,6 +63,8 @@ class Session:
         self.hears = asyncio.Event()
         """Whether it is known if it does."""
         self.pinging: asyncio.Task[None] | None = None
+        self.forgotten = False
+        """The upstream says that it has no such session."""
         self.ends = False
         """Whether it ends with the last request in it."""
         self.used_at = asyncio.get_running_loop().time()
@@ -236,10 +240,15 @@ class Sessions:
 
     async def _ping(self, session: Session, every_s: float) -> None:
         """Ask again and again whether the upstream is there; if it is not, end the session."""
-        while True:
+        missed = 0
+        while missed < _MISSED:
             await asyncio.sleep(every_s)
             # A request that is under way has clocks of its own, and a server may do one at a time.
-            if not session.under_way and not await self._is_there(session, every_s):
+            if session.under_way or await self._is_there(session):
+                missed = 0
+            else:
+                missed += 1
+            if session.forgotten:
                 break
         session.pinging = None  # which must not end itself halfway
         self._give_up(session)
@@ -250,17 +259,18 @@ class Sessions:
         elif self._has(session):
             self._end_soon(session.key)
 
-    async def _is_there(self, session: Session, patience_s: float) -> bool:
+    async def _is_there(self, session: Session) -> bool:
         leave = worded(session.begun_by, request(_PING, "ping", {}), session.id, session.revision)
         try:
-            async with asyncio.timeout(min(patience_s, _PONG_S)):
+            async with asyncio.timeout(_PONG_S):
                 await result_of(await self._relay.forward(leave), "ping", _PING, self._wire)
         except UpstreamResting:
             return True  # nobody has asked
         except ErrorAnswer as error:
             # With the same status it says that it has forgotten the session.
-            forgotten = error.status == HTTPStatus.NOT_FOUND and error.rpc_code != METHOD_NOT_FOUND
-            return error.means_unknown and not forgotten
+            is_missing = error.status == HTTPStatus.NOT_FOUND
+            session.forgotten = is_missing and error.rpc_code != METHOD_NOT_FOUND
+            return error.means_unknown and not session.forgotten
         except (GatewayError, TimeoutError):
             return False
         return True

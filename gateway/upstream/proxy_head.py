@@ -9,7 +9,7 @@ from gateway.upstream.reach import read_authority
 from gateway.upstream.urls import WebUrl, read_url
 
 _LINE: Final = re.compile(r"([A-Z]{1,20}) ([!-~]{1,4096}) HTTP/1\.1", re.ASCII)
-_FIELD: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t -~\x80-\xff]*?)[ \t]*")
+_FIELD: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t -~\x80-\xff]*)")
 """RFC 9110 section 5: no blank before the colon, and no line that goes on with the one before."""
 _LENGTH: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
 _PLAIN: Final = "http://"
@@ -78,7 +78,8 @@ def _fields(lines: list[str]) -> Fields:
         found = _FIELD.fullmatch(line)
         if found is None:
             raise _wrong("a header is none")
-        fields.append((found[1], found[2]))
+        # Blanks around a value are no part of it (RFC 9110 section 5.5).
+        fields.append((found[1], found[2].strip(" \t")))
     return fields
 
 

@@ -22,6 +22,7 @@ from gateway.admin.people import ENDPOINT, SCOPE, People
 from gateway.admin.person import Person
 from gateway.domain.document import DEEPEST
 from gateway.domain.nodes import require_small
+from gateway.domain.throttle import Throttle
 from gateway.errors import (
     BadCommand,
     ConfigError,
@@ -36,7 +37,6 @@ from gateway.errors import (
     RateLimited,
     Unauthenticated,
 )
-from gateway.oauth.limits import Throttle
 from gateway.ports import Clock
 
 _BODY_S = 30.0

@@ -8,7 +8,7 @@ from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
 from gateway.domain.calls import AGGREGATE
-from gateway.oauth.limits import Throttle
+from gateway.domain.throttle import Throttle
 from gateway.web.guard import UNREAD, Guard, plain, throttled
 from gateway.web.guarded import Guarded
 from gateway.web.mcp import PREFIX, McpEndpoint

@@ -1,11 +1,12 @@
 """What one connection may cost: how many there are, and how long each may take to say something."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from enum import Enum
-from typing import ClassVar, cast
+from typing import ClassVar, Final, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from gateway.domain._value import value
 from gateway.web.guard import TARGET, Refused
@@ -16,6 +17,13 @@ _CONNECTIONS = "connections"
 _SLOW_READER = "slow_reader"
 _SLOW_HEAD = Refused(status=408, code="slow_head", text="the request took too long")
 _LARGE_HEAD = Refused(status=431, code="large_head", text="the request's head is too large")
+_UPGRADE = Refused(
+    status=400, code="upgrade", text="this connection stays HTTP/1.1: ask without Upgrade"
+)
+_UPGRADES: Final = re.compile(rb"(\r\n)upgrade(?=:)", re.IGNORECASE)
+_NO_UPGRADE: Final = rb"\1x-grade"
+"""As long: what a length counts stays where it is."""
+_END_OF_HEAD: Final = b"\r\n\r\n"
 
 
 @value
@@ -62,6 +70,7 @@ class BoundedConnection(HttpToolsProtocol):
     """Those whose clients do not read, the longest first."""
 
     _part = _Part.HEAD
+    _is_leaving = False
     _head_bytes = 0
     _left_bytes = 0
     _arrival: asyncio.TimerHandle | None = None
@@ -99,7 +108,8 @@ class BoundedConnection(HttpToolsProtocol):
             if self._left_bytes > self.bounds.left_bytes:
                 self.transport.close()
             return
-        super().data_received(data)
+        begins = self._part is not _Part.BODY and not self._head_bytes
+        super().data_received(_staying(data) if begins else data)
         # What came after a whole request and began no other one is not the request's answer.
         if self._part is _Part.NOTHING and not self.cycle.response_complete:
             return
@@ -119,11 +129,15 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        self._part = _Part.BODY
         self._arrived()
+        self._is_leaving = self.parser.should_upgrade()
+        if self._is_leaving:
+            # Nothing is asked of anybody: what follows may be its body or not.
+            return
         # An authority in the target, which the scope has no place for, is for the guard to judge.
         self.scope["extensions"] = {TARGET: {"sent": self.url}}
         super().on_headers_complete()
+        self._part = _Part.BODY
 
     def on_body(self, body: bytes) -> None:
         if self.cycle.response_complete:
@@ -133,9 +147,18 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self._is_leaving:
+            return
         self._part = _Part.NOTHING
         self._arrived()
         super().on_message_complete()
+
+    def _should_upgrade(self) -> bool:
+        return False
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Refuse what the parser takes for the end of HTTP: it reads no body, and what comes next as a request."""
+        self._end(_UPGRADE)
 
     def pause_writing(self) -> None:
         self._pieces.pause()
@@ -198,9 +221,25 @@ class BoundedConnection(HttpToolsProtocol):
         type(self).count(_SLOW_READER)
         self.transport.abort()
 
+    def send_400_response(self, msg: str) -> None:
+        if self._is_answering():
+            self.transport.close()
+        else:
+            super().send_400_response(msg)
+
+    def _is_answering(self) -> bool:
+        """Tell whether whatever is said now would be taken for the answer to an earlier request."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None or cycle.response_complete:
+            return False
+        is_its_own = self._part is _Part.BODY and not self.pipeline
+        return cycle.response_started or not is_its_own
+
     def _end(self, refused: Refused) -> None:
         type(self).count(refused.code)
-        if not self.transport.is_closing():
+        if self._is_answering():
+            self.transport.close()
+        elif not self.transport.is_closing():
             text = refused.text.encode() + b"\n"
             head = (
                 f"HTTP/1.1 {refused.status} \r\ncontent-type: text/plain; charset=utf-8\r\n"
@@ -208,6 +247,14 @@ class BoundedConnection(HttpToolsProtocol):
             )
             self.transport.write(head.encode() + text)
             self.transport.close()
+
+
+def _staying(data: bytes) -> bytes:
+    """Return `data` without an `Upgrade` in the head that it begins with: whoever offers may be left
+    unanswered (RFC 9110, 7.8), and clients offer HTTP/2 with the first request that they make.
+    """
+    head, end, rest = data.partition(_END_OF_HEAD)
+    return _UPGRADES.sub(_NO_UPGRADE, head) + end + rest if _UPGRADES.search(head) else data
 
 
 def bounded_by(

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from starlette.types import Scope, Send
 
 from gateway.domain._value import value
-from gateway.oauth.limits import Throttle
+from gateway.domain.throttle import Throttle
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _MOST_DIGITS = 18

@@ -14,9 +14,9 @@ from gateway.domain.calls import AGGREGATE, Call, CallId, Form, Message, Reply
 from gateway.domain.identity import BearerToken, Credential
 from gateway.domain.nodes import weight
 from gateway.domain.room import SHARE, Rooms, Share
+from gateway.domain.throttle import Throttle
 from gateway.domain.tools import OWN, Profile, UpstreamId
 from gateway.errors import ProtocolError, RateLimited, Unauthenticated
-from gateway.oauth.limits import Throttle
 from gateway.turns import in_turn
 from gateway.web.carrier import Carrier
 from gateway.web.guard import Refused, plain, throttled

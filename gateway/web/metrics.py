@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from http import HTTPStatus
 from time import perf_counter
 from typing import Final
@@ -176,6 +176,12 @@ class Metrics:
             "Records that the audit log did not take, and that wait in the spool.",
             registry=self._registry,
         )
+        self.quotas = Gauge(
+            "douane_quota_fullest_ratio",
+            "What is used of a quota, of all that it counts apart where the most is: 1 is all of it.",
+            ["quota"],
+            registry=self._registry,
+        )
         self.free = Gauge(
             "douane_audit_free_bytes",
             "Space that is left on the disk of the data directory.",
@@ -199,6 +205,14 @@ class Metrics:
             ["export"],
             registry=self._registry,
         )
+        # Found once for all calls: none of these is ever cleared, and their labels are few.
+        self._audit_wait = cache(self.audit_wait.labels)
+        self._tool_calls = cache(self.tool_calls.labels)
+        self._tool_seconds = cache(self.tool_seconds.labels)
+        self.requests_of = cache(self.requests.labels)
+        """Takes server, method and outcome."""
+        self.seconds_of = cache(self.seconds.labels)
+        """Takes server and method."""
         self.ready = Gauge("douane_ready", "1 while /readyz answers 200.", registry=self._registry)
 
     def count_questions(self, kept: Callable[[], Mapping[ApprovalState, int]]) -> None:
@@ -217,6 +231,11 @@ class Metrics:
         self.spooled.set_function(spooled)
         self.free.set_function(free)
 
+    def count_quotas(self, fullest: Mapping[str, Callable[[], float]]) -> None:
+        """Have the gauge of quotas say what these give for each, whenever somebody looks."""
+        for name, share in fullest.items():
+            self.quotas.labels(name).set_function(share)
+
     def count_followers(
         self,
         behind: Mapping[str, Callable[[], float]],
@@ -230,7 +249,7 @@ class Metrics:
 
     def waited_for_record(self, place: str, seconds: float) -> None:
         """Count that a record was waited for so long until it was durable in `place`."""
-        self.audit_wait.labels(place).observe(seconds)
+        self._audit_wait(place).observe(seconds)
 
     def tell_unread(self, tell: Callable[[str, str], None]) -> None:
         """Have `tell` told of every request that is refused unread: its code and its address."""
@@ -256,9 +275,9 @@ class Metrics:
 
     def tool_called(self, call: Call, outcome: Outcome, seconds: float) -> None:
         """Count one whole call of a tool."""
-        self.tool_calls.labels(call.server, self._tool(call), outcome.value).inc()
+        self._tool_calls(call.server, self._tool(call), outcome.value).inc()
         if outcome is not Outcome.REFUSED:
-            self.tool_seconds.labels(call.server).observe(seconds)
+            self._tool_seconds(call.server).observe(seconds)
 
     def page(self) -> bytes:
         """Return every series in Prometheus' text format."""
@@ -335,8 +354,8 @@ class Metered:
         outcome = reply.code or (
             "ok" if reply.status < HTTPStatus.BAD_REQUEST else "upstream_error"
         )
-        self._metrics.requests.labels(call.server, method, outcome).inc()
-        self._metrics.seconds.labels(call.server, method).observe(seconds)
+        self._metrics.requests_of(call.server, method, outcome).inc()
+        self._metrics.seconds_of(call.server, method).observe(seconds)
         if method in (_INITIALIZE, "server/discover"):
             result = "success" if outcome == "ok" else "failure"
             self._metrics.sessions.labels(call.server, result).inc()

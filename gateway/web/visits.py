@@ -13,9 +13,9 @@ from starlette.types import Receive, Scope, Send
 from gateway.domain._value import value
 from gateway.domain.decisions import Verdict
 from gateway.domain.identity import User
+from gateway.domain.throttle import Throttle
 from gateway.errors import AuditUnavailable, Fault, NotFound, Refusal
 from gateway.oauth.errors import OAuthError
-from gateway.oauth.limits import Throttle
 from gateway.signin.browser import Browser
 from gateway.signin.errors import NotSignedIn, SignInRefused, Throttled
 from gateway.signin.journal import Event, Journal

@@ -13,22 +13,26 @@ from gateway.domain.document import DEEPEST
 from gateway.domain.tools import Profile
 from gateway.wire import jsontext
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
+from gateway.wire.operations import RUN_BEGIN
 
 TASKS: Final = "io.modelcontextprotocol/tasks"
 """Never approved: a task's result comes later and elsewhere, past the decision on its call."""
 UI: Final = "io.modelcontextprotocol/ui"
 
-_DECLARING: Final = frozenset({"extensions", "experimental"})
+DECLARING: Final = frozenset({"extensions", "experimental"})
 """Members of capabilities that hold settings by an extension's name."""
 _REFUSED: Final = frozenset({"tasks"})
 _META: Final = "_meta"
+_TASK: Final = frozenset({"task"})
 
 
 def within(message: Message, profile: Profile, approved: frozenset[str]) -> Message:
     """Return `message` declaring only extensions that are `approved`; itself, if it does already.
 
-    What is returned instead has other bytes, of the same content but for what is left out.
+    What is returned instead has other bytes, of the same content but for what is left out. Whoever
+    asks for a task is answered as if they had not: nobody offers them (MCP 2025-11-25, tasks).
     """
+    message = _at_once(message)
     if profile is Profile.LEGACY:
         if message.method != "initialize":
             return message
@@ -42,6 +46,15 @@ def within(message: Message, profile: Profile, approved: frozenset[str]) -> Mess
     return message if kept is None else with_params(message, kept)
 
 
+def _at_once(message: Message) -> Message:
+    """Return `message` asking for no task: no server hears of one, however loosely it reads."""
+    params = message.params
+    if _TASK.isdisjoint(map(str.casefold, params)) or message.method == RUN_BEGIN:
+        return message
+    kept = {name: said for name, said in params.items() if name.casefold() not in _TASK}
+    return with_params(message, kept)
+
+
 def approved_only(capabilities: Any, approved: frozenset[str]) -> Any:
     """Return `capabilities` without extensions that are not `approved`; as they are, if none is.
 
@@ -51,9 +64,9 @@ def approved_only(capabilities: Any, approved: frozenset[str]) -> Any:
     if not isinstance(capabilities, dict):
         return {}
     kept = {
-        name: _approved(settings, approved) if name in _DECLARING else settings
+        name: _approved(settings, approved) if name in DECLARING else settings
         for name, settings in capabilities.items()
-        if name in _DECLARING or name.casefold() not in _DECLARING | _REFUSED
+        if name in DECLARING or name.casefold() not in DECLARING | _REFUSED
     }
     return capabilities if kept == capabilities else kept
 

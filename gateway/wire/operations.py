@@ -282,7 +282,7 @@ def judge(message: Message, profile: Profile) -> Operation:
     Raises:
         ProtocolError: The method is unknown, refused or not of this family of revisions; it comes
             in the wrong form; the target's name is missing; a name is longer than `LONGEST_NAME`;
-            its arguments are no object; or it asks for a task.
+            or its arguments are no object.
 
     """
     _require_bounded(message)
@@ -300,11 +300,6 @@ def judge(message: Message, profile: Profile) -> Operation:
         _require_texts(row.method, message)
     if row.method == LISTEN:
         subscribed(message.params, rpc_id=message.id)
-    asks = row.handling is not Handling.OURS and "task" in message.params
-    if profile is Profile.LEGACY and asks:
-        # The stateless revision has no such member; there, whoever serves decides what is a task,
-        # and a result of that type is refused.
-        raise _bad_params("Tasks are not offered", message.id)
     return row
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from gateway.domain._value import value
 from gateway.domain.calls import Form, Message, Reply, ServerEvent
@@ -17,6 +17,7 @@ from gateway.errors import (
     InsufficientScope,
     InvalidArguments,
     ProtocolError,
+    RateLimited,
     ReadBefore,
     Unauthenticated,
     UpstreamResting,
@@ -38,6 +39,10 @@ from gateway.wire.sse import data_event
 REFUSAL_KEY = "douane/refusal"
 
 _TOOLS_CALL = "tools/call"
+
+
+RETRY_S: Final = 5
+"""Seconds after which something that could not be said may be asked again."""
 
 
 @value
@@ -174,20 +179,24 @@ def refuse(
     challenge: Challenge,
     *,
     decision_id: str | None = None,
-    retry_after: int | None = None,
     ways: Ways = NO_WAYS,
 ) -> Reply:
     """Return the whole answer to a refused request; `message` is `None` before it was parsed.
 
-    `retry_after` is in seconds, and is said only where the refusal is an HTTP 429. `ways` are those
-    in which the client can be asked now to ask its user.
+    When to come back is said in `Retry-After` where the refusal is an HTTP 429 or 503 (RFC 9110
+    section 10.2.3), and which limit was met wherever there is one. `ways` are those in which the client can
+    be asked now to ask its user.
     """
     status = _status(error, message)
     headers = [CONTENT_TYPE]
     if isinstance(error, Unauthenticated | InsufficientScope):
         headers.append(("www-authenticate", _bearer(error, challenge)))
-    if status == HTTPStatus.TOO_MANY_REQUESTS and retry_after is not None:
-        headers.append(("retry-after", str(retry_after)))
+    if isinstance(error, RateLimited):
+        headers += _limits(error)
+        if status == HTTPStatus.TOO_MANY_REQUESTS and error.wait_s:
+            headers.append(("retry-after", str(error.wait_s)))
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers.append(("retry-after", str(RETRY_S)))
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
         headers.append(("allow", "POST"))  # RFC 9110 section 15.5.6
     body = refusal_body(error, message, profile, decision_id=decision_id, ways=ways)
@@ -261,9 +270,15 @@ def _told(error: GatewayError) -> Told:
 
 def _refusal(error: GatewayError, decision_id: str | None) -> dict[str, Any]:
     reasons = [{"code": code, "message": message} for code, message in error.reasons]
-    refusal = {"code": error.code, "decision_id": decision_id, "reasons": reasons}
+    refusal: dict[str, Any] = {
+        "code": error.code,
+        "decision_id": decision_id,
+        "reasons": reasons,
+    }
     if isinstance(error, CredentialRequired | ApprovalRequired) and error.url:
         refusal["url"] = error.url
+    if isinstance(error, RateLimited) and error.wait_s:
+        refusal["retry_after_s"] = error.wait_s
     if isinstance(error, ApprovalRequired) and error.approval_id:
         refusal["approval_id"] = error.approval_id
         if error.page:
@@ -337,6 +352,19 @@ def _error(
     if data is not None:
         error["data"] = data
     return jsontext.write({"jsonrpc": "2.0", "id": rpc_id, "error": error}).encode()
+
+
+def _limits(error: RateLimited) -> list[tuple[str, str]]:
+    """Return the header fields of draft-ietf-httpapi-ratelimit-headers-10: structured lists."""
+    if not error.limits:
+        return []
+    policies, left = [], []
+    for limit in error.limits:
+        unit = "" if limit.unit == "requests" else f';qu="{limit.unit}"'
+        span = "" if limit.span_s is None else f";w={limit.span_s}"
+        policies.append(f'"{limit.name}";q={limit.most}{unit}{span}')
+        left.append(f'"{limit.name}";r={limit.left};t={limit.wait_s}')
+    return [("ratelimit-policy", ", ".join(policies)), ("ratelimit", ", ".join(left))]
 
 
 def _bearer(error: Unauthenticated | InsufficientScope, challenge: Challenge) -> str:

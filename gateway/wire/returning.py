@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
+from gateway.domain.calls import Form, RawAnswer, Reply
 from gateway.wire.inbound import CONTENT_TYPE
 
 Fields = tuple[tuple[str, str], ...]
@@ -36,7 +38,29 @@ def returned_fields(fields: Iterable[tuple[str, str]], *, streams: bool, empty: 
     return kept if empty else (CONTENT_TYPE, *kept)
 
 
-def returned_status(status: int, *, empty: bool) -> int:
+def streamed_or_not(answer: RawAnswer, form: Form, *, in_session: bool) -> RawAnswer:
+    """Return a server's answer; a bare 405, where it was asked for a stream and has none.
+
+    To a client a 404 is the end of its session, and anything whole in a stream's place a reason to
+    ask again at once (MCP 2025-11-25, transports: a stream, or 405).
+    """
+    if form is not Form.STREAM or not isinstance(answer.body, bytes):
+        return answer
+    missing = answer.status == HTTPStatus.NOT_FOUND and not in_session
+    if answer.status >= HTTPStatus.BAD_REQUEST and not missing:
+        return answer
+    return replace(answer, status=HTTPStatus.METHOD_NOT_ALLOWED, headers=(), body=b"")
+
+
+def returned(status: int, fields: Fields, body: bytes) -> Reply:
+    """Return the reply to a server's whole answer; a method that is not allowed says which is."""
+    status = _returned_status(status, empty=not body)
+    if status == HTTPStatus.METHOD_NOT_ALLOWED and "allow" not in dict(fields):
+        fields = (*fields, ("allow", "POST"))  # RFC 9110 section 15.5.6
+    return Reply(status=status, headers=fields, body=body)
+
+
+def _returned_status(status: int, *, empty: bool) -> int:
     """Return the status of the reply to a server's answer with `status`."""
     if status in _STATUSES:
         return status

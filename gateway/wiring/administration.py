@@ -26,6 +26,7 @@ from gateway.admin.policy import PolicyDesk, PolicyInForce
 from gateway.admin.runs import RunDesk
 from gateway.admin.scripts import ScriptDesk
 from gateway.admin.stop import StopDesk
+from gateway.admin.usage import UsageDesk
 from gateway.admin.users import UserDesk
 from gateway.builtin.names import public_name
 from gateway.builtin.run_code import own_pins
@@ -230,6 +231,9 @@ def admin_of(
             export=export,
             keeping=keeping_desk(current, store, journal),
             ask=AskDesk(archive, journal, hashes_of=store.hashes_of, clock=now),
+            usage=UsageDesk(
+                lambda: [one.value for one in current().limits.quotas], store.usage, clock=now
+            ),
             keys=KeyDesk(partial(_keys, identity), identity, journal),
         )
 
@@ -290,6 +294,7 @@ def _known(config: Config) -> Known:
     approved = [pin for pin in shown if pin.approved is not None]
     return Known(
         servers=frozenset(config.servers),
+        quotas=tuple(quota.value for quota in config.limits.quotas),
         seen=tuple((pin.target.server, pin.target.name) for pin in (*shown, *own)),
         approved=tuple(
             Takes.of(pin.target.server, pin.target.name, pin.approved.definition.content)

@@ -28,7 +28,7 @@ from gateway.oauth.intake import Intake
 from gateway.oauth.keys import KeyRing
 from gateway.oauth.metadata import Metadata, Offers
 from gateway.oauth.programs import Programs
-from gateway.oauth.protocol import Lifetimes, ProtocolServer, Stores
+from gateway.oauth.protocol import Lifetimes, ProtocolServer, Reuse, Stores
 from gateway.oauth.registration import RegistrationEndpoint, RegistrationRules
 from gateway.oauth.resources import Resources
 from gateway.oauth.revocation import RevocationEndpoint
@@ -189,6 +189,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
             access_s=int(auth.token_lifetime),
             refresh_s=auth.refresh_lifetime,
             grace_s=auth.refresh_grace,
+            lost_s=auth.refresh_lost,
             grant_s=auth.grant_lifetime,
         ),
         stores=Stores(users=identity.users, grants=stores.grants, sealer=identity.vault),
@@ -196,6 +197,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
         new_id=new_id,
         random=os.urandom,
         programs=Programs(authenticator=gate, tools=tools, scripts=scripts),
+        reuse=None if auth.refresh_reuse is None else Reuse(auth.refresh_reuse),
     )
 
     def use(ring: KeyRing) -> None:

@@ -10,6 +10,7 @@ from gateway.domain.tools import UpstreamId
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
+from gateway.pipeline.quotas import Quotas
 from gateway.ports import Upstream
 from gateway.upstream.breaker import Breaker
 from gateway.upstream.settings import LocalSettings, UpstreamSettings
@@ -72,5 +73,6 @@ class Carried:
     memory: ProvenanceMemory
     conversations: Conversations
     limits: CallLimits
+    quotas: Quotas
     boxes: Mailboxes
     links: Links = field(default_factory=Links)

@@ -19,9 +19,7 @@ from gateway.upstream.crawler import Crawler
 from gateway.upstream.own_client import OwnClient
 from gateway.upstream.settings import LocalSettings, UpstreamSettings
 from gateway.web.metrics import MeteredUpstream, Metrics
-from gateway.wire.own_session import is_over
 from gateway.wiring.background import begun, ended
-from gateway.wiring.foundation import now
 
 
 class Front:
@@ -34,7 +32,6 @@ class Front:
         self.followers = Followers(
             boxes=boxes, sessions=store.sessions, leaving=self.clients.values
         )
-        self._sessions = store.sessions
 
     def connect(
         self,
@@ -57,10 +54,6 @@ class Front:
                 timeouts=one.timeouts,
                 limits=one.limits,
             )
-
-    def has_ended(self, principal: str, session: str) -> bool:
-        """Whether a session of ours, by its principal's key, is over."""
-        return is_over(session, now()) or self._sessions.has_ended(principal, session)
 
     def notices(
         self,

@@ -42,6 +42,7 @@ from gateway.wiring.happened import Happened, stopped_facts
 from gateway.wiring.identity import Identity
 from gateway.wiring.in_force import AuthenticatorInForce, PolicyInForce
 from gateway.wiring.indexing import kept_up
+from gateway.wiring.quotas import prices_of, quotas_of
 from gateway.wiring.reading import Reading
 from gateway.wiring.recorded import recorded
 from gateway.wiring.redacting import held_by, levels_of
@@ -92,8 +93,10 @@ class Gateway:
             memory=ProvenanceMemory(identity.store.runs.find),
             conversations=Conversations(),
             limits=CallLimits(calls_per_minute=config.limits.calls_per_minute, clock=now),
+            quotas=quotas_of(config, identity.store.used),
             boxes=Mailboxes(new_nonce=new_id),
         )
+        self._metrics.count_quotas(self._carried.quotas.fullest())
         self._current: Tenure | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._reloads = Turns(self._take_up)
@@ -213,6 +216,7 @@ class Gateway:
         self._carried.links.watched = tenure.runtime.crawler.known
         before, self._config = self._config, config
         self._store.record_by(levels_of(config), held_by(config, os.environ))
+        self._carried.quotas.price_by(prices_of(config))
         retired.runtime.crawler.hand_over()
         ending = asyncio.create_task(retired.end())
         self._ending.add(ending)

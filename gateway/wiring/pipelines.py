@@ -30,6 +30,7 @@ from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.selections import Selections
 from gateway.pipeline.serverside import ServerRequests
+from gateway.pipeline.sessions import Sessions
 from gateway.pipeline.streams import StreamRelay
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import ApprovalStore, PolicyEngine, Upstream
@@ -42,6 +43,7 @@ from gateway.upstream.directory import Directory
 from gateway.upstream.settings import LocalSettings, UpstreamSettings
 from gateway.web.metrics import Metered, Metrics
 from gateway.wire.jsontext import WireLimits
+from gateway.wire.own_session import is_over
 from gateway.wiring.authorization import Authorization
 from gateway.wiring.carried import Carried
 from gateway.wiring.code import code_mode, models_of, stub_of
@@ -132,6 +134,7 @@ def pipelines(
     descriptions = Descriptions(
         described(config), offers=offers, scale=shelf, store=store.disclosures, clock=now
     )
+    sessions = Sessions(store.sessions, is_over=lambda session: is_over(session, now()))
     admission = Admission(
         authenticator=who.authenticator,
         runs=store.runs,
@@ -159,10 +162,12 @@ def pipelines(
         memory=carried.memory,
         conversations=carried.conversations,
         limits=carried.limits,
+        quotas=carried.quotas,
         schemas=schemas,
         seal_key=store.keys.seal,
+        former_seal_key=store.keys.former_seal,
         clock=now,
-        ended=front.has_ended,
+        sessions=sessions,
         require_going=require_going,
     )
     begun = BegunRuns(
@@ -182,6 +187,7 @@ def pipelines(
                 upstreams=directory,
                 audit=store.audit,
                 limits=wire_limits,
+                sessions=sessions,
                 require_going=require_going,
             ),
             labels=labels,

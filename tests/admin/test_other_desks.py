@@ -392,6 +392,7 @@ async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
         "servers.suggest_labels",
         "sessions.end",
         "sessions.list",
+        "usage.list",
         "users.add",
         "users.change",
         "users.disable",

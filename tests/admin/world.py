@@ -35,6 +35,7 @@ from gateway.admin.runs import RunDesk
 from gateway.admin.scripts import ScriptDesk
 from gateway.admin.standing import StandingDesk
 from gateway.admin.stop import StopDesk
+from gateway.admin.usage import UsageDesk
 from gateway.admin.users import UserDesk
 from gateway.domain.approvals import ApprovalRules
 from gateway.domain.decisions import Decision, Reason, Verdict
@@ -43,6 +44,7 @@ from gateway.domain.document import Document
 from gateway.domain.flow import Run, RunId, RunState, Source
 from gateway.domain.identity import BearerToken, Client, Credential, Principal, User
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Label, ServerRule
+from gateway.domain.quotas import Count, Per, Quota
 from gateway.domain.tools import Kind, Manifest, Profile, Sighting, Target, UpstreamId
 from gateway.errors import BadCommand, GatewayError, NotFound, PolicyUnavailable, Unauthenticated
 from gateway.oauth.clients import new_client
@@ -73,6 +75,7 @@ NO_RULE = ServerRule(tools={})
 NUMBERS = itertools.count(1)
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 SIGNER = LockSigner("douane/here", KEY)
+QUOTAS = (Quota(name="mails", count=Count.CALLS, most=200, per=Per.DAY),)
 URL = "http://127.0.0.1:8080"
 RESOURCES = Resources.of(public_url=URL, servers=["mail"])
 CORE = ("mail__search", "mail__gone")
@@ -594,6 +597,7 @@ async def opened(
                 users=user_desk_of(stores, people, journal),
                 access=access_desk_of(stores, people, journal),
                 approvals=_approvals(journal),
+                usage=UsageDesk(lambda: QUOTAS, store.usage, clock=clock),
                 alerts=AlertDesk(Alerting(), journal),
                 clients=ClientDesk(stores.clients, journal, make_client),
                 servers=ServerDesk(status, store.pins, Registry(), journal),

@@ -17,6 +17,8 @@ OTHERWISE = {
     "flow/heard.py::made": "four, of prompts of 32 KiB at most",
     "flow/results.py::_path": "the operator's patterns",
     "sandbox/interface.py::self._kept": "16 lists of approved tools",
+    "pins/names.py::by_folding": "8 sets of approved names",
+    "pipeline/decide.py::_second": "four, of times",
     "search/index.py::self._views": "64 sets of approved tools",
     "storage/disclosures.py::self._used": "digests, 20,000 of one principal; what is idle is forgotten",
     "storage/own_sessions.py::self._ended": "100,000 digests",

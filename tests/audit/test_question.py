@@ -22,6 +22,7 @@ SOURCES = st.fixed_dictionaries(
 ORIGINS = st.none() | st.fixed_dictionaries({
     "server": WORDS, "tool": WORDS, "record": st.integers(0, 9), "minted": st.booleans(),
 })  # fmt: skip
+USED = st.fixed_dictionaries({"quota": WORDS, "left": st.integers(0, 3)})
 PLACES = st.fixed_dictionaries({
     "path": st.sampled_from(["$.to", "$.to[0]", "$.cc['a b']"]),
     "value": WORDS,
@@ -67,6 +68,9 @@ QUESTIONS = st.fixed_dictionaries({
         "links": st.lists(PLACES, max_size=2), "asked_for": st.none() | st.booleans(),
         "left_open": st.booleans(),
         "violations": st.lists(st.fixed_dictionaries({"code": WORDS, "message": WORDS}), max_size=2),
+    }),
+    "usage": st.fixed_dictionaries({
+        "over": st.lists(USED, max_size=1), "counts": st.lists(USED, max_size=2),
     }),
     "task": st.fixed_dictionaries({
         "prompt": st.none() | st.just("secret wish"), "tools": st.none() | st.lists(WORDS, max_size=2),

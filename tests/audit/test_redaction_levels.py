@@ -377,3 +377,36 @@ def test_after_a_rotation_values_name_their_key_and_all_keys_find_them():
 
 def test_neither_keys_nor_levels_are_shown():
     assert "kkk" not in repr(terms())
+
+
+def test_what_was_harmless_once_is_looked_at_again_where_it_says_something_else():
+    encoder = encoder_of(held=(HELD,))
+    kept = []
+    for number, message in enumerate(["fine", "fine", HELD, "fine", HELD]):
+        question = {"context": {"time": f"2026-11-27T10:00:0{number}.000000Z"}}
+        fields = {"reasons": [{"code": "x", "message": message}], "question": question}
+        record = AuditRecord(kind=RecordKind.OUTCOME, time=1.0, id="a1", fields=fields)
+        kept.append(orjson.loads(encoder.encode(record).body)["reasons"][0]["message"])
+    assert kept == ["fine", "fine", "[redacted]", "fine", "[redacted]"]
+
+
+def test_a_time_that_is_none_of_ours_is_looked_at():
+    encoder = encoder_of()
+    for time in ("2026-11-27T10:00:00Z", f"2026-11-27T10:00:00Z {GITHUB}", GITHUB):
+        fields = {"question": {"context": {"time": time}}}
+        record = AuditRecord(kind=RecordKind.OUTCOME, time=1.0, id="a1", fields=fields)
+        assert GITHUB.encode() not in encoder.encode(record).body
+
+
+def test_what_is_harmless_at_one_level_is_looked_at_again_at_another():
+    levels = Levels(
+        Level(redaction=Redaction.FULL),
+        {"mail": ServerLevels(level=Level(redaction=Redaction.HASHED), tools={})},
+    )
+    encoder = encoder_of(levels)
+    kept = []
+    for server in ("notes", "mail"):
+        fields = {"server": server, "reasons": [{"code": "x", "message": "of ['alice']"}]}
+        record = AuditRecord(kind=RecordKind.OUTCOME, time=1.0, id="a1", fields=fields)
+        kept.append(b"alice" in encoder.encode(record).body)
+    assert kept == [True, False]

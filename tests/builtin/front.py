@@ -32,7 +32,6 @@ from gateway.sandbox.turns import Turns
 from gateway.search.catalog import Catalog
 from gateway.search.finder import Finder, Meaning
 from gateway.storage.disclosures import Disclosures, MemoryDisclosureLedger
-from gateway.storage.own_sessions import MemorySessionStore
 from gateway.upstream.directory import Directory
 from gateway.upstream.own_client import OwnClient
 from gateway.wire.jsontext import WireLimits
@@ -94,8 +93,7 @@ class Site:
         vars_of(self.house.rules.servers).update(rules)
         vars_of(self.house.rules.extensions)[NOTES] = frozenset()
         self.levels: dict[str, str] = {}
-        self.sessions = MemorySessionStore(KEY)
-        self.house.over = self.sessions.has_ended
+        self.sessions = self.house.kept
         self.clients: dict[UpstreamId, OwnClient] = {}
         self.boxes = Mailboxes(new_nonce=self.house.new_id)
         self.followers = Followers(
@@ -237,6 +235,7 @@ class Site:
                 upstreams=directory,
                 audit=streams._audit,
                 limits=WireLimits(),
+                sessions=streams._sessions,
                 require_going=streams._require_going,
             ),
             labels=relay._labels,

@@ -12,6 +12,7 @@ from gateway.domain.audit import AuditRecord, LogEntry
 from gateway.domain.calls import Form, Permit, RawAnswer
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.programs import Program, ProgramResult, ProgramStatus
+from gateway.domain.quotas import Count, Per, Quota
 from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Profile
 from gateway.domain.tracing import TraceContext, client_span
@@ -25,12 +26,13 @@ from gateway.errors import (
     UpstreamFailed,
     UpstreamResting,
 )
+from gateway.pipeline.quotas import Quotas
 from gateway.ports.sandbox import Broker, Engine, NeedsApproval, ToolRefused
 from gateway.wire.inbound import meta_of
 from gateway.wire.own_session import session_for
 from gateway.wire.tracing import trace_headers
 from tests.builtin.front import Site, speaks
-from tests.pipeline.house import ALICE, Events, Seen, decision, event, result, text, whole
+from tests.pipeline.house import ALICE, MAIL, Events, Seen, decision, event, result, text, whole
 
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 
@@ -284,3 +286,22 @@ async def test_what_could_not_be_recorded_before_was_not_made(
     await run(site)
     assert (played.said.code, played.said.unknown) == ("audit_unavailable", False)
     assert site.house.server.saw == []
+
+
+async def test_a_quota_counts_what_a_program_calls_as_the_tool_that_it_calls(
+    site: Site, played: Played
+) -> None:
+    quota = Quota(name="found", count=Count.CALLS, most=2, per=Per.DAY, tools=frozenset({"search"}))
+    quotas = Quotas([quota], prices={}, clock=site.house.clock)
+    site.house.pipeline._admission._quotas = quotas
+
+    async def often(broker: Broker) -> Any:
+        return [await broker.call("mail", "search", {"q": "x"}, seq=each) for each in range(1, 4)]
+
+    played.play = often
+    await run(site)
+    assert isinstance(played.said, ToolRefused)
+    assert played.said.code == "rate_limited"
+    # Neither the program itself nor what was refused counts.
+    assert [each() for each in quotas.fullest().values()] == [1.0]
+    assert len(site.servers[MAIL].saw) == 2

@@ -1,6 +1,8 @@
 """`douane init`, `check`, `serve` and `config`: from an empty folder to a running gateway."""
 
+import gc
 import json
+import os
 import sqlite3
 import sys
 from collections.abc import Mapping, Sequence
@@ -67,6 +69,15 @@ def test_the_configuration_is_found_by_the_environment(
 def test_serving_ends_with_the_gateways_status(site: Site) -> None:
     assert site.run("serve").exit_code == 0
     assert site.served == [site.config_file]
+
+
+def test_no_library_has_threads_of_its_own_however_early_it_is_loaded(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    site.run("serve")
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
+    assert gc.isenabled()
 
 
 def test_a_gateway_that_cannot_serve_says_why_on_one_line(site: Site) -> None:

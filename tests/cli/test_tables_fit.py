@@ -165,6 +165,19 @@ TABLES: dict[str, tuple[str, Any]] = {
     "approvals list --all": ("approvals.list", [{**APPROVAL, "state": "expired"}]),
     f"approvals allow {ID}": ("approvals.allow", APPROVAL),
     "approvals standing list": ("approvals.standing", [STANDING]),
+    "usage": (
+        "usage.list",
+        [
+            {
+                "quota": "team-mails",
+                "of": {"person": LONG, "tool": LONG},
+                "count": "calls",
+                "used": 199,
+                "most": 200,
+                "until": "2026-11-28T00:00:00.000Z",
+            }
+        ],
+    ),
     "alerts list": (
         "alerts.list",
         [{"webhook": LONG, "host": LONG, "events": ["approval"], "waiting": 1, "failing": LONG}],
@@ -272,7 +285,7 @@ ELSEWHERE = {
 
 _ROOMS = (
     *("access", "alerts", "approvals", "ask", "audit", "audit_export", "audit_keeping"),
-    *("clients", "discovery", "operations", "pins", "runs", "users"),
+    *("clients", "discovery", "operations", "pins", "runs", "usage", "users"),
 )
 
 
@@ -316,7 +329,7 @@ def test_every_table_fits_eighty_columns(
     assert max(map(screen_columns, said.splitlines())) <= 80, said
 
 
-@pytest.mark.parametrize("line", [line for line in TABLES if line.split()[1] in {"list", "query"}])
+@pytest.mark.parametrize("line", [line for line in TABLES if line.split()[-1] in {"list", "query"}])
 def test_wide_it_shows_everything_whole(
     site: Site, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:

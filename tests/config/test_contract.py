@@ -53,8 +53,8 @@ DEFAULTED = ("listen", "admin_listen", "data_dir", "auth", "policy", "audit", "p
 KEYS = {
     "": "version public_url listen admin_listen data_dir auth policy tenant roles audit pins "
     "approvals alerts limits runs discovery code egress tls trusted_proxies allowed_origins servers",
-    "Auth": "mode token_lifetime refresh_lifetime refresh_grace grant_lifetime session_lifetime "
-    "registration providers external enterprise key_encryption_key former_key_encryption_key "
+    "Auth": "mode token_lifetime refresh_lifetime refresh_grace refresh_lost refresh_reuse "
+    "grant_lifetime session_lifetime registration providers external enterprise key_encryption_key former_key_encryption_key "
     "key_lifetime",
     "Registration": "mode token documents redirect_uris most_clients unused_after",
     "Provider": "issuer client_id client_secret scopes algorithm groups_claim groups everybody "
@@ -81,7 +81,7 @@ KEYS = {
     "RunsSection": "of idle most new_task_choice",
     "Limits": "request_bytes json_depth calls_per_minute result_bytes upstream_connect upstream_idle "
     "upstream_hard upstream_failures upstream_rest upstream_ping session_idle processes "
-    "process_memory process_idle",
+    "process_memory process_idle quotas",
     "Discovery": "strategy model subagent defer window share core descriptions priority clients",
     "Model": "path digest",
     "Subagent": "url token deadline",
@@ -97,7 +97,8 @@ KEYS = {
     "Network": "allow",
     "Credential": "kind name value scopes client_id client_secret issuer resource token_url audience",
     "LabelSection": "integrity confidentiality",
-    "Tool": "effect destination payload result typed guidance audit",
+    "Tool": "effect destination payload result typed guidance price audit",
+    "QuotaSection": "name count most per each people groups clients servers tools effects",
     "AuditOfTool": "redaction clear",
     "GuidanceSection": "brief examples usage errors",
 }

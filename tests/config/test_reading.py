@@ -72,6 +72,7 @@ def test_two_keys_are_enough_and_everything_else_is_safe() -> None:
         "processes": 64,
         "process_memory": 1 << 30,
         "process_idle": 900.0,
+        "quotas": (),
     }
     assert (found.tls, found.trusted_proxies, found.allowed_origins) == (None, (), ())
     assert found.servers == {}

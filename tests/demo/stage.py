@@ -21,7 +21,7 @@ NOTES_TOOLS = {
 }
 DESK: dict[str, dict[str, object]] = {
     "logs": {
-        "defaults": {"integrity": "trusted", "confidentiality": "secret"},
+        "defaults": {"integrity": "trusted", "confidentiality": "private"},
         "tools": {"search_logs": {"effect": "read"}, "list_services": {"effect": "read"}},
     },
     "issues": {
@@ -32,7 +32,7 @@ DESK: dict[str, dict[str, object]] = {
         },
     },
 }
-"""What is in logs leaves nowhere: there are tokens in it, and addresses."""
+"""What is in logs is private, and there are tokens in it: a run that has seen one sends nothing outside."""
 TENANT = {"self": ["emma@example.com"], "domains": ["example.com"]}
 
 

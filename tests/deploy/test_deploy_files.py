@@ -117,9 +117,23 @@ def test_the_container_holds_only_what_was_locked_and_checked() -> None:
     installs = re.findall(r"pip install ([^\\\n]+)", CONTAINERFILE)
     by_hash = [line for line in installs if not line.startswith("--no-deps /wheel/")]
     assert len(by_hash) == 2
-    assert all(line.startswith("--require-hashes --only-binary=:all: ") for line in by_hash)
+    whole = "--no-deps --require-hashes --only-binary=:all: "
+    assert all(line.startswith(whole) for line in by_hash)
     assert "gateway.policy.toolchain" in CONTAINERFILE
     assert f"hatchling=={_backend()} " in (ROOT / "requirements-build.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    "place", ["Makefile", "deploy/Containerfile", "docs/operations.md", "docs/releases.md"]
+)
+def test_a_lock_is_installed_as_it_is(place: str) -> None:
+    """pip resolves anew what a lock's `name[extra]` asks for, and takes what came out since: no hash fits that."""
+    text = (ROOT / place).read_text()
+    locked = [
+        line for line in text.splitlines() if "install" in line and "--require-hashes" in line
+    ]
+    assert locked
+    assert all("--no-deps" in line for line in locked)
 
 
 def _backend() -> str:

@@ -9,7 +9,7 @@ from gateway.flow.provenance import Provenance
 from gateway.oauth import metadata
 from gateway.oauth.device import BEGUN_A_MINUTE
 from gateway.oauth.documents import DocumentRules
-from gateway.oauth.limits import FAILED_SIGN_INS_A_MINUTE
+from gateway.oauth.intake import FAILED_SIGN_INS_A_MINUTE
 from gateway.oauth.registration import RegistrationRules
 from gateway.oauth.revocation import ASKED_A_MINUTE
 from gateway.pipeline.memory import _MOST_RUNS

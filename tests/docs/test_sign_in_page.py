@@ -106,7 +106,8 @@ def test_the_lifetimes_are_the_defaults() -> None:
         told["browser session"]
         == f"`auth.session_lifetime`, {auth.session_lifetime / 3600:g} hours"
     )
-    assert f"({auth.refresh_grace:g} seconds)" in WORDS
+    assert f"`auth.refresh_grace` ({auth.refresh_grace / 60:g} minutes)" in WORDS
+    assert f"`auth.refresh_lost` ({auth.refresh_lost / 3600:g} hours)" in WORDS
 
 
 def test_what_a_record_says_is_said_by_the_code() -> None:

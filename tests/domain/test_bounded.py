@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.bounded import ENTRY, Bounded, digest_of
+from gateway.domain.bounded import ENTRY, Bounded, ByIdentity, digest_of
 
 PARTS = st.lists(st.one_of(st.text(), st.binary(), st.integers(), st.none()))
 
@@ -54,3 +54,14 @@ def test_no_two_sequences_of_parts_share_a_digest(one: list[object], other: list
 @pytest.mark.parametrize("parts", [("a", "b"), ("ab",), ("a\0b",), (b"ab",), ("\ud800",)])
 def test_a_digest_is_as_long_whatever_it_is_of(parts: tuple[str | bytes, ...]):
     assert len(digest_of(*parts)) == 32
+
+
+def test_what_is_known_of_a_value_is_known_of_that_one_alone():
+    known: ByIdentity[str] = ByIdentity(most=2, octets=1_000_000)
+    one, alike = [1], [1]
+    known.put("one", one, octets=0)
+    assert (known.get(one), known.get(alike)) == ("one", None)
+    assert known.get(one, one) is None
+    del one
+    # It is still referred to: no other value can have its place.
+    assert all(known.get([n]) is None for n in range(100))

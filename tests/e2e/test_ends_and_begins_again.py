@@ -16,9 +16,10 @@ import pytest
 from aiohttp import web
 
 from tests.e2e.own import own_gateway, soon
-from tests.e2e.posting import META, Poster, mirrored
+from tests.e2e.posting import LEGACY, META, Poster, mirrored
 from tests.e2e.scripted import Raw, behaves, instead, opened, raw_in_a_thread, released
 from tests.e2e.site import Corridor
+from tests.e2e.sockets import exchange, head
 from tests.servers.process import free_port
 
 
@@ -138,6 +139,10 @@ async def test_sigkill_loses_no_pin_no_client_no_label_and_no_record(
     with own_gateway(tmp_path / "g", module_raw, policies, ports=ports) as gateway:
         poster = Poster(gateway, "raw")
         session = ("Mcp-Session-Id", poster.session())
+        ended = ("Mcp-Session-Id", poster.session())
+        deleting = [*poster.fields, ("MCP-Protocol-Version", LEGACY), ended]
+        assert exchange(poster.url, head("DELETE", poster.path, deleting)).status == 200
+        assert poster.legacy("ping", None, ended).status == 404
         remove = {"name": "remove", "arguments": {}}
         assert poster.legacy("tools/call", remove, session).refusal is None
         page = {"name": "page", "arguments": {}}
@@ -161,6 +166,8 @@ async def test_sigkill_loses_no_pin_no_client_no_label_and_no_record(
         assert gateway.running.rows("pins", "list") == pins
         assert gateway.running.rows("clients", "list") == clients
         assert runs.items() <= labels(gateway).items()
+        # A server that keeps sessions which were ended has them kept by nobody else.
+        assert poster.legacy("ping", None, ended).status == 404
         # The same token, the same session; what the run has read, it still has read.
         assert poster.legacy("tools/call", remove, session).refusal == "approval_required"
         (after,) = gateway.running.rows("audit", "query", "--tool", "remove", "--limit", "1")

@@ -125,9 +125,12 @@ def test_s04_there_are_no_tasks_of_anybody(bob: Poster, raw: Raw, method: str) -
     answered = bob.legacy(method, {"taskId": "alices"}, ("Mcp-Session-Id", session))
     assert answered.error_code == -32601
     assert bob.modern(method, {"taskId": "alices"}).error_code == -32601
-    as_task = {"name": "allowed", "arguments": {}, "task": {"ttl": 60}}
-    assert bob.legacy("tools/call", as_task).error_code == -32602
     assert raw.seen == []
+    as_task = {"name": "allowed", "arguments": {}, "task": {"ttl": 60}}
+    answered = bob.legacy("tools/call", as_task, ("Mcp-Session-Id", session))
+    assert (answered.status, answered.refusal) == (200, None)
+    assert "content" in answered.messages[0]["result"]
+    assert json.loads(raw.seen[-1].body)["params"] == {"name": "allowed", "arguments": {}}
 
 
 def test_s04_what_another_was_asked_cannot_be_answered(

@@ -1,5 +1,7 @@
 """A follower hands on every record, in order, however often its sink fails."""
 
+import asyncio
+import threading
 from collections.abc import Sequence
 
 import pytest
@@ -166,3 +168,22 @@ async def test_one_that_ended_by_itself_says_so() -> None:
     with pytest.raises(MemoryError):
         await follower.run()
     assert follower.failing.startswith("it has stopped")
+
+
+async def test_it_ends_only_once_nobody_reads_any_more():
+    going, reading = threading.Event(), threading.Event()
+
+    class Slow(Log):
+        def stored_after(self, leaf_index: int, limit: int) -> Sequence[StoredRecord]:
+            reading.set()
+            going.wait(60)
+            return []
+
+    follower = Follower("siem", source=Slow(0), cursors=Cursors(kept=0), sink=Receiver())
+    task = asyncio.create_task(follower.step())
+    await asyncio.to_thread(reading.wait, 60)
+    task.cancel()
+    done, _ = await asyncio.wait([task], timeout=0.05)
+    going.set()
+    assert not done
+    await asyncio.wait([task])

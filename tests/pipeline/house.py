@@ -41,11 +41,13 @@ from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.prompts import Prompts
+from gateway.pipeline.quotas import Quotas
 from gateway.pipeline.release import Release
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.selections import Selections
 from gateway.pipeline.serverside import ServerRequests
+from gateway.pipeline.sessions import Sessions
 from gateway.pipeline.streams import StreamRelay
 from gateway.pipeline.visibility import Visibility
 from gateway.policy.stopping import Stoppable
@@ -60,6 +62,7 @@ from gateway.storage.memory import (
     MemoryRunStore,
 )
 from gateway.storage.memory_scripts import MemoryScriptStore
+from gateway.storage.own_sessions import MemorySessionStore
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.session import seal
 
@@ -279,8 +282,12 @@ class House:
         self.conversations = Conversations()
         self.choices = MemoryChoices()
         self.descriptions = EverythingRead()
-        self.over: Callable[[str, str], bool] = lambda key, session: False
+        self.seal_key = KEY
+        self.former_seal_key: bytes | None = None
+        self.kept = MemorySessionStore(KEY)
+        """Which sessions have ended."""
         self.limits = CallLimits(calls_per_minute=1000, clock=self.clock)
+        self.quotas = Quotas([], prices={}, clock=self.clock)
         self.catalogs = Fresh()
         self.rules = Rules(
             servers={MAIL: ServerRule(default=default, tools=dict(tools or {}))},
@@ -294,9 +301,6 @@ class House:
 
     def clock(self) -> float:
         return self.now
-
-    def has_ended(self, principal: str, session: str) -> bool:
-        return self.over(principal, session)
 
     def new_id(self) -> str:
         return f"id{next(self._ids)}"
@@ -345,6 +349,7 @@ class House:
             prompts=Prompts(pins=self.pins, refuse_results=self.refuse_results),
             seal_key=KEY,
         )
+        sessions = Sessions(self.kept, is_over=lambda _: False)
         streams = StreamRelay(
             release=release,
             requests=requests,
@@ -353,6 +358,7 @@ class House:
             upstreams=self.server,
             audit=self.audit,
             limits=WireLimits(),
+            sessions=sessions,
             require_going=self.require_going,
         )
         admission = Admission(
@@ -380,10 +386,12 @@ class House:
             memory=self.memory,
             conversations=self.conversations,
             limits=self.limits,
+            quotas=self.quotas,
             schemas=self.schemas,
-            seal_key=KEY,
+            seal_key=self.seal_key,
+            former_seal_key=self.former_seal_key,
             clock=self.clock,
-            ended=self.has_ended,
+            sessions=sessions,
             require_going=self.require_going,
         )
         return Pipeline(

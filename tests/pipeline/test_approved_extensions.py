@@ -166,3 +166,17 @@ async def test_an_interface_asks_through_ordinary_calls():
     house.server.answer = lambda permit: result(permit, text("hi"))
     assert (await house.handle(house.call())).code is None
     assert [record.kind.value for record in house.audit.records[-2:]] == ["intent", "outcome"]
+
+
+@pytest.mark.parametrize("profile", Profile)
+@pytest.mark.parametrize("name", ["task", "Task", "TASK"])
+async def test_who_asks_for_a_task_gets_a_result_and_no_server_hears_of_it(
+    profile: Profile, name: str
+):
+    house = House()
+    await house.approve_all(profile)
+    house.server.answer = lambda permit: result(permit, text("found"))
+    params = {"name": "search", "arguments": {"task": "kept"}, name: {"ttl": 60_000}}
+    call = house.request("tools/call", params, profile=profile)
+    assert (await house.handle(call)).json["result"]["content"] == text("found")["content"]
+    assert sent(house) == {"name": "search", "arguments": {"task": "kept"}}

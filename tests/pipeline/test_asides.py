@@ -10,6 +10,7 @@ from gateway.domain.calls import Form, Permit, RawAnswer, ServerEvent
 from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.labels import STRICTEST_DEFAULT, ToolRule
 from gateway.domain.tools import Profile
+from gateway.wire.extensions import UI
 from tests.pipeline.house import ALICE, Events, House, Seen, decision, event, result, text, whole
 
 CODED = "Vuk1c2FoYmVkd2FyZXRoZXJlaXNubw"
@@ -221,19 +222,33 @@ async def test_what_is_cancelled_is_called_what_the_server_was_told(house: House
         assert house.server.saw[-1].call.message.params["requestId"] == told
 
 
+async def test_what_goes_on_in_one_session_is_not_cancelled_in_another(house: House) -> None:
+    await read(house, Profile.LEGACY)
+    search = {"name": "search", "arguments": {}}
+    await house.handle(
+        house.request("tools/call", search, profile=Profile.LEGACY, id_=5, session="one")
+    )
+    called = house.server.saw[-1].call.message.id
+    for session, is_told in (("other", False), ("one", True)):
+        await house.handle(cancelled(house, 5, session=session))
+        told = house.server.saw[-1].call.message.params["requestId"]
+        assert (told == called) is is_told
+
+
 async def test_what_nobody_asked_for_is_cancelled_under_no_name(house: House) -> None:
     await read(house, Profile.LEGACY)
     await house.handle(cancelled(house, CODED))
     assert CODED not in sent(house)
 
 
-def cancelled(house: House, id_: Any) -> Any:
+def cancelled(house: House, id_: Any, **more: Any) -> Any:
     return house.request(
         "notifications/cancelled",
         {"requestId": id_},
         profile=Profile.LEGACY,
         form=Form.NOTIFICATION,
         id_=None,
+        **more,
     )
 
 
@@ -301,3 +316,92 @@ async def test_an_answer_says_nothing_of_itself(house: House, name: str) -> None
         "id": "q",
         "result": {"action": "accept", "content": {"a": "yes"}},
     }
+
+
+BLANKS = "\t \n  \r" * 50
+"""What a message can hold a great deal of without saying anything."""
+SPELLED: list[tuple[str, Form, dict[str, Any]]] = [
+    ("notifications/initialized", Form.NOTIFICATION, {}),
+    ("notifications/roots/list_changed", Form.NOTIFICATION, {}),
+    ("notifications/progress", Form.NOTIFICATION, {"progressToken": 1, "progress": 2}),
+    ("notifications/cancelled", Form.NOTIFICATION, {"requestId": 3}),
+    ("ping", Form.REQUEST, {}),
+    ("tools/call", Form.REQUEST, {"name": "search", "arguments": {"a": "b"}}),
+]
+
+
+@pytest.mark.parametrize(("method", "form", "params"), SPELLED)
+async def test_a_message_says_nothing_by_how_it_is_spelled(
+    house: House, method: str, form: Form, params: dict[str, Any]
+) -> None:
+    await read(house, Profile.LEGACY)
+    id_ = 1 if form is Form.REQUEST else None
+    call = house.request(method, params, profile=Profile.LEGACY, form=form, id_=id_)
+    assert BLANKS not in sent_as(house, await said_in(house, call, spelled(call.message.body)))
+
+
+async def test_an_answer_says_nothing_by_how_it_is_spelled(house: House) -> None:
+    await read(house, Profile.LEGACY)
+    asks = {"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "a"}}
+    house.server.answer = lambda permit: Events([event(asks)]).answer()
+    in_session: dict[str, Any] = {"profile": Profile.LEGACY, "session": "s1"}
+    await house.handle(house.request("GET", {}, form=Form.STREAM, id_=None, **in_session))
+    house.server.answer = is_ok
+    answer = house.request("", {"action": "decline"}, form=Form.RESPONSE, id_="q", **in_session)
+    body = b'{"jsonrpc": "2.0", "id": "q", "result": {"action": "decline"}}'
+    assert BLANKS not in sent_as(house, await said_in(house, answer, spelled(body)))
+
+
+def spelled(body: bytes) -> bytes:
+    return body.replace(b"{", b"{" + BLANKS.encode())
+
+
+async def said_in(house: House, call: Any, body: bytes) -> Any:
+    house.server.saw.clear()
+    await house.handle(replace(call, message=replace(call.message, body=body)))
+    return {name: inner for name, inner in json.loads(body).items() if inner is not None}
+
+
+def sent_as(house: House, said: Any) -> str:
+    """Return the text that arrived, which says what was `said`, but for names of ours."""
+    (permit,) = house.server.saw
+    text_ = permit.call.message.body.decode()
+    told = json.loads(text_)
+    assert told.keys() == said.keys() | ({"params"} if "method" in said else set())
+    assert told.get("result") == said.get("result")
+    return text_
+
+
+EXTENSION = "com.example/maps"
+ABILITIES = "io.modelcontextprotocol/clientCapabilities"
+FOR_INTERFACES = {"mimeTypes": ["text/html;profile=mcp-app"]}
+
+
+@pytest.mark.parametrize("member", ["extensions", "experimental"])
+@pytest.mark.parametrize("profile", list(Profile))
+async def test_what_an_approved_extension_is_set_to_is_what_was_heard_before(
+    profile: Profile, member: str
+) -> None:
+    house = House(
+        tools={"search": ToolRule(result=STRICTEST_DEFAULT)}, extensions=frozenset({EXTENSION, UI})
+    )
+    await house.approve_all(profile)
+    house.server.answer = is_ok
+    assert await declared(house, profile, member, {"zoom": 3}) == {"zoom": 3}
+    await read(house, profile)
+    for said, told in (({"zoom": 3}, {"zoom": 3}), ({"zoom": 4}, {}), ({"key": CODED}, {})):
+        assert await declared(house, profile, member, said) == told
+
+
+async def declared(house: House, profile: Profile, member: str, settings: Any) -> Any:
+    """Return what a server is told of an extension's `settings`."""
+    says = {"sampling": {}, member: {EXTENSION: settings, UI: FOR_INTERFACES}}
+    if profile is Profile.LEGACY:
+        params = {"protocolVersion": "2025-11-25", "capabilities": says}
+        await house.handle(house.request("initialize", params, profile=profile))
+        told = house.server.saw[-1].call.message.params["capabilities"]
+    else:
+        await house.handle(house.call(_meta={ABILITIES: says}))
+        told = house.server.saw[-1].call.message.params["_meta"][ABILITIES]
+    assert (told["sampling"], told[member][UI]) == ({}, FOR_INTERFACES)
+    return told[member][EXTENSION]

@@ -1,6 +1,7 @@
 """Invariants 5 and 6 where they are easily forgotten: side doors, late answers, other kinds."""
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,7 @@ from tests.pipeline.house import (
     event,
     result,
     text,
+    whole,
 )
 
 SECRET = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.SECRET)
@@ -399,3 +401,21 @@ async def test_roles_are_those_of_the_principals_groups() -> None:
         await house.handle(house.call(who=who))
         roles.append(house.last["roles"])
     assert roles == [("user",), ()]
+
+
+@pytest.mark.parametrize(("length", "code"), [(8192, None), (8193, "upstream_failed")])
+async def test_a_list_goes_on_under_a_name_that_can_be_asked_for(house, length, code):
+    page = {"tools": list(TOOLS.values()), "nextCursor": "c" * length}
+    house.server.answer = lambda permit: result(permit, page)
+    assert (await house.handle(house.request("tools/list"))).code == code
+
+
+async def test_a_link_in_an_error_is_a_question_that_policy_may_forbid(house):
+    link = {"mode": "url", "message": "Sign in", "elicitationId": "e", "url": "https://x.example/"}
+    error = {"code": -32042, "message": "no", "data": {"elicitations": [link]}}
+    body = {"jsonrpc": "2.0", "id": 1, "error": error}
+    house.server.answer = lambda permit: whole(json.dumps(body).encode())
+    shown = await house.handle(house.call())
+    assert shown.json["error"]["data"]["elicitations"] == [link]
+    house.rule.says = denying(lambda q: q["method"] == "elicitation/create")
+    assert (await house.handle(house.call())).code == "denied"

@@ -462,20 +462,29 @@ async def test_a_request_of_the_server_is_judged(house: House) -> None:
     assert records == ["sampling/createMessage", "tools/call"]
 
 
-async def test_an_input_that_a_result_asks_for_is_judged(house: House) -> None:
+@pytest.mark.parametrize("profile", list(Profile))
+@pytest.mark.parametrize(
+    "says", [{"resultType": "input_required"}, {"resultType": "complete"}, {"content": []}]
+)
+async def test_an_input_that_a_result_asks_for_is_judged(
+    house: House, says: dict[str, Any], profile: Profile
+) -> None:
     house.rule.says = lambda q: (
         Verdict.DENY if q["target"]["kind"] == "server_request" else Verdict.ALLOW
     )
-    house.server.answer = lambda permit: result(
-        permit,
-        {
-            "resultType": "input_required",
-            "inputRequests": {"a": {"method": "elicitation/create", "params": {}}},
-        },
-    )
-    seen = await house.handle(house.call())
+    asked = {"a": {"method": "elicitation/create", "params": {}}}
+    house.server.answer = lambda permit: result(permit, {**says, "inputRequests": asked})
+    seen = await house.handle(house.call(profile=profile))
     assert seen.code == "denied"
     assert b"elicitation" not in seen.bytes
+
+
+@pytest.mark.parametrize("asked", [[{"method": "elicitation/create"}], "a", {"a": None}])
+async def test_an_input_in_no_known_form_is_not_asked_for(house: House, asked: Any) -> None:
+    house.server.answer = lambda permit: result(
+        permit, {"resultType": "input_required", "inputRequests": asked}
+    )
+    assert (await house.handle(house.call())).code == "upstream_failed"
 
 
 async def test_a_result_that_would_come_later_and_elsewhere_is_refused(house: House) -> None:

@@ -131,10 +131,12 @@ async def test_a_servers_own_error_stays_as_it_is(house):
         {"inputRequests": {"douane-approval": {"method": "elicitation/create", "params": {}}}},
         {"inputRequests": {"Douane-Connect": {"method": "elicitation/create", "params": {}}}},
         {"inputRequests": {}, "requestState": "douane-approval.00"},
+        {"requestState": "douane-approval.00"},
     ],
 )
-async def test_a_server_asks_nothing_in_our_name(house, asked):
-    house.server.answer = lambda permit: result(permit, {"resultType": "input_required", **asked})
+@pytest.mark.parametrize("kind", ["input_required", "complete"])
+async def test_a_server_asks_nothing_in_our_name(house, asked, kind):
+    house.server.answer = lambda permit: result(permit, {"resultType": kind, **asked})
     assert (await house.handle(house.call())).code == "upstream_failed"
 
 

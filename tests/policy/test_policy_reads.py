@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.domain.decisions import Verdict
+from gateway.domain.question import Circumstances, Question
 from gateway.policy.bundle import Policy, compile_wasm, prepare
 from gateway.policy.opa import Opa
 from gateway.policy.reads import Reads, reads_of
@@ -173,3 +174,49 @@ async def test_a_decision_on_arguments_is_made_on_these_arguments(opa: Opa, fold
         for amount in (1, 100, 1, 100)
     ]
     assert verdicts == [Verdict.ALLOW, Verdict.DENY] * 2
+    same = Circumstances.of(question())
+    verdicts = [
+        (await engine.evaluate(Question(same, time="t", arguments={"amount": amount}))).verdict
+        for amount in (1, 100, 1, 100)
+    ]
+    assert verdicts == [Verdict.ALLOW, Verdict.DENY] * 2
+
+
+@pytest.mark.parametrize("body", ["input.arguments[_] < 10", 'input.context.time == "noon"'])
+async def test_in_the_same_circumstances_a_policy_that_looks_at_the_rest_is_asked_anew(
+    opa: Opa, folder: Path, body: str
+) -> None:
+    (folder / "decision.rego").write_text(
+        "package douane\n\n"
+        'default decision := {"verdict": "deny", "reasons": []}\n\n'
+        f'decision := {{"verdict": "allow", "reasons": []}} if {body}\n'
+    )
+    policy = prepared(opa, folder)
+    reads = reads_of(policy.modules)
+    engine = WasmEngine(
+        compile_wasm(opa, policy), policy.data, digest="d", clock=lambda: 0.0, reads=reads
+    )
+    same = Circumstances.of(question())
+    verdicts = [
+        (await engine.evaluate(Question(same, time=time, arguments={"amount": amount}))).verdict
+        for amount, time in ((1, "noon"), (100, "night"), (1, "noon"))
+    ]
+    assert verdicts == [Verdict.ALLOW, Verdict.DENY, Verdict.ALLOW]
+
+
+async def test_what_one_policy_said_of_circumstances_is_not_anothers_word(
+    opa: Opa, folder: Path
+) -> None:
+    engines = []
+    for verdict in ("allow", "deny"):
+        (folder / "decision.rego").write_text(
+            "package douane\n\n"
+            f'decision := {{"verdict": "{verdict}", "reasons": []}} if input.target.name\n'
+        )
+        policy = prepared(opa, folder)
+        wasm, reads = compile_wasm(opa, policy), reads_of(policy.modules)
+        engines.append(WasmEngine(wasm, policy.data, digest="d", clock=lambda: 0.0, reads=reads))
+    asked = Question(Circumstances.of(question()), time="t", arguments={})
+    said = [await engine.evaluate(asked) for engine in (*engines, engines[0])]
+    assert [one.verdict for one in said] == [Verdict.ALLOW, Verdict.DENY, Verdict.ALLOW]
+    assert said[0].id != said[2].id

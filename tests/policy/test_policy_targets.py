@@ -1,16 +1,18 @@
 """A rule, or a line of `access`, that names a server or a tool which is not there is told."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway.domain.quotas import Count, Per, Quota
 from gateway.policy.bundle import laid_out, parsed
 from gateway.policy.commands import check
 from gateway.policy.opa import Opa
 from gateway.policy.settings import PolicySettings
 from gateway.policy.sources import Sources
-from gateway.policy.targets import Known, absent, absent_in_access
+from gateway.policy.targets import Known, absent, absent_in_access, absent_in_quotas
 
 KNOWN = Known(
     servers=frozenset({"bank", "mail", "silent"}),
@@ -104,3 +106,43 @@ async def test_a_check_says_so(folder: Path) -> None:
         "own.rego:3: no server is called bnak; is bank meant?",
         "data.douane.access.only: no server is called mial; is mail meant?",
     )
+
+
+def counted(servers: str = "", tools: str = "") -> Quota:
+    of, which = (frozenset(text.split()) for text in (servers, tools))
+    return Quota(name="mails", count=Count.CALLS, most=1, per=Per.DAY, servers=of, tools=which)
+
+
+@pytest.mark.parametrize(
+    ("quota", "ask", "problems"),
+    [
+        (counted(servers="mail", tools="send"), ["mails", "*"], []),
+        (counted(servers="silent", tools="any"), None, []),
+        (counted(tools="pya"), [], []),
+        (
+            counted(servers="mial"),
+            [],
+            ["limits.quotas: mails: no server is called mial; is mail meant?"],
+        ),
+        (
+            counted(servers="mail", tools="sned"),
+            [],
+            ["limits.quotas: mails: mail has shown nothing called sned; is send meant?"],
+        ),
+        (
+            counted(),
+            ["mials", 7],
+            ["data.douane.quotas.ask: no quota is called mials; is mails meant?"],
+        ),
+    ],
+)
+def test_quotas_about_what_is_not_there_are_told(
+    quota: Quota, ask: Any, problems: list[str]
+) -> None:
+    assert absent_in_quotas({"ask": ask}, replace(KNOWN, quotas=(quota,))) == problems
+
+
+async def test_a_check_tells_of_quotas_too(folder: Path) -> None:
+    (folder / "data.yaml").write_text("douane: {quotas: {ask: [mials]}}\n")
+    told = await check(PolicySettings(path=str(folder)), {}, Known(quotas=(counted(),)))
+    assert told.problems == ("data.douane.quotas.ask: no quota is called mials; is mails meant?",)

@@ -32,6 +32,8 @@ STACK: Final = " | ".join(
     f"at shop.{name}.handle (handler.py:{40 + number})"
     for number, name in enumerate((*FRAMES, *SERVICES))
 )
+TOKEN: Final = "ghp_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY1zA2"
+"""Nobody's; logs have such things in them."""
 
 
 class Entry(BaseModel):
@@ -57,6 +59,7 @@ class Issue(BaseModel):
 def entries() -> list[Entry]:
     """Return all errors of the past three hours, newest first."""
     now = time.time()
+    stacks = {True: f"{STACK} | GET /pay?token={TOKEN}", False: STACK}
     return [
         Entry(
             time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now - number * EVERY_S)),
@@ -64,7 +67,7 @@ def entries() -> list[Entry]:
             service=SERVICES[number % len(SERVICES)],
             message=KINDS[number % len(KINDS)],
             request_id=f"req-{number:08x}",
-            stack=STACK,
+            stack=stacks[number % 400 == 0],
         )
         for number in range(int(3 * 3600 / EVERY_S))
     ]

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from gateway.storage import schema
-from gateway.storage.identity.schema import KNOWN, migrations
 from tests import tables
 
 _RAN = 'INSERT INTO "_sqlite_migrations"'
@@ -24,7 +23,7 @@ def made(path: Path, by: Any, *which: Any) -> list[str]:
         ]
 
 
-@pytest.mark.parametrize("which", [(), (migrations, KNOWN)], ids=["the log", "identities"])
+@pytest.mark.parametrize("which", [(), (schema.IDENTITY,)], ids=["the log", "identities"])
 def test_a_copy_is_what_the_migrations_make(tmp_path: Path, which: tuple[Any, ...]) -> None:
     copied = made(tmp_path / "copied", tables.copied, *which)
     assert copied == made(tmp_path / "migrated", schema.migrate, *which)

@@ -121,6 +121,10 @@ def wrong_cursor(method: str, params: dict[str, Any]) -> Any:
     return NOTHING if params else {**NOTHING, "tools": [tool("x")], "nextCursor": 1}
 
 
+def long_cursor(method: str, params: dict[str, Any]) -> Any:
+    return NOTHING if params else {**NOTHING, "tools": [tool("x")], "nextCursor": "c" * 8193}
+
+
 def failing_page(method: str, params: dict[str, Any]) -> Any:
     if "cursor" in params:
         return web.Response(status=500)
@@ -135,6 +139,7 @@ def failing_page(method: str, params: dict[str, Any]) -> Any:
         (endless, ListLimits(list_bytes=500), "tools/list: more than 500 bytes"),
         (circular, ListLimits(), "tools/list: the cursor is malformed or was used before"),
         (wrong_cursor, ListLimits(), "tools/list: the cursor is malformed or was used before"),
+        (long_cursor, ListLimits(), "used before, or is too long"),
         (malformed, ListLimits(), "tools/list: the result has no list 'tools'"),
         (failing_page, ListLimits(), "status 500"),
     ],

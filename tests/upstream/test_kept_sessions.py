@@ -10,6 +10,7 @@ import pytest
 
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.tools import Profile
+from gateway.upstream import own_sessions
 from gateway.upstream.breaker import Breaker, Patience
 from gateway.upstream.guarded import GuardedUpstream
 from gateway.upstream.replies import discard
@@ -78,16 +79,36 @@ async def test_a_server_that_answers_keeps_its_session(pong: Script | None) -> N
 
 @pytest.mark.parametrize("pong", GONE.values(), ids=GONE)
 async def test_a_session_whose_server_does_not_answer_is_ended_and_begun_anew(
-    pong: Script,
+    pong: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(own_sessions, "_PONG_S", OFTEN_S)
     async with resumable(ping_s=OFTEN_S) as (server, client, raw):
         server.pieces = [server.done()]
         server.pong = pong
         await asked(client)
         await until(lambda: "DELETE" in said(raw))
-        assert len(server.pings) == 1
+        assert len(server.pings) == 2
         await asked(client)
         assert begun(raw) == 2
+
+
+@pytest.mark.parametrize("pong", GONE.values(), ids=GONE)
+async def test_one_answer_that_is_missed_ends_no_session(
+    pong: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_sessions, "_PONG_S", OFTEN_S)
+    async with resumable(ping_s=OFTEN_S) as (server, client, raw):
+        server.pieces = [server.done()]
+        answers_again = server.pong
+
+        async def now_and_then(request: Any) -> Any:
+            return await (pong if len(server.pings) % 2 else answers_again)(request)
+
+        server.pong = now_and_then
+        await asked(client)
+        await until(lambda: len(server.pings) >= 6)
+        await asked(client)
+        assert begun(raw) == 1
 
 
 FORGOTTEN = UNKNOWN.replace("-32601", "-32001")
@@ -104,6 +125,7 @@ async def test_a_session_that_the_server_has_forgotten_is_begun_anew(pong: Scrip
         server.pong = pong
         await asked(client)
         await until(lambda: not client._sessions._open)
+        assert len(server.pings) == 1
         await asked(client)
         assert begun(raw) == 2
 

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
 import uvicorn
 
 from gateway.web.connections import BoundedConnection, Bounds, bounded_by
@@ -27,6 +28,10 @@ class Listener:
     port: int
     refused: list[str] = field(default_factory=list)
     targets: list[bytes] = field(default_factory=list)
+    begun: list[str] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    """What the event loop was told that nobody caught."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once an application was told that its caller is gone."""
     connections: type[BoundedConnection] = BoundedConnection
@@ -47,14 +52,16 @@ class Listener:
 
         `/unread` answers at once, and so does `/refused`, which closes the connection.
         """
-        message = {"type": "http.request"}
-        while scope["path"] not in {"/unread", "/refused"} and (message := await receive()).get(
-            "more_body"
-        ):
-            pass
+        self.begun.append(scope["path"])
+        message: dict[str, Any] = {"type": "http.request", "more_body": True}
+        sent = b""
+        while scope["path"] not in {"/unread", "/refused"} and message.get("more_body"):
+            message = await receive()
+            sent += message.get("body", b"")
         if message["type"] == "http.disconnect":
             self.ended.set()
             return
+        self.bodies.append(sent)
         self.targets.append(scope["extensions"][TARGET]["sent"])
         if scope["path"] == "/slow":
             await asyncio.sleep(2 * BOUNDS.head_s)
@@ -158,6 +165,11 @@ async def listening(bounds: Bounds = BOUNDS) -> AsyncIterator[Listener]:
         log_config=None,
         timeout_graceful_shutdown=1,
     )
+
+    def told(_: object, context: dict[str, Any]) -> None:
+        listener.faults.append(context["message"])
+
+    asyncio.get_running_loop().set_exception_handler(told)
     async with Quiet(config).running():
         yield listener
 
@@ -176,6 +188,60 @@ async def test_the_target_arrives_as_it_was_sent():
         for target in (b"/", absolute):
             assert await client.ask(GET.replace(b"/", target, 1)) == 200
         assert at.targets == [b"/", absolute]
+
+
+OFFER = (
+    b"host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n"
+)
+OFFERED = b"POST / HTTP/1.1\r\n" + OFFER + b"content-length: 10\r\n\r\n"
+
+
+async def test_an_offer_of_another_protocol_is_left_alone():
+    async with listening() as listener, listener.client() as client:
+        assert await client.ask(OFFERED + b"upgrade:10") == 200
+        client.writer.write(OFFERED)
+        while len(listener.begun) < 2:
+            await asyncio.sleep(0.01)
+        assert await client.ask(b"0123456789") == 200
+        assert await client.ask(GET) == 200
+    assert listener.bodies == [b"upgrade:10", b"0123456789", b""]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (OFFERED[:60], OFFERED[60:], GET),
+        (b"POST / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nup", b"grade: a\r\n\r\n", GET),
+        (b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n", GET),
+    ],
+)
+async def test_what_follows_an_offer_is_never_read_as_a_request(parts: tuple[bytes, ...]):
+    async with listening() as listener, listener.client() as client:
+        for part in parts:
+            client.writer.write(part)
+            await asyncio.sleep(0.01)
+        assert await client.status() == 400
+        await client.ends()
+    assert (listener.targets, listener.refused) == ([], ["upgrade"])
+
+
+async def test_a_target_that_is_none_is_refused_and_its_connection_closed():
+    async with listening() as listener, listener.client() as client:
+        for _ in range(3):
+            client.writer.write(b"GET http://[ HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert await client.status() == 400
+        await client.ends()
+    assert (listener.targets, listener.faults) == ([], [])
+
+
+TORN = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nx"
+
+
+@pytest.mark.parametrize("second", [b"GET\r\n\r\n", OFFERED, TORN])
+async def test_a_refusal_is_not_taken_for_an_answer_that_is_still_made(second: bytes):
+    async with listening() as listener, listener.client() as client:
+        client.writer.write(GET.replace(b"/", b"/slow", 1) + second)
+        assert await client.status() == 0
 
 
 async def test_an_answer_may_take_its_time():

@@ -11,8 +11,8 @@ import pytest
 
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.room import Rooms
+from gateway.domain.throttle import Throttle
 from gateway.domain.tools import Profile
-from gateway.oauth.limits import Throttle
 from gateway.web import mcp
 from gateway.web.guard import guard_for
 from gateway.web.guarded import Guarded

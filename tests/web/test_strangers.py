@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gateway.domain.identity import Principal
+from gateway.domain.throttle import Throttle
 from gateway.errors import IdentityUnavailable
-from gateway.oauth.limits import Throttle
 from tests.web.asgi import HOST, Exchange, Pairs, ask
 from tests.web.test_mcp_endpoint import ALICE, CALL, JSON, PATH, Site
 

@@ -224,10 +224,9 @@ def test_a_notification_with_an_id_is_refused(profile: Profile):
         ("completion/complete", {"ref": {"type": "ref/prompt", "uri": "a"}}),
         ("completion/complete", {"ref": {"type": "ref/tool", "name": "a"}}),
         ("completion/complete", {"ref": {"type": [], "name": "a"}}),
-        ("tools/call", {"name": "a", "task": {"ttl": 1}}),
     ],
 )
-def test_a_target_is_named_and_a_task_is_not_offered(name: str, params: dict[str, Any]):
+def test_a_target_is_named(name: str, params: dict[str, Any]):
     assert refused(message(name, params)) == (400, -32602)
 
 
@@ -237,9 +236,10 @@ def test_arguments_are_an_object_or_absent(name: str, arguments: Any):
     assert refused(message(name, {"name": "a", "arguments": arguments})) == (400, -32602)
 
 
-def test_the_stateless_revision_has_no_member_that_asks_for_a_task():
+@pytest.mark.parametrize("profile", Profile)
+def test_who_asks_for_a_task_is_let_on(profile: Profile):
     asked = message("tools/call", {"name": "send", "task": {"ttl": 1}})
-    assert judge(asked, Profile.MODERN) == row("tools/call")
+    assert judge(asked, profile) == row("tools/call")
 
 
 def test_a_good_request_is_found_with_its_target():

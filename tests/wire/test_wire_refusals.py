@@ -17,6 +17,7 @@ from gateway.errors import (
     GatewayError,
     IdentityUnavailable,
     InsufficientScope,
+    Limit,
     LimitExceeded,
     PinDrift,
     PinPending,
@@ -219,7 +220,7 @@ def test_who_is_unknown_is_challenged_on_every_kind_of_request(asked: Message | 
 @pytest.mark.parametrize("asked", [message(), message("tools/list"), None])
 def test_that_who_it_is_cannot_be_told_now_signs_nobody_out(asked: Message | None):
     reply = answered(IdentityUnavailable("not available at the moment"), asked)
-    assert (reply.status, reply.headers) == (503, (JSON,))
+    assert (reply.status, reply.headers) == (503, (JSON, ("retry-after", "5")))
     assert content(reply)["error"]["code"] == 50303
 
 
@@ -254,12 +255,26 @@ def test_a_quoted_string_cannot_be_left():
 
 
 def test_retry_after_is_said_only_by_http():
-    assert answered(RateLimited("Slow"), None, retry_after=3).headers == (
-        JSON,
-        ("retry-after", "3"),
+    slow = RateLimited("Slow", wait_s=3)
+    assert answered(slow, None).headers == (JSON, ("retry-after", "3"))
+    assert answered(slow, message()).headers == (JSON,)
+    assert answered(RateLimited("Slow"), None).headers == (JSON,)
+
+
+def test_a_limit_that_was_met_is_told_in_header_fields_and_to_the_model():
+    mails = Limit(name="mails", most=200, unit="requests", span_s=86_400, left=0, wait_s=3600)
+    size = Limit(name="size", most=9, unit="content-bytes", span_s=60, left=1, wait_s=7)
+    busy = Limit(name="busy", most=2, unit="concurrent-requests", span_s=None, left=0, wait_s=1)
+    reply = answered(RateLimited("Full", wait_s=3600, limits=[mails, size, busy]), message())
+    assert reply.headers[1:] == (
+        (
+            "ratelimit-policy",
+            '"mails";q=200;w=86400, "size";q=9;qu="content-bytes";w=60, "busy";q=2;qu="concurrent-requests"',
+        ),
+        ("ratelimit", '"mails";r=0;t=3600, "size";r=1;t=7, "busy";r=0;t=1'),
     )
-    assert answered(RateLimited("Slow"), message(), retry_after=3).headers == (JSON,)
-    assert answered(Denied("No"), None, retry_after=3).headers == (JSON,)
+    told = content(reply)["result"]["_meta"]["douane/refusal"]
+    assert (told["code"], told["retry_after_s"]) == ("rate_limited", 3600)
 
 
 def test_a_code_that_is_not_told_is_still_a_no():

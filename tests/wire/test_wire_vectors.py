@@ -61,7 +61,7 @@ def told(inbound: Inbound) -> dict[str, Any]:
 
 
 def answer(error: GatewayError, message: Message | None, profile: Profile) -> dict[str, Any]:
-    reply = refuse(error, message, profile, CHALLENGE, decision_id="d-1", retry_after=5)
+    reply = refuse(error, message, profile, CHALLENGE, decision_id="d-1")
     assert isinstance(reply.body, bytes)
     return {
         "status": reply.status,
