@@ -4,6 +4,7 @@
   x Refusal                the gateway works and says no
     - ProtocolError        the request is not one well-formed MCP message
     - Unauthenticated      no valid credential for this endpoint
+      + ProofRefused         no valid proof that its sender holds the token's key
     - InsufficientScope    the token lacks a scope that the operation needs
     - UnknownTool          no such target, or none this principal may know of
     - PinMismatch          the target is not what a person approved
@@ -94,6 +95,10 @@ class ProtocolError(Refusal):
 
 class Unauthenticated(Refusal):
     code = "unauthenticated"
+
+
+class ProofRefused(Unauthenticated):
+    """A request's DPoP proof is not valid for it (RFC 9449 section 7.1)."""
 
 
 class InsufficientScope(Refusal):

@@ -22,6 +22,8 @@ class AuthorizationRequest:
     state: str | None = field(default=None, repr=False)
     code_challenge: str
     """S256 (RFC 7636 section 4.2)."""
+    bound_to: str = ""
+    """The thumbprint of the key whose holder alone may redeem the code (RFC 9449 section 10)."""
 
 
 ASSERTED = "asserted-"
@@ -58,6 +60,8 @@ class AuthorizationCode:
     code_challenge: str
     expires_at: float
     used_at: float | None = None
+    bound_to: str = ""
+    """See `AuthorizationRequest`."""
 
 
 @value
@@ -76,6 +80,8 @@ class RefreshToken:
     """The next token, sealed, for clients that lost the answer."""
     generation: int = 0
     """How many tokens of the family came before it."""
+    bound_to: str = ""
+    """The thumbprint of the key whose holder alone may use it (RFC 9449 section 5)."""
     again_at: float | None = None
     """When its successor was first given again to somebody who came too late for a race."""
 

@@ -15,7 +15,35 @@ class BearerToken:
     text: str = field(repr=False)
 
 
-Credential = BearerToken | None
+@value
+class Proof:
+    """That whoever sent one request holds a key (RFC 9449). It is not what they sent.
+
+    Read once a request: of two that are equal, each is another request's.
+    """
+
+    key: str
+    """The RFC 7638 thumbprint of the key."""
+    use: bytes
+    """Stands for the key and the proof's `jti`: the same twice is a replay."""
+    made_at: float
+    """Seconds since the epoch, by the sender's clock; like `until`."""
+    until: float
+    """After it nobody can come with it any more."""
+
+
+@value
+class BoundToken:
+    """An access token as it came off the wire, unverified, with a good proof beside it.
+
+    The proof is for this token: whose key the token is bound to, is for the gate to compare.
+    """
+
+    text: str = field(repr=False)
+    proof: Proof
+
+
+Credential = BearerToken | BoundToken | None
 """What a request carried to prove who sends it; `None` is nothing at all."""
 
 
@@ -135,6 +163,8 @@ class Client:
     """Its own groups, where it acts for itself. A person's groups are the person's."""
     trusted_host: bool = False
     """Whether it may declare its user's task."""
+    holds_key: bool = False
+    """Whether it wants no tokens but those that are bound to a key of its own (RFC 9449 section 5.2)."""
     created_at: float
     created_by: str
     fresh_until: float | None = None

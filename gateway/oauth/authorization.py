@@ -22,6 +22,7 @@ from gateway.oauth.documents import ClientDirectory
 from gateway.oauth.errors import ErrorCode, OAuthError
 from gateway.oauth.protocol import ProtocolServer, read_parameters, token_hash
 from gateway.oauth.redirects import is_on_the_device, matches
+from gateway.oauth.tokens import THUMBPRINT
 from gateway.ports import AuditLog, Clock
 
 LARGEST_QUERY_BYTES = 8192
@@ -139,6 +140,7 @@ class AuthorizationEndpoint:
             client_id=client.id,
             redirect_uri=request.redirect_uri,
             code_challenge=request.code_challenge,
+            bound_to=request.bound_to,
             expires_at=now + self._server.lifetimes.code_s,
         )
         message = f"scope {' '.join(sorted(request.scopes))}, grant {grant.id}"
@@ -195,7 +197,17 @@ class AuthorizationEndpoint:
             scopes=self._resources.granted(parameters.get("scope"), client, endpoint),
             state=parameters.get("state"),
             code_challenge=challenge,
+            bound_to=self._bound_to(parameters, endpoint),
         )
+
+    def _bound_to(self, parameters: Mapping[str, str], endpoint: str) -> str:
+        """Return the key that the code will be bound to (RFC 9449 section 10)."""
+        key = parameters.get("dpop_jkt", "")
+        if not key or endpoint not in self._server.possession.rules.taken:
+            return ""
+        if not THUMBPRINT.fullmatch(key):
+            raise OAuthError(ErrorCode.INVALID_REQUEST, "dpop_jkt is not the thumbprint of a key")
+        return key
 
     async def _still_valid(
         self, request: AuthorizationRequest, user: User, source_ip: str

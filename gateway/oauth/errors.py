@@ -22,6 +22,8 @@ class ErrorCode(StrEnum):
     """RFC 8707: the resource is missing, unknown or not the client's."""
     INVALID_AUTHORIZATION_DETAILS = "invalid_authorization_details"
     """RFC 9396 section 5: they are malformed, or ask for what cannot be had."""
+    INVALID_DPOP_PROOF = "invalid_dpop_proof"
+    """RFC 9449 section 5: the proof that the client holds a key is missing or not valid."""
     INVALID_REDIRECT_URI = "invalid_redirect_uri"
     """RFC 7591 section 3.2.2, like the next one."""
     INVALID_CLIENT_METADATA = "invalid_client_metadata"

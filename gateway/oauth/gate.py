@@ -6,6 +6,7 @@ from typing import Final
 from gateway.domain._value import value
 from gateway.domain.bounded import Bounded, octets_of
 from gateway.domain.identity import (
+    BearerToken,
     Client,
     Credential,
     Principal,
@@ -17,6 +18,7 @@ from gateway.domain.scripts import ScriptId
 from gateway.errors import Unauthenticated
 from gateway.oauth.clients import with_builtin
 from gateway.oauth.keys import KeyRing
+from gateway.oauth.possession import Possession, without_proofs
 from gateway.oauth.resources import Resources
 from gateway.oauth.tokens import LEEWAY_S, AccessToken, verify
 from gateway.ports import Clock
@@ -55,8 +57,10 @@ class TokenGate:
         grants: GrantStore,
         scripts: ScriptStore,
         clock: Clock,
+        possession: Possession | None = None,
         most_tokens: int = 10_000,
     ) -> None:
+        """Without `possession` a token that is bound to a key opens nothing."""
         self.keys = keys
         self._resources = resources
         self._find_client = with_builtin(clients)
@@ -64,6 +68,7 @@ class TokenGate:
         self._is_revoked = grants.is_revoked
         self._find_script = scripts.find
         self._clock = clock
+        self._possession = possession or without_proofs()
         # By hash, so that a memory dump yields no usable tokens; by endpoint as well, so that a
         # token that is good for one is verified anew at another.
         self._seen: Bounded[tuple[str, bytes], _Seen] = Bounded(most=most_tokens, octets=_OCTETS)
@@ -73,17 +78,26 @@ class TokenGate:
 
         Raises:
             Unauthenticated: No token, one that is not valid now and for `endpoint` alone, one that
-                was revoked, or one of a client or a person that may no longer use it.
+                was revoked, one of a client or a person that may no longer use it, or one that is
+                bound to a key which whoever sends it does not prove to hold.
 
         """
         if credential is None:
             raise Unauthenticated("an access token is required")
+        seen = self._held(credential.text, endpoint)
+        bound, rules = seen.token.bound_to, self._possession.rules
+        if bound or endpoint in rules.required or not isinstance(credential, BearerToken):
+            self._possession.require(bound, credential, endpoint)
+        return seen.principal
+
+    def _held(self, text: str, endpoint: str) -> _Seen:
+        """Return what stands behind a token now, whoever holds it."""
         now = self._clock()
-        key = endpoint, sha256(credential.text.encode("utf-8", "surrogatepass")).digest()
+        key = endpoint, sha256(text.encode("utf-8", "surrogatepass")).digest()
         seen = self._seen.get(key)
         if seen is None or now + LEEWAY_S < seen.token.issued_at:
             # Not remembered; or the clock has gone back, and its end would be too far away.
-            return self._admit(key, self._verified(credential.text, endpoint, now))
+            return self._admit(key, self._verified(text, endpoint, now))
         token = seen.token
         if now >= token.expires_at:
             self._seen.pop(key)
@@ -96,7 +110,7 @@ class TokenGate:
             or (token.script is not None and self._is_over(token, token.script))
         ):
             return self._admit(key, token)
-        return seen.principal
+        return seen
 
     def _verified(self, text: str, endpoint: str, now: float) -> AccessToken:
         audience = self._resources.uris.get(endpoint)
@@ -105,15 +119,15 @@ class TokenGate:
         issuer = self._resources.public_url
         return verify(text, keys=self.keys, issuer=issuer, audience=audience, now=now)
 
-    def _admit(self, key: tuple[str, bytes], token: AccessToken) -> Principal:
-        """Make the principal of a verified token, and remember it."""
+    def _admit(self, key: tuple[str, bytes], token: AccessToken) -> _Seen:
+        """Look up who a verified token is for, and remember it."""
         try:
             seen = self._looked_up(token, key[0])
         except Unauthenticated:
             self._seen.pop(key)
             raise
         self._seen.put(key, seen, octets_of(seen.principal))
-        return seen.principal
+        return seen
 
     def _looked_up(self, token: AccessToken, endpoint: str) -> _Seen:
         """Look up who stands behind a verified token now."""

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
-from gateway.domain.identity import Client
+from gateway.domain.identity import Client, Proof
 from gateway.domain.throttle import Throttle
 from gateway.errors import (
     AuditUnavailable,
@@ -22,6 +22,9 @@ from gateway.ports import AuditLog, Clock
 
 Judge = Callable[[ProtocolRequest], Granted]
 """Says yes, or raises `OAuthError`; runs in a worker thread."""
+
+ProofReader = Callable[[TokenRequest], Proof | None]
+"""Reads which key a request's sender proves to hold, or raises `OAuthError`."""
 
 KeySource = Callable[[Mapping[str, str]], Awaitable[IssuerKey | None]]
 """Fetches what a form's assertion is to be verified with."""
@@ -53,6 +56,11 @@ FAILED_SIGN_INS_A_MINUTE = 20
 def failed_sign_ins() -> Throttle:
     """Return the bound on guessing secrets at the authorization server."""
     return Throttle(allowed=FAILED_SIGN_INS_A_MINUTE, window_s=60.0)
+
+
+def no_proof(request: TokenRequest) -> None:
+    """Read nothing: only at the token endpoint is there something to bind to a key."""
+    del request
 
 
 async def no_key(form: Mapping[str, str]) -> None:
@@ -87,6 +95,7 @@ class Intake:
         judge: Judge,
         *,
         key_source: KeySource = no_key,
+        proof_of: ProofReader = no_proof,
         bound: Throttle | None = None,
     ) -> TokenAnswer:
         """Return what `judge` makes of `request` once it is on record, else a 503.
@@ -100,7 +109,8 @@ class Intake:
             refusal = OAuthError(ErrorCode.RATE_LIMITED, "too many failed sign-ins or requests")
             answer = refuse(refusal, method, attempt, retry_after_s=wait_s)
         else:
-            answer = await self._judged(request, attempt, method, judge, key_source)
+            reading = self._read(request, attempt, key_source, proof_of)
+            answer = await self._judged(reading, attempt, method, judge)
         if answer.status == ErrorCode.INVALID_CLIENT.status:
             self._failures.note(attempt.source_ip, attempt.time)
         try:
@@ -121,15 +131,13 @@ class Intake:
 
     async def _judged(
         self,
-        request: TokenRequest,
+        reading: Awaitable[ProtocolRequest],
         attempt: Attempt,
         method: str,
         judge: Judge,
-        key_source: KeySource,
     ) -> TokenAnswer:
         try:
-            read = await self._read(request, attempt, key_source)
-            granted = await asyncio.to_thread(_by_known_client, judge, read)
+            granted = await asyncio.to_thread(_by_known_client, judge, await reading)
         except OAuthError as refusal:
             return refuse(refusal, method, attempt)
         except _FAULTS as fault:
@@ -137,7 +145,11 @@ class Intake:
         return accept(granted, method, attempt)
 
     async def _read(
-        self, request: TokenRequest, attempt: Attempt, key_source: KeySource
+        self,
+        request: TokenRequest,
+        attempt: Attempt,
+        key_source: KeySource,
+        proof_of: ProofReader,
     ) -> ProtocolRequest:
         if request.query:
             # A secret in a URL ends up in logs: nothing may stand there (RFC 6749 section 2.3.1).
@@ -145,6 +157,7 @@ class Intake:
         if len(request.authorization) > 1:
             raise OAuthError(ErrorCode.INVALID_REQUEST, "more than one Authorization header")
         form = read_parameters(request.body)
+        proof = proof_of(request)
         presented = read_presented(next(iter(request.authorization), None), form)
         return ProtocolRequest(
             form,
@@ -152,6 +165,7 @@ class Intake:
             presented=presented,
             known=await self._directory.resolve(presented.client_id, attempt.source_ip),
             issuer_key=await key_source(form),
+            proof=proof,
             loop=asyncio.get_running_loop(),
         )
 

@@ -9,6 +9,8 @@ from gateway.domain.identity import AuthMethod
 from gateway.oauth.client_keys import ALGORITHMS
 from gateway.oauth.clients import GRANT_TYPES, JWT_BEARER
 from gateway.oauth.grants.token_exchange import TOKEN_EXCHANGE
+from gateway.oauth.possession import NO_PROOFS, ProofRules
+from gateway.oauth.proofs import ALGORITHMS as PROOF_ALGORITHMS
 from gateway.oauth.resources import ADMIN_API, SCOPES, Resources
 from gateway.oauth.run_details import TYPE as RUN
 
@@ -44,15 +46,18 @@ class Offers:
 class Metadata:
     """Every document, made once. Each URI derives from the public URL, none from a request."""
 
-    def __init__(self, resources: Resources, offers: Offers) -> None:
+    def __init__(
+        self, resources: Resources, offers: Offers, proofs: ProofRules = NO_PROOFS
+    ) -> None:
         self._resources = resources
+        self._proofs = proofs
         issuer = offers.external_issuer or resources.public_url
         self.authorization_server: Mapping[str, Any] | None = (
-            None if offers.external_issuer else _authorization_server(issuer, offers)
+            None if offers.external_issuer else _authorization_server(issuer, offers, proofs)
         )
         """RFC 8414 section 2; nothing where another server issues the tokens."""
         self._protected_resources = {
-            endpoint: _protected_resource(resources, endpoint, issuer)
+            endpoint: _protected_resource(resources, endpoint, issuer, proofs)
             for endpoint in resources.uris
         }
 
@@ -73,8 +78,12 @@ class Metadata:
         url = f"{self._resources.public_url}{PROTECTED_RESOURCE_PATH}{endpoint}"
         return url, self._resources.first_scopes_of(endpoint)
 
+    def proofs_for(self, endpoint: str) -> tuple[str, ...]:
+        """Return `algs` of a 401 at `endpoint` (RFC 9449 section 7.1); none where no token is bound."""
+        return self._proofs.algorithms(endpoint)
 
-def _authorization_server(issuer: str, offers: Offers) -> dict[str, Any]:
+
+def _authorization_server(issuer: str, offers: Offers, proofs: ProofRules) -> dict[str, Any]:
     methods = [method.value for method in AuthMethod]
     document = {
         "issuer": issuer,
@@ -105,11 +114,15 @@ def _authorization_server(issuer: str, offers: Offers) -> dict[str, Any]:
         document["registration_endpoint"] = issuer + REGISTER_PATH
     if offers.enterprise:
         document["authorization_grant_profiles_supported"] = [ID_JAG_PROFILE]
+    if proofs.taken:
+        document["dpop_signing_alg_values_supported"] = list(PROOF_ALGORITHMS)
     return document
 
 
-def _protected_resource(resources: Resources, endpoint: str, issuer: str) -> dict[str, Any]:
-    return {
+def _protected_resource(
+    resources: Resources, endpoint: str, issuer: str, proofs: ProofRules
+) -> dict[str, Any]:
+    document: dict[str, Any] = {
         "resource": resources.uris[endpoint],
         "authorization_servers": [issuer],
         # Those to begin with: clients ask for all that they find here.
@@ -117,6 +130,10 @@ def _protected_resource(resources: Resources, endpoint: str, issuer: str) -> dic
         "bearer_methods_supported": ["header"],
         "resource_name": _name(endpoint),
     }
+    if endpoint in proofs.taken:
+        document["dpop_signing_alg_values_supported"] = list(proofs.algorithms(endpoint))
+        document["dpop_bound_access_tokens_required"] = endpoint in proofs.required
+    return document
 
 
 def _name(endpoint: str) -> str:

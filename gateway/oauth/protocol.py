@@ -21,13 +21,14 @@ from authlib.oauth2.rfc6749 import (
 )
 
 from gateway.domain._value import value
-from gateway.domain.identity import AuthMethod, Client
+from gateway.domain.identity import AuthMethod, Client, Proof
 from gateway.errors import ConfigError
 from gateway.oauth.assertions import PublicKey
 from gateway.oauth.client_authentication import Assertions, Presented, authenticate
 from gateway.oauth.clients import SECRET_OCTETS, secret_text
 from gateway.oauth.errors import ErrorCode, OAuthError
 from gateway.oauth.keys import KeyRing
+from gateway.oauth.possession import Possession, without_proofs
 from gateway.oauth.programs import Programs
 from gateway.oauth.resources import SCOPES, Resources
 from gateway.oauth.tokens import LONGEST_LIFETIME_S
@@ -126,6 +127,7 @@ class ProtocolRequest(OAuth2Request):
         presented: Presented | None = None,
         known: Client | None = None,
         issuer_key: IssuerKey | None = None,
+        proof: Proof | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         # Authlib wants to hear of TLS. Where plain http will do is said by configuration, once.
@@ -138,6 +140,8 @@ class ProtocolRequest(OAuth2Request):
         """The client of the id in `presented`, as it was found before."""
         self.issuer_key = issuer_key
         """What an identity provider's assertion is verified with, as it was fetched before."""
+        self.proof = proof
+        """That the client holds a key, if it says so; its use is not noted yet."""
         self.told: dict[str, Any] = {}
         """What its record says beside the answer, once it is known; of a refusal as well."""
         self._loop = loop
@@ -190,8 +194,11 @@ class ProtocolServer(AuthorizationServer):
         random: Callable[[int], bytes],
         programs: Programs | None = None,
         reuse: Reuse | None = None,
+        possession: Possession | None = None,
     ) -> None:
-        """Without `programs` there are no tokens for them; without `reuse` the client decides."""
+        """Without `programs` there are no tokens for them; without `reuse` the client decides;
+        without `possession` no token is bound to a key.
+        """
         super().__init__(scopes_supported=SCOPES)
         self.resources = resources
         self.lifetimes = lifetimes
@@ -201,6 +208,7 @@ class ProtocolServer(AuthorizationServer):
         self.random = random
         self.programs = programs
         self.reuse = reuse
+        self.possession = possession or without_proofs()
         self._assertions = Assertions(
             issuer=resources.public_url, first_use=stores.grants.first_use
         )

@@ -26,6 +26,8 @@ class TokenRequest:
     """The form, as it was received."""
     authorization: tuple[str, ...] = field(repr=False, default=())
     """Every `Authorization` header of the request."""
+    proofs: tuple[str, ...] = field(repr=False, default=())
+    """Every `DPoP` header of the request (RFC 9449 section 4.1)."""
     query: bytes = field(repr=False, default=b"")
     """What stood behind `?`: must be nothing."""
     source_ip: str

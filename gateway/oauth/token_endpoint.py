@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from joserfc.jwk import Key
 
 from gateway.domain._value import value
+from gateway.domain.identity import Proof
 from gateway.errors import Unauthenticated
 from gateway.oauth.assertions import public_key, read
 from gateway.oauth.clients import JWT_BEARER
@@ -22,11 +23,16 @@ from gateway.oauth.grants.pkce import S256Only
 from gateway.oauth.grants.refresh_token import RotatingGrant
 from gateway.oauth.grants.token_exchange import RunTokenGrant
 from gateway.oauth.intake import Intake
+from gateway.oauth.metadata import TOKEN_PATH
+from gateway.oauth.possession import refused_proof
+from gateway.oauth.proofs import Shown
 from gateway.oauth.protocol import IssuerKey, ProtocolRequest, ProtocolServer
 from gateway.oauth.records import Granted, TokenAnswer, TokenRequest
 from gateway.oauth.resources import SCOPES
 
 METHOD = "oauth/token"
+SHORT = 8
+"""Characters by which a key is named in records: enough to tell two of one person's apart."""
 
 _GRANTS: Sequence[tuple[type[Issuing], Sequence[Any]]] = (
     (CodeGrant, [S256Only(required=True)]),
@@ -85,13 +91,26 @@ class TokenEndpoint:
 
     async def answer(self, request: TokenRequest) -> TokenAnswer:
         """Return the answer to a token request once its record is durable, else a 503."""
-        return await self._intake.answer(request, METHOD, self._judge, key_source=self._key_of)
+        return await self._intake.answer(
+            request, METHOD, self._judge, key_source=self._key_of, proof_of=self._proof_of
+        )
 
     def _judge(self, request: ProtocolRequest) -> Granted:
         if "grant_type" not in request.form:
             raise OAuthError(ErrorCode.INVALID_REQUEST, "grant_type is required")
         issued: Issued = self._server.create_token_response(request)
         return _granted(issued, request.told)
+
+    def _proof_of(self, request: TokenRequest) -> Proof | None:
+        """Return what the request's proof proves, where some endpoint takes bound tokens."""
+        possession = self._server.possession
+        if not request.proofs or not possession.rules.taken:
+            return None
+        here = Shown(method="POST", urls=(self._server.resources.public_url + TOKEN_PATH,))
+        try:
+            return possession.read(request.proofs, here)
+        except ValueError as error:
+            raise refused_proof(str(error)) from error
 
     async def _key_of(self, form: Mapping[str, str]) -> IssuerKey | None:
         """Return the key that an assertion names, if its issuer is trusted and has it."""
@@ -124,7 +143,7 @@ def _granted(issued: Issued, told: Mapping[str, Any]) -> Granted:
     scope = " ".join(name for name in SCOPES if name in token.scopes)
     body = {
         "access_token": issued.access_token,
-        "token_type": "Bearer",
+        "token_type": "DPoP" if token.bound_to else "Bearer",
         "expires_in": lifetime_s,
         "scope": scope,
         **issued.members,
@@ -141,6 +160,8 @@ def _granted(issued: Issued, told: Mapping[str, Any]) -> Granted:
     message = f"scope {scope}, for {lifetime_s} s"
     if token.grant_id:
         message += f", grant {token.grant_id}"
+    if token.bound_to:
+        message += f", bound to key {token.bound_to[:SHORT]}"
     if token.script is not None:
         message += f", program {token.script}"
     return Granted(body=body, told=told, code=issued.code, message=message)

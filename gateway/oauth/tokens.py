@@ -2,6 +2,7 @@
 
 # JOSE comes from joserfc: `authlib.jose` is deprecated, runs on joserfc itself and goes away in
 # Authlib 2.0. Authlib's own RFC 9068 validator accepts a missing `typ` and a list of audiences.
+import re
 from typing import Any, Never
 
 import orjson
@@ -45,6 +46,9 @@ _REQUIRED: dict[str, type] = {
 }
 _MAY_BE_EMPTY = frozenset({"gid"})
 
+THUMBPRINT = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+"""The SHA-256 of a key in base64url (RFC 7638)."""
+
 
 @value
 class AccessToken:
@@ -68,6 +72,9 @@ class AccessToken:
     the client."""
     script: ScriptId | None = None
     """The one program that it is for, where it is for one."""
+    bound_to: str = ""
+    """The thumbprint of the key whose holder alone may use it (RFC 9449 section 6.1); empty if anybody
+    may who has it. Whoever lets somebody in with it has to see to that."""
     subject_token_id: str = ""
     """The token that one for a program was traded for: it is good for no longer."""
 
@@ -87,6 +94,8 @@ def mint(token: AccessToken, keys: KeyRing) -> str:
         "jti": token.token_id,
         "gid": token.grant_id,
     }
+    if token.bound_to:
+        claims["cnf"] = {"jkt": token.bound_to}
     typ = TYPE
     if token.script is not None:
         typ = RUN_TYPE
@@ -128,9 +137,6 @@ def verify_any(text: str, *, keys: KeyRing, issuer: str, now: float) -> AccessTo
             _refuse(f"claim {name} is missing or malformed")
     if not all(type(group) is str for group in claims["groups"]):
         _refuse("claim groups is malformed")
-    # Proof of possession is not checked here, so a bound token is worth nothing (RFC 7800).
-    if "cnf" in claims:
-        _refuse("the token is bound to a key")
     if claims["iss"] != issuer:
         _refuse("another issuer")
     _check_times(claims, now)
@@ -181,6 +187,17 @@ def _check_times(claims: dict[str, Any], now: float) -> None:
         _refuse("the lifetime is out of bounds")
 
 
+def _bound_to(claims: dict[str, Any]) -> str:
+    """Return the key that a token is bound to, in the one way that is known here (RFC 7800)."""
+    if "cnf" not in claims:
+        return ""
+    bound = claims["cnf"]
+    key = bound.get("jkt") if isinstance(bound, dict) and len(bound) == 1 else None
+    if not isinstance(key, str) or not THUMBPRINT.fullmatch(key):
+        _refuse("the token is bound in another way")
+    return key
+
+
 def _actor(script: ScriptId, client_id: str) -> dict[str, Any]:
     """Return who acts: the program, and for it the client (RFC 8693 section 4.1)."""
     return {"sub": script, "act": {"sub": client_id}}
@@ -217,6 +234,7 @@ def _token(claims: dict[str, Any], script: ScriptId | None) -> AccessToken:
         token_id=claims["jti"],
         grant_id=claims["gid"],
         script=script,
+        bound_to=_bound_to(claims),
         subject_token_id="" if script is None else claims["subject_jti"],
     )
 

@@ -8,6 +8,7 @@ from http import HTTPStatus
 
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
+from gateway.domain.identity import BoundToken
 from gateway.domain.nodes import most_nodes
 from gateway.errors import (
     AuditUnavailable,
@@ -54,6 +55,7 @@ class Pipeline:
         upstreams: UpstreamDirectory,
         audit: AuditLog,
         challenge: Callable[[str], tuple[str, tuple[str, ...]]],
+        proofs: Callable[[str], tuple[str, ...]] = lambda _: (),
         seal_key: bytes,
         limits: WireLimits,
         clock: Clock,
@@ -67,6 +69,7 @@ class Pipeline:
         self._upstreams = upstreams
         self._audit = audit
         self._challenge = challenge
+        self._proofs = proofs
         self._seal_key = seal_key
         self._limits = limits
         self._clock = clock
@@ -180,7 +183,11 @@ class Pipeline:
             error = unrecorded
         url, scopes = self._challenge(call.endpoint)
         challenge = Challenge(
-            resource_metadata=url, scopes=scopes, token_sent=call.credential is not None
+            resource_metadata=url,
+            scopes=scopes,
+            token_sent=call.credential is not None,
+            proofs=self._proofs(call.endpoint),
+            proven=isinstance(call.credential, BoundToken),
         )
         reply = refuse(
             error,

@@ -57,7 +57,7 @@ LOG: Final = Tables(
 IDENTITY: Final = Tables(
     name="identity",
     module="gateway.storage.identity.schema",
-    migrations=("m001_identity", "m002_standing_answers", "m003_reuse"),
+    migrations=("m001_identity", "m002_standing_answers", "m003_reuse", "m004_bound"),
 )
 
 

@@ -6,17 +6,19 @@ Plain ASGI, because every call passes here and each layer between costs it.
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Container
 from contextlib import aclosing
+from dataclasses import field
 from typing import TypeAlias
 
 from starlette.types import Receive, Scope, Send
 
+from gateway.domain._value import value
 from gateway.domain.calls import AGGREGATE, Call, CallId, Form, Message, Reply
 from gateway.domain.identity import BearerToken, Credential
 from gateway.domain.nodes import weight
 from gateway.domain.room import SHARE, Rooms, Share
 from gateway.domain.throttle import Throttle
 from gateway.domain.tools import OWN, Profile, UpstreamId
-from gateway.errors import ProtocolError, RateLimited, Unauthenticated
+from gateway.errors import ProofRefused, ProtocolError, RateLimited, Unauthenticated
 from gateway.turns import in_turn
 from gateway.web.carrier import Carrier
 from gateway.web.guard import Refused, plain, throttled
@@ -43,6 +45,10 @@ _NO_STORE = (b"cache-control", b"no-store")
 
 
 _Pairs: TypeAlias = list[tuple[str, str]]
+Prover = Callable[[str, str, str, list[str]], Credential]
+"""Reads what a request's method, path, token and proofs say of who sends it (RFC 9449 section 7.1), or
+raises `ProofRefused`."""
+
 _FORMS = {"POST": Form.REQUEST, "GET": Form.STREAM, "DELETE": Form.END}
 
 
@@ -64,6 +70,7 @@ class McpEndpoint:
         metrics: Metrics,
         client_address: Callable[[Scope], str],
         new_id: Callable[[], str],
+        proven: Prover = lambda *_: None,
         most_failures: int = 300,
     ) -> None:
         """`aggregate` carries what comes in at `/mcp`, `carrier` everything else; a guard is before it.
@@ -79,6 +86,7 @@ class McpEndpoint:
         self._metrics = metrics
         self._client_address = client_address
         self._new_id = new_id
+        self._proven = proven
         self._failures = Throttle(allowed=most_failures, window_s=60.0)
         self._rooms = Rooms(largest=most_bytes)
         self._listening: set[_Watch] = set()
@@ -102,10 +110,10 @@ class McpEndpoint:
             await plain(send, refused)
             return
         headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in scope["headers"]]
-        who = await self._known(scope, headers, send)
-        if who is None:
+        asker = await self._known(scope, headers, send)
+        if asker is None:
             return
-        share = Share(self._rooms, who)
+        share = Share(self._rooms, asker.key)
         SHARE.set(share)
         try:
             body = await self._body(scope, receive, share)
@@ -113,24 +121,42 @@ class McpEndpoint:
                 self._metrics.refused_unread(body.code, self._client_address(scope))
                 await plain(send, body)
                 return
-            await self._carry(scope, headers, receive, send, body, who=who)
+            await self._carry(scope, headers, receive, send, body, asker=asker)
         except Disconnected:
             return
         finally:
             share.end()
 
-    async def _known(self, scope: Scope, headers: _Pairs, send: Send) -> str | None:
-        """Return a key of whoever asks; nobody is refused by the head alone, and is `None`.
+    async def _known(self, scope: Scope, headers: _Pairs, send: Send) -> "_Asker | None":
+        """Return whoever asks; nobody is refused by the head alone, and is `None`.
 
         What they sent besides is not even asked for: reading is what strangers get for nothing.
         """
-        head = self._unread(scope, headers, credential=_credential(headers))
-        known = await self._carrier_of(scope).known(head)
-        if not isinstance(known, Reply):
-            return known
-        self._note(scope, known)
-        body = known.body if isinstance(known.body, bytes) else b""
-        await _whole(send, known, body, closes=_waits_for_leave(headers))
+        carrier = self._carrier_of(scope)
+        try:
+            # Once a request: a proof that is read again is another request's.
+            credential = self._credential(scope, headers)
+        except ProofRefused as error:
+            refused = await carrier.refuse(self._unread(scope, headers), error)
+        else:
+            known = await carrier.known(self._unread(scope, headers, credential=credential))
+            if not isinstance(known, Reply):
+                return _Asker(key=known, credential=credential)
+            refused = known
+        self._note(scope, refused)
+        body = refused.body if isinstance(refused.body, bytes) else b""
+        await _whole(send, refused, body, closes=_waits_for_leave(headers))
+        return None
+
+    def _credential(self, scope: Scope, headers: _Pairs) -> Credential:
+        """Return the token of the Authorization header; from nowhere else (RFC 6750 section 2)."""
+        for name, content in headers:
+            if name == "authorization":
+                scheme, _, token = content.partition(" ")
+                if scheme.lower() == "dpop":
+                    proofs = [text for each, text in headers if each == "dpop"]
+                    return self._proven(scope["method"], scope["path"], token.strip(), proofs)
+                return BearerToken(text=token.strip()) if scheme.lower() == "bearer" else None
         return None
 
     def _misdirected(self, scope: Scope) -> Refused | None:
@@ -182,11 +208,18 @@ class McpEndpoint:
             self._failures.note(self._client_address(scope), now)
 
     async def _carry(
-        self, scope: Scope, headers: _Pairs, receive: Receive, send: Send, body: bytes, *, who: str
+        self,
+        scope: Scope,
+        headers: _Pairs,
+        receive: Receive,
+        send: Send,
+        body: bytes,
+        *,
+        asker: "_Asker",
     ) -> None:
         watch = _Watch(receive)
         try:
-            reply = await self._reply(scope, headers, body, who, watch)
+            reply = await self._reply(scope, headers, body, asker, watch)
             self._note(scope, reply)
             if isinstance(reply.body, bytes):
                 await _whole(send, reply, reply.body)
@@ -214,12 +247,12 @@ class McpEndpoint:
         return self._aggregate if scope["path"] == AGGREGATE else self._carrier
 
     async def _reply(
-        self, scope: Scope, headers: _Pairs, body: bytes, who: str, watch: "_Watch"
+        self, scope: Scope, headers: _Pairs, body: bytes, asker: "_Asker", watch: "_Watch"
     ) -> Reply:
         carrier = self._carrier_of(scope)
         try:
             inbound = await in_turn(
-                who, weight(body), _read, scope["method"], headers, body, self._limits
+                asker.key, weight(body), _read, scope["method"], headers, body, self._limits
             )
         except (ProtocolError, RateLimited) as error:
             rpc_id = error.rpc_id if isinstance(error, ProtocolError) else None
@@ -227,9 +260,9 @@ class McpEndpoint:
             return await carrier.refuse(unread, error)
         message = inbound.message
         watch.listens = message.form is Form.STREAM or message.method == LISTEN
-        return await carrier.handle(self._call(scope, headers, inbound))
+        return await carrier.handle(self._call(scope, inbound, asker.credential))
 
-    def _call(self, scope: Scope, headers: _Pairs, inbound: Inbound) -> Call:
+    def _call(self, scope: Scope, inbound: Inbound, credential: Credential) -> Call:
         return Call(
             id=CallId(self._new_id()),
             endpoint=scope["path"],
@@ -238,7 +271,7 @@ class McpEndpoint:
             revision=inbound.revision,
             profile=inbound.profile,
             headers=inbound.headers,
-            credential=_credential(headers),
+            credential=credential,
             session=inbound.session,
             source_ip=self._client_address(scope),
             trace=inbound.trace,
@@ -287,13 +320,12 @@ def _read(method: str, headers: _Pairs, body: bytes, limits: WireLimits) -> Inbo
             return read_delete(headers)
 
 
-def _credential(headers: _Pairs) -> Credential:
-    """Return the bearer token of the Authorization header; from nowhere else (RFC 6750 section 2)."""
-    for name, content in headers:
-        if name == "authorization":
-            scheme, _, token = content.partition(" ")
-            return BearerToken(text=token.strip()) if scheme.lower() == "bearer" else None
-    return None
+@value
+class _Asker:
+    """Who sent a request, as far as its head says."""
+
+    key: str
+    credential: Credential = field(repr=False)
 
 
 class _Watch:

@@ -120,7 +120,7 @@ def _public(path: str, handler: Handler, *, method: str = "GET") -> Route:
         **_ANYWHERE,
         "access-control-allow-methods": f"{method}, OPTIONS",
         # Clients of MCP send the version along with discovery requests.
-        "access-control-allow-headers": "authorization, content-type, mcp-protocol-version",
+        "access-control-allow-headers": "authorization, content-type, dpop, mcp-protocol-version",
         "access-control-max-age": "600",
     }
 
@@ -153,6 +153,7 @@ async def _post(
         TokenRequest(
             body=body,
             authorization=tuple(request.headers.getlist("authorization")),
+            proofs=tuple(request.headers.getlist("dpop")),
             query=request.scope["query_string"],
             source_ip=source_ip,
         )

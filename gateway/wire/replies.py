@@ -16,6 +16,7 @@ from gateway.errors import (
     IdentityUnavailable,
     InsufficientScope,
     InvalidArguments,
+    ProofRefused,
     ProtocolError,
     RateLimited,
     ReadBefore,
@@ -170,6 +171,11 @@ class Challenge:
     """What to ask for at sign-in; a refusal for lack of scope names its own."""
     token_sent: bool
     """Whether the request carried one; only then is there something to call invalid."""
+    proofs: tuple[str, ...] = ()
+    """With what a proof for a bound token may be signed (RFC 9449 section 7.1); none are taken
+    without."""
+    proven: bool = False
+    """Whether the token came with a proof, hence by that scheme."""
 
 
 def refuse(
@@ -190,7 +196,7 @@ def refuse(
     status = _status(error, message)
     headers = [CONTENT_TYPE]
     if isinstance(error, Unauthenticated | InsufficientScope):
-        headers.append(("www-authenticate", _bearer(error, challenge)))
+        headers += [("www-authenticate", line) for line in _challenges(error, challenge)]
     if isinstance(error, RateLimited):
         headers += _limits(error)
         if status == HTTPStatus.TOO_MANY_REQUESTS and error.wait_s:
@@ -367,20 +373,36 @@ def _limits(error: RateLimited) -> list[tuple[str, str]]:
     return [("ratelimit-policy", ", ".join(policies)), ("ratelimit", ", ".join(left))]
 
 
-def _bearer(error: Unauthenticated | InsufficientScope, challenge: Challenge) -> str:
-    fields = {}
+def _challenges(
+    error: Unauthenticated | InsufficientScope, challenge: Challenge
+) -> tuple[str, ...]:
+    """Return a challenge for each scheme; what is wrong stands in that which was used.
+
+    The usual one is first: there are clients that look at nothing else.
+    """
+    scopes = error.scopes if isinstance(error, InsufficientScope) else challenge.scopes
+    said = {"scope": " ".join(scopes)} if scopes else {}
+    said["resource_metadata"] = challenge.resource_metadata
+    wrong = _wrong(error, challenge)
+    proven = challenge.proven or isinstance(error, ProofRefused)
+    bearer = _challenge("Bearer", {**({} if proven else wrong), **said})
+    if not challenge.proofs:
+        return (bearer,)
+    algorithms = {"algs": " ".join(challenge.proofs)}
+    return bearer, _challenge("DPoP", {**(wrong if proven else {}), **algorithms, **said})
+
+
+def _wrong(error: Unauthenticated | InsufficientScope, challenge: Challenge) -> dict[str, str]:
     if isinstance(error, InsufficientScope):
-        fields["error"] = "insufficient_scope"
-        scopes = error.scopes
-    else:
-        # RFC 6750 section 3.1: without a token there is no error to speak of.
-        if challenge.token_sent:
-            fields["error"] = "invalid_token"
-        scopes = challenge.scopes
-    if scopes:
-        fields["scope"] = " ".join(scopes)
-    fields["resource_metadata"] = challenge.resource_metadata
-    return "Bearer " + ", ".join(f"{name}={_quoted(text)}" for name, text in fields.items())
+        return {"error": "insufficient_scope"}
+    if isinstance(error, ProofRefused):
+        return {"error": "invalid_dpop_proof"}
+    # RFC 6750 section 3.1: without a token there is no error to speak of.
+    return {"error": "invalid_token"} if challenge.token_sent else {}
+
+
+def _challenge(scheme: str, said: Mapping[str, str]) -> str:
+    return f"{scheme} " + ", ".join(f"{name}={_quoted(text)}" for name, text in said.items())
 
 
 def _quoted(text: str) -> str:

@@ -15,6 +15,7 @@ from gateway.errors import GatewayError
 from gateway.oauth.authorization import AuthorizationEndpoint
 from gateway.oauth.clients import with_builtin
 from gateway.oauth.documents import ClientDirectory, DocumentRules
+from gateway.oauth.possession import Possession
 from gateway.oauth.protocol import Lifetimes, ProtocolServer, Stores
 from gateway.oauth.registration import RegistrationEndpoint, RegistrationRules
 from gateway.storage.identity.store import IdentityStores
@@ -78,6 +79,7 @@ class House:
         *,
         registration: RegistrationRules | None = None,
         documents: DocumentRules | None = None,
+        possession: Possession | None = None,
     ) -> None:
         self.clock = Hand()
         self.log = MemoryAuditLog()
@@ -114,6 +116,7 @@ class House:
                 keys=KEYS,
                 new_id=self.new_id,
                 random=self.random,
+                possession=possession,
             ),
             directory=self.directory,
             audit=self.log,

@@ -20,6 +20,7 @@ from gateway.oauth.clients import AUTHORIZATION_CODE, DEVICE_CODE, REFRESH_TOKEN
 from gateway.oauth.device import DeviceEndpoint
 from gateway.oauth.gate import TokenGate
 from gateway.oauth.intake import Intake
+from gateway.oauth.possession import Possession
 from gateway.oauth.programs import Programs
 from gateway.oauth.protocol import Lifetimes, ProtocolServer, Reuse, Stores, token_hash
 from gateway.oauth.records import TokenAnswer, TokenRequest
@@ -104,6 +105,7 @@ class Issuer:
         trusted: Sequence[TrustedIssuer] = (),
         issuer_keys: IssuerKeys | None = None,
         reuse: Reuse | None = None,
+        possession: Possession | None = None,
         **lifetimes: Any,
     ) -> None:
         self.clock = clock or Hand()
@@ -126,6 +128,7 @@ class Issuer:
             grants=self.stores.grants,
             scripts=self.scripts,
             clock=self.clock,
+            possession=possession,
         )
         self.server = ProtocolServer(
             resources=RESOURCES,
@@ -136,6 +139,7 @@ class Issuer:
             random=os.urandom,
             programs=Programs(authenticator=self.gate, tools=self.tools, scripts=self.scripts),
             reuse=reuse,
+            possession=possession,
         )
         intake = Intake(
             directory=self.directory,

@@ -254,11 +254,6 @@ def test_a_lifetime_out_of_bounds_is_refused(times):
         check(forged(**times))
 
 
-def test_a_token_bound_to_a_key_is_refused_as_a_mere_bearer_token():
-    with pytest.raises(Unauthenticated, match="bound"):
-        check(forged(cnf={"jkt": "x"}))
-
-
 @pytest.mark.parametrize(
     "text",
     [

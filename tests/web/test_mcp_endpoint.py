@@ -16,7 +16,7 @@ from gateway.domain.tools import Profile
 from gateway.web import mcp
 from gateway.web.guard import guard_for
 from gateway.web.guarded import Guarded
-from gateway.web.mcp import McpEndpoint
+from gateway.web.mcp import McpEndpoint, Prover
 from gateway.web.metrics import Metrics
 from gateway.web.peers import client_address
 from gateway.wire.jsontext import WireLimits
@@ -43,7 +43,7 @@ FINAL = event({"jsonrpc": "2.0", "id": 1, "result": text("hello")})
 class Site:
     """A gateway's MCP endpoint in this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, proven: Prover = lambda *_: None) -> None:
         self.house = House()
         self.metrics = Metrics()
         guard = guard_for("http://127.0.0.1:8080", ("127.0.0.1", 8080), [], LARGEST_BYTES)
@@ -57,6 +57,7 @@ class Site:
             metrics=self.metrics,
             client_address=address,
             new_id=self.house.new_id,
+            proven=proven,
         )
         self.app = Guarded(
             self.endpoint, guard, refused_unread=self.metrics.refused_unread, client_address=address

@@ -169,7 +169,7 @@ async def test_a_browser_may_ask_first(house, path, method):
     } == {
         "access-control-allow-origin": "*",
         "access-control-allow-methods": f"{method}, OPTIONS",
-        "access-control-allow-headers": "authorization, content-type, mcp-protocol-version",
+        "access-control-allow-headers": "authorization, content-type, dpop, mcp-protocol-version",
         "access-control-max-age": "600",
     }
 

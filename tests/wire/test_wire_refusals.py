@@ -1,6 +1,7 @@
 """What a no looks like to HTTP, to JSON-RPC and to a model."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from gateway.errors import (
     PinPending,
     PinRevoked,
     PolicyUnavailable,
+    ProofRefused,
     ProtocolError,
     RateLimited,
     Unauthenticated,
@@ -246,6 +248,47 @@ def test_missing_scopes_are_all_named():
     assert (reply.status, reply.headers) == (403, (JSON, ("www-authenticate", expected)))
     assert content(reply)["id"] == 7
     assert content(reply)["error"]["data"]["code"] == "insufficient_scope"
+
+
+BOUND = Challenge(
+    resource_metadata=URL,
+    scopes=("tools:list",),
+    token_sent=True,
+    proofs=("ES256", "EdDSA"),
+    proven=True,
+)
+SAID = f'scope="tools:list", resource_metadata="{URL}"'
+MORE = f'scope="tools:write", resource_metadata="{URL}"'
+
+
+@pytest.mark.parametrize(
+    ("error", "changes", "bearer", "bound"),
+    [
+        (Unauthenticated("No"), {"token_sent": False, "proven": False}, "", ""),
+        (Unauthenticated("No"), {"proven": False}, "invalid_token", ""),
+        (Unauthenticated("No"), {}, "", "invalid_token"),
+        (ProofRefused("No"), {"token_sent": False, "proven": False}, "", "invalid_dpop_proof"),
+        (ProofRefused("No"), {}, "", "invalid_dpop_proof"),
+        (InsufficientScope("More", scopes=["tools:write"]), {}, "", "insufficient_scope"),
+        (
+            InsufficientScope("More", scopes=["tools:write"]),
+            {"proven": False},
+            "insufficient_scope",
+            "",
+        ),
+    ],
+)
+def test_where_bound_tokens_are_taken_each_scheme_has_a_challenge(error, changes, bearer, bound):
+    reply = refuse(error, None, Profile.LEGACY, replace(BOUND, **changes))
+    said = MORE if isinstance(error, InsufficientScope) else SAID
+
+    def wrong(code: str) -> str:
+        return f'error="{code}", ' if code else ""
+
+    assert reply.headers[1:] == (
+        ("www-authenticate", f"Bearer {wrong(bearer)}{said}"),
+        ("www-authenticate", f'DPoP {wrong(bound)}algs="ES256 EdDSA", {said}'),
+    )
 
 
 def test_a_quoted_string_cannot_be_left():

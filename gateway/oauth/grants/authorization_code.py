@@ -55,6 +55,11 @@ class CodeGrant(Issuing, AuthorizationCodeGrant):
         held: HeldCode = self.request.authorization_code
         grant, user = self.living(held.code.grant_id)
         self.check_resource(grant)
+        if held.code.bound_to and held.code.bound_to != self.shown_key(grant.endpoint):
+            # Before a replay is one: who has not the key cannot sign out who has.
+            raise OAuthError(
+                ErrorCode.INVALID_GRANT, _REFUSED, detail="the code is bound to another key"
+            )
         if held.code.used_at is not None:
             raise self._replayed(grant)
         return self._redeemed(held.code, grant, user)

@@ -12,6 +12,7 @@ from gateway.domain.identity import AuthMethod, Client, User, named_in_records
 from gateway.oauth.client_authentication import EVERY_METHOD
 from gateway.oauth.clients import REFRESH_TOKEN
 from gateway.oauth.errors import ErrorCode, OAuthError
+from gateway.oauth.possession import refused_proof
 from gateway.oauth.protocol import ProtocolRequest, ProtocolServer, token_hash
 from gateway.oauth.tokens import AccessToken, mint
 
@@ -146,7 +147,35 @@ class Issuing(BaseGrant):
             issued_at=self.now,
             expires_at=self.waits_until(grant),
             generation=generation,
+            # A client that proves itself is bound by that (RFC 9449 section 5).
+            bound_to=self.shown_key(grant.endpoint) if self.asking.is_public else "",
         )
+
+    def shown_key(self, endpoint: str) -> str:
+        """Return the key that the client proves to hold; none where no token may be bound to one."""
+        proof = self.request.proof
+        taken = endpoint in self.server.possession.rules.taken
+        return proof.key if proof is not None and taken else ""
+
+    def binding(self, endpoint: str) -> str:
+        """Return the key that a token for `endpoint` is bound to, and note its proof's use.
+
+        Raises:
+            OAuthError: `invalid_dpop_proof`: there is none though one is required, or it was used.
+
+        """
+        possession, proof = self.server.possession, self.request.proof
+        if endpoint not in possession.rules.taken:
+            return ""
+        if proof is None:
+            if endpoint in possession.rules.required or self.asking.holds_key:
+                raise refused_proof("missing", "a DPoP proof is required")
+            return ""
+        try:
+            possession.use(proof)
+        except ValueError as error:
+            raise refused_proof(str(error)) from error
+        return proof.key
 
     def waits_until(self, grant: Grant) -> float:
         """Return when a refresh token that is given out or used now is good no more."""
@@ -180,6 +209,7 @@ class Issuing(BaseGrant):
             expires_at=expires_at,
             token_id=self.server.new_id(),
             grant_id=grant_id,
+            bound_to=self.binding(endpoint),
         )
         return Issued(
             token=token,

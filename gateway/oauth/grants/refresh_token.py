@@ -53,6 +53,8 @@ class RotatingGrant(Issuing, RefreshTokenGrant):
         if found.client_id != self.asking.id:
             raise self._ended(found.grant_id, "another client has its refresh token")
         grant, user = self.living(found.grant_id)
+        if found.bound_to and found.bound_to != self.shown_key(grant.endpoint):
+            raise self._of_another_key(found)
         if found.used_at is None and found.expires_at <= self.now:
             raise OAuthError(ErrorCode.INVALID_GRANT, _REFUSED, detail="unused for too long")
         return HeldToken(token=found, grant=grant, user=user)
@@ -62,7 +64,8 @@ class RotatingGrant(Issuing, RefreshTokenGrant):
         held: HeldToken = self.request.refresh_token
         if held.token.used_at is None:
             self.check_resource(held.grant)
-            bound = self.request.auth_method is AuthMethod.PRIVATE_KEY_JWT
+            proven = self.request.auth_method is AuthMethod.PRIVATE_KEY_JWT
+            bound = proven or held.token.bound_to
             answer = self._kept(held) if bound else self._rotated(held)
             if answer is not None:
                 return answer
@@ -71,7 +74,11 @@ class RotatingGrant(Issuing, RefreshTokenGrant):
         return self._repeated(held)
 
     def _kept(self, held: HeldToken) -> Response | None:
-        """Return an access token of a client with a key: nobody else can use the token it keeps."""
+        """Return an access token of a client with a key: nobody else can use the token it keeps.
+
+        What is bound to its sender need not be rotated (OAuth 2.1 section 4.3.1), so several
+        processes that hold one key cannot race.
+        """
         answer = self._answer(held)
         until = self.waits_until(held.grant)
         kept = self.server.stores.grants.prolong(held.token.token_hash, until=until, at=self.now)
@@ -121,6 +128,17 @@ class RotatingGrant(Issuing, RefreshTokenGrant):
                 raise self._ended(held.grant.id, "two holders use its refresh tokens in turns")
             stores.grants.note_again(token.token_hash, at=self.now)
         return answer
+
+    def _of_another_key(self, token: RefreshToken) -> OAuthError:
+        """Return the refusal of a bound token without its key; its family goes on, as a thief's try
+        is worth nothing.
+        """
+        return OAuthError(
+            ErrorCode.INVALID_GRANT,
+            _REFUSED,
+            detail=f"no proof of the key that it is bound to: grant {token.grant_id} goes on",
+            reason="refresh_other_key",
+        )
 
     def _reused(self, held: HeldToken, behind: int) -> OAuthError:
         """Return the refusal of a used token of which nobody can say who has it."""

@@ -10,7 +10,7 @@ from authlib.oauth2.rfc6749.grants import BaseGrant, TokenEndpointMixin
 
 from gateway.domain._value import value
 from gateway.domain.calls import AGGREGATE
-from gateway.domain.identity import AuthMethod, BearerToken, Principal
+from gateway.domain.identity import AuthMethod, BearerToken, BoundToken, Credential, Principal
 from gateway.domain.scripts import Script, ScriptId, ToolGrant
 from gateway.errors import Unauthenticated
 from gateway.oauth.client_authentication import CONFIDENTIAL
@@ -119,7 +119,7 @@ class RunTokenGrant(Issuing, BaseGrant, TokenEndpointMixin):
                 audience=resources.uris[AGGREGATE],
                 now=self.now,
             )
-            shown = programs.authenticator.authenticate(BearerToken(text=text), AGGREGATE)
+            shown = programs.authenticator.authenticate(self._shown(text, token), AGGREGATE)
             principal = self.request.waited(shown)
         except Unauthenticated as error:
             _refuse("the subject token is not valid here", error.detail or error.public)
@@ -128,6 +128,11 @@ class RunTokenGrant(Issuing, BaseGrant, TokenEndpointMixin):
         if token.script is not None:
             _refuse("the token of a program is traded for no other")
         return _Subject(token=token, principal=principal)
+
+    def _shown(self, text: str, token: AccessToken) -> Credential:
+        """Return the subject token as its holder would show it: a bound one with the proof."""
+        proof = self.request.proof if token.bound_to else None
+        return BearerToken(text=text) if proof is None else BoundToken(text=text, proof=proof)
 
     def _lasts_s(self, asked: WantedRun, subject: AccessToken) -> int:
         now = int(self.now)
@@ -183,6 +188,7 @@ class RunTokenGrant(Issuing, BaseGrant, TokenEndpointMixin):
             issued_at=int(self.now),
             expires_at=int(script.expires_at),
             token_id=self.server.new_id(),
+            bound_to=self.binding(AGGREGATE),
             script=script.id,
             subject_token_id=subject.token.token_id,
         )

@@ -237,6 +237,7 @@ def _written(request: AuthorizationRequest | None) -> str | None:
             "scopes": sorted(request.scopes),
             "state": request.state,
             "code_challenge": request.code_challenge,
+            "bound_to": request.bound_to,
         }
     )
 

@@ -34,6 +34,7 @@ _COLUMNS = (
     "created_at",
     "created_by",
     "fresh_until",
+    "holds_key",
 )
 _INSERT = insert_into("clients", _COLUMNS)
 _SELECT = select_from("clients", _COLUMNS)
@@ -178,12 +179,14 @@ def _row(client: Client) -> Row:
         client.created_at,
         client.created_by,
         client.fresh_until,
+        int(client.holds_key),
     )
 
 
 def _client(row: Row) -> Client:
     client_id, name, kind, auth_methods, secret_hash, jwks, redirect_uris, homepage = row[:8]
-    grants, resources, scopes, groups, trusted_host, created_at, created_by, fresh_until = row[8:]
+    grants, resources, scopes, groups, trusted_host = row[8:13]
+    created_at, created_by, fresh_until, holds_key = row[13:]
     return Client(
         id=client_id,
         name=name,
@@ -201,4 +204,5 @@ def _client(row: Row) -> Client:
         created_at=created_at,
         created_by=created_by,
         fresh_until=fresh_until,
+        holds_key=bool(holds_key),
     )

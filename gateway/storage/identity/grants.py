@@ -44,6 +44,7 @@ _CODE = (
     "code_challenge",
     "expires_at",
     "used_at",
+    "bound_to",
 )
 _TOKEN = (
     "token_hash",
@@ -56,6 +57,7 @@ _TOKEN = (
     "successor",
     "generation",
     "again_at",
+    "bound_to",
 )
 _DEVICE = (
     "device_hash",

@@ -269,3 +269,16 @@ UPDATE refresh_tokens SET generation = chain.place FROM (
 def m003_reuse(database: Database) -> None:
     """Count the tokens of a family, and keep what their reuse says of their holders."""
     run_script(database, _REUSE)
+
+
+_BOUND = """
+ALTER TABLE codes ADD COLUMN bound_to TEXT NOT NULL DEFAULT '';
+ALTER TABLE refresh_tokens ADD COLUMN bound_to TEXT NOT NULL DEFAULT '';
+ALTER TABLE clients ADD COLUMN holds_key INTEGER NOT NULL DEFAULT 0;
+"""
+
+
+@migrations()
+def m004_bound(database: Database) -> None:
+    """Keep which key a code or a token is bound to, and which clients want nothing else."""
+    run_script(database, _BOUND)

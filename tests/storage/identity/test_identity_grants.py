@@ -117,6 +117,15 @@ def test_the_tokens_of_a_family_that_is_older_than_their_count_are_counted(tmp_p
     database.close()
 
 
+def test_what_a_code_and_a_token_are_bound_to_is_kept(stores, elsewhere):
+    bound = replace(code(), bound_to="a key")
+    stores.grants.issue_code(grant(), bound)
+    assert elsewhere.grants.code("code") == bound
+    held = replace(token("t1"), bound_to="another key")
+    stores.grants.begin_family(grant("g2"), replace(held, grant_id="g2"))
+    assert elsewhere.grants.refresh_token("t1").bound_to == "another key"
+
+
 def test_nothing_is_used_up_if_what_follows_cannot_be_stored(stores):
     stores.grants.issue_code(grant(), code())
     stores.grants.begin_family(grant("g2"), token("t1", of="g2"))

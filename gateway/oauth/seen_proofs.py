@@ -1,0 +1,80 @@
+"""Which DPoP proofs were used, for as long as anybody could come with them again (RFC 9449 section 11.1)."""
+
+from collections import Counter
+from threading import Lock
+from typing import Final
+
+from gateway.domain.identity import Proof
+
+MOST_PROOFS: Final = 200_000
+"""At once, of everybody: about 50 MiB."""
+
+_SHARE: Final = 10
+"""One key has at most this part of them."""
+
+_MARGIN_S: Final = 60.0
+"""A request may take so long from where its proof is read to where its use is noted."""
+
+
+class _Generation:
+    """Proofs that are forgotten together."""
+
+    def __init__(self) -> None:
+        self.by_use: dict[bytes, Proof] = {}
+        self.by_key: Counter[str] = Counter()
+        self.until = 0.0
+
+    def add(self, proof: Proof) -> None:
+        self.by_use[proof.use] = proof
+        self.by_key[proof.key] += 1
+        self.until = max(self.until, proof.until)
+
+
+class SeenProofs:
+    """A bounded memory of uses. It forgets nothing that could be replayed: full, it says no.
+
+    It begins with the process, whose predecessor may have seen what it cannot know of: what was made
+    before is good for nothing. Threads may share it.
+    """
+
+    def __init__(self, *, since: float, most: int = MOST_PROOFS) -> None:
+        """Take when the process began, in seconds since the epoch."""
+        # What says when it was made does so in whole seconds.
+        self._since = float(int(since))
+        self._most = most
+        self._recent = _Generation()
+        self._before = _Generation()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._recent.by_use) + len(self._before.by_use)
+
+    def use(self, proof: Proof, *, now: float) -> None:
+        """Note the use of `proof`; looked at again for the same request it is no second one.
+
+        Raises:
+            ValueError: It was used before, or nobody can tell; the text says which.
+
+        """
+        with self._lock:
+            self._forget(now)
+            held = self._recent.by_use.get(proof.use) or self._before.by_use.get(proof.use)
+            if held is proof:
+                return
+            if held is not None:
+                raise ValueError("used before")
+            if proof.made_at < self._since:
+                raise ValueError("made before the gateway began, which has not seen what was used")
+            if now > proof.until + _MARGIN_S:
+                return  # its request goes on for long, and nobody else's could come so late
+            self._require_room(proof.key)
+            self._recent.add(proof)
+
+    def _require_room(self, key: str) -> None:
+        of_key = self._recent.by_key[key] + self._before.by_key[key]
+        if len(self) >= self._most or of_key >= max(1, self._most // _SHARE):
+            raise ValueError("more proofs are in use than can be remembered")
+
+    def _forget(self, now: float) -> None:
+        if now > self._before.until + _MARGIN_S:
+            self._before, self._recent = self._recent, _Generation()
