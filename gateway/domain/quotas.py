@@ -128,21 +128,11 @@ class Quota:
             Each.PERSON: principal.recorded,
             Each.CLIENT: principal.client_id,
             Each.SERVER: target.server,
-            Each.TOOL: _approved_name(target),
+            Each.TOOL: target.approved_name,
             Each.EFFECT: "" if call.effect is None else call.effect.value,
             Each.RUN: call.run,
         }
         return [names[each]]
-
-
-def _approved_name(target: Target) -> str:
-    """Return the name under which a person approved what is called.
-
-    A resource has none: its URI is in its reader's own words, as many and as long as they like. All
-    of a server's count as one, or nobody's count would ever be full.
-    """
-    kind = f"{target.server}/{target.kind.value}"
-    return kind if target.kind is Kind.RESOURCE else f"{kind}/{target.name}"
 
 
 @value

@@ -47,6 +47,16 @@ class Target:
     def __str__(self) -> str:
         return f"{self.server}/{self.kind}/{self.name}"
 
+    @property
+    def approved_name(self) -> str:
+        """What its calls are counted under: the name that a person approved.
+
+        A resource has none: its URI is in its reader's own words, as many and as long as they like.
+        All of a server's count as one, or nobody's count would ever be full.
+        """
+        kind = f"{self.server}/{self.kind.value}"
+        return kind if self.kind is Kind.RESOURCE else f"{kind}/{self.name}"
+
 
 @value
 class Manifest:

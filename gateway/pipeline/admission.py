@@ -246,6 +246,7 @@ class Admission:
         decision = await self._decided(access, trail)
         access, decision, granted = await self._approvals.consulted(access, decision, trail)
         permit = permit_for(access, decision, session)
+        self._meet_rate_limits(permit)
         await self._questions.note_sent(access)
         self._conversations.require_asked(call, principal, session)
         try:
@@ -455,7 +456,7 @@ class Admission:
     def _meet_rate_limits(self, permit: Permit) -> None:
         for obligation in permit.decision.obligations:
             if obligation.duty is Duty.RATE_LIMIT and permit.access is not None:
-                key = f"{permit.principal.key}|{permit.access.target}"
+                key = f"{permit.principal.key}|{permit.access.target.approved_name}"
                 self._limits.take(key, obligation.detail["calls_per_minute"])
 
 

@@ -16,7 +16,14 @@ _ABOUT: Final = frozenset(
         "resultType", "total", "ttlMs", "uri",
     }
 )  # fmt: skip
-"""Members that say something about an answer and nothing in it: they pass, however little may."""
+"""Members that say something about an answer and nothing in it: they pass, however little may, if
+they are as short as such words are."""
+_SHORT: Final = 64
+_NOTHING: Final = object()
+_OF_VALUES: Final = ("hasMore", "total")
+_NAMES: Final = ("type", "role", "uri", "mimeType")
+_KINDS: Final = frozenset({"", "assistant", "resource", "text", "user"})
+"""What an item with a text is and whose; every other word beside it takes room from the text."""
 _LISTS: Final = frozenset({"content", "contents", "messages"})
 _TEXTS: Final = frozenset({"data", "description", "logger", "message"})
 
@@ -89,19 +96,23 @@ def _truncated(limit_bytes: int, content: Mapping[str, Any], carrier: Carrier) -
     if carrier is Carrier.NOTIFICATION and _size(content) <= limit_bytes:
         return content
     budget = _Budget(limit_bytes)
-    kept: dict[str, Any] = {}
-    for name, inner in content.items():
-        if name in _ABOUT:
-            kept[name] = inner
-        elif name in _TEXTS and isinstance(inner, str):
-            kept[name] = budget.cut(inner)
-        elif name in _LISTS and isinstance(inner, list):
-            found = budget.kept(inner)
-            if found or name == "content":
-                kept[name] = found
-        elif name == "completion" and isinstance(inner, dict):
-            kept[name] = {**_plain(inner), "values": budget.texts(inner.get("values"))}
-    return kept
+    parts = ((name, _part(name, inner, budget)) for name, inner in content.items())
+    return {name: kept for name, kept in parts if kept is not _NOTHING}
+
+
+def _part(name: str, inner: Any, budget: "_Budget") -> Any:
+    """Return what passes of one member; `_NOTHING`, where it does not."""
+    if name in _ABOUT and _is_short(inner):
+        return inner
+    if name in _TEXTS and isinstance(inner, str):
+        return budget.cut(inner)
+    if name in _LISTS and isinstance(inner, list):
+        found = budget.kept(inner)
+        return found if found or name == "content" else _NOTHING
+    if name == "completion" and isinstance(inner, dict):
+        about = {each: inner[each] for each in _OF_VALUES if _is_scalar(inner.get(each))}
+        return {**about, "values": budget.texts(inner.get("values"))}
+    return _NOTHING
 
 
 class _Budget:
@@ -128,17 +139,46 @@ class _Budget:
         for item in items:
             if not isinstance(item, dict) or self._left <= 0:
                 continue
-            if isinstance(item.get("text"), str):
-                kept.append({**_plain(item), "text": self.cut(item["text"])})
-            elif isinstance(inner := item.get("content"), dict) and "text" in inner:
-                kept += [{**_plain(item), "content": one} for one in self.kept([inner])]
+            inner = item.get("content")
+            is_text, holds = isinstance(item.get("text"), str), _holds_text(inner)
+            named = self.named(item) if is_text or holds else None
+            if named is None:
+                continue
+            if is_text:
+                kept.append({**named, "text": self.cut(item["text"])})
+            else:
+                kept += [{**named, "content": one} for one in self.kept([inner])]
         return kept
 
+    def named(self, item: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return what names an item, without anything that it could carry besides; nothing, where
+        there is no room for its name.
+        """
+        found = {name: item[name] for name in _NAMES if name in item}
+        if not all(isinstance(word, str) for word in found.values()):
+            return None
+        room = sum(
+            len(word.encode(errors="replace")) for word in found.values() if word not in _KINDS
+        )
+        if room > self._left:
+            return None
+        self._left -= room
+        return found
 
-def _plain(holder: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what names an item, without anything that it could carry besides."""
-    named = ("type", "role", "uri", "mimeType", "hasMore", "total")
-    return {name: holder[name] for name in named if name in holder}
+
+def _holds_text(inner: Any) -> bool:
+    return isinstance(inner, dict) and "text" in inner
+
+
+def _is_scalar(content: Any) -> bool:
+    return isinstance(content, bool | int | float)
+
+
+def _is_short(content: Any) -> bool:
+    """Whether `content` is one word about an answer, and as long as such words are."""
+    if isinstance(content, str):
+        return len(content) <= _SHORT
+    return content is None or _is_scalar(content)
 
 
 def _size(content: Mapping[str, Any]) -> int:

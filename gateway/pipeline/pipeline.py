@@ -111,6 +111,7 @@ class Pipeline:
         permit = await self._admission.permit(call, trail)  # 2 to 7
         entry = await self._audit.append(trail.intent())  # 8
         trail.intent_index = entry.leaf_index
+        await self._raise_for_answer(permit, trail)
         await self._admission.sessions.end(permit)
         going = await self._admission.asides.going(permit)
         # Last of all: during whatever is awaited before, it may change.
@@ -118,6 +119,15 @@ class Pipeline:
         trail.sent = True
         answer = await self._upstreams.of(call.server).forward(going)  # 9
         return await self._reply(permit, answer, trail)  # 10 to 12
+
+    async def _raise_for_answer(self, permit: Permit, trail: Trail) -> None:
+        """Raise the run to what policy says of an answer to a server: to that comes no result."""
+        if permit.call.message.form is not Form.RESPONSE:
+            return
+        decision = permit.decision
+        run = await self._labels.raise_for_decision(permit, decision, trail.intent_index)
+        if run is not None:
+            trail.label(run.label)
 
     async def refuse(self, call: Call, error: GatewayError) -> Reply:
         """Refuse what never became a call that could be carried; recorded like any refusal."""

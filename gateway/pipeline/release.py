@@ -262,7 +262,7 @@ class Release:
         decision = await self._duties.asked(access.asked, result, run)
         trail.result_decision(decision)
         raised = await self._duties.require(
-            permit, decision, f"{access.target}|result", trail.intent_index
+            permit, decision, f"{access.target.approved_name}|result", trail.intent_index
         )
         if raised is not None:
             trail.label(raised.label)

@@ -1,6 +1,6 @@
 """What a server asks of the client: judged like a call, in the other direction."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from typing import Any, Final
 
 from gateway.domain.calls import Permit
@@ -26,7 +26,7 @@ from gateway.wire.rounds import REQUESTS
 LINKS: Final = "elicitations"
 """The member of an error's data that holds where the user is sent to."""
 _MOST_INPUTS: Final = 100
-"""Questions of one result: each is judged and put on record, and a person answers them together."""
+"""Questions of one result, or links of one error: each is judged and put on record, and a person answers them together."""
 
 
 class ServerRequests:
@@ -113,8 +113,7 @@ class ServerRequests:
             return result
         if not isinstance(asked, dict):
             raise _no_question()
-        if len(asked) > _MOST_INPUTS:
-            raise UpstreamFailed("the upstream server asks for too much at once")
+        _require_few(asked)
         judged = {name: await self._input(permit, request) for name, request in asked.items()}
         return result if judged == asked else {**result, REQUESTS: judged}
 
@@ -132,13 +131,14 @@ class ServerRequests:
         It is a question of the server's, in other words.
 
         Raises:
-            UpstreamFailed: One is in a form that is not known.
+            UpstreamFailed: One is in a form that is not known, or there are too many.
             GatewayError: The user may not be sent to one.
 
         """
         data = error.get("data")
         if not isinstance(data, dict) or not isinstance(asked := data.get(LINKS), list):
             return error
+        _require_few(asked)
         judged = []
         for params in asked:
             if not isinstance(params, dict):
@@ -176,6 +176,11 @@ class ServerRequests:
             now=self._clock(),
         )
         return {**asked, "method": method}
+
+
+def _require_few(asked: Sized) -> None:
+    if len(asked) > _MOST_INPUTS:
+        raise UpstreamFailed("the upstream server asks for too much at once")
 
 
 def _no_question() -> UpstreamFailed:

@@ -102,6 +102,34 @@ def test_text_is_cut_by_bytes_and_what_cannot_be_cut_is_left_out(limit, before, 
     assert meet([duty(Duty.TRUNCATE, bytes=limit)], answer) == {"content": after}
 
 
+LONG = "x" * 65
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"resultType": LONG, "isError": True, "ttlMs": 5}, {"isError": True, "ttlMs": 5}),
+        ({"level": {"a": "b"}, "code": ["b"], "resultType": "complete"}, {"resultType": "complete"}),
+        ({"contents": [{"uri": LONG, "text": "a"}]}, {}),
+        ({"contents": [{"uri": "u:a", "text": "hello"}]}, {"contents": [{"uri": "u:a", "text": "he"}]}),
+        ({"content": [{"type": LONG, "text": ""}]}, {"content": []}),
+        ({"content": [{"type": "text", "mimeType": {"a": "b"}, "text": "a"}]}, {"content": []}),
+        ({"content": [{"type": "text", "total": 5, "text": "a"}]}, {"content": blocks("a")}),
+        ({"messages": [{"role": LONG, "content": {"type": "text", "text": "a"}}]}, {}),
+        (
+            {"completion": {"total": {"a": "b"}, "hasMore": LONG, "values": ["a"]}},
+            {"completion": {"values": ["a"]}},
+        ),
+        (
+            {"completion": {"total": 1, "hasMore": False, "values": ["a"]}},
+            {"completion": {"total": 1, "hasMore": False, "values": ["a"]}},
+        ),
+    ],
+)  # fmt: skip
+def test_nothing_beside_a_text_carries_what_is_cut_off(before, after):
+    assert meet([duty(Duty.TRUNCATE, bytes=5)], before) == after
+
+
 def test_obligations_are_met_one_after_the_other():
     answer = {"content": blocks("078-05-1120 is it"), "structuredContent": {}}
     met = meet([NUMBER, duty(Duty.TRUNCATE, bytes=10)], answer)
