@@ -277,6 +277,13 @@ class CredentialRequired(Fault):
     ) -> None:
         super().__init__(public, detail=detail, reasons=reasons)
         self.url = url
+        self.has_left = False
+        """Whether the message was at the upstream, which says that it wants another credential."""
+
+
+def was_refused_there(error: GatewayError) -> bool:
+    """Whether an upstream had the message, and it is the upstream's word that nothing was done."""
+    return isinstance(error, CredentialRequired) and error.has_left
 
 
 class IdentityUnavailable(Fault):

@@ -10,6 +10,7 @@ from gateway.domain.calls import AccessRequest
 from gateway.domain.decisions import Decision
 from gateway.domain.document import Digest, canonical
 from gateway.domain.flow import FlowReview
+from gateway.domain.quotas import UNCOUNTED
 from gateway.errors import ApprovalRequired
 from gateway.pins.visible import visible
 from gateway.pipeline.decide import told
@@ -39,7 +40,9 @@ def bound_by(access: AccessRequest, decision: Decision, key: bytes) -> Bound:
 
     """
     carried = _carried(access.call.message.params)
+    over = sorted(quota["quota"] for quota in access.asked.get("usage", UNCOUNTED)["over"])
     common = {
+        **({"quotas": over} if over else {}),
         "method": access.call.message.method,
         "principal": access.principal.key,
         "run": access.run.id,

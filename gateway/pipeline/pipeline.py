@@ -18,6 +18,7 @@ from gateway.errors import (
     GatewayError,
     UpstreamFailed,
     UpstreamResting,
+    was_refused_there,
 )
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.begun import BegunRuns
@@ -35,8 +36,8 @@ from gateway.wire.replies import Challenge, refuse
 from gateway.wire.returning import returned, returned_fields, streamed_or_not
 from gateway.wire.session import seal
 
-_NEVER_SENT = (CredentialRequired, EgressRefused, UpstreamResting)
-"""What the client of an upstream raises before anything of a call has left."""
+_NOT_DONE = (CredentialRequired, EgressRefused, UpstreamResting)
+"""What the client of an upstream raises where nothing was done: mostly before anything has left."""
 
 logger = logging.getLogger(__name__)
 
@@ -185,7 +186,8 @@ class Pipeline:
     async def _refuse(self, call: Call, trail: Trail, error: GatewayError) -> Reply:
         """Give out a refusal once its one record is durable; unrecorded, it says only that."""
         trail.error(error)
-        if isinstance(error, _NEVER_SENT):
+        unsure = trail.sent and not isinstance(error, _NOT_DONE)
+        if not unsure and not was_refused_there(error):
             trail.sent = False
         try:
             await self._audit.append(trail.outcome(_refusal_kind(error)))
@@ -207,7 +209,7 @@ class Pipeline:
             decision_id=trail.decision_id,
             ways=ways_to_ask(call),
         )
-        return replace(reply, unknown=trail.sent)
+        return replace(reply, unknown=unsure)
 
     async def _abandon(self, trail: Trail) -> None:
         trail.unknown("client_gone", "the caller did not wait for the answer")

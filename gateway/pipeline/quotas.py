@@ -99,12 +99,13 @@ class Due:
 class Taken:
     """What a call was charged, until it has ended."""
 
-    __slots__ = ("_is_open", "_of")
+    __slots__ = ("_is_answered", "_is_open", "_of")
 
     def __init__(self, of: Sequence[tuple[Due, int]]) -> None:
         """Take what was charged, each with the beginning of its span."""
         self._of = of
         self._is_open = True
+        self._is_answered = False
 
     @property
     def charged(self) -> list[dict[str, Any]]:
@@ -119,16 +120,19 @@ class Taken:
                 due.counts.add(due.under, begin, -due.amount)
 
     def ended(self, *, answered: int) -> list[dict[str, Any]]:
-        """Count the bytes of the answer, and return what the call's outcome says of it."""
-        if not self._is_open:
-            return []
-        self._is_open = False
+        """Count the bytes of the answer, once, and return what the call's outcome says of it.
+
+        A call whose stream was cut has ended, and may get its answer on another one.
+        """
+        ends, self._is_open = self._is_open, False
+        counts = bool(answered) and not self._is_answered
+        self._is_answered = self._is_answered or counts
         found = []
         for due, begin in self._of:
             count = due.counts.quota.count
-            if count is Count.UNDER_WAY:
+            if count is Count.UNDER_WAY and ends:
                 due.counts.add(due.under, begin, -due.amount)
-            elif count is Count.BYTES and answered:
+            elif count is Count.BYTES and counts:
                 due.counts.add(due.under, begin, answered)
                 found.append(_told(due, begin, answered))
         return found
@@ -138,6 +142,7 @@ class Taken:
         if not self._is_open:
             return []
         self.give_back()
+        self._is_answered = True
         return [{**one, "amount": -one["amount"]} for one in self.charged]
 
 

@@ -287,11 +287,10 @@ class Trail:
         return self._record(kind, now)
 
     def _settle(self, taken: Taken) -> None:
-        """Note, once, what the call used beside: what was not sent has used nothing.
+        """Note what the call used beside, each once: what was not sent has used nothing.
 
         An intent that is not known to be durable is not taken back: it may still come into the log.
         """
-        self._taken = None
         if self.sent or self.intent_index < 0:
             charged = taken.ended(answered=self._fields.get("result_bytes", 0))
         else:

@@ -15,6 +15,7 @@ class Challenged(CredentialRequired):
             "The upstream server wants a credential that the gateway does not hold.",
             detail=f"status {status}",
         )
+        self.has_left = True
         self.status = status
         self.challenge = challenge
         """Its `WWW-Authenticate`; empty if it sent none."""

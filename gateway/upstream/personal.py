@@ -1,7 +1,7 @@
 """What is sent to an upstream in a person's name, and the lists that it shows them."""
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -29,7 +29,7 @@ async def sent_in_name_of(
 ) -> RawAnswer:
     """Send with the principal's credential; one that was refused is exchanged once.
 
-    An upstream that refuses a credential has done nothing else with the message.
+    An upstream that refuses a credential says that it has done nothing else with the message.
 
     Raises:
         CredentialRequired: They have none, or none that the upstream takes.
@@ -41,15 +41,28 @@ async def sent_in_name_of(
     try:
         return await send(headers=[*headers, *shown])
     except Challenged as refused:
-        shown = await credentials.rejected(
-            server, user, shown=shown, status=refused.status, challenge=refused.challenge
-        )
+        shown = await _better(server, user, credentials, shown, refused)
     try:
         return await send(headers=[*headers, *shown])
     except Challenged as refused:
-        await credentials.rejected(
+        await _better(server, user, credentials, shown, refused)
+        raise
+
+
+async def _better(
+    server: UpstreamId,
+    user: str,
+    credentials: UpstreamCredentials,
+    shown: Sequence[tuple[str, str]],
+    refused: Challenged,
+) -> Sequence[tuple[str, str]]:
+    """Return what to show in place of what was `refused`."""
+    try:
+        return await credentials.rejected(
             server, user, shown=shown, status=refused.status, challenge=refused.challenge
         )
+    except CredentialRequired as error:
+        error.has_left = True
         raise
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,13 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.approvals import Span
+from gateway.domain.audit import AuditRecord
+from gateway.domain.calls import Form
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.labels import Effect, ToolRule
 from gateway.domain.quotas import MILLIONTHS, Charge, Count, Each, Per, Quota
 from gateway.domain.tools import Profile
-from gateway.errors import AuditUnavailable, UpstreamFailed, UpstreamResting
+from gateway.errors import (
+    AuditUnavailable,
+    CredentialRequired,
+    UpstreamFailed,
+    UpstreamResting,
+)
 from gateway.pipeline.quotas import Counts, Quotas
-from tests.pipeline.house import ALICE, House, decision, result
+from gateway.upstream.faults import Challenged
+from tests.pipeline.house import ALICE, Events, House, decision, event, result, text
 
 DAY_S = 86_400
 
@@ -161,6 +170,14 @@ async def test_what_never_left_uses_nothing_up_and_what_failed_at_the_server_cou
     assert [await code(house) for _ in range(2)] == ["upstream_failed", "rate_limited"]
 
 
+async def test_what_a_server_refused_for_its_credential_was_sent_and_counts() -> None:
+    house = await built(quota(most=1))
+    house.server.answer = raising(CredentialRequired("connect it first", url="https://x.example"))
+    assert await code(house) == "credential_required"
+    house.server.answer = raising(Challenged(401, "Bearer"))
+    assert [await code(house) for _ in range(2)] == ["credential_required", "rate_limited"]
+
+
 def raising(error: Exception) -> Any:
     def answer(permit: Any) -> Any:
         raise error
@@ -190,6 +207,27 @@ async def test_bytes_count_in_both_directions() -> None:
     intent, outcome = (r.fields["charged"][0]["amount"] for r in house.audit.records[-2:])
     assert intent == len(house.server.saw[0].call.message.body)
     assert outcome == house.last["result_bytes"]
+
+
+async def test_the_answer_to_a_call_whose_stream_was_cut_counts_where_it_comes_later() -> None:
+    house = await built(quota(count=Count.BYTES, most=100_000))
+    asked = partial(house.request, profile=Profile.LEGACY, session="s1")
+    house.server.answer = lambda permit: Events([]).answer()
+    await house.handle(asked("tools/call", {"name": "send", "arguments": {}}, id_=7))
+    late = {"jsonrpc": "2.0", "id": 7, "result": text("x" * 90_000)}
+    house.server.answer = lambda permit: Events([event(late)]).answer()
+    seen = await house.handle(asked("GET", form=Form.STREAM, id_=None))
+    assert len(seen.bytes) > 90_000
+    assert [one["amount"] > 90_000 for r in house.audit.records for one in charged(r)] == [
+        False,
+        True,
+    ]
+    left = house.quotas.fullest()["mails"]()
+    assert 0.9 < left < 1
+
+
+def charged(record: AuditRecord) -> Any:
+    return record.fields.get("charged", ())
 
 
 async def test_a_price_of_the_configuration_counts_and_the_last_that_fits_passes() -> None:
@@ -248,6 +286,22 @@ async def test_a_persons_yes_lets_one_call_pass_and_one_for_more_none(
         now=house.now,
     )  # fmt: skip
     assert [await code(house) for _ in range(2)] == then
+
+
+async def test_a_yes_raises_the_quotas_that_it_was_asked_about_and_no_other() -> None:
+    mails, money = quota(most=1), quota(name="money", most=2)
+    house = await built(mails, money)
+    house.rule.says = asks_where_it_is_used_up
+    assert [await code(house) for _ in range(2)] == ["ok", "approval_required"]
+    (found,) = house.approvals.all(now=house.now)
+    await house.approvals.answer(
+        found.request.id, allow=True, span=Span.ONCE, by="user:ada", by_user_id="u_ada", note="",
+        now=house.now,
+    )  # fmt: skip
+    (spent,) = house.quotas._about("mail")[1:]
+    spent.add((), spent.begin, 1)
+    assert await code(house) == "approval_required"
+    assert len(house.server.saw) == 1
 
 
 async def test_whose_yes_was_used_up_meanwhile_has_used_nothing_of_a_quota() -> None:
