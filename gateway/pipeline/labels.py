@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.domain.calls import Permit
 from gateway.domain.decisions import Decision, Duty
-from gateway.domain.flow import Run, Source, source_name
+from gateway.domain.flow import Run, RunHint, Source, source_name
 from gateway.domain.labels import BOTTOM, Confidentiality, Integrity, Label
 from gateway.domain.nodes import most_nodes
 from gateway.domain.tools import Kind
@@ -37,6 +37,18 @@ class Labeller:
         else:
             label = server.default
         return label.join(decided_label(permit.decision))
+
+    async def now(self, permit: Permit) -> Run:
+        """Return the run that calls of the permit's caller are in now: what it has read by now counts.
+
+        A stream may stay open for long after its call was decided on. It is at least as strict as then.
+
+        Raises:
+            AuditUnavailable: Its run has ended, and the beginning of another one cannot be written.
+
+        """
+        run = await self._runs.of(permit.principal, RunHint(handle=permit.call.run_hint))
+        return _as_strict(run, permit)
 
     async def raise_for_result(self, permit: Permit, record: int) -> Run:
         """Raise the run to what the permitted call's result carries, and return the run after.
@@ -81,8 +93,12 @@ class Labeller:
         """Raise the permit's run; it stays at least as strict as the call was decided in it."""
         program = permit.principal.script
         run = await self._runs.raise_label(permit.run.id, label, source, program)
-        joined = run.label.join(permit.run.label)
-        return run if joined is run.label else replace(run, label=joined)
+        return _as_strict(run, permit)
+
+
+def _as_strict(run: Run, permit: Permit) -> Run:
+    joined = run.label.join(permit.run.label)
+    return run if joined is run.label else replace(run, label=joined)
 
 
 def source_of(permit: Permit, label: Label, record: int) -> Source:

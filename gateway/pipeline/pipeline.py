@@ -25,7 +25,7 @@ from gateway.pipeline.begun import BegunRuns
 from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.release import Release
-from gateway.pipeline.streams import StreamRelay
+from gateway.pipeline.streams import StreamRelay, close
 from gateway.pipeline.trail import Trail, outcome_kind
 from gateway.ports import AuditLog, Clock, UpstreamDirectory
 from gateway.turns import finished
@@ -119,7 +119,13 @@ class Pipeline:
         self._admission.require_unchanged(permit)
         trail.sent = True
         answer = await self._upstreams.of(call.server).forward(going)  # 9
-        return await self._reply(permit, answer, trail)  # 10 to 12
+        try:
+            return await self._reply(permit, answer, trail)  # 10 to 12
+        except BaseException:
+            if not isinstance(answer.body, bytes):
+                # Nobody reads it, and it holds a connection to its server.
+                await close(answer.body)
+            raise
 
     async def _raise_for_answer(self, permit: Permit, trail: Trail) -> None:
         """Raise the run to what policy says of an answer to a server: to that comes no result."""

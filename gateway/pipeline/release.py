@@ -203,13 +203,14 @@ class Release:
         trail: Trail,
     ) -> Decision:
         """Judge what a server says beside its answer, as a result of the call, or of none."""
+        run = await self._labels.now(permit)
         question = (
-            self._requests.question(permit, method, params)
+            self._requests.question(permit, method, params, run)
             if permit.access is None
             else permit.access.asked
         )
         said = {"notification": {"method": method, "params": params}}
-        decision = await self._duties.asked(question, said, permit.run)
+        decision = await self._duties.asked(question, said, run)
         await self._duties.require(permit, decision, f"{method}|result", trail.intent_index)
         return decision
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sized
 from typing import Any, Final
 
 from gateway.domain.calls import Permit
-from gateway.domain.flow import FlowReview
+from gateway.domain.flow import FlowReview, Run
 from gateway.domain.nodes import amount
 from gateway.domain.quotas import UNCOUNTED
 from gateway.domain.tools import OWN, Kind, Target
@@ -67,16 +67,16 @@ class ServerRequests:
         """
         trail = Trail(permit.call, clock=self._clock, new_id=self._new_id)
         trail.principal(permit.principal, self._rules.roles_of(permit.principal.groups))
-        trail.run(permit.run)
         trail.asked_by_server(method, permit.decision.id)
         try:
-            question = trail.asked(self.question(permit, method, params, trail))
+            run = trail.run(await self._labels.now(permit))
+            question = trail.asked(self.question(permit, method, params, run, trail))
             decision = trail.decision(await self._policy.evaluate(question))
             require_allow(decision, permit.principal)
             self._duties.count(permit, decision, method)
             base = question if permit.access is None else permit.access.asked
             told = {"request": {"method": method, "params": params}}
-            second = await self._duties.asked(base, told, permit.run)
+            second = await self._duties.asked(base, told, run)
             trail.result_decision(second)
             await self._duties.require(permit, second, f"{method}|result", None)
             obligations = (
@@ -147,9 +147,16 @@ class ServerRequests:
         return error if judged == asked else {**error, "data": {**data, LINKS: judged}}
 
     def question(
-        self, permit: Permit, method: str, params: Mapping[str, Any], trail: Trail | None = None
+        self,
+        permit: Permit,
+        method: str,
+        params: Mapping[str, Any],
+        run: Run,
+        trail: Trail | None = None,
     ) -> Mapping[str, Any]:
         """Return the question about what the server says by itself, under its own approval.
+
+        `run` is the one that its client's calls are in now.
 
         Raises:
             PinMismatch: Nobody has approved the server, or it is not what was approved.
@@ -168,9 +175,9 @@ class ServerRequests:
             call,
             permit.principal,
             Subject.of(target, self._rules.servers[call.server].tool(""), pin),
-            run=permit.run.id,
+            run=run.id,
             arguments=params,
-            review=FlowReview(label=permit.run.label, sources=permit.run.sources),
+            review=FlowReview(label=run.label, sources=run.sources),
             task=None,
             usage=UNCOUNTED,
             now=self._clock(),

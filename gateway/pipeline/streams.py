@@ -95,7 +95,7 @@ class StreamRelay:
             recorded = True
             yield await self._refused(permit, trail, error)
         finally:
-            await _close(events)
+            await close(events)
             if not recorded:
                 await asyncio.shield(self._cut(permit, trail))
 
@@ -203,7 +203,7 @@ async def _drain(events: Events) -> None:
         return
 
 
-async def _close(events: Events) -> None:
+async def close(events: Events) -> None:
     close = getattr(events, "aclose", None)
     if close is not None:
         await close()
