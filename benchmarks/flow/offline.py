@@ -8,7 +8,7 @@ for whoever changes a rule. There is no HTTP, no storage, no pin and no person.
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,9 @@ from benchmarks.flow.traces import Step, Suite, Trace, configured, read_suite, t
 from benchmarks.flow.variants import PLAIN, Play, plays
 from benchmarks.report import ROOT
 from gateway.config import Config
+from gateway.dlp.detector import Detector
+from gateway.dlp.scanning import scan, told
+from gateway.dlp.values import RunValues
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.flow import Run, RunId, Source, Task
 from gateway.domain.labels import BOTTOM, Effect, Integrity
@@ -59,6 +62,9 @@ def engine_of(policies: Path) -> WasmEngine:
     )
 
 
+_DETECTOR = Detector()
+
+
 class Conversation:
     """All that one client does: one run, which sees what its calls return."""
 
@@ -73,6 +79,7 @@ class Conversation:
         self._engine = engine
         self._declared = declared
         self._provenance = Provenance()
+        self._values = RunValues()
         self._run = Run(id=RunId("run_1"), label=BOTTOM)
         self._record = 0
 
@@ -110,7 +117,10 @@ class Conversation:
             answers=self._people.answers(tool, self._run),
         )
         flow = review(self._run, use, known)
-        question = _question(step, effect, task, flow_input(flow))
+        found = scan(_DETECTOR, step.arguments, self._named(step))
+        given = self._values.givers(step.server, found, task.prompt or "" if task else "")
+        dlp = {"arguments": told(found, given), "result": []}
+        question = {**_question(step, effect, task, flow_input(flow)), "dlp": dlp}
         decision = self._engine.decide(question)
         if decision.verdict is Verdict.ASK and not trace.is_attack:
             stands = self._people.answer(
@@ -118,6 +128,11 @@ class Conversation:
             )
             return replace(decision, verdict=Verdict.ALLOW) if stands else decision
         return decision
+
+    def _named(self, step: Step) -> Collection[str]:
+        schema = self._tools[step.server, step.tool].get("inputSchema") or {}
+        names: Collection[str] = schema.get("properties") or ()
+        return names
 
     def _effect(self, step: Step) -> Effect:
         rule = self._config.servers[step.server].rule.tool(step.tool)
@@ -148,6 +163,8 @@ class Conversation:
             failed=failed,
         )
         self._provenance.remember(answered)
+        said = scan(_DETECTOR, step.result)
+        self._values.note(step.server, (text for one in said for text in one.values))
         self._run = Run(
             id=self._run.id,
             label=before.join(label),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from gateway.domain._value import value
-from gateway.domain.question import Question
+from gateway.domain.question import NOTHING_FOUND, Question
 from gateway.domain.quotas import UNCOUNTED
 
 Path = tuple[str, ...]
@@ -54,11 +54,17 @@ def kept(asked: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
     told = [fields.get(name) for name in _SUGGESTING]
     found = asked.circumstances.once("kept", told, lambda: _kept(_uncounted(asked), fields))
     usage = {} if asked["usage"] == UNCOUNTED else {"usage": asked["usage"]}
-    return {**found, **usage, "context": {**found["context"], "time": asked["context"]["time"]}}
+    dlp = {} if asked["dlp"] == NOTHING_FOUND else {"dlp": asked["dlp"]}
+    return {
+        **found,
+        **usage,
+        **dlp,
+        "context": {**found["context"], "time": asked["context"]["time"]},
+    }
 
 
 def _uncounted(asked: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: inner for name, inner in asked.items() if name != "usage"}
+    return {name: inner for name, inner in asked.items() if name not in {"usage", "dlp"}}
 
 
 def _kept(asked: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,6 +173,7 @@ def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
             "violations": [],
         },
         "usage": UNCOUNTED,
+        "dlp": NOTHING_FOUND,
         "task": {"prompt": None, "tools": None},
         "approval": None,
         "context": {

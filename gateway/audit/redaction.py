@@ -139,7 +139,7 @@ class Cover:
         members["value_hmac"] = self.hash_of(content)
         if level.redaction is Redaction.HASHED:
             return members
-        if _is_clear(shown, path) and not self.is_secret(content):
+        if _is_clear(shown, path, content) and not self.is_secret(content):
             members["value"] = content
         return members
 
@@ -288,8 +288,11 @@ def _further(paths: Sequence[Path], key: str | int) -> Sequence[Path]:
     return [path[1:] for path in paths if path and path[0] in {None, key}]
 
 
-def _is_clear(shown: Any, path: str) -> bool:
-    """Say whether what stands for the arguments shows what is at `path`, which may be no path."""
+def _is_clear(shown: Any, path: str, content: str) -> bool:
+    """Say whether what stands for the arguments shows `content` at `path`, which may be no path.
+
+    A part of it may have been masked there, and `content` be that part.
+    """
     try:
         steps = parse_path(path)
     except ValueError:
@@ -299,7 +302,9 @@ def _is_clear(shown: Any, path: str) -> bool:
         if not named and not _is_item(shown, step):
             return False
         shown = shown[step]
-    return not (isinstance(shown, str) and _HASH.match(shown))
+    if not isinstance(shown, str) or content in steps:
+        return True  # a name on the way, which is shown
+    return not _HASH.match(shown) and content in shown
 
 
 def _is_item(shown: Any, step: Any) -> bool:

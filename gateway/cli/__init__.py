@@ -12,6 +12,7 @@ from gateway.cli.audit import audit
 from gateway.cli.clients import clients
 from gateway.cli.context import Place
 from gateway.cli.discovery import discovery
+from gateway.cli.dlp import dlp
 from gateway.cli.operations import keys, servers, version
 from gateway.cli.pins import pins
 from gateway.cli.policy import policy
@@ -56,6 +57,7 @@ for _command in (
     audit,
     runs,
     usage,
+    dlp,
     discovery,
     keys,
     version,

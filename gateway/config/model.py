@@ -22,6 +22,7 @@ from gateway.config.auth import Auth
 from gateway.config.code import Code
 from gateway.config.credential import Credential
 from gateway.config.discovery import Discovery
+from gateway.config.dlp import DlpSection
 from gateway.config.guidance import GuidanceSection
 from gateway.config.local import LocalServer
 from gateway.config.policy import Policy
@@ -292,6 +293,7 @@ class Config(Section):
     discovery: Discovery = written({})
     code: Code = written({})
     limits: Limits = written({})
+    dlp: DlpSection = written({})
     egress: Egress = written({})
     tls: Tls | None = None
     trusted_proxies: tuple[Network, ...] = ()

@@ -1,6 +1,7 @@
 """A call, from the claim a caller makes to the reply it gets."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, NewType
 
@@ -102,8 +103,17 @@ class Call:
     """The program that makes it, where one does. Set by what runs programs and by what admits a
     token for one, and never by a claim."""
 
+    restored: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Tokens that its caller wrote, and the values that `message` has in their place. Set by us."""
+
     withdraws: bool = False
     """It ends a subscription where its method alone would begin one. Set by us, never by a caller."""
+
+    def as_written(self, text: str) -> str:
+        """Return `text` with the caller's tokens in place of the values that they stand for."""
+        for token, shown in self.restored:
+            text = text.replace(shown, token)
+        return text
 
     @property
     def session_of(self) -> UpstreamId:

@@ -26,6 +26,12 @@ class Duty(StrEnum):
 
     REDACT = "redact"
     """`paths`: list of `$.a[*].b`, and `patterns`: list of RE2 expressions."""
+    MASK = "mask"
+    """`classes`: classes and groups of sensitive data, of which a mark takes the place."""
+    TOKENIZE = "tokenize"
+    """`classes`, of which a token of the run takes the place, that stands for the value in its calls."""
+    DROP = "drop"
+    """`classes`: whatever text or number has something of them is left out whole."""
     TRUNCATE = "truncate"
     """`bytes`: how many bytes of text content pass."""
     DROP_STRUCTURED = "drop_structured"

@@ -7,12 +7,15 @@ from gateway.domain.decisions import Decision
 
 Made = TypeVar("Made")
 
-VARIED: Final = (("arguments",), ("result",), ("usage",), ("context", "time"))
+VARIED: Final = (("arguments",), ("result",), ("usage",), ("dlp",), ("context", "time"))
 """Where questions in the same circumstances differ."""
+
+NOTHING_FOUND: Final[Mapping[str, Any]] = {"arguments": [], "result": []}
+"""What `dlp` says where nothing sensitive was found."""
 
 
 class Circumstances:
-    """All that a question says beside `arguments`, `result`, `usage` and the time: one for all that agree there.
+    """All that a question says beside `arguments`, `result`, `usage`, `dlp` and the time: one for all that agree there.
 
     A policy that finds the same in what it reads of these has one answer for all of them.
     """
@@ -28,7 +31,7 @@ class Circumstances:
     @classmethod
     def of(cls, asked: Mapping[str, Any]) -> Self:
         """Return those of a question of phase `call`."""
-        apart = {"arguments", "usage"}
+        apart = {"arguments", "usage", "dlp"}
         sections = {name: inner for name, inner in asked.items() if name not in apart}
         context = {name: inner for name, inner in asked["context"].items() if name != "time"}
         return cls({**sections, "context": context})
@@ -61,7 +64,7 @@ class Question(dict[str, Any]):
     __slots__ = ("circumstances",)
 
     def __init__(self, circumstances: Circumstances, *, time: str, **others: Any) -> None:
-        """Ask in `circumstances` at `time`, with `others`: `arguments`, `usage`, and then `result`."""
+        """Ask in `circumstances` at `time`, with `others`: `arguments`, `usage`, `dlp`, and then `result`."""
         super().__init__(circumstances.sections)
         self["context"] = {**circumstances.sections["context"], "time": time}
         self.update(others)

@@ -54,7 +54,7 @@ _CLASSES: tuple[tuple[str, tuple[Sign, ...]], ...] = (
     ("instructions_in_result", INSTRUCTIONS),
 )
 _UNNAMED = frozenset({"", "text"})
-_BINARY = frozenset({"image", "audio"})
+BINARY = frozenset({"image", "audio"})
 """Blocks whose `data` is no text."""
 
 _ENCODED = (
@@ -105,7 +105,7 @@ def content_label(content: Mapping[str, Any]) -> tuple[Label, tuple[str, ...]]:
     """
     text, whole = text_of(content)
     codes: set[str] = set()
-    for start, end in _pieces(text):
+    for start, end in pieces(text):
         codes.update(_codes_in(text[start:end]))
         whole = whole and (end == len(text) or bool(_EDGE.match(text, end - 1)))
     if not whole:
@@ -124,7 +124,7 @@ def text_of(content: Any) -> tuple[str, bool]:
     while waiting:
         name, node = waiting.pop()
         if isinstance(node, dict):
-            binary = node.get("type") in _BINARY if isinstance(node.get("type"), str) else False
+            binary = node.get("type") in BINARY if isinstance(node.get("type"), str) else False
             waiting += [
                 (key, member) for key, member in node.items() if not (binary and key == "data")
             ][::-1]
@@ -140,7 +140,7 @@ def text_of(content: Any) -> tuple[str, bool]:
     return "\n".join(lines), True
 
 
-def _pieces(text: str) -> Iterator[tuple[int, int]]:
+def pieces(text: str) -> Iterator[tuple[int, int]]:
     """Yield where the pieces of `text` begin and end, each between two words and over the one before."""
     start = 0
     while len(text) - start > _PIECE:

@@ -26,6 +26,10 @@ class Sign:
     is_real: Callable[[Found], bool] = always
     fewest: int = 1
     """How many different ones there must be."""
+    of: str = ""
+    """The class of data that it shows, where one is told from another."""
+    part: int = 0
+    """The group of `pattern` that is the value itself; 0: all of it."""
 
     def stands_in(self, octets: bytes) -> bool:
         """Tell whether `octets` hold enough of it that are real."""

@@ -34,6 +34,7 @@ from gateway.pipeline.rounds import Rounds
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.selections import Selections
+from gateway.pipeline.sensitive import Sensitive
 from gateway.pipeline.sessions import Sessions
 from gateway.pipeline.trail import Trail
 from gateway.pipeline.visibility import Visibility
@@ -88,6 +89,7 @@ class Admission:
         conversations: Conversations,
         limits: CallLimits,
         quotas: Quotas,
+        sensitive: Sensitive,
         schemas: Schemas,
         seal_key: bytes,
         former_seal_key: bytes | None = None,
@@ -116,6 +118,7 @@ class Admission:
         """What a message says beside what was decided on."""
         self._limits = limits
         self._quotas = quotas
+        self._sensitive = sensitive
         self._seal_keys = tuple(key for key in (seal_key, former_seal_key) if key is not None)
         self._clock = clock
         self._schemas = schemas
@@ -192,6 +195,7 @@ class Admission:
             )
         target, pin = await self._resolve(call, principal, operation, trail)
         pin = await self._refreshed(call, principal, pin)
+        call = trail.restored(self._restored(call, run, pin))
         access, due = await self._access(call, principal, run, target, pin, trail=trail)
         places = self._grants.covering(access)
         decision = await self._decided(access, trail)
@@ -232,7 +236,10 @@ class Admission:
         pinned = self._verified(call, pin.target, pin)
         subject = self._questions.subject(target, pin)
         flow = await self._questions.review(call, principal, run, subject)
-        asked = self._questions.of(call, principal, run, subject, flow)
+        task = self._questions.task(call, principal, run)
+        dlp = await self._sensitive.in_call(call, principal, run, pin, task)
+        await self._note_arguments(call, principal, dlp, trail)
+        asked = self._questions.of(call, principal, run, subject, flow, dlp=dlp)
         access = AccessRequest(
             call=call,
             principal=principal,
@@ -405,16 +412,13 @@ class Admission:
             if call.origin is not OriginKind.SANDBOX and call.server != OWN:
                 # A program was written from stubs; what we list of ourselves is always whole.
                 await self._descriptions.require_read(call, principal, pinned)
-            require_params_agree(
-                call.headers,
-                call.message.params.get("arguments") or {},
-                pinned.manifest.definition,
-                rpc_id=call.message.id,
-            )
             checked = partial(self._schemas.require_arguments, pinned, call.message)
             await in_turn(principal.key, nodes, checked)
         subject = self._questions.subject(target, pin)
         flow = await self._questions.review(call, principal, run, subject)
+        task = self._questions.task(call, principal, run)
+        dlp = await self._sensitive.in_call(call, principal, run, pin, task)
+        await self._note_arguments(call, principal, dlp, trail)
         due = self._quotas.due(call, principal, run, subject)
         usage = self._quotas.facts(due)
         access = AccessRequest(
@@ -425,9 +429,29 @@ class Admission:
             effect=subject.effect,
             pinned=pinned,
             review=flow,
-            asked=self._questions.of(call, principal, run, subject, flow, usage=usage),
+            asked=self._questions.of(call, principal, run, subject, flow, usage=usage, dlp=dlp),
         )
         return access, due
+
+    async def _note_arguments(
+        self, call: Call, principal: Principal, dlp: Mapping[str, Any], trail: Trail
+    ) -> None:
+        """Have the record say the arguments without the secrets that were found there."""
+        if dlp["arguments"]:
+            size = len(call.message.body)
+            told = await self._sensitive.recorded(principal, trail.arguments, dlp, size)
+            trail.arguments = told
+
+    def _restored(self, call: Call, run: Run, pin: Pin) -> Call:
+        """Return `call` with values in place of its run's tokens, once its headers agree with what it says."""
+        if pin.target.kind is Kind.TOOL and pin.approved is not None:
+            require_params_agree(
+                call.headers,
+                call.message.params.get("arguments") or {},
+                pin.approved.definition,
+                rpc_id=call.message.id,
+            )
+        return self._sensitive.restored(call, run, pin)
 
     def _verified(self, call: Call, target: Target, pin: Pin | None) -> Pinned:
         return verify(target, pin, identity=self._rules.identities[call.server])

@@ -245,13 +245,20 @@ class Approvals:
             carried=bound.carried,
             label=access.run.label,
             reasons=decision.reasons,
-            evidence=(*sentences(access.review), *self._history(access, places)),
+            evidence=tuple(
+                map(
+                    access.call.as_written,
+                    (*sentences(access.review), *self._history(access, places)),
+                )
+            ),
             decision_id=decision.id,
             policy_digest=decision.policy_digest,
             self_approval=theirs,
             asked_at=now,
             expires_at=now + self._rules.expire_s,
-            places=() if places is None else tuple(sorted(places)),
+            places=()
+            if places is None
+            else tuple(sorted((path, access.call.as_written(shown)) for path, shown in places)),
             may_stand=places is not None and await may_stand(access, self._policy),
             question=json.dumps(access.asked).encode() if theirs else b"",
         )

@@ -4,7 +4,7 @@ Every engine gets the same question, which is built here and only here, and perm
 and only here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Self
@@ -109,6 +109,7 @@ def call_question(
     review: FlowReview,
     task: Task | None,
     usage: Mapping[str, Any],
+    dlp: Mapping[str, Any],
     now: float,
 ) -> dict[str, Any]:
     """Build the question of phase `call`."""
@@ -116,13 +117,20 @@ def call_question(
     asked["arguments"] = arguments
     asked["flow"] = flow_input(review)
     asked["usage"] = usage
+    asked["dlp"] = dlp
     if task is not None:
         asked["task"] = {"prompt": task.prompt, "tools": task.tools}
     return asked
 
 
-def result_question(asked: Mapping[str, Any], review: FlowReview, result: Any) -> Mapping[str, Any]:
-    """Build the question of phase `result` from the one that the call was decided on."""
+def result_question(
+    asked: Mapping[str, Any], review: FlowReview, result: Any, found: Sequence[Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """Build the question of phase `result` from the one that the call was decided on.
+
+    `found` is what of sensitive classes stands in `result`.
+    """
+    dlp = {**asked["dlp"], "result": found} if found else asked["dlp"]
     if isinstance(asked, Question):
         told = asked.circumstances.once(
             Phase.RESULT.value,
@@ -134,9 +142,10 @@ def result_question(asked: Mapping[str, Any], review: FlowReview, result: Any) -
             time=asked["context"]["time"],
             arguments=asked["arguments"],
             usage=asked["usage"],
+            dlp=dlp,
             result=result,
         )
-    return {**asked, **_of_result(review), "result": result}
+    return {**asked, **_of_result(review), "dlp": dlp, "result": result}
 
 
 def _of_result(review: FlowReview) -> dict[str, Any]:

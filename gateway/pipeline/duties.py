@@ -9,26 +9,40 @@ from gateway.domain.flow import FlowReview, Run
 from gateway.pipeline.decide import require_allow, result_question
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.limits import CallLimits
+from gateway.pipeline.sensitive import Edge, Sensitive
 from gateway.ports import PolicyEngine
 
 
 class Duties:
     """Asks policy about what was said, and meets what is not met by changing it."""
 
-    def __init__(self, *, policy: PolicyEngine, labels: Labeller, limits: CallLimits) -> None:
+    def __init__(
+        self, *, policy: PolicyEngine, labels: Labeller, limits: CallLimits, sensitive: Sensitive
+    ) -> None:
+        self._sensitive = sensitive
+        self.masker = sensitive.masker
         self._policy = policy
         self._labels = labels
         self._limits = limits
 
     async def asked(
-        self, question: Mapping[str, Any], said: Mapping[str, Any], run: Run
+        self,
+        permit: Permit,
+        question: Mapping[str, Any],
+        said: Mapping[str, Any],
+        run: Run,
+        *,
+        size: int,
+        edge: Edge | None = None,
     ) -> Decision:
         """Return what policy says of what was `said` to the `question` that a call was decided on.
 
-        Nothing of its answer is met yet.
+        `size` is that of its message in bytes; with `edge` it goes on from an event before. Nothing of
+        the answer is met yet.
         """
         flow = FlowReview(label=run.label, sources=run.sources)
-        return await self._policy.evaluate(result_question(question, flow, said))
+        found = await self._sensitive.in_answer(permit, said, size, edge)
+        return await self._policy.evaluate(result_question(question, flow, said, found))
 
     async def require(
         self, permit: Permit, decision: Decision, what: str, record: int | None

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from gateway.domain.decisions import Duty, Obligation
 from gateway.domain.document import leaves
+from gateway.domain.rewriting import REDACTED, Rewriter
 from gateway.errors import Denied
-from gateway.pipeline.redacting import REDACTED, redacted
+from gateway.pipeline.redacting import redacted
 
 _STRUCTURED: Final = "structuredContent"
 _ABOUT: Final = frozenset(
@@ -42,18 +43,24 @@ def meet(
     obligations: Iterable[Obligation],
     content: Mapping[str, Any],
     carrier: Carrier = Carrier.RESULT,
+    masker: Rewriter | None = None,
 ) -> Mapping[str, Any]:
     """Return `content` as the obligations want it; the very same object if they want no change.
 
     `content` is the `result` member of an answer, its `error` member, or the `params` of a
-    notification or of a request.
+    notification or of a request. `masker` does what the duties on sensitive classes say, all at once.
 
     Raises:
         Denied: It is nothing on which one of them can be met.
 
     """
+    if masker is not None:
+        content = masker.of(content)
     for obligation in obligations:
         match obligation.duty:
+            case Duty.MASK | Duty.TOKENIZE | Duty.DROP:
+                if masker is None:
+                    raise Denied("policy wants something masked where nothing can be")
             case Duty.REDACT:
                 content = redacted(obligation.detail, content)
             case Duty.TRUNCATE:

@@ -10,7 +10,7 @@ from gateway.domain.flow import FlowReview, Proof, Run, Task
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Confidentiality, Effect, Integrity, ToolRule
 from gateway.domain.nodes import most_nodes
-from gateway.domain.question import Circumstances, Question
+from gateway.domain.question import NOTHING_FOUND, Circumstances, Question
 from gateway.domain.quotas import UNCOUNTED
 from gateway.domain.standing import STANDS_FOR, StandingAnswer
 from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Target
@@ -162,7 +162,7 @@ class Questions:
         use: Callable[[], Use],
         answers: tuple[StandingAnswer, ...] = (),
     ) -> FlowReview:
-        task = self._task(call, principal, run)
+        task = self.task(call, principal, run)
 
         octets = len(call.message.body)
         # What a small message says is known at once, and mostly that nothing has to be proven.
@@ -197,9 +197,13 @@ class Questions:
         flow: FlowReview,
         *,
         usage: Mapping[str, Any] = UNCOUNTED,
+        dlp: Mapping[str, Any] = NOTHING_FOUND,
     ) -> Mapping[str, Any]:
-        """Return the question of phase `call`, of which `usage` says what quotas have room for."""
-        task, now, arguments = self._task(call, principal, run), self._clock(), said(call.message)
+        """Return the question of phase `call`.
+
+        `usage` says what quotas have room for, `dlp` what of sensitive classes its arguments have.
+        """
+        task, now, arguments = self.task(call, principal, run), self._clock(), said(call.message)
         whole = partial(
             call_question,
             call,
@@ -210,6 +214,7 @@ class Questions:
             review=flow,
             task=task,
             usage=usage,
+            dlp=dlp,
             now=now,
         )
         if subject.target.kind is not Kind.TOOL or call.script is not None or flow.has_places:
@@ -225,10 +230,10 @@ class Questions:
             self._circumstances.put(
                 known, principal, subject.pin, octets=octets_of(known[1].sections)
             )
-        return Question(known[1], time=spelled_time(now), arguments=arguments, usage=usage)
+        return Question(known[1], time=spelled_time(now), arguments=arguments, usage=usage, dlp=dlp)
 
     @staticmethod
-    def _task(call: Call, principal: Principal, run: Run) -> Task | None:
+    def task(call: Call, principal: Principal, run: Run) -> Task | None:
         """Return the user's task, as far as a host declares it that an administrator trusts to."""
         return narrowed(run.task, call.declared if principal.trusted_host else None)
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
+from gateway.dlp.masking import Masker
 from gateway.domain.calls import AccessRequest, Form, Permit
 from gateway.domain.decisions import Decision, Duty, Obligation
 from gateway.domain.flow import Run
@@ -28,9 +29,10 @@ from gateway.pipeline.prompts import Prompts
 from gateway.pipeline.rounds import Rounds
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
+from gateway.pipeline.sensitive import Edge, gone_on
 from gateway.pipeline.serverside import LINKS, ServerRequests
 from gateway.pipeline.trail import Trail
-from gateway.turns import finished
+from gateway.turns import QUICK_NODES, finished
 from gateway.wire.bare_notices import bare_params, speaks
 from gateway.wire.bare_results import bare_error, bare_result
 from gateway.wire.bounds import within
@@ -132,18 +134,20 @@ class Release:
         read = await read_content(permit.principal.key, error, len(message.data), trail)
         label = self._labels.of_result(permit).join(read)
         run = await self._raised(permit, label, trail)
-        decision = await self._judged(permit, permit.access, run, {"error": error}, trail)
+        size = len(message.data)
+        decision = await self._judged(
+            permit, permit.access, run, {"error": error}, trail, size=size
+        )
         owed = decided_label(decision)
         label = label.join(owed)
         # What it repeats of a record is found again, but nothing in it was promised an id.
         said = {"structuredContent": error}
-        size = len(message.data)
         kept = self._answered(
             permit, said, label=label, owed=owed, failed=True, size=size, trail=trail
         )
         await self._keep(permit, run, size, kept)
         duties = (*permit.decision.obligations, *decision.obligations)
-        return await _apart(permit, duties, message, Carrier.ERROR, error)
+        return await self._apart(permit, duties, message, Carrier.ERROR, error)
 
     def _bare_error(self, message: ServerMessage, error: Mapping[str, Any]) -> bytes:
         """Return an error to what nobody decided about, in our own words.
@@ -157,10 +161,12 @@ class Release:
             told = {**told, "data": {**told.get("data", {}), LINKS: links}}
         return with_member(message, "error", told)
 
-    async def notification(self, permit: Permit, message: ServerMessage, trail: Trail) -> bytes:
+    async def notification(
+        self, permit: Permit, message: ServerMessage, trail: Trail, edge: Edge
+    ) -> bytes:
         """Return a notification with every duty met on what it carries; nothing, if it is refused.
 
-        Only what the protocol has a place for is in it, and what it says has raised the run by then.
+        `edge` is where the one before it ended. Only what the protocol has a place for is in it, and what it says has raised the run by then.
         """
         if permit.call.server != OWN:
             message = await self._bare_notice(permit, message)
@@ -171,9 +177,12 @@ class Release:
         if not params or (permit.call.server == OWN and permit.access is None):
             return message.data
         try:
-            decision = await self._judged_beside(permit, message.method, params, trail)
+            decision = await self._judged_beside(permit, message, trail, edge)
             duties = (*permit.decision.obligations, *decision.obligations)
-            return await _apart(permit, duties, message, Carrier.NOTIFICATION, params)
+            masker = self._duties.masker(permit, duties)
+            told = params if masker is None else await self._gone_on(permit, masker, edge, params)
+            edge.moved(params)
+            return await self._apart(permit, duties, message, Carrier.NOTIFICATION, told)
         except AuditUnavailable:
             raise
         except GatewayError as error:
@@ -198,11 +207,12 @@ class Release:
     async def _judged_beside(
         self,
         permit: Permit,
-        method: str,
-        params: Mapping[str, Any],
+        message: ServerMessage,
         trail: Trail,
+        edge: Edge,
     ) -> Decision:
         """Judge what a server says beside its answer, as a result of the call, or of none."""
+        method, params = message.method, message.params
         run = await self._labels.now(permit)
         question = (
             self._requests.question(permit, method, params, run)
@@ -210,7 +220,8 @@ class Release:
             else permit.access.asked
         )
         said = {"notification": {"method": method, "params": params}}
-        decision = await self._duties.asked(question, said, run)
+        size = len(message.data)
+        decision = await self._duties.asked(permit, question, said, run, size=size, edge=edge)
         await self._duties.require(permit, decision, f"{method}|result", trail.intent_index)
         return decision
 
@@ -234,7 +245,7 @@ class Release:
         size = len(message.data)
         label = await self._label(permit, access, result=result, size=size, trail=trail)
         run = await self._raised(permit, label, trail)
-        decision = await self._judged(permit, access, run, result, trail)
+        decision = await self._judged(permit, access, run, result, trail, size=size)
         owed = decided_label(decision)
         label = label.join(owed)
         failed = result.get("isError") is True
@@ -244,7 +255,7 @@ class Release:
         await self._keep(permit, run, size, kept, given=result)
         duties = (*permit.decision.obligations, *decision.obligations)
         sealed = partial(self._rounds.sealed, permit)
-        return await _apart(permit, duties, message, Carrier.RESULT, result, sealed=sealed)
+        return await self._apart(permit, duties, message, Carrier.RESULT, result, sealed=sealed)
 
     async def _judged(
         self,
@@ -253,6 +264,8 @@ class Release:
         run: Run,
         result: Mapping[str, Any],
         trail: Trail,
+        *,
+        size: int,
     ) -> Decision:
         """Return what policy says of a result; what it adds to the label is in the run by then.
 
@@ -260,7 +273,7 @@ class Release:
             GatewayError: Policy refuses the result, or cannot say.
 
         """
-        decision = await self._duties.asked(access.asked, result, run)
+        decision = await self._duties.asked(permit, access.asked, result, run, size=size)
         trail.result_decision(decision)
         raised = await self._duties.require(
             permit, decision, f"{access.target.approved_name}|result", trail.intent_index
@@ -395,6 +408,31 @@ class Release:
         rule = self._rules.servers[access.target.server].tool(access.target.name)
         return (*rule.typed, *self._schemas.typed(access.pinned))
 
+    async def _gone_on(
+        self, permit: Permit, masker: Masker, edge: Edge, params: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        nodes = QUICK_NODES + masker.is_slow
+        return await finished(permit.principal.key, nodes, gone_on, masker, edge, params)
+
+    async def _apart(
+        self,
+        permit: Permit,
+        duties: tuple[Obligation, ...],
+        message: ServerMessage,
+        carrier: Carrier,
+        content: Mapping[str, Any],
+        *,
+        sealed: Sealed = _as_it_is,
+    ) -> bytes:
+        """Return what `_rewritten` does, beside the loop where that is much."""
+        who, nodes = permit.principal.key, weight(message.data)
+        masker = self._duties.masker(permit, duties)
+        if masker is not None and masker.is_slow:
+            nodes = max(nodes, QUICK_NODES + 1)
+        return await finished(
+            who, nodes, _rewritten, duties, message, carrier, content, (sealed, masker)
+        )
+
     async def _list(
         self, permit: Permit, operation: Operation, message: ServerMessage, trail: Trail
     ) -> bytes:
@@ -446,32 +484,18 @@ def _require_progress(params: Mapping[str, Any], result: Mapping[str, Any]) -> N
         raise UpstreamFailed("the upstream server's list goes on under too long a name")
 
 
-async def _apart(
-    permit: Permit,
-    obligations: tuple[Obligation, ...],
-    message: ServerMessage,
-    carrier: Carrier,
-    content: Mapping[str, Any],
-    *,
-    sealed: Sealed = _as_it_is,
-) -> bytes:
-    """Return what `_rewritten` does, beside the loop where that is much."""
-    nodes = weight(message.data)
-    who = permit.principal.key
-    return await finished(who, nodes, _rewritten, obligations, message, carrier, content, sealed)
-
-
 def _rewritten(
     obligations: tuple[Obligation, ...],
     message: ServerMessage,
     carrier: Carrier,
     content: Mapping[str, Any],
-    sealed: Sealed,
+    last: tuple[Sealed, Masker | None],
 ) -> bytes:
     """Return `message` saying `content` with the obligations met: its own bytes, if they ask nothing."""
     member = _MEMBER[carrier]
-    if not any(obligation.duty in _REWRITES for obligation in obligations):
+    sealed, masker = last
+    if masker is None and not any(one.duty in _REWRITES for one in obligations):
         told = sealed(content)
         same = told is message.content.get(member)
         return message.data if same else with_member(message, member, told)
-    return with_member(message, member, sealed(meet(obligations, content, carrier)))
+    return with_member(message, member, sealed(meet(obligations, content, carrier, masker)))

@@ -6,6 +6,7 @@ from typing import Any, Final
 from gateway.domain.calls import Permit
 from gateway.domain.flow import FlowReview, Run
 from gateway.domain.nodes import amount
+from gateway.domain.question import NOTHING_FOUND
 from gateway.domain.quotas import UNCOUNTED
 from gateway.domain.tools import OWN, Kind, Target
 from gateway.errors import GatewayError, PinPending, UpstreamFailed
@@ -76,7 +77,7 @@ class ServerRequests:
             self._duties.count(permit, decision, method)
             base = question if permit.access is None else permit.access.asked
             told = {"request": {"method": method, "params": params}}
-            second = await self._duties.asked(base, told, run)
+            second = await self._duties.asked(permit, base, told, run, size=LONGEST_READ)
             trail.result_decision(second)
             await self._duties.require(permit, second, f"{method}|result", None)
             obligations = (
@@ -85,7 +86,10 @@ class ServerRequests:
                 *second.obligations,
             )
             who, nodes = permit.principal.key, amount(params, QUICK_NODES)
-            met = await finished(who, nodes, meet, obligations, params, Carrier.REQUEST)
+            masker = self._duties.masker(permit, obligations)
+            if masker is not None and masker.is_slow:
+                nodes = max(nodes, QUICK_NODES + 1)
+            met = await finished(who, nodes, meet, obligations, params, Carrier.REQUEST, masker)
             said = await read_content(who, params, LONGEST_READ, trail)
             content = said.join(decided_label(decision)).join(decided_label(second))
         except GatewayError as error:
@@ -180,6 +184,7 @@ class ServerRequests:
             review=FlowReview(label=run.label, sources=run.sources),
             task=None,
             usage=UNCOUNTED,
+            dlp=NOTHING_FOUND,
             now=self._clock(),
         )
         return {**asked, "method": method}

@@ -10,6 +10,7 @@ from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.release import Release
+from gateway.pipeline.sensitive import Edge
 from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.sessions import Sessions
 from gateway.pipeline.trail import Trail, outcome_kind
@@ -64,7 +65,7 @@ class StreamRelay:
         A fault on the way puts a refusal in the response's place. A stream that is cut short, by
         either side, is recorded as an outcome that nobody knows.
         """
-        recorded = False
+        recorded, edge = False, Edge()
         try:
             # Whoever has begun to read has to end this properly, also before the first event.
             yield b""
@@ -88,7 +89,7 @@ class StreamRelay:
                     yield framed(event, last)
                     await _drain(events)
                     break
-                if part := await self._interim(permit, event, message, trail):
+                if part := await self._interim(permit, event, message, trail, edge):
                     self._require_going()
                     yield part
         except GatewayError as error:
@@ -103,7 +104,12 @@ class StreamRelay:
         return message.form is Form.RESPONSE and permit.call.message.form is Form.REQUEST
 
     async def _interim(
-        self, permit: Permit, event: ServerEvent, message: ServerMessage, trail: Trail
+        self,
+        permit: Permit,
+        event: ServerEvent,
+        message: ServerMessage,
+        trail: Trail,
+        edge: Edge,
     ) -> bytes:
         """Return what is passed on of an event that is not the call's response; maybe nothing."""
         if message.form is Form.RESPONSE:
@@ -117,7 +123,7 @@ class StreamRelay:
             self._upstreams.announce(permit.call.server, kind)
         if message.method == CANCELLED and not self._conversations.is_open(permit, message):
             return b""  # nobody waits for it, and its id is a word of the server's
-        told = await self._release.notification(permit, message, trail)
+        told = await self._release.notification(permit, message, trail, edge)
         return framed(event, told) if told else b""
 
     async def _request(

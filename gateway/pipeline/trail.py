@@ -55,6 +55,7 @@ class Trail:
         self._asked: Mapping[str, Any] | None = None
         self._decided: Decision | None = None
         self._refused = False
+        self._as_written = call.as_written
         self._answer = ""
         """Id of the answer that stands for where it goes."""
         message = call.message
@@ -93,6 +94,11 @@ class Trail:
             self._fields["seq"] = call.script.seq
             if not call.parent:
                 self._fields["parent"] = call.script.script.parent
+        return call
+
+    def restored(self, call: Call) -> Call:
+        """Note that tokens of `call` stand for values, which are told as tokens from here on."""
+        self._as_written = call.as_written
         return call
 
     def run(self, run: Run) -> Run:
@@ -163,7 +169,7 @@ class Trail:
             self._fields["destinations"] = [
                 {
                     "path": d.path,
-                    "value": d.value,
+                    "value": self._as_written(d.value),
                     "proof": d.proof.value,
                     "integrity": d.integrity.word,
                     **({} if d.origin is None else {"from": d.origin}),
@@ -265,6 +271,15 @@ class Trail:
         noted = self._fields.setdefault("reasons", [])
         if why not in noted:
             noted.append(why)
+
+    @property
+    def arguments(self) -> Any:
+        """What the record will say that the call carries, by the level of its tool."""
+        return self._fields.get("arguments", {})
+
+    @arguments.setter
+    def arguments(self, told: Any) -> None:
+        self._fields["arguments"] = told
 
     @property
     def told_target(self) -> str:

@@ -103,14 +103,15 @@ def _is_meant(duty: Duty, detail: Mapping[str, Any]) -> bool:
     match duty:
         case Duty.REDACT:
             return _only(detail, "paths", "patterns") and all(map(_texts, detail.values()))
+        case Duty.MASK | Duty.TOKENIZE | Duty.DROP | Duty.REQUIRE_STEP_UP:
+            named = "scopes" if duty is Duty.REQUIRE_STEP_UP else "classes"
+            return detail.keys() == {named} and _texts(detail[named])
         case Duty.TRUNCATE:
             return detail.keys() == {"bytes"} and _positive(detail["bytes"])
         case Duty.DROP_STRUCTURED:
             return not detail
         case Duty.RATE_LIMIT:
             return detail.keys() == {"calls_per_minute"} and _positive(detail["calls_per_minute"])
-        case Duty.REQUIRE_STEP_UP:
-            return detail.keys() == {"scopes"} and _texts(detail["scopes"])
         case Duty.LABEL:
             return (
                 _only(detail, "integrity", "confidentiality")

@@ -15,7 +15,7 @@ from gateway.policy.settings import PolicySettings
 from gateway.policy.shipped import is_shipped
 from gateway.policy.sources import read_sources
 from gateway.policy.standard import changed, run_tests
-from gateway.policy.targets import Known, absent, absent_in_access, absent_in_quotas
+from gateway.policy.targets import Known, absent, absent_in_access, absent_in_dlp, absent_in_quotas
 from gateway.policy.testing import RuleTest
 from gateway.policy.toolchain import find_opa
 
@@ -63,6 +63,7 @@ def _wrong(settings: PolicySettings, config: Mapping[str, Any], known: Known) ->
         *absent(own, known),
         *absent_in_access(data.get("access"), known),
         *absent_in_quotas(data.get("quotas"), known),
+        *absent_in_dlp(data.get("dlp"), known),
     )
 
 

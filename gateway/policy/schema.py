@@ -12,7 +12,7 @@ from gateway.domain.tools import Kind, PinStatus
 Schema = dict[str, Any]
 
 ABSENT: dict[Phase, frozenset[str]] = {
-    Phase.LIST: frozenset({"arguments", "flow", "usage", "result"}),
+    Phase.LIST: frozenset({"arguments", "flow", "usage", "dlp", "result"}),
     Phase.CALL: frozenset({"result"}),
     Phase.RESULT: frozenset(),
 }
@@ -60,7 +60,7 @@ def _word(*words: str) -> Schema:
 
 def _decision_input() -> Schema:
     return _closed(
-        ("arguments", "flow", "usage"),
+        ("arguments", "flow", "usage", "dlp"),
         version={"type": "integer", "const": 1},
         phase=_word(*Phase),
         method=_TEXT,
@@ -70,11 +70,19 @@ def _decision_input() -> Schema:
         arguments=_OPEN,
         flow=_flow(),
         usage=_closed(over=_list_of(_used()), counts=_list_of(_used())),
+        dlp=_closed(
+            arguments=_list_of(_found(given=_word("", "server", "task"))), result=_list_of(_found())
+        ),
         task=_closed(prompt=_or_null(_TEXT), tools=_or_null(_TEXTS)),
         approval=_or_null(_OPEN),
         context=_closed(time=_TEXT, ip=_TEXT, revision=_TEXT, endpoint=_TEXT),
         result={},
     )
+
+
+def _found(**besides: Schema) -> Schema:
+    named: dict[str, Schema] = {"class": _TEXT, "group": _TEXT, "path": _TEXT, "count": _WHOLE}
+    return _closed(**named, **besides)
 
 
 def _principal() -> Schema:

@@ -26,6 +26,8 @@ class Known:
     """Each server, and what it has shown: tools, prompts, resources, approved or not."""
     approved: tuple[Takes, ...] = ()
     quotas: tuple[Quota, ...] = ()
+    classes: frozenset[str] = frozenset()
+    """Of sensitive data, and their groups; of none, nobody said which there are."""
 
     def names(self, servers: frozenset[str]) -> frozenset[str] | None:
         """Return what `servers` have shown; `None` if one of them has shown nothing yet."""
@@ -78,6 +80,38 @@ def absent_in_quotas(quotas: Any, known: Known) -> list[str]:
         if isinstance(word, str) and word not in names | {_ANY}:
             found.append(f"data.douane.quotas.ask: no quota is called {word}{like(word, names)}")
     return found
+
+
+_PLACES = frozenset({"home", "task", "place", "inside", "anywhere"})
+_OTHERWISE = frozenset({"ask", "deny"})
+_SHOWN = frozenset({"show", "mask", "tokenize", "drop", "withhold"})
+
+
+def absent_in_dlp(dlp: Any, known: Known) -> list[str]:
+    """Return what `dlp` of the policy's data names that is not there: such a line says nothing."""
+    if not isinstance(dlp, dict):
+        return []
+    found = []
+    for table in ("arguments", "results"):
+        rows = dlp.get(table)
+        for name, row in rows.items() if isinstance(rows, dict) else ():
+            where = f"data.douane.dlp.{table}.{name}"
+            if known.classes and name not in known.classes:
+                found.append(f"{where}: no class or group is called so{like(name, known.classes)}")
+            found += [f"{where}: {text}" for text in _of_row(table, row)]
+    return found
+
+
+def _of_row(table: str, row: Any) -> Iterator[str]:
+    if table == "results":
+        if not isinstance(row, str) or row not in _SHOWN:
+            yield f"is {', '.join(sorted(_SHOWN))}"
+        return
+    to, otherwise = (row.get("to"), row.get("otherwise")) if isinstance(row, dict) else (None, None)
+    if not isinstance(to, list) or not _PLACES.issuperset(map(str, to)):
+        yield f"`to` is a list of {', '.join(sorted(_PLACES))}"
+    if otherwise not in _OTHERWISE:
+        yield "`otherwise` is ask or deny"
 
 
 def _of_entry(entry: Any, known: Known) -> Iterator[str]:

@@ -72,6 +72,7 @@ from gateway.wiring.made_clients import made_client
 from gateway.wiring.registration import Registration, nothing_to_take_up
 from gateway.wiring.replaying import replay_desk
 from gateway.wiring.retaining import keeping_desk
+from gateway.wiring.sensitive import classes_of
 from gateway.wiring.settings import policy_data, policy_settings
 from gateway.wiring.shadow import candidate_settings
 from gateway.wiring.standing import standing
@@ -295,6 +296,7 @@ def _known(config: Config) -> Known:
     return Known(
         servers=frozenset(config.servers),
         quotas=tuple(quota.value for quota in config.limits.quotas),
+        classes=classes_of(config.dlp),
         seen=tuple((pin.target.server, pin.target.name) for pin in (*shown, *own)),
         approved=tuple(
             Takes.of(pin.target.server, pin.target.name, pin.approved.definition.content)

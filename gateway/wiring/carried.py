@@ -5,6 +5,7 @@ from dataclasses import field
 from typing import Any
 
 from gateway.builtin.mailboxes import Mailboxes
+from gateway.dlp.values import ValueMemory
 from gateway.domain._value import value
 from gateway.domain.tools import UpstreamId
 from gateway.pipeline.conversations import Conversations
@@ -74,5 +75,6 @@ class Carried:
     conversations: Conversations
     limits: CallLimits
     quotas: Quotas
+    values: ValueMemory
     boxes: Mailboxes
     links: Links = field(default_factory=Links)

@@ -15,6 +15,7 @@ from gateway.admin.rows import rfc3339
 from gateway.builtin.mailboxes import Mailboxes
 from gateway.config import Config
 from gateway.config.changes import changed_keys
+from gateway.dlp.values import ValueMemory
 from gateway.errors import ConfigError
 from gateway.oauth.metadata import PROTECTED_RESOURCE_PATH
 from gateway.oauth.resources import ADMIN_API
@@ -94,6 +95,7 @@ class Gateway:
             conversations=Conversations(),
             limits=CallLimits(calls_per_minute=config.limits.calls_per_minute, clock=now),
             quotas=quotas_of(config, identity.store.used),
+            values=ValueMemory(),
             boxes=Mailboxes(new_nonce=new_id),
         )
         self._metrics.count_quotas(self._carried.quotas.fullest())

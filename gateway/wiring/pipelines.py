@@ -29,6 +29,7 @@ from gateway.pipeline.release import Release
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.selections import Selections
+from gateway.pipeline.sensitive import Sensitive
 from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.sessions import Sessions
 from gateway.pipeline.streams import StreamRelay
@@ -51,6 +52,7 @@ from gateway.wiring.foundation import new_id, now
 from gateway.wiring.front import Front
 from gateway.wiring.lookalikes import LookalikeReporter
 from gateway.wiring.searching import Searching
+from gateway.wiring.sensitive import detector_of
 from gateway.wiring.settings import described, shelving
 
 
@@ -96,7 +98,8 @@ def pipelines(
     )
     visibility = Visibility(policy=policy, servers=rules.servers, clock=now)
     labels = Labeller(runs=store.runs, rules=rules)
-    duties = Duties(policy=policy, labels=labels, limits=carried.limits)
+    sensitive = Sensitive(detector_of(config.dlp), carried.values)
+    duties = Duties(policy=policy, labels=labels, limits=carried.limits, sensitive=sensitive)
     requests = ServerRequests(
         policy=policy,
         pins=store.pins,
@@ -163,6 +166,7 @@ def pipelines(
         conversations=carried.conversations,
         limits=carried.limits,
         quotas=carried.quotas,
+        sensitive=sensitive,
         schemas=schemas,
         seal_key=store.keys.seal,
         former_seal_key=store.keys.former_seal,

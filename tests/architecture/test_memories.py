@@ -26,6 +26,7 @@ OTHERWISE = {
     "storage/runs.py::self._parts": "names of ours, 100 live runs of one principal",
     "storage/runs.py::self._used": "names of ours, one of each principal; the idle are forgotten",
     "storage/scripts.py::self._live": "programs that have not ended, each begun by a call of policy's leave",
+    "wiring/sensitive.py::_names": "two, of models that the configuration names",
     "upstream/personal.py::self._known": "2,000 people of each server, and times of reading",
 }
 """Each `OrderedDict` and `lru_cache` of the product: they are how a memory is made by hand."""

@@ -69,6 +69,12 @@ QUESTIONS = st.fixed_dictionaries({
         "left_open": st.booleans(),
         "violations": st.lists(st.fixed_dictionaries({"code": WORDS, "message": WORDS}), max_size=2),
     }),
+    "dlp": st.fixed_dictionaries({
+        "arguments": st.lists(st.fixed_dictionaries({
+            "class": WORDS, "group": WORDS, "path": st.just("$.body"), "count": st.integers(1, 9), "given": WORDS,
+        }), max_size=2),
+        "result": st.just([]),
+    }),
     "usage": st.fixed_dictionaries({
         "over": st.lists(USED, max_size=1), "counts": st.lists(USED, max_size=2),
     }),

@@ -51,7 +51,7 @@ DEFAULTED = ("listen", "admin_listen", "data_dir", "auth", "policy", "audit", "p
 """Sections whose values in the contract are the defaults."""
 
 KEYS = {
-    "": "version public_url listen admin_listen data_dir auth policy tenant roles audit pins "
+    "": "version public_url listen admin_listen data_dir auth policy tenant roles audit dlp pins "
     "approvals alerts limits runs discovery code egress tls trusted_proxies allowed_origins servers",
     "Auth": "mode token_lifetime refresh_lifetime refresh_grace refresh_lost refresh_reuse "
     "grant_lifetime session_lifetime registration providers external enterprise key_encryption_key former_key_encryption_key "
@@ -99,6 +99,9 @@ KEYS = {
     "LabelSection": "integrity confidentiality",
     "Tool": "effect destination payload result typed guidance price audit",
     "QuotaSection": "name count most per each people groups clients servers tools effects",
+    "DlpSection": "patterns names lists",
+    "NamesSection": "model language",
+    "ListSection": "file",
     "AuditOfTool": "redaction clear",
     "GuidanceSection": "brief examples usage errors",
 }

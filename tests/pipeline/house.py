@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from gateway.dlp.detector import Detector
+from gateway.dlp.values import ValueMemory
 from gateway.domain.approvals import ApprovalRules
 from gateway.domain.calls import Call, CallId, Form, Message, Permit, RawAnswer, Reply, ServerEvent
 from gateway.domain.decisions import Decision, Obligation, Reason, Verdict
@@ -46,6 +48,7 @@ from gateway.pipeline.release import Release
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.selections import Selections
+from gateway.pipeline.sensitive import Sensitive
 from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.sessions import Sessions
 from gateway.pipeline.streams import StreamRelay
@@ -115,6 +118,9 @@ def text(words: str) -> dict[str, Any]:
 def event(message: Mapping[str, Any]) -> ServerEvent:
     data = json.dumps(message).encode()
     return ServerEvent(raw=b"data: " + data + b"\n\n", data=data)
+
+
+DETECTOR = Detector()
 
 
 @dataclass
@@ -288,6 +294,8 @@ class House:
         """Which sessions have ended."""
         self.limits = CallLimits(calls_per_minute=1000, clock=self.clock)
         self.quotas = Quotas([], prices={}, clock=self.clock)
+        self.detector = DETECTOR
+        self.values = ValueMemory()
         self.catalogs = Fresh()
         self.rules = Rules(
             servers={MAIL: ServerRule(default=default, tools=dict(tools or {}))},
@@ -321,7 +329,8 @@ class House:
         )
         visibility = Visibility(policy=policy, servers=self.rules.servers, clock=self.clock)
         labels = Labeller(runs=self.runs, rules=self.rules)
-        duties = Duties(policy=policy, labels=labels, limits=self.limits)
+        sensitive = Sensitive(self.detector, self.values)
+        duties = Duties(policy=policy, labels=labels, limits=self.limits, sensitive=sensitive)
         requests = ServerRequests(
             policy=policy,
             pins=self.pins,
@@ -387,6 +396,7 @@ class House:
             conversations=self.conversations,
             limits=self.limits,
             quotas=self.quotas,
+            sensitive=sensitive,
             schemas=self.schemas,
             seal_key=self.seal_key,
             former_seal_key=self.former_seal_key,

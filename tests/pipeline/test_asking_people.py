@@ -360,11 +360,12 @@ async def test_a_yes_to_one_method_is_none_to_another(house: House) -> None:
 async def test_a_yes_for_the_run_is_none_for_another_link(house: House) -> None:
     linked = {**TO_EVE, "body": "see https://ours.example/minutes"}
     await answer(house, await asked(house, arguments=linked), span=Span.RUN)
-    same = {**linked, "body": "again: https://ours.example/minutes"}
-    assert (await house.handle(send(house, same))).code is None
+    # Before anything is answered: what is read makes it another question anyway.
     for body in ("see https://evil.example/minutes", "see nothing"):
         other = await house.handle(send(house, {**TO_EVE, "body": body}))
         assert other.code == "approval_required"
+    same = {**linked, "body": "again: https://ours.example/minutes"}
+    assert (await house.handle(send(house, same))).code is None
 
 
 async def test_a_yes_for_the_run_is_for_one_call_where_nobody_knows_where_it_goes(

@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,9 @@ SECRET = "4111111111111111"
 LONG = "x" * 60
 DUTIES: dict[Duty, dict[str, Any]] = {
     Duty.REDACT: {"patterns": [r"\d{16}"]},
+    Duty.MASK: {"classes": ["card"]},
+    Duty.TOKENIZE: {"classes": ["card"]},
+    Duty.DROP: {"classes": ["card"]},
     Duty.TRUNCATE: {"bytes": 20},
     Duty.DROP_STRUCTURED: {},
     Duty.RATE_LIMIT: {"calls_per_minute": 1},
@@ -90,14 +94,18 @@ async def said(house: House, door: str) -> tuple[bytes, bytes]:
 
 
 def numbers_in(body: bytes) -> bool:
-    shown = b"".join(
-        base64.b64decode(p) for p in body.split(b'"') if p.endswith(b"=") or len(p) > 64
-    )
+    shown = b""
+    for part in body.split(b'"'):
+        with suppress(ValueError):
+            shown += base64.b64decode(part, validate=True)
     return SECRET.encode() in body + shown or b"4.111111111111111e15" in body
 
 
 MET: dict[Duty, Callable[[bytes, bytes], bool]] = {
     Duty.REDACT: lambda first, second: not numbers_in(first + second),
+    Duty.MASK: lambda first, second: not numbers_in(first + second),
+    Duty.TOKENIZE: lambda first, second: not numbers_in(first + second),
+    Duty.DROP: lambda first, second: not numbers_in(first + second),
     Duty.TRUNCATE: lambda first, second: LONG.encode()[:30] not in first,
     Duty.DROP_STRUCTURED: lambda first, second: b'"card"' not in first,
     Duty.RATE_LIMIT: lambda first, second: (

@@ -8,6 +8,7 @@ import pytest
 from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.labels import BOTTOM, Label
 from gateway.domain.tools import Profile
+from gateway.errors import Denied
 from gateway.pipeline.filter import meet
 from tests.pipeline.house import (
     ALICE,
@@ -72,6 +73,12 @@ def test_what_is_to_be_hidden_is_hidden_wherever_it_stands(obligation, before, a
     original = json.dumps(before)
     assert meet([obligation], before) == after
     assert json.dumps(before) == original
+
+
+def test_what_nothing_can_mask_is_withheld():
+    for name in (Duty.MASK, Duty.TOKENIZE, Duty.DROP):
+        with pytest.raises(Denied):
+            meet([duty(name, classes=["card"])], {"content": []})
 
 
 def blocks(*texts: str) -> list[dict[str, str]]:

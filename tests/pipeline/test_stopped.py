@@ -11,6 +11,7 @@ from gateway.domain.calls import Call, Form, Permit, RawAnswer, ServerEvent
 from gateway.domain.tools import Profile
 from gateway.flow.provenance import Provenance
 from gateway.pipeline.release import Release
+from gateway.policy.stopping import Stoppable
 from tests.pipeline.house import TOOLS, Events, House, event, result, text
 
 DOORS: dict[str, Callable[[House], Call]] = {
@@ -277,3 +278,12 @@ async def test_no_answer_of_before_is_remembered_for_a_stop_or_after_it(house: H
     assert seen.code is None
     assert len(house.rule.asked) == asked
     assert json.loads(seen.bytes)["result"]
+
+
+async def test_what_was_remembered_is_anothers_during_a_stop(house: House) -> None:
+    policy = Stoppable(house.rule, require_none=house.require_going, holds=lambda: house.stopped)
+    going = policy.digest
+    house.stopped = True
+    assert policy.digest != going
+    house.stopped = False
+    assert policy.digest == going

@@ -1,0 +1,174 @@
+"""What a text has of each class: where it stands, and what only a decoded or revealed form of it shows."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, Protocol
+
+import re2
+
+from gateway.dlp.classes import GROUPS, SIGNS
+from gateway.domain._value import value
+from gateway.flow.decoding import decoded_forms
+from gateway.flow.folding import is_suspicious, revealed
+from gateway.flow.signs import Sign
+
+_MOST_PHONES: Final = 1024
+"""Telephone numbers of one text; each is held against the plans of a dozen countries."""
+_MOST_FORMS: Final = 32
+_ENCODED: Final = (
+    r"[A-Za-z0-9+/_-]{20}",
+    r"(?:%[0-9A-Fa-f]{2}){3}",
+    r"(?:&#x?[0-9A-Fa-f]{2,6};){3}",
+    r"(?:\\u[0-9A-Fa-f]{4}){3}",
+    r"(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ :,;-]{1,2}){12}",
+)
+_RUN: Final[Any] = re2.compile(
+    r"[A-Za-z0-9+/_=-]{16,}|(?:(?:0x|\\x|%)?[0-9A-Fa-f]{2}[\s:,;-]{0,2}){12,}"
+)
+"""What may be encoded by itself, within other text."""
+
+
+@value
+class Span:
+    """Bytes of a text in UTF-8, from `start` up to `end`, that are of class `of`."""
+
+    start: int
+    end: int
+    of: str
+
+
+@value
+class Look:
+    """What stands in one text."""
+
+    spans: tuple[Span, ...] = ()
+    """In order, none over another."""
+    hidden: frozenset[str] = frozenset()
+    """Classes of which something stands there in another form alone."""
+    classes: frozenset[str] = frozenset()
+    """All of which something stands there."""
+
+
+NOTHING: Final = Look()
+
+
+class Finder(Protocol):
+    """Whatever finds one class by other means than an expression."""
+
+    @property
+    def of(self) -> str: ...
+    @property
+    def group(self) -> str: ...
+    @property
+    def is_slow(self) -> bool:
+        """Whether it is never to be asked on the event loop."""
+        ...
+
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield where something of the class stands in `text`, in bytes of UTF-8."""
+        ...
+
+
+class Detector:
+    """Looks for the shipped classes and for an operator's own."""
+
+    def __init__(
+        self, own: Mapping[str, str] | None = None, finders: Sequence[Finder] = ()
+    ) -> None:
+        """`own` are RE2 patterns by name, `finders` find what no expression does.
+
+        Raises:
+            ValueError: One of the patterns is none.
+
+        """
+        self._signs = (*SIGNS, *(_own_sign(name, text) for name, text in (own or {}).items()))
+        self._finders = tuple(finders)
+        self.is_slow = any(finder.is_slow for finder in self._finders)
+        """Whether it is never to be asked on the event loop."""
+        self._set = _compiled([*(sign.trigger for sign in self._signs), *_ENCODED])
+        mine = {sign.of: "own" for sign in self._signs[len(SIGNS) :]}
+        others = {finder.of: finder.group for finder in self._finders}
+        self.groups: Mapping[str, str] = {**GROUPS, **mine, **others}
+        """The group of each class."""
+        self._order = {of: at for at, of in enumerate(self.groups)}
+
+    def may_have(self, text: str) -> bool:
+        """Say quickly whether anything may be found in `text`; a no is certain."""
+        if self._finders or is_suspicious(text):
+            return True
+        return bool(self._set.Match(text.encode("utf-8", "surrogatepass")))
+
+    def look(self, text: str, name: str = "") -> Look:
+        """Return what stands in `text`, the value of the member `name`. Linear in its length.
+
+        A name tells what its value is ("password"), and is no part of it.
+        """
+        found, is_encoded = self._plain(text, name)
+        hidden: frozenset[str] = frozenset()
+        if is_encoded or is_suspicious(text):
+            hidden = frozenset(self._hidden(text, name)).difference(span.of for span in found)
+        if not found and not hidden:
+            return NOTHING
+        return Look(spans=found, hidden=hidden, classes=hidden.union(span.of for span in found))
+
+    def runs(self, text: str, of: Collection[str], name: str = "") -> Iterator[tuple[int, int]]:
+        """Yield where in `text` runs stand (characters) that encode something of one of the classes."""
+        for run in _RUN.finditer(text):
+            if not set(self._hidden(run[0], name)).isdisjoint(of):
+                yield run.span()
+
+    def _hidden(self, text: str, name: str) -> Iterator[str]:
+        """Yield the classes of what `text` has in another form."""
+        if is_suspicious(text):
+            yield from (span.of for span in self._plain(revealed(text), name)[0])
+        for form in islice(decoded_forms(text), _MOST_FORMS):
+            yield from (span.of for span in self._plain(form.text, name)[0])
+
+    def _plain(self, text: str, name: str) -> tuple[tuple[Span, ...], bool]:
+        """Return what stands in `text` as it is, and whether something may be encoded there."""
+        before = f"{name}: ".encode("utf-8", "surrogatepass") if name else b""
+        octets = before + text.encode("utf-8", "surrogatepass")
+        hits = sorted(self._set.Match(octets) or ())
+        found: list[Span] = []
+        for sign in (self._signs[hit] for hit in hits if hit < len(self._signs)):
+            most = _MOST_PHONES if sign.of == "phone" else None
+            for match in islice(sign.pattern.finditer(octets), most):
+                start, end = match.span(sign.part)
+                if end > len(before) and sign.is_real(match):
+                    start = max(start - len(before), 0)
+                    found.append(Span(start=start, end=end - len(before), of=sign.of))
+        for finder in self._finders:
+            found += [Span(start=a, end=b, of=finder.of) for a, b in finder.spans(text)]
+        if len(found) > 1:
+            found = _apart(found, self._order)
+        return tuple(found), bool(hits) and hits[-1] >= len(self._signs)
+
+
+def _apart(found: list[Span], order: Mapping[str, int]) -> list[Span]:
+    """Return `found` in order; what overlaps is one, of the class that goes first in `order`."""
+    kept: list[Span] = []
+    for span in sorted(found, key=lambda span: (span.start, -span.end)):
+        if kept and span.start < kept[-1].end:
+            last = kept[-1]
+            of = min(last.of, span.of, key=lambda of: order.get(of, -1))
+            kept[-1] = Span(start=last.start, end=max(last.end, span.end), of=of)
+        else:
+            kept.append(span)
+    return kept
+
+
+def _own_sign(name: str, text: str) -> Sign:
+    try:
+        return Sign(trigger=text, pattern=re2.compile(text.encode()), of=f"own:{name}")
+    except re2.error as error:
+        raise ValueError(f"dlp.patterns.{name} is no RE2 expression: {error}") from None
+
+
+def _compiled(patterns: Sequence[str]) -> Any:
+    options = re2.Options()
+    options.max_mem = 128 * 1024 * 1024
+    found = re2.Set.SearchSet(options)
+    for pattern in patterns:
+        found.Add(pattern)
+    found.Compile()
+    return found

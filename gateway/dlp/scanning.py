@@ -1,0 +1,169 @@
+"""What a whole document has of each class, and at which paths: what policy is told. Never a value."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import field
+from itertools import pairwise
+from typing import Any, Final
+
+from gateway.dlp.detector import Detector, Look
+from gateway.domain._value import value
+from gateway.domain.document import item_path, member_path
+from gateway.domain.rewriting import spellings, texts_of_blocks
+from gateway.flow.content import BINARY, pieces, text_of
+
+_MOST: Final = 256
+"""Findings that policy is told of one document; what goes beyond is told at `$`."""
+_MOST_VALUES: Final = 1024
+_AROUND: Final = 1024
+"""Characters on each side of an edge; longer than anything but a private key's block."""
+
+
+@value
+class Finding:
+    """Something of class `of` at `path`, `count` times."""
+
+    of: str
+    group: str
+    path: str
+    count: int
+    values: tuple[str, ...] = field(default=(), repr=False)
+    """What was found, as it stands there; of what is only there in another form, nothing."""
+
+
+def scan(detector: Detector, content: Any, named: Collection[str] = ()) -> tuple[Finding, ...]:
+    """Return what stands in `content`: in its texts, numbers and names, and in what they encode.
+
+    `named` are names of its own members that say what whoever reads it wants, and nothing of their
+    values.
+    """
+    text, whole = text_of(content)
+    parts = [text[start:end] for start, end in pieces(text)]
+    if whole and not any(map(detector.may_have, (*parts, *_over_edges(content)))):
+        return ()
+    found = _Findings(detector)
+    found.walk(content, "$", "", frozenset(named))
+    return found.all()
+
+
+def _over_edges(content: Any) -> Iterator[str]:
+    """Yield what stands around the edges of blocks of text, which readers put together."""
+    for items in content.values() if isinstance(content, dict) else ():
+        if isinstance(items, list) and len(items) > 1:
+            for before, after in pairwise(texts_of_blocks(items)):
+                yield before[-_AROUND:] + after[:_AROUND]
+
+
+class _Findings:
+    def __init__(self, detector: Detector) -> None:
+        self._detector = detector
+        self._groups = detector.groups
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._values: dict[tuple[str, str], list[str]] = {}
+        self._kept = 0
+
+    def walk(self, node: Any, path: str, name: str, named: frozenset[str]) -> None:
+        waiting = [(node, path, name)]
+        while waiting:
+            node, path, name = waiting.pop()
+            if isinstance(node, dict):
+                aside = named if path == "$" else ()
+                waiting += [
+                    (inner, self._named(path, member), "" if member in aside else member)
+                    for member, inner in node.items()
+                    if not (member == "data" and node.get("type") in BINARY)
+                ][::-1]
+            elif isinstance(node, list):
+                self._edges(node, path)
+                waiting += [(inner, item_path(path, i), name) for i, inner in enumerate(node)][::-1]
+            elif isinstance(node, str):
+                self._look(node, path, name)
+            elif node is not None and not isinstance(node, bool):
+                for spelled in spellings(node):
+                    if self._look(spelled, path, name):
+                        break
+
+    def add(self, of: str, path: str, values: Sequence[str]) -> None:
+        if (of, path) not in self._counts and len(self._counts) >= _MOST:
+            path = "$"
+        self._counts[of, path] += max(1, len(values))
+        if self._kept < _MOST_VALUES:
+            self._values.setdefault((of, path), []).extend(values)
+            self._kept += len(values)
+
+    def all(self) -> tuple[Finding, ...]:
+        return tuple(
+            Finding(
+                of=of,
+                group=self._groups.get(of, of),
+                path=path,
+                count=count,
+                values=tuple(self._values.get((of, path), ())),
+            )
+            for (of, path), count in self._counts.items()
+        )
+
+    def _named(self, path: str, member: str) -> str:
+        """Return the path of `member`; where its name is what was found, the path does not say it."""
+        at = member_path(path, member)
+        look = self._detector.look(member)
+        if not look.classes:
+            return at
+        at = member_path(path, f"[{min(look.classes)}]")
+        self._note(look, member, at)
+        return at
+
+    def _look(self, text: str, path: str, name: str) -> bool:
+        look = self._detector.look(text, name)
+        self._note(look, text, path)
+        return bool(look.classes)
+
+    def _edges(self, items: list[Any], path: str) -> None:
+        """Note what stands over the edge of two blocks of text, which readers put together."""
+        texts = texts_of_blocks(items)
+        if len(texts) < 2:  # noqa: PLR2004 - two have an edge
+            return
+        joined = "".join(texts)
+        for span in over_edges(self._detector.look(joined), texts):
+            self.add(span.of, path, ())
+
+    def _note(self, look: Look, text: str, path: str) -> None:
+        if not look.classes:
+            return
+        octets = text.encode("utf-8", "surrogatepass")
+        for of in sorted(look.classes):
+            said = [
+                octets[span.start : span.end].decode("utf-8", "replace")
+                for span in look.spans
+                if span.of == of
+            ]
+            self.add(of, path, said)
+
+
+def over_edges(look: Look, texts: Sequence[str]) -> Iterator[Any]:
+    """Yield the spans of `look`, which is of `texts` together, that stand in two of them."""
+    edges, at = [], 0
+    for text in texts[:-1]:
+        at += len(text.encode("utf-8", "surrogatepass"))
+        edges.append(at)
+    for span in look.spans:
+        if any(span.start < edge < span.end for edge in edges):
+            yield span
+
+
+def told(
+    findings: Sequence[Finding], given: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Return `findings` as policy is told them; with `given`, by whom each value was given."""
+    rows: list[dict[str, Any]] = []
+    for finding in findings:
+        row = {"class": finding.of, "group": finding.group, "path": finding.path}
+        if given is None:
+            rows.append({**row, "count": finding.count})
+            continue
+        counts = Counter(given.get(text, "") for text in finding.values)
+        unseen = finding.count - len(finding.values)
+        if unseen > 0:
+            counts[""] += unseen
+        rows += [{**row, "count": n, "given": by} for by, n in sorted(counts.items())]
+    return rows

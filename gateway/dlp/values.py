@@ -1,0 +1,111 @@
+"""What servers gave to a run, and the tokens that stand for it: known to this process, and to nobody else."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from threading import Lock
+from typing import Final
+
+from gateway.dlp.scanning import Finding
+from gateway.domain.bounded import Bounded
+from gateway.domain.flow import RunId
+
+_MOST_RUNS: Final = 1024
+_OCTETS: Final = 16 * 1024**2
+_MOST_GIVEN: Final = 4096
+"""Values of one run; what comes after is known of nobody."""
+_MOST_TOKENS: Final = 4096
+_ENTRY: Final = 150
+"""Bytes that a value takes beside its letters."""
+_JOINTS: Final = re.compile(r"[\s.()/-]+")
+TOKEN: Final = re.compile(r"<([A-Z][A-Z0-9_-]{0,40}):([1-9]\d{0,5})>")
+"""What stands for a value: its class, and which one of the run it is."""
+
+
+class RunValues:
+    """Of one run: which server gave a value, and which token stands for it."""
+
+    __slots__ = ("_given", "_lock", "_numbers", "_octets", "_tokens", "_values")
+
+    def __init__(self) -> None:
+        self._given: dict[bytes, set[str]] = {}
+        self._tokens: dict[tuple[str, str], str] = {}
+        self._values: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._octets = 0
+        self._lock = Lock()
+        """Answers are masked beside the loop, several of a run at once."""
+
+    @property
+    def octets(self) -> int:
+        """How many bytes this takes, about."""
+        return self._octets
+
+    def note(self, server: str, values: Iterable[str]) -> None:
+        """Take note of `values` that `server` answered with."""
+        for text in values:
+            key = _key(text)
+            if key in self._given:
+                self._given[key].add(server)
+            elif len(self._given) < _MOST_GIVEN:
+                self._given[key] = {server}
+                self._octets += _ENTRY
+
+    def gave(self, server: str, text: str) -> bool:
+        """Tell whether `server` answered with `text` in this run, however it joins its parts."""
+        return server in self._given.get(_key(text), ())
+
+    def givers(self, server: str, found: Iterable[Finding], prompt: str = "") -> Mapping[str, str]:
+        """Return by whom each value that was found was given, that is on its way to `server`.
+
+        `task`: the user's own words have it; `server`: this server gave it. Others' are not in it.
+        """
+        given: dict[str, str] = {}
+        for text in {text for finding in found for text in finding.values}:
+            if text in prompt:
+                given[text] = "task"
+            elif self.gave(server, text):
+                given[text] = "server"
+        return given
+
+    def token(self, of: str, text: str) -> str | None:
+        """Return the token that stands for `text` in this run; `None` if there are too many."""
+        with self._lock:
+            return self._tokens.get((of, text)) or self._made(of, text)
+
+    def _made(self, of: str, text: str) -> str | None:
+        if len(self._values) >= _MOST_TOKENS:
+            return None
+        name = of.removeprefix("own:").upper()
+        number = self._numbers[name] = self._numbers.get(name, 0) + 1
+        made = f"<{name}:{number}>"
+        self._tokens[of, text] = made
+        self._values[made] = text
+        self._octets += _ENTRY + 2 * len(text)
+        return made
+
+    def value(self, token: str) -> str | None:
+        """Return what `token` stands for in this run."""
+        return self._values.get(token)
+
+
+def _key(text: str) -> bytes:
+    plain = _JOINTS.sub("", text).casefold()
+    return hashlib.blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+class ValueMemory:
+    """The values of the runs used last. What is forgotten was given by nobody, and has no token."""
+
+    def __init__(self) -> None:
+        self._runs: Bounded[RunId, RunValues] = Bounded(most=_MOST_RUNS, octets=_OCTETS)
+
+    def of(self, run: RunId) -> RunValues:
+        """Return what is known of `run`, which may be nothing yet."""
+        found = self._runs.get(run)
+        return RunValues() if found is None else found
+
+    def keep(self, run: RunId, values: RunValues) -> None:
+        """Keep `values` of `run`, grown by now."""
+        if values.octets:
+            self._runs.put(run, values, values.octets)

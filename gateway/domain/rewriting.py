@@ -1,0 +1,136 @@
+"""A server's document written anew: its texts, numbers, names of members, and text in base64 (pure)."""
+
+import base64
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any, Final
+
+from gateway.domain.vocabulary import WORDS
+
+REDACTED: Final = "[redacted]"
+_NO_BASE64: Final = re.compile("[^A-Za-z0-9+/]")
+_URL_SAFE: Final = str.maketrans("-_", "+/")
+_MEDIA: Final = (
+    b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"RIFF", b"OggS", b"ID3", b"\xff\xfb",
+    b"fLaC",
+)  # fmt: skip
+"""How pictures and sounds begin, which hold no text but what stands in them in the clear."""
+
+
+def spellings(number: float) -> tuple[str, ...]:
+    """Return how readers may write a number: as it is, in full, and without a useless fraction."""
+    written = json.dumps(number)
+    full = format(Decimal(written), "f")
+    short = full.rstrip("0").rstrip(".") if "." in full else full
+    return tuple(dict.fromkeys((written, full, short)))
+
+
+def texts_of_blocks(items: Sequence[Any]) -> list[str]:
+    """Return the texts of the blocks in `items` that are texts, in order: readers put them together."""
+    return [item["text"] for item in items if _is_text_block(item)]
+
+
+def _is_text_block(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("text"), str)
+
+
+class Rewriter:
+    """What becomes of each text decides what becomes of a document."""
+
+    mark: str = REDACTED
+    """What stands for what cannot be written anew in part."""
+
+    def text(self, text: str, name: str = "") -> str:
+        """Return what is to stand in place of `text`, the value of the member `name`."""
+        raise NotImplementedError
+
+    def shows(self, text: str, name: str = "") -> bool:
+        """Tell whether `text` shows what must not stand there."""
+        raise NotImplementedError
+
+    def joined(self, texts: Sequence[str]) -> Sequence[str]:
+        """Return what is to stand in place of `texts`, which readers put together."""
+        return texts
+
+    def of(self, node: Any, name: str = "") -> Any:
+        """Return `node`, the value of the member `name`, written anew."""
+        match node:
+            case dict():
+                return self._members(node)
+            case list():
+                return [self.of(inner, name) for inner in self._put_together(node)]
+            case str():
+                return self.text(node, name)
+            case bool() | None:
+                return node
+            case _:
+                shown = any(self.shows(spelled, name) for spelled in spellings(node))
+                return self.mark if shown else node
+
+    def _put_together(self, items: list[Any]) -> list[Any]:
+        texts = texts_of_blocks(items)
+        if len(texts) < 2:  # noqa: PLR2004 - nothing to put together
+            return items
+        told = iter(self.joined(texts))
+        return [{**i, "text": next(told)} if _is_text_block(i) else i for i in items]
+
+    def _members(self, node: dict[str, Any]) -> dict[str, Any]:
+        kept: dict[str, Any] = {}
+        times = Counter[str]()
+        for name, inner in node.items():
+            plain = _unused(name if name in WORDS else self.text(name), kept, times)
+            if isinstance(inner, str) and _is_encoded(node, name):
+                kept[plain] = self._encoded(inner)
+            else:
+                kept[plain] = self.of(inner, name)
+        return kept
+
+    def _encoded(self, text: str) -> str:
+        """Return base64 text written anew: a text is changed, a picture passes, all else is withheld.
+
+        What is in no proper base64 is a text; some readers decode it nevertheless.
+        """
+        try:
+            octets = base64.b64decode(text, validate=True)
+        except ValueError:
+            return _encode(self.mark) if self._in_clear(_decoded(text)) else self.text(text)
+        with suppress(UnicodeDecodeError):
+            if b"\0" not in octets:
+                return _encode(self.text(octets.decode())) if octets else text
+        clear = octets.startswith(_MEDIA) and not self._in_clear(octets)
+        return text if clear else _encode(self.mark)
+
+    def _in_clear(self, octets: bytes) -> bool:
+        return self.shows(octets.decode("latin-1"))
+
+
+def _unused(name: str, taken: Mapping[str, Any], times: Counter[str]) -> str:
+    """Return `name`, or with a number behind it where it is taken: many names may become one.
+
+    `times` is how often each was given out, so that none of its numbers is tried twice.
+    """
+    found = name
+    while found in taken:
+        times[name] += 1
+        found = f"{name} {times[name] + 1}"
+    return found
+
+
+def _decoded(text: str) -> bytes:
+    """Decode as the most careless reader does, who skips what is no base64."""
+    plain = _NO_BASE64.sub("", text.translate(_URL_SAFE))
+    return base64.b64decode(plain[: len(plain) // 4 * 4])
+
+
+def _is_encoded(holder: Mapping[str, Any], name: str) -> bool:
+    if name == "blob":
+        return True
+    return name == "data" and ("mimeType" in holder or holder.get("type") in ("image", "audio"))
+
+
+def _encode(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

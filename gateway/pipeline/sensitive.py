@@ -1,0 +1,215 @@
+"""What calls and answers have of sensitive classes: told to policy, masked, and put back for the run's calls."""
+
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from gateway.dlp.detector import Detector
+from gateway.dlp.masking import DUTIES, Masker
+from gateway.dlp.scanning import Finding, over_edges, scan, told
+from gateway.dlp.values import TOKEN, ValueMemory
+from gateway.domain.calls import Call, Permit
+from gateway.domain.decisions import Duty, Obligation
+from gateway.domain.flow import Run, Task
+from gateway.domain.identity import Principal
+from gateway.domain.nodes import most_nodes
+from gateway.domain.question import NOTHING_FOUND
+from gateway.domain.tools import Pin
+from gateway.errors import ProtocolError
+from gateway.turns import QUICK_NODES, finished, in_turn
+from gateway.wire.extensions import with_params
+from gateway.wire.jsonrpc import INVALID_PARAMS
+from gateway.wire.outgoing import said
+from gateway.wire.param_headers import params_mirrored
+
+_MAY_HAVE_TOKEN: Final = re.compile(rb"<[A-Z]|\\u003[cC]")
+_MIRRORED: Final = "mcp-param-"
+_TAKES_TOKENS: Final = frozenset({"tools/call", "prompts/get"})
+_NEVER_RECORDED: Final = frozenset({"credential", "password"})
+_TAIL: Final = 512
+"""Characters of an event that the next one may go on from."""
+
+
+class Edge:
+    """Where the last event of a stream ended: what is cut in two there is whole for whoever reads both."""
+
+    __slots__ = ("text",)
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def moved(self, content: Mapping[str, Any]) -> None:
+        """Move to the end of a notification with the params `content`."""
+        self.text = (self.text + _running(content))[-_TAIL:]
+
+
+class Sensitive:
+    """Looks at calls and answers with one detector, and knows what servers gave to each run."""
+
+    def __init__(self, detector: Detector, values: ValueMemory) -> None:
+        self._detector = detector
+        self._values = values
+        self._tokens = {of.removeprefix("own:").upper() for of in detector.groups}
+
+    def restored(self, call: Call, run: Run, pin: Pin) -> Call:
+        """Return `call` with the values in its arguments for which tokens of its run stand.
+
+        What was written stays known, for whatever a person or a record is shown.
+
+        Raises:
+            ProtocolError: A token stands for nothing in this run.
+
+        """
+        message = call.message
+        if message.method not in _TAKES_TOKENS or not _MAY_HAVE_TOKEN.search(message.body):
+            return call
+        known, used = self._values.of(run.id), dict[str, str]()
+
+        def put_back(found: re.Match[str]) -> str:
+            token = found[0]
+            if found[1] not in self._tokens:
+                return token
+            text = known.value(token)
+            if text is None:
+                raise ProtocolError(
+                    f"{token} stands for nothing in this run: read what it stood for again",
+                    rpc_code=INVALID_PARAMS,
+                    rpc_id=message.id,
+                )
+            used[token] = text
+            return text
+
+        arguments = _replaced(message.params.get("arguments"), put_back)
+        if not used:
+            return call
+        whole = with_params(message, {**message.params, "arguments": arguments})
+        headers = [(n, text) for n, text in call.headers if not n.startswith(_MIRRORED)]
+        if pin.approved is not None:
+            headers += params_mirrored(arguments, pin.approved.definition)
+        return replace(
+            call, message=whole, headers=tuple(headers), restored=tuple(sorted(used.items()))
+        )
+
+    async def in_call(
+        self, call: Call, principal: Principal, run: Run, pin: Pin | None, task: Task | None
+    ) -> Mapping[str, Any]:
+        """Return what policy is told of the arguments of `call`: `{"arguments", "result"}`.
+
+        Raises:
+            RateLimited: So much of the same principal's is looked at already.
+
+        """
+        nodes = self._nodes(len(call.message.body))
+        named = _named(pin)
+        found = await in_turn(principal.key, nodes, scan, self._detector, said(call.message), named)
+        if not found:
+            return NOTHING_FOUND
+        prompt = "" if task is None or task.prompt is None else task.prompt
+        given = self._values.of(run.id).givers(call.server, found, prompt)
+        return {"arguments": told(found, given), "result": []}
+
+    async def recorded(
+        self, principal: Principal, arguments: Any, dlp: Mapping[str, Any], size: int
+    ) -> Any:
+        """Return what a record says of `arguments` in which `dlp` finds something: no secret in any form."""
+        if not any(row["group"] in _NEVER_RECORDED for row in dlp["arguments"]):
+            return arguments
+        mask = Obligation(duty=Duty.MASK, detail={"classes": sorted(_NEVER_RECORDED)})
+        masker = Masker(self._detector, [mask], _no_token)
+        return await finished(principal.key, self._nodes(size), masker.of, arguments)
+
+    async def in_answer(
+        self, permit: Permit, content: Mapping[str, Any], size: int, edge: Edge | None = None
+    ) -> list[dict[str, Any]]:
+        """Return what policy is told of `content`, which is what the permit's server says.
+
+        It gave that to the run by then. With `edge`, `content` has a `notification`, of which what began
+        before it is found, too.
+        """
+        before = None if edge is None else edge.text
+        who = permit.principal.key
+        found = await finished(who, self._nodes(size), self._in_content, content, before)
+        if found:
+            known = self._values.of(permit.run.id)
+            known.note(permit.call.server, (text for one in found for text in one.values))
+            self._values.keep(permit.run.id, known)
+        return told(found) if found else []
+
+    def _in_content(self, content: Mapping[str, Any], before: str | None) -> list[Finding]:
+        found = list(scan(self._detector, content))
+        if before and (text := _running(_params(content))):
+            pair = [before, text]
+            look = self._detector.look("".join(pair))
+            groups = self._detector.groups
+            found += [
+                Finding(of=span.of, group=groups[span.of], path="$", count=1)
+                for span in over_edges(look, pair)
+            ]
+        return found
+
+    def _nodes(self, size: int) -> int:
+        """Return how much a message of `size` bytes is to look through: what is slow is never quick."""
+        nodes = most_nodes(size)
+        return max(nodes, QUICK_NODES + 1) if self._detector.is_slow else nodes
+
+    def masker(self, permit: Permit, obligations: Iterable[Obligation]) -> Masker | None:
+        """Return what masks as `obligations` say, or `None` where they say nothing of it."""
+        wanted = [one for one in obligations if one.duty in DUTIES]
+        if not wanted:
+            return None
+        known = self._values.of(permit.run.id)
+        self._values.keep(permit.run.id, known)
+        return Masker(self._detector, wanted, partial(self._token, permit, known))
+
+    def _token(self, permit: Permit, known: Any, of: str, text: str) -> str | None:
+        token: str | None = known.token(of, text)
+        self._values.keep(permit.run.id, known)
+        return token
+
+
+def gone_on(masker: Masker, edge: Edge, content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the params of a notification without the rest of what began in an event before."""
+    for name in _RUNNING:
+        with suppress(KeyError):
+            if isinstance(content[name], str):
+                return {**content, name: masker.continued(edge.text, content[name])}
+    return content
+
+
+_RUNNING: Final = ("data", "message")
+"""Of log messages and of progress: what clients show one after the other."""
+
+
+def _params(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    params: Mapping[str, Any] = content["notification"]["params"]
+    return params
+
+
+def _running(content: Mapping[str, Any]) -> str:
+    return next((content[n] for n in _RUNNING if isinstance(content.get(n), str)), "")
+
+
+def _no_token(of: str, text: str) -> None:  # noqa: ARG001 - what a record says is brought back to nobody
+    return None
+
+
+def _replaced(node: Any, put_back: Any) -> Any:
+    if isinstance(node, str):
+        return TOKEN.sub(put_back, node)
+    if isinstance(node, list):
+        return [_replaced(inner, put_back) for inner in node]
+    if isinstance(node, Mapping):
+        return {name: _replaced(inner, put_back) for name, inner in node.items()}
+    return node
+
+
+def _named(pin: Pin | None) -> tuple[str, ...]:
+    """Return the arguments that the approved definition names: their names are nobody's words."""
+    if pin is None or pin.approved is None:
+        return ()
+    schema = pin.approved.definition.content.get("inputSchema")
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return tuple(properties) if isinstance(properties, dict) else ()

@@ -1,0 +1,71 @@
+package douane_test
+
+import data.douane
+
+carrying(group, given) := {
+	"phase": "call",
+	"target": {"server": "mail", "kind": "tool", "name": "send", "effect": "egress"},
+	"flow": {"destinations": [{"path": "$.to", "by": "nobody"}]},
+	"dlp": {"arguments": [{"class": group, "group": group, "path": "$.body", "count": 1, "given": given}], "result": []},
+}
+
+reasons(asked) := {reason.code | some reason in douane.deny with input as asked}
+
+asks(asked) := {reason.code | some reason in douane.ask with input as asked}
+
+test_a_credential_goes_nowhere_but_home if {
+	"sensitive_data" in reasons(carrying("credential", ""))
+	not "sensitive_data" in reasons(carrying("credential", "server"))
+	not "sensitive_data" in reasons(carrying("credential", "task"))
+}
+
+test_an_account_is_asked_about if {
+	"sensitive_data" in asks(carrying("iban", ""))
+	not "sensitive_data" in reasons(carrying("iban", ""))
+}
+
+test_what_says_where_the_call_goes_is_judged_as_that if {
+	asked := object.union(carrying("iban", ""), {"flow": {"destinations": [{"path": "$.body", "by": "nobody"}]}})
+	not "sensitive_data" in asks(asked)
+}
+
+test_within_the_tenant_it_passes if {
+	asked := object.union(carrying("card", ""), {"flow": {"destinations": [{"path": "$.to", "by": "tenant"}]}})
+	not "sensitive_data" in asks(asked)
+	mixed := {"flow": {"destinations": [{"path": "$.to", "by": "tenant"}, {"path": "$.cc", "by": "nobody"}]}}
+	"sensitive_data" in asks(object.union(carrying("card", ""), mixed))
+}
+
+test_what_names_no_place_stays_inside_only_if_it_writes if {
+	nowhere := object.union(carrying("card", ""), {"flow": {"destinations": []}})
+	"sensitive_data" in asks(nowhere)
+	written := object.union(nowhere, {"target": {"server": "notes", "kind": "tool", "name": "add", "effect": "write"}})
+	not "sensitive_data" in asks(written)
+}
+
+test_a_row_of_a_class_goes_before_its_group if {
+	found := object.union(carrying("iban", ""), {"dlp": {"arguments": [{"class": "api_key", "group": "credential", "path": "$.a", "count": 1, "given": ""}], "result": []}})
+	"sensitive_data" in reasons(found)
+	not "sensitive_data" in reasons(found) with data.douane.dlp.arguments as {"api_key": {"to": ["anywhere"], "otherwise": "deny"}, "credential": {"to": [], "otherwise": "deny"}}
+}
+
+answered(class, group) := {
+	"phase": "result",
+	"target": {"server": "mail", "kind": "tool", "name": "read", "effect": "read"},
+	"dlp": {"arguments": [], "result": [{"class": class, "group": group, "path": "$.content[0].text", "count": 1}]},
+}
+
+duties(asked) := {duty | some duty in douane.duty with input as asked}
+
+test_answers_show_credentials_masked if {
+	{"duty": "mask", "classes": ["api_key"]} in duties(answered("api_key", "credential"))
+	count({duty | some duty in duties(answered("iban", "iban")); duty.duty == "mask"}) == 0
+}
+
+test_tokens_drops_and_answers_withheld if {
+	rows := {"iban": "tokenize", "card": "drop", "contact": "withhold"}
+	{"duty": "tokenize", "classes": ["iban"]} in duties(answered("iban", "iban")) with data.douane.dlp.results as rows
+	{"duty": "drop", "classes": ["card"]} in duties(answered("card", "card")) with data.douane.dlp.results as rows
+	some reason in douane.deny with input as answered("email", "contact") with data.douane.dlp.results as rows
+	reason.code == "sensitive_data"
+}

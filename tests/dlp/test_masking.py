@@ -1,0 +1,118 @@
+"""What stands in a masked document, and that nothing of what was masked does."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from gateway.dlp.detector import Detector
+from gateway.dlp.masking import Masker
+from gateway.dlp.scanning import scan, told
+from gateway.dlp.values import RunValues
+from gateway.domain.decisions import Duty, Obligation
+from gateway.errors import Denied
+from tests.dlp.texts import CARD, IBAN, KEY, THERE
+
+DETECTOR = Detector()
+
+
+def masker(values: RunValues | None = None, **duties: list[str]) -> Masker:
+    asked = [Obligation(duty=Duty(name), detail={"classes": of}) for name, of in duties.items()]
+    return Masker(DETECTOR, asked, (values or RunValues()).token)
+
+
+@pytest.mark.parametrize("name", THERE)
+def test_whatever_is_found_is_masked_and_the_rest_stays(name: str) -> None:
+    of, text = THERE[name]
+    masked = masker(mask=[of]).of({"text": f"before {text} after"})["text"]
+    assert DETECTOR.look(masked).classes == frozenset()
+    if DETECTOR.look(text).spans:
+        assert masked.startswith("before ")
+
+
+def test_a_class_or_its_group_is_named_and_others_stay() -> None:
+    text = f"{KEY} {CARD}"
+    assert masker(mask=["credential"]).text(text) == f"[api_key] {CARD}"
+    assert masker(mask=["card"]).text(text) == f"{KEY} [card]"
+
+
+def test_numbers_names_and_encoded_content_are_masked() -> None:
+    number = int(CARD.replace(" ", ""))
+    content = {
+        "n": number,
+        "f": float(number),
+        str(number): 1,
+        "blob": base64.b64encode(f"it is {CARD}".encode()).decode(),
+        "nested": [{"password": "Mistral-4-Quince"}],
+    }
+    masked = masker(mask=["card", "password"]).of(content)
+    assert masked["n"] == masked["f"] == "[masked]"
+    assert base64.b64decode(masked["blob"]) == b"it is [card]"
+    assert masked["nested"] == [{"password": "[password]"}]
+    assert masked["[card]"] == 1
+    assert str(number) not in json.dumps(masked)
+
+
+def test_what_stands_over_the_edge_of_two_blocks_is_masked_in_both() -> None:
+    blocks = [
+        {"type": "text", "text": f"it is {CARD[:9]}"},
+        {"type": "text", "text": f"{CARD[9:]} ok"},
+    ]
+    masked = masker(mask=["card"]).of({"content": blocks})["content"]
+    assert [block["text"] for block in masked] == ["it is [card]", "[card] ok"]
+    assert told(scan(DETECTOR, {"content": blocks})) == [
+        {"class": "card", "group": "card", "path": "$.content", "count": 1}
+    ]
+
+
+def test_dropped_is_the_whole_text() -> None:
+    assert masker(drop=["card"]).text(f"it is {CARD}") == "[withheld: card]"
+
+
+def test_a_token_stands_for_the_same_value_and_for_no_other() -> None:
+    values = RunValues()
+    one = masker(values, tokenize=["iban"])
+    assert one.text(f"{IBAN}, GB29NWBK60161331926819, {IBAN}") == "<IBAN:1>, <IBAN:2>, <IBAN:1>"
+    assert values.value("<IBAN:2>") == "GB29NWBK60161331926819"
+    assert values.value("<IBAN:3>") is None
+
+
+def test_what_is_to_be_masked_gets_no_token() -> None:
+    assert masker(tokenize=["iban"], mask=["iban"]).text(IBAN) == "[iban]"
+    assert masker(tokenize=["api_key"], mask=["credential"]).text(KEY) == "[api_key]"
+
+
+def test_without_room_for_a_token_it_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.dlp.values._MOST_TOKENS", 0)
+    assert masker(tokenize=["iban"]).text(IBAN) == "[iban]"
+
+
+def test_a_class_that_there_is_not_masks_nothing_silently() -> None:
+    with pytest.raises(Denied, match="cards"):
+        masker(mask=["cards"])
+
+
+@pytest.mark.parametrize("name", THERE)
+def test_what_policy_is_told_says_no_value(name: str) -> None:
+    of, text = THERE[name]
+    rows = told(scan(DETECTOR, {"a": [text], f"{CARD}": {"b": 1}}))
+    assert (of, "$.a[0]") in [(row["class"], row["path"]) for row in rows]
+    said = json.dumps(rows)
+    assert CARD not in said
+    assert KEY not in said
+
+
+def test_what_repr_shows_says_no_value() -> None:
+    (found,) = scan(DETECTOR, {"a": KEY})
+    assert KEY not in repr(found)
+    assert found.values == (KEY,)
+
+
+def test_an_arguments_own_name_says_nothing_of_its_value() -> None:
+    login: dict[str, Any] = {
+        "password": "Mistral-4-Quince",
+        "body": {"password": "Mistral-4-Quince"},
+    }
+    rows = told(scan(DETECTOR, login, ["password", "body"]))
+    assert [row["path"] for row in rows] == ["$.body.password"]

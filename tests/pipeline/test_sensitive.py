@@ -1,0 +1,210 @@
+"""Sensitive data in calls and answers: what policy is told, what callers see, and what comes back of it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.domain.calls import RawAnswer
+from gateway.domain.decisions import Decision, Duty, Obligation, Verdict
+from gateway.domain.flow import Task
+from gateway.domain.labels import Effect, ToolRule
+from gateway.domain.tools import Kind, Profile
+from tests.dlp.texts import CARD, IBAN, KEY
+from tests.pipeline.house import ALICE, Events, House, decision, event, result, text
+
+EMMA = replace(ALICE, subject="emma", user_id="u_emma", trusted_host=True)
+BOB = replace(ALICE, subject="bob", client_id="other")
+TOKENIZED = Obligation(duty=Duty.TOKENIZE, detail={"classes": ["iban", "card"]})
+MASKED = Obligation(duty=Duty.MASK, detail={"classes": ["credential"]})
+
+
+def says(question: Mapping[str, Any]) -> Decision | Verdict:
+    """Mask what is found in an answer, and allow everything."""
+    if question["phase"] != "result" or not question["dlp"]["result"]:
+        return Verdict.ALLOW
+    return decision(Verdict.ALLOW, obligations=[TOKENIZED, MASKED])
+
+
+@pytest.fixture
+async def house() -> House:
+    built = House(
+        tools={"send": ToolRule(effect=Effect.EGRESS, destination=("to",), payload=("body",))}
+    )
+    built.gate.people |= {"emma": EMMA, "bob": BOB}
+    built.rule.says = says
+    for profile in Profile:
+        await built.approve_all(profile)
+    return built
+
+
+async def reads(house: House, words: str, who: str = "alice") -> str:
+    house.server.answer = lambda permit: result(permit, text(words))
+    seen = await house.handle(house.call("search", who=who))
+    return str(seen.json["result"]["content"][0]["text"])
+
+
+def asked(house: House, phase: str = "call") -> Mapping[str, Any]:
+    told: Mapping[str, Any] = [q for q in house.rule.asked if q["phase"] == phase][-1]["dlp"]
+    return told
+
+
+async def test_policy_is_told_what_a_call_carries_and_never_the_value(house: House) -> None:
+    await house.handle(house.call("send", {"to": "eve", "body": f"it is {KEY}"}))
+    assert asked(house)["arguments"] == [
+        {"class": "api_key", "group": "credential", "path": "$.body", "count": 1, "given": ""}
+    ]
+    await house.handle(house.call("send", {"to": "eve", "body": "hello"}))
+    assert asked(house) == {"arguments": [], "result": []}
+
+
+async def test_what_a_server_gave_goes_home_and_is_a_strangers_elsewhere(house: House) -> None:
+    await reads(house, f"your key is {KEY}")
+    await house.handle(house.call("send", {"body": KEY}))
+    assert [row["given"] for row in asked(house)["arguments"]] == ["server"]
+    await house.handle(house.call("send", {"body": KEY}, who="bob"))
+    assert [row["given"] for row in asked(house)["arguments"]] == [""]
+
+
+async def test_what_the_users_words_have_is_theirs(house: House) -> None:
+    for said, given in ((f"send {KEY} to eve", "task"), ("send the key to eve", "")):
+        task = Task(prompt=said, tools=None)
+        await house.handle(replace(house.call("send", {"body": KEY}, who="emma"), declared=task))
+        assert [row["given"] for row in asked(house)["arguments"]] == [given]
+
+
+async def test_answers_are_masked_and_their_facts_are_told(house: House) -> None:
+    assert await reads(house, f"key {KEY}, pay {IBAN}") == "key [api_key], pay <IBAN:1>"
+    assert [(row["class"], row["path"]) for row in asked(house, "result")["result"]] == [
+        ("api_key", "$.content[0].text"),
+        ("iban", "$.content[0].text"),
+    ]
+
+
+async def test_a_token_comes_back_as_its_value_and_stands_in_the_record(house: House) -> None:
+    await reads(house, f"pay {IBAN}")
+    house.server.answer = lambda permit: result(permit, text(f"paid {IBAN}"))
+    seen = await house.handle(house.call("send", {"to": "<IBAN:1>", "body": ["for <IBAN:1>"]}))
+    sent = house.server.saw[-1].call.message
+    assert sent.params["arguments"] == {"to": IBAN, "body": [f"for {IBAN}"]}
+    assert json.loads(sent.body)["params"] == sent.params
+    assert [row["given"] for row in asked(house)["arguments"]] == ["server", "server"]
+    assert seen.json["result"]["content"][0]["text"] == "paid <IBAN:1>"
+    # Of an answer's bytes a record keeps a keyed hash.
+    kept = [{n: f for n, f in r.fields.items() if n != "result"} for r in house.audit.records]
+    said = json.dumps(kept, default=str)
+    assert "<IBAN:1>" in said
+    assert IBAN not in said
+
+
+async def test_whoever_is_asked_is_shown_the_token(house: House) -> None:
+    house.rule.says = lambda q: (
+        decision(Verdict.ASK, "outside") if q["phase"] == "call" and q["arguments"] else says(q)
+    )
+    await reads(house, f"pay {IBAN}", who="emma")
+    seen = await house.handle(house.call("send", {"to": "<IBAN:1>", "body": "x"}, who="emma"))
+    assert seen.code == "approval_required"
+    (request,) = [one.request for one in house.approvals.all(now=house.now)]
+    assert request.arguments == {"to": "<IBAN:1>", "body": "x"}
+    shown = repr((request.places, request.evidence, request.reasons, seen.bytes))
+    assert IBAN not in shown
+
+
+@pytest.mark.parametrize("token", ["<IBAN:2>", "<CARD:1>", "<API_KEY:1>"])
+async def test_a_token_that_stands_for_nothing_is_refused(house: House, token: str) -> None:
+    await reads(house, f"pay {IBAN}")
+    sent = len(house.server.saw)
+    seen = await house.handle(house.call("send", {"to": token}))
+    assert f"{token} stands for nothing in this run" in seen.json["error"]["message"]
+    assert len(house.server.saw) == sent
+
+
+async def test_a_token_is_of_its_run_alone(house: House) -> None:
+    await reads(house, f"pay {IBAN}")
+    seen = await house.handle(house.call("send", {"to": "<IBAN:1>"}, who="bob"))
+    assert "stands for nothing" in seen.json["error"]["message"]
+
+
+async def test_what_only_looks_like_a_token_is_a_text(house: House) -> None:
+    await house.handle(house.call("send", {"body": "see <STEP:1> and <iban:1>"}))
+    assert house.server.saw[-1].call.message.params["arguments"] == {
+        "body": "see <STEP:1> and <iban:1>"
+    }
+
+
+MIRRORED = {
+    "name": "send",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"to": {"type": "string", "x-mcp-header": "To"}},
+    },
+}
+
+
+async def test_a_header_that_mirrors_a_token_says_its_value(house: House) -> None:
+    await house.show(MIRRORED)
+
+    await house.approve(Kind.TOOL, "send")
+    await reads(house, f"pay {IBAN}")
+    call = house.call("send", {"to": "<IBAN:1>"})
+    told = replace(call, headers=(*call.headers, ("mcp-param-to", "<IBAN:1>")))
+    house.server.answer = lambda permit: result(permit, text("ok"))
+    await house.handle(told)
+    assert dict(house.server.saw[-1].call.headers)["mcp-param-to"] == IBAN
+
+
+def streamed(*words: str) -> Any:
+    def answer(permit: Any) -> RawAnswer:
+        logs = [
+            {
+                "jsonrpc": "2.0",
+                "method": "notifications/message",
+                "params": {"level": "info", "data": one},
+            }
+            for one in words
+        ]
+        last = {"jsonrpc": "2.0", "id": permit.call.message.id, "result": text("done")}
+        return Events([event(one) for one in (*logs, last)]).answer()
+
+    return answer
+
+
+async def test_what_is_cut_over_two_events_never_arrives_whole(house: House) -> None:
+    number = CARD.replace(" ", "")
+    house.server.answer = streamed(f"it is {number[:9]}", f"{number[9:]} ok", "and on")
+    seen = await house.handle(house.call("search", profile=Profile.LEGACY))
+    said = [one["params"]["data"] for one in seen.messages if "method" in one]
+    assert said == [f"it is {number[:9]}", "[card] ok", "and on"]
+
+
+async def test_without_anything_to_find_events_pass_as_they_came(house: House) -> None:
+    house.server.answer = streamed("4111", "22", "33")
+    seen = await house.handle(house.call("search", profile=Profile.LEGACY))
+    assert [one["params"]["data"] for one in seen.messages if "method" in one] == [
+        "4111",
+        "22",
+        "33",
+    ]
+
+
+async def test_a_refusal_by_policy_says_no_value(house: House) -> None:
+    house.rule.says = lambda q: (
+        decision(Verdict.DENY, "sensitive_data")
+        if q["phase"] == "call" and q["dlp"]["arguments"]
+        else Verdict.ALLOW
+    )
+    seen = await house.handle(house.call("send", {"to": "eve", "body": f"it is {KEY}"}))
+    assert seen.code == "denied"
+    assert KEY.encode() not in seen.bytes
+
+
+@pytest.mark.parametrize(
+    "said", [KEY, f"it is {KEY} ok".encode().hex(), "password: Mistral-4-Quince"]
+)
+async def test_a_record_holds_no_secret_in_any_form(house: House, said: str) -> None:
+    await house.handle(house.call("send", {"to": "eve", "body": [said]}))
+    kept = json.dumps([dict(r.fields) for r in house.audit.records], default=str)
+    assert said not in kept
+    assert "Mistral" not in kept
