@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from gateway.admin.journal import Journal
 from gateway.admin.person import EVERY_ROLE, How, Person, Role
-from gateway.domain.identity import BearerToken, Principal, User
+from gateway.domain.identity import BearerToken, Credential, Principal, User
 from gateway.errors import (
     AuditUnavailable,
     Forbidden,
@@ -68,11 +68,24 @@ class People:
             AuditUnavailable: A refusal could not be recorded.
 
         """
+        return await self.by_credential(BearerToken(text=token), source_ip=source_ip)
+
+    async def by_credential(self, credential: Credential, *, source_ip: str = "") -> Person:
+        """Return who holds what a request showed; as `by_token`."""
         try:
-            return replace(await self._holder(BearerToken(text=token)), source_ip=source_ip)
+            return replace(await self._holder(credential), source_ip=source_ip)
         except (Unauthenticated, InsufficientScope) as error:
-            await self._journal.refused(error, endpoint=ENDPOINT, source_ip=source_ip)
+            await self.unknown(error, source_ip=source_ip)
             raise
+
+    async def unknown(self, error: GatewayError, *, source_ip: str) -> None:
+        """Record that somebody showed a credential that is none.
+
+        Raises:
+            AuditUnavailable: It could not be recorded.
+
+        """
+        await self._journal.refused(error, endpoint=ENDPOINT, source_ip=source_ip)
 
     async def refused(self, person: Person, command: str, error: GatewayError) -> None:
         """Record that somebody was refused what they asked for, unless that is on record.
@@ -93,8 +106,8 @@ class People:
         """
         await self._journal.forbidden(person, command, error)
 
-    async def _holder(self, token: BearerToken) -> Person:
-        principal = await self._authenticator.authenticate(token, ENDPOINT)
+    async def _holder(self, credential: Credential) -> Person:
+        principal = await self._authenticator.authenticate(credential, ENDPOINT)
         if SCOPE not in principal.scopes:
             raise InsufficientScope("this token is not for administration", scopes=[SCOPE])
         token_id = principal.token_id

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from gateway.config.section import Section, Word, Words, written
 from gateway.config.values import (
+    Dpop,
     Duration,
     Issuer,
     PrivateRedirect,
@@ -21,6 +22,7 @@ T = TypeVar("T")
 Algorithm = Literal["RS256", "PS256", "ES256", "EdDSA"]
 
 _LONGEST_GRACE_S = 600
+_LONGEST_WINDOW_S = 300
 _SHORTEST_KEY_LIFE_S = 2 * 3600
 _KEK = re.compile(r"[A-Za-z0-9_-]{43}=?", re.ASCII)
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}", re.ASCII)
@@ -129,6 +131,10 @@ class Auth(Section):
     """For so long a used refresh token gives its successor again if nobody has used that."""
     refresh_reuse: Literal["refuse", "revoke"] | None = None
     """What a later use does to the grant; by default as the client is."""
+    dpop: Dpop = "off"
+    """Whether tokens are bound to a key of their client (RFC 9449), where no server says otherwise."""
+    dpop_window: Duration = written("60s")
+    """How far the time at which a client made a proof may be from ours."""
     grant_lifetime: Duration = written("90d")
     """After it, a person has to consent anew, however often a client refreshed."""
     session_lifetime: Duration = written("8h")
@@ -159,6 +165,22 @@ class Auth(Section):
         if lost_s > lifetime_s:
             raise ValueError("write at most `refresh_lifetime`; its successor waits no longer")
         return lost_s
+
+    @field_validator("dpop")
+    @classmethod
+    def _of_tokens_of_ours(cls, dpop: str, info: ValidationInfo) -> str:
+        if dpop != "off" and info.data.get("mode") == "external":
+            raise ValueError("is for tokens that the gateway issues; remove it or change the mode")
+        return dpop
+
+    @field_validator("dpop_window")
+    @classmethod
+    def _as_short_as_proofs_live(cls, window_s: float) -> float:
+        if window_s > _LONGEST_WINDOW_S:
+            raise ValueError(
+                "write at most `5m`; so long a proof that was overheard is new elsewhere"
+            )
+        return window_s
 
     @field_validator("providers")
     @classmethod

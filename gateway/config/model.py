@@ -31,6 +31,7 @@ from gateway.config.runs import RunsSection
 from gateway.config.section import Section, Word, Words, written
 from gateway.config.values import (
     Address,
+    Dpop,
     Duration,
     Endpoint,
     Extension,
@@ -193,6 +194,8 @@ class Server(LocalServer):
     defaults: LabelSection = written({})
     extensions: tuple[Extension, ...] = ()
     """The protocol extensions that clients and this server may declare to each other."""
+    dpop: Dpop | None = None
+    """Whether tokens for its endpoint are bound to a key; by default as `auth.dpop` says."""
     audit: AuditOfTool = written({})
     tools: dict[Word, Tool] = written({})
 
@@ -359,6 +362,11 @@ class Config(Section):
         if auth is not None and auth.mode == "external":
             # Whom another server vouches for has no account here to keep a connection in.
             for name, server in servers.items():
+                if server.dpop not in {None, "off"}:
+                    raise ValueError(
+                        f"`{name}` wants tokens bound to a key, which `auth.mode: external` does not "
+                        "issue; remove `dpop`, or choose another mode"
+                    )
                 if server.credential.kind in {"oauth", "exchange"}:
                     raise ValueError(
                         f"`{name}` wants a credential of each person, who `auth.mode: external` "

@@ -325,3 +325,7 @@ def planned(*words: str, instead: str) -> BeforeValidator:
 def as_word(written: Any) -> Any:
     """Return a bare `on` or `off` as the word that it is: YAML 1.1 reads a truth value."""
     return {True: "on", False: "off"}[written] if type(written) is bool else written
+
+
+Dpop = Annotated[Literal["off", "offered", "required"], BeforeValidator(as_word)]
+"""Whether tokens are bound to a key of their client (RFC 9449)."""

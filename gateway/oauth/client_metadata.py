@@ -46,6 +46,8 @@ class Description:
     scopes: tuple[str, ...]
     """Those of its wishes that exist; not a ceiling."""
     application_type: str
+    holds_key: bool
+    """See `Client.holds_key`."""
 
 
 def described(metadata: Mapping[str, Any], private_redirects: Collection[str]) -> Description:
@@ -73,6 +75,7 @@ def described(metadata: Mapping[str, Any], private_redirects: Collection[str]) -
         homepage=_homepage(metadata),
         scopes=_scopes(metadata),
         application_type=_application_type(metadata),
+        holds_key=_holds_key(metadata),
     )
 
 
@@ -153,6 +156,14 @@ def _scopes(metadata: Mapping[str, Any]) -> tuple[str, ...]:
 def _application_type(metadata: Mapping[str, Any]) -> str:
     kind = metadata.get("application_type")
     return kind if isinstance(kind, str) and kind in {"web", "native"} else ""
+
+
+def _holds_key(metadata: Mapping[str, Any]) -> bool:
+    """Return what a client says of itself (RFC 9449 section 5.2)."""
+    said = metadata.get("dpop_bound_access_tokens", False)
+    if not isinstance(said, bool):
+        raise _refusal("dpop_bound_access_tokens must be true or false")
+    return said
 
 
 def _refusal(public: str) -> OAuthError:

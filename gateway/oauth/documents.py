@@ -230,6 +230,7 @@ def client_of(
         redirect_uris=said.redirect_uris,
         homepage=said.homepage,
         grants=said.grants,
+        holds_key=said.holds_key,
         created_at=now if known is None else known.created_at,
         created_by=url,
         fresh_until=now + _lifetime_s(fetched.headers.get("cache-control", "")),

@@ -147,6 +147,7 @@ class RegistrationEndpoint:
             redirect_uris=said.redirect_uris,
             homepage=said.homepage,
             grants=said.grants,
+            holds_key=said.holds_key,
             created_at=attempt.time,
             created_by=attempt.source_ip,
         )
@@ -191,6 +192,7 @@ def _information(client: Client, said: Description, secret: str) -> dict[str, An
         "application_type": said.application_type,
         "jwks": orjson.loads(said.jwks) if said.jwks else None,
         "client_secret": secret,
+        "dpop_bound_access_tokens": said.holds_key,
     }
     information = {
         "client_id": client.id,

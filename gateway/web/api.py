@@ -21,6 +21,7 @@ from gateway.admin.commands import Answer, Commands
 from gateway.admin.people import ENDPOINT, SCOPE, People
 from gateway.admin.person import Person
 from gateway.domain.document import DEEPEST
+from gateway.domain.identity import BearerToken, Credential
 from gateway.domain.nodes import require_small
 from gateway.domain.throttle import Throttle
 from gateway.errors import (
@@ -34,6 +35,7 @@ from gateway.errors import (
     LimitExceeded,
     NotFound,
     PinMismatch,
+    ProofRefused,
     RateLimited,
     Unauthenticated,
 )
@@ -44,6 +46,7 @@ _MOST_ARGUMENTS = 100
 _LOOK_AGAIN_S = 10.0
 """How long a stream goes on without another look at who reads it: it may have no end."""
 _LONGEST_TOKEN = 16 * 1024
+_SCHEMES = frozenset({"bearer", "dpop"})
 _MOST_RECORDED = 300
 """Refused commands of one address that are a record each, in a minute; the others are counted."""
 
@@ -64,6 +67,10 @@ _HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 _END = object()
 
+Prover = Callable[[str, str, str, list[str]], Credential]
+"""Reads what a request's method, path, token and proofs say of who sends it, or raises
+`ProofRefused`."""
+
 
 class ApiEndpoint:
     """Answers `/api/v1/...` on the admin listener."""
@@ -78,10 +85,13 @@ class ApiEndpoint:
         clock: Clock,
         resource_metadata: str,
         refused_unread: Callable[[str, str], None],
+        proven: Prover = lambda *_: None,
+        proofs: Callable[[], tuple[str, ...]] = tuple,
         most_failures: int = 20,
     ) -> None:
         """Take the URL of the API's RFC 9728 document, and what counts refusals by code and address.
 
+        `proofs` says with what a proof for a bound token may be signed (RFC 9449 section 7.1).
         `most_failures` is how many refused requests an address has in a minute.
         """
         self._commands = commands
@@ -93,6 +103,8 @@ class ApiEndpoint:
         self._clock = clock
         self._resource_metadata = resource_metadata
         self._refused_unread = refused_unread
+        self._proven = proven
+        self._proofs = proofs
 
     @property
     def route(self) -> Route:
@@ -119,10 +131,11 @@ class ApiEndpoint:
             return self._refused(error)
 
     async def _answer(self, request: Request, source_ip: str) -> Response:
-        person = await self._people.by_token(_token(request), source_ip=source_ip)
+        credential = await self._credential(request, source_ip)
+        person = await self._people.by_credential(credential, source_ip=source_ip)
         command = _command(request)
         try:
-            return await self._obeyed(request, person, command)
+            return await self._obeyed(request, person, credential, command)
         except GatewayError as error:
             if self._refusals.wait_s(source_ip, self._clock()):
                 self._refused_unread(error.code, source_ip)
@@ -131,17 +144,41 @@ class ApiEndpoint:
                 await self._people.refused(person, command, error)
             raise
 
-    async def _obeyed(self, request: Request, person: Person, command: str) -> Response:
+    async def _credential(self, request: Request, source_ip: str) -> Credential:
+        """Return the token of the one `Authorization` header (RFC 6750 section 2.1).
+
+        Raises:
+            Unauthenticated: There is none, or one whose proof is not valid; that is on record.
+
+        """
+        scheme, token = _shown(request)
+        if scheme == "bearer":
+            return BearerToken(text=token)
+        path, proofs = request.scope["path"], request.headers.getlist("dpop")
+        try:
+            credential = self._proven(request.method, path, token, proofs)
+        except ProofRefused as error:
+            await self._people.unknown(error, source_ip=source_ip)
+            raise
+        if credential is None:
+            raise Unauthenticated("an access token is required")
+        return credential
+
+    async def _obeyed(
+        self, request: Request, person: Person, credential: Credential, command: str
+    ) -> Response:
         reads = self._commands.reads(command)
         if reads is None:
             raise NotFound("there is no such command")
         allowed = "GET" if reads else "POST"
         if request.method != allowed:
             raise _OtherMethod(allowed)
-        still = self._still(person, _token(request), command)
+        still = self._still(person, credential, command)
         return await _answered(await self._begun(request, person, command, reads=reads), still)
 
-    def _still(self, person: Person, token: str, command: str) -> Callable[[], Awaitable[None]]:
+    def _still(
+        self, person: Person, credential: Credential, command: str
+    ) -> Callable[[], Awaitable[None]]:
         """Return what refuses once the token is good no more, or the person's roles have changed."""
         looked = self._clock()
 
@@ -150,7 +187,7 @@ class ApiEndpoint:
             if self._clock() - looked < _LOOK_AGAIN_S:
                 return
             looked = self._clock()
-            again = await self._people.by_token(token, source_ip=person.source_ip)
+            again = await self._people.by_credential(credential, source_ip=person.source_ip)
             if again.roles != person.roles:
                 changed = Forbidden("your roles have changed; ask once more")
                 await self._people.forbidden(person, command, changed)
@@ -202,13 +239,17 @@ class ApiEndpoint:
         if isinstance(error, _OtherMethod):
             refusal.headers["allow"] = error.allowed
         if isinstance(error, Unauthenticated | InsufficientScope):
-            refusal.headers["www-authenticate"] = self._challenge(error)
+            for challenge in self._challenges(error):
+                refusal.headers.append("www-authenticate", challenge)
         return refusal
 
-    def _challenge(self, error: GatewayError) -> str:
-        """Return what RFC 6750 section 3 and RFC 9728 section 5.1 want to be said."""
+    def _challenges(self, error: GatewayError) -> tuple[str, ...]:
+        """Return what RFC 6750 section 3, RFC 9449 section 7.1 and RFC 9728 section 5.1 want said."""
         short = 'error="insufficient_scope", ' if isinstance(error, InsufficientScope) else ""
-        return f'Bearer {short}scope="{SCOPE}", resource_metadata="{self._resource_metadata}"'
+        wrong = 'error="invalid_dpop_proof", ' if isinstance(error, ProofRefused) else short
+        said = f'scope="{SCOPE}", resource_metadata="{self._resource_metadata}"'
+        bearer, proofs = f"Bearer {short}{said}", self._proofs()
+        return (bearer, f'DPoP {wrong}algs="{" ".join(proofs)}", {said}') if proofs else (bearer,)
 
 
 def _command(request: Request) -> str:
@@ -242,8 +283,8 @@ class _AnyMethod:
         await response(scope, receive, send)
 
 
-def _token(request: Request) -> str:
-    """Return the bearer token of the one `Authorization` header (RFC 6750 section 2.1).
+def _shown(request: Request) -> tuple[str, str]:
+    """Return the scheme, in lower case, and the token of the one `Authorization` header.
 
     Raises:
         Unauthenticated: There is none.
@@ -251,9 +292,9 @@ def _token(request: Request) -> str:
     """
     lines = request.headers.getlist("authorization")
     scheme, _, token = lines[0].partition(" ") if len(lines) == 1 else ("", "", "")
-    if scheme.lower() != "bearer" or not 0 < len(token.strip()) <= _LONGEST_TOKEN:
+    if scheme.lower() not in _SCHEMES or not 0 < len(token.strip()) <= _LONGEST_TOKEN:
         raise Unauthenticated("an access token is required")
-    return token.strip()
+    return scheme.lower(), token.strip()
 
 
 def _pairs(request: Request) -> list[tuple[str, str]]:

@@ -27,6 +27,7 @@ from gateway.oauth.gate import TokenGate
 from gateway.oauth.intake import Intake
 from gateway.oauth.keys import KeyRing
 from gateway.oauth.metadata import Metadata, Offers
+from gateway.oauth.possession import Possession, ProvenTokens
 from gateway.oauth.programs import Programs
 from gateway.oauth.protocol import Lifetimes, ProtocolServer, Reuse, Stores
 from gateway.oauth.registration import RegistrationEndpoint, RegistrationRules
@@ -57,6 +58,7 @@ from gateway.wiring.background import begun, ended
 from gateway.wiring.connections import broker_of
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
+from gateway.wiring.proofs import proof_rules, proven_tokens
 from gateway.wiring.standing import Standing
 
 logger = logging.getLogger(__name__)
@@ -73,6 +75,8 @@ class Authorization:
     broker: Broker
     routes: tuple[Route, ...]
     """Of the public listener: documents, endpoints and pages."""
+    proven: ProvenTokens
+    """Reads what comes by the scheme DPoP."""
     tools: NamedTools  # what hosts' programs may be given leave for, once it is connected
 
 
@@ -87,10 +91,10 @@ async def authorization(
 ) -> AsyncIterator[Authorization]:
     """Build what `config` says of sign-in, and take it down again."""
     broker = broker_of(config, identity)
-    metadata = Metadata(resources, _offers(config.auth))
     building = _Building(
         config, identity, resources, client_address, broker=broker, lasting=lasting
     )
+    metadata = Metadata(resources, _offers(config.auth), building.possession.rules)
     try:
         if config.auth.external is not None:
             yield _external(config.auth.external, building, metadata)
@@ -115,6 +119,9 @@ class _Building:
         lasting: Standing,
     ) -> None:
         self.lasting = lasting
+        rules = proof_rules(config, resources)
+        self.possession = Possession(rules, lasting.proofs, clock=now)
+        self.proven = proven_tokens(config, self.possession)
         stores, auth, url = identity.store.identity, config.auth, config.public_url
         self.config, self.auth, self.identity, self.stores = config, auth, identity, stores
         self.resources, self.client_address, self.broker = resources, client_address, broker
@@ -166,6 +173,7 @@ def _external(trusted: External, building: _Building, metadata: Metadata) -> Aut
         metadata=metadata,
         broker=building.broker,
         routes=tuple(routes),
+        proven=building.proven,
         tools=NamedTools(),
     )
 
@@ -182,6 +190,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
         grants=stores.grants,
         scripts=scripts,
         clock=now,
+        possession=building.possession,
     )
     server = ProtocolServer(
         resources=building.resources,
@@ -198,6 +207,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
         random=os.urandom,
         programs=Programs(authenticator=gate, tools=tools, scripts=scripts),
         reuse=None if auth.refresh_reuse is None else Reuse(auth.refresh_reuse),
+        possession=building.possession,
     )
 
     def use(ring: KeyRing) -> None:
@@ -216,6 +226,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
             metadata=metadata,
             broker=building.broker,
             routes=(*routes, *pages),
+            proven=building.proven,
             tools=tools,
         )
     finally:

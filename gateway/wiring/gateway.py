@@ -16,6 +16,7 @@ from gateway.builtin.mailboxes import Mailboxes
 from gateway.config import Config
 from gateway.config.changes import changed_keys
 from gateway.dlp.values import ValueMemory
+from gateway.domain.identity import Credential
 from gateway.errors import ConfigError
 from gateway.oauth.metadata import PROTECTED_RESOURCE_PATH
 from gateway.oauth.resources import ADMIN_API
@@ -246,6 +247,7 @@ class Gateway:
             metrics=self._metrics,
             client_address=address,
             new_id=new_id,
+            proven=built.authorization.proven.read,
         )
         return PublicApp(
             mcp=mcp,
@@ -277,6 +279,8 @@ class Gateway:
             clock=now,
             resource_metadata=f"{self._config.public_url}{PROTECTED_RESOURCE_PATH}{ADMIN_API}",
             refused_unread=self._metrics.refused_unread,
+            proven=self._proven,
+            proofs=lambda: self._tenure.runtime.authorization.metadata.proofs_for(ADMIN_API),
         )
         return admin_app(
             metrics=self._metrics,
@@ -291,6 +295,10 @@ class Gateway:
             client_address=address,
             api=api,
         )
+
+    def _proven(self, method: str, path: str, token: str, proofs: Sequence[str]) -> Credential:
+        proven = self._tenure.runtime.authorization.proven
+        return proven.read(method, path, token, proofs, endpoint=ADMIN_API)
 
     async def started(self) -> None:
         """Record what runs from now on."""

@@ -199,6 +199,7 @@ def pipelines(
             upstreams=directory,
             audit=store.audit,
             challenge=who.metadata.challenge_for,
+            proofs=who.metadata.proofs_for,
             seal_key=store.keys.seal,
             limits=wire_limits,
             clock=now,

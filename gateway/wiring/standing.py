@@ -19,6 +19,7 @@ from gateway.domain.standing import StandingAnswer, is_as_approved
 from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Profile
 from gateway.errors import ConfigError, GatewayError, Unsealable
 from gateway.flow.lapsed import void
+from gateway.oauth.seen_proofs import SeenProofs
 from gateway.ports import ApprovalStore, PinStore
 from gateway.ports.scripts import ScriptStore
 from gateway.ports.standing import StandingAnswers
@@ -59,6 +60,8 @@ class Standing:
     """Where people come to them, by whatever door."""
     stop: Stop
     """Whether everything is refused."""
+    proofs: SeenProofs
+    """Which proofs of possession were used."""
 
 
 def standing(config: Callable[[], Config], identity: Identity, policy: SelfApproval) -> Standing:
@@ -125,6 +128,7 @@ def standing(config: Callable[[], Config], identity: Identity, policy: SelfAppro
             ),
         ),
         stop=Stop(identity.store.data_dir),
+        proofs=SeenProofs(since=now()),
     )
 
 

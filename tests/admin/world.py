@@ -42,7 +42,7 @@ from gateway.domain.decisions import Decision, Reason, Verdict
 from gateway.domain.descriptions import NO_GUIDANCE, Guidance
 from gateway.domain.document import Document
 from gateway.domain.flow import Run, RunId, RunState, Source
-from gateway.domain.identity import BearerToken, Client, Credential, Principal, User
+from gateway.domain.identity import Client, Credential, Principal, User
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Label, ServerRule
 from gateway.domain.quotas import Count, Per, Quota
 from gateway.domain.tools import Kind, Manifest, Profile, Sighting, Target, UpstreamId
@@ -183,7 +183,7 @@ class Tokens:
         self.held: dict[str, Principal] = {}
 
     async def authenticate(self, credential: Credential, endpoint: str) -> Principal:
-        held = self.held.get(credential.text) if isinstance(credential, BearerToken) else None
+        held = None if credential is None else self.held.get(credential.text)
         if held is None or endpoint != "/api/v1":
             raise Unauthenticated("the access token is not valid", detail="unknown token")
         return held

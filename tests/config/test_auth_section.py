@@ -298,3 +298,34 @@ def test_nobody_who_signs_in_elsewhere_has_a_connection_here(credential: str) ->
         )
     (problem,) = caught.value.problems
     assert "`a` wants a credential of each person" in problem
+
+
+def test_without_a_word_no_token_is_bound_to_a_key() -> None:
+    assert (config("").auth.dpop, config("").auth.dpop_window) == ("off", 60)
+
+
+@pytest.mark.parametrize("said", ["off", "offered", "required"])
+def test_tokens_are_bound_as_it_is_said_and_servers_may_say_otherwise(said: str) -> None:
+    servers = f"servers: {{mail: {{url: 'http://127.0.0.1:9001/mcp', dpop: {said}}}}}"
+    found = config(f"auth: {{dpop: {said}, dpop_window: 5m}}\n{servers}")
+    assert (found.auth.dpop, found.auth.dpop_window) == (said, 300)
+    assert found.servers["mail"].dpop == said
+
+
+@pytest.mark.parametrize("window", ["301s", "6m"])
+def test_a_proof_is_not_good_for_long(window: str) -> None:
+    assert problems(f"auth: {{dpop_window: {window}}}") == [
+        "auth.dpop_window: write at most `5m`; so long a proof that was overheard is new elsewhere"
+    ]
+
+
+def test_tokens_of_others_are_not_bound_here() -> None:
+    external = "mode: external, external: {issuer: 'https://as.example'}"
+    assert problems(f"auth: {{{external}, dpop: offered}}") == [
+        "auth.dpop: is for tokens that the gateway issues; remove it or change the mode"
+    ]
+    servers = "servers: {mail: {url: 'http://127.0.0.1:9001/mcp', dpop: required}}"
+    with pytest.raises(ConfigError) as caught:
+        config(f"auth: {{{external}}}\n{servers}")
+    assert "`mail` wants tokens bound to a key" in caught.value.problems[0]
+    assert config(f"auth: {{{external}, dpop: off}}").auth.dpop == "off"

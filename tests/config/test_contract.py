@@ -54,7 +54,7 @@ KEYS = {
     "": "version public_url listen admin_listen data_dir auth policy tenant roles audit dlp pins "
     "approvals alerts limits runs discovery code egress tls trusted_proxies allowed_origins servers",
     "Auth": "mode token_lifetime refresh_lifetime refresh_grace refresh_lost refresh_reuse "
-    "grant_lifetime session_lifetime registration providers external enterprise key_encryption_key former_key_encryption_key "
+    "dpop dpop_window grant_lifetime session_lifetime registration providers external enterprise key_encryption_key former_key_encryption_key "
     "key_lifetime",
     "Registration": "mode token documents redirect_uris most_clients unused_after",
     "Provider": "issuer client_id client_secret scopes algorithm groups_claim groups everybody "
@@ -92,7 +92,7 @@ KEYS = {
     "ClientDiscovery": "defer descriptions window",
     "Tls": "certificate key",
     "Server": "command folder jail environment files network url credential defaults extensions "
-    "audit tools",
+    "dpop audit tools",
     "Files": "read write",
     "Network": "allow",
     "Credential": "kind name value scopes client_id client_secret issuer resource token_url audience",

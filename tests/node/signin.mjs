@@ -99,8 +99,9 @@ export class Memory {
   }
 }
 
-// Goes the whole way with a program: `connect()` returns a client and its transport.
-export async function journey({ memory, listener, connect, unauthorized, finish, calls }) {
+// Goes the whole way with a program: `connect()` returns a client and its transport. `keeps` is whether
+// a refresh leaves the refresh token as it is, and `more()` what else there is to tell.
+export async function journey({ memory, listener, connect, unauthorized, finish, calls, keeps = false, more }) {
   let [client, transport] = connect();
   const signIn = async (task) => {
     try {
@@ -123,10 +124,10 @@ export async function journey({ memory, listener, connect, unauthorized, finish,
   const before = memory.tokens().refresh_token;
   memory.age();
   const again = await call(calls.read);
-  const refreshed = again && memory.opened === 1 && memory.tokens().refresh_token !== before;
+  const refreshed = again && memory.opened === 1 && (memory.tokens().refresh_token === before) === keeps;
   const written = (await signIn(() => call(calls.write))) ?? (await call(calls.write));
   const steppedUp = written && memory.opened === 2;
   await client.close();
   listener.close();
-  console.log(JSON.stringify({ signedIn, refreshed, steppedUp }));
+  console.log(JSON.stringify({ signedIn, refreshed, steppedUp, ...(await more?.()) }));
 }

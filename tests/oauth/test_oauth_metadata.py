@@ -5,6 +5,7 @@ from authlib.oauth2.rfc8414 import AuthorizationServerMetadata
 
 from gateway.errors import ConfigError
 from gateway.oauth.metadata import Metadata, Offers
+from gateway.oauth.possession import ProofRules
 from gateway.oauth.resources import SCOPES, Resources
 from tests.oauth.world import MAIL, MAIL_URI, PUBLIC_URL, RESOURCES
 
@@ -210,3 +211,19 @@ def test_a_uri_of_ours_that_is_no_endpoint_is_no_resource():
     assert RESOURCES.endpoint_of(MAIL_URI) == MAIL
     assert RESOURCES.endpoint_of(PUBLIC_URL + "/mcp/none") is None
     assert RESOURCES.endpoint_of(PUBLIC_URL) is None
+
+
+def test_where_bound_tokens_are_taken_it_is_said():
+    rules = ProofRules(taken=frozenset({MAIL, "/mcp"}), required=frozenset({MAIL}))
+    metadata = Metadata(RESOURCES, Offers(), rules)
+    algorithms = ["ES256", "EdDSA", "Ed25519"]
+    document = metadata.authorization_server
+    assert document is not None
+    assert document["dpop_signing_alg_values_supported"] == algorithms
+    for endpoint, required in ((MAIL, True), ("/mcp", False), ("/mcp/web", None)):
+        found = metadata.protected_resource(endpoint)
+        assert found is not None
+        assert found.get("dpop_bound_access_tokens_required") is required
+        said = found.get("dpop_signing_alg_values_supported")
+        assert said == (None if required is None else algorithms)
+        assert metadata.proofs_for(endpoint) == (() if required is None else tuple(algorithms))

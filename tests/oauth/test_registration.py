@@ -547,3 +547,16 @@ async def test_without_it_none_does(guarded, authorization):
 def test_a_token_is_for_its_mode_alone(mode, token):
     with pytest.raises(ValueError, match="initial access token"):
         RegistrationRules(mode=mode, token=token)
+
+
+@pytest.mark.parametrize(("said", "kept"), [(True, True), (False, False), (None, False)])
+async def test_a_client_may_want_bound_tokens_and_no_others(house, said, kept):
+    changes = {} if said is None else {"dpop_bound_access_tokens": said}
+    answer, stored = await registered(house, **changes)
+    assert stored.holds_key is kept
+    assert answer.get("dpop_bound_access_tokens", False) is kept
+
+
+async def test_what_is_no_truth_value_is_refused(house):
+    metadata = {"redirect_uris": [CALLBACK], "dpop_bound_access_tokens": "true"}
+    assert await error_of(house, metadata) == "invalid_client_metadata"

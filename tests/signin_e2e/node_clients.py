@@ -63,7 +63,10 @@ def _environment(site: Site, made: Desk, home: Path, **more: str) -> Mapping[str
     return {**made.environment, "HOME": str(home), **trusted, **more}
 
 
-async def _script(site: Site, person: Person, folder: Path, *arguments: str) -> Journey:
+async def _script(
+    site: Site, person: Person, folder: Path, *arguments: str
+) -> tuple[Journey, Mapping[str, Any]]:
+    """Run a program of ours; return how far it came, and everything that it told."""
     name, *rest = arguments
     calls = json.dumps({"read": site.read, "write": site.write})
     async with desk(person, folder) as made:
@@ -74,21 +77,29 @@ async def _script(site: Site, person: Person, folder: Path, *arguments: str) -> 
     if status != 0:
         raise ClientFailed(errors or printed)
     found = json.loads(printed)
-    return Journey(
+    made_it = Journey(
         signed_in=found["signedIn"] and (await made.visits())[:1] == (SIGNS_IN,),
         refreshed=found["refreshed"],
         stepped_up=found["steppedUp"] and (await made.visits())[1:] == (CONSENTS,),
     )
+    return made_it, found
 
 
 async def typescript_v1(site: Site, person: Person, folder: Path) -> Journey:
     """Let a program on SDK v1 go the whole way."""
-    return await _script(site, person, folder, "signin-v1.mjs")
+    return (await _script(site, person, folder, "signin-v1.mjs"))[0]
 
 
 async def typescript_v2(site: Site, person: Person, folder: Path) -> Journey:
     """Let a program on SDK v2 go the whole way."""
-    return await _script(site, person, folder, "signin-v2.mjs")
+    return (await _script(site, person, folder, "signin-v2.mjs"))[0]
+
+
+async def typescript_that_holds_a_key(
+    site: Site, person: Person, folder: Path
+) -> tuple[Journey, Mapping[str, Any]]:
+    """Let a program on SDK v2 go the whole way with bound tokens; return what they are worth, too."""
+    return await _script(site, person, folder, "signin-dpop.mjs")
 
 
 async def inspector_by_registration(site: Site, person: Person, folder: Path) -> Journey:

@@ -9,7 +9,7 @@ from starlette.routing import Router
 from gateway.admin.commands import Commands
 from gateway.admin.person import Person
 from gateway.errors import AuditUnavailable, Denied
-from gateway.web.api import ApiEndpoint
+from gateway.web.api import ApiEndpoint, Prover
 from tests.admin.world import World, clock, principal, user
 from tests.web.asgi import Exchange
 
@@ -47,7 +47,14 @@ class Streams:
         yield 1
 
 
-def api_of(world: World, *, most_failures: int = 5, at: Callable[[], float] = clock) -> ApiEndpoint:
+def api_of(
+    world: World,
+    *,
+    most_failures: int = 5,
+    at: Callable[[], float] = clock,
+    proven: Prover = lambda *_: None,
+    proofs: tuple[str, ...] = (),
+) -> ApiEndpoint:
     streams, users, access = Streams(world), world.user_desk, world.access_desk
     reads: dict[str, Callable[..., Any]] = {
         "whoami": users.whoami,
@@ -72,6 +79,8 @@ def api_of(world: World, *, most_failures: int = 5, at: Callable[[], float] = cl
         clock=at,
         resource_metadata=METADATA,
         refused_unread=lambda code, source_ip: world.unread.append((code, source_ip)),
+        proven=proven,
+        proofs=lambda: proofs,
         most_failures=most_failures,
     )
 

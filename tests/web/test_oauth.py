@@ -262,6 +262,14 @@ async def test_a_token_answer_is_never_stored(house):
     assert [record.fields["source_ip"] for record in house.log.records] == ["192.0.2.7"]
 
 
+async def test_every_proof_comes_along(house):
+    seen = []
+    house.issuer.endpoint._proof_of = lambda request: seen.append(request.proofs)
+    headers = [*FORM.items(), ("dpop", "one"), ("dpop", "two")]
+    assert (await house.http.post("/oauth/token", content=BODY, headers=headers)).status_code == 200
+    assert seen == [("one", "two")]
+
+
 async def test_a_refusal_is_never_stored_either(house):
     answer = await house.http.post("/oauth/token", content=b"", headers=FORM)
     assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
