@@ -137,6 +137,7 @@ class ClientDesk:
             **_row(found),
             "homepage": found.homepage or None,
             "jwks": json.loads(found.jwks) if found.jwks else None,
+            "holds_key": found.holds_key,
             "fresh_until": rfc3339(found.fresh_until),
         }
 

@@ -179,7 +179,13 @@ async def test_a_client_that_signs_has_keys_and_no_secret() -> None:
     assert row["auth_methods"] == ["private_key_jwt"]
     assert "client_secret" not in row
     shown = await world.client_desk.show(AUDITOR, client="agent")
-    assert shown == {**row, "homepage": None, "jwks": {"keys": [JWK]}, "fresh_until": None}
+    assert shown == {
+        **row,
+        "homepage": None,
+        "jwks": {"keys": [JWK]},
+        "holds_key": False,
+        "fresh_until": None,
+    }
 
 
 async def test_a_client_that_registered_itself_is_named_by_its_id_alone() -> None:

@@ -116,6 +116,7 @@ def test_no_credential_of_a_client_reaches_a_server(poster: Poster, raw: Raw, er
     sent = (
         ("Cookie", "session=canary"),
         ("Proxy-Authorization", "Basic canary"),
+        ("DPoP", "canary.canary.canary"),
         ("X-Api-Key", "canary"),
         ("X-Forwarded-For", "canary"),
         ("Forwarded", "for=canary"),
@@ -123,7 +124,9 @@ def test_no_credential_of_a_client_reaches_a_server(poster: Poster, raw: Raw, er
     )
     getattr(poster, era)("tools/call", PARAMS, *sent)
     (seen,) = raw.seen
-    assert not {"authorization", "cookie", "proxy-authorization", "x-api-key"} & set(seen.headers)
+    assert not {"authorization", "cookie", "proxy-authorization", "dpop", "x-api-key"} & set(
+        seen.headers
+    )
     everything = json.dumps(dict(seen.headers)).encode() + seen.body
     assert b"canary" not in everything
     assert poster.token.encode() not in everything

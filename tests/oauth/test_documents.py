@@ -66,6 +66,13 @@ async def test_a_document_without_a_method_is_a_public_client(house):
     assert await resolve(house) == APP
 
 
+async def test_a_document_may_want_bound_tokens_and_no_others(house):
+    house.web.pages[URL] = page(dpop_bound_access_tokens=True)
+    client = await resolve(house)
+    assert client == replace(APP, holds_key=True)
+    assert house.stores.clients.find(URL) == client
+
+
 async def test_a_document_may_hold_public_keys(house):
     key = ECKey.import_key(ec.generate_private_key(ec.SECP256R1())).as_dict(private=False)
     house.web.pages[URL] = page(token_endpoint_auth_method="private_key_jwt", jwks={"keys": [key]})

@@ -126,6 +126,17 @@ def test_what_a_code_and_a_token_are_bound_to_is_kept(stores, elsewhere):
     assert elsewhere.grants.refresh_token("t1").bound_to == "another key"
 
 
+def test_what_is_older_than_keys_is_bound_to_none(tmp_path):
+    database = Database(tmp_path / "older.db")
+    schema.m001_identity(database)
+    database.execute("INSERT INTO grants VALUES ('g', 'u', 'c', '/mcp', '[]', 0, 9, NULL, '')")
+    database.execute("INSERT INTO codes VALUES ('h', 'g', 'c', 'u', 'x', 9, NULL)")
+    schema.m003_reuse(database)
+    schema.m004_bound(database)
+    assert database.execute("SELECT bound_to FROM codes").fetchall() == [("",)]
+    database.close()
+
+
 def test_nothing_is_used_up_if_what_follows_cannot_be_stored(stores):
     stores.grants.issue_code(grant(), code())
     stores.grants.begin_family(grant("g2"), token("t1", of="g2"))
