@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 from asyncio.subprocess import Process
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
@@ -36,6 +37,21 @@ def send(process: Process, number: signal.Signals, *, group: bool = False) -> No
             os.killpg(process.pid, number)
         elif process.returncode is None:
             process.send_signal(number)
+
+
+def send_if(pid: int, number: signal.Signals, is_meant: Callable[[], bool]) -> None:
+    """Send a signal to `pid`, a process that is no child of ours, if it is still the one that is meant.
+
+    Nobody keeps its number for us: it may have ended since it was found, and be another's by now. A
+    handle stays that of one process, so it is taken first.
+    """
+    with suppress(OSError):
+        handle = os.pidfd_open(pid)
+        try:
+            if is_meant():
+                signal.pidfd_send_signal(handle, number)
+        finally:
+            os.close(handle)
 
 
 async def ended(process: Process | None, *, grace_s: float = 0.0, group: bool = False) -> None:

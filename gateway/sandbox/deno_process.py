@@ -10,12 +10,13 @@ import tempfile
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from gateway.domain._value import value
 from gateway.domain.programs import KIBIBYTE, MEBIBYTE, SandboxLimits
-from gateway.processes import ended
+from gateway.processes import ended, send_if
 from gateway.sandbox import jail
 from gateway.sandbox.deno_modules import import_map
 from gateway.sandbox.endings import Endings
@@ -255,10 +256,23 @@ def end_inside(process: Process) -> None:
     """End all that a process has started; what only waited for it then ends by itself."""
     # Of one that has ended the number may be another's by now, with children of its own.
     inside = _descendants(process.pid)[1:] if process.returncode is None else ()
+    began = {pid: _began(pid) for pid in inside}
+    # Whose number is another's since they were found is not inside when that one's beginning is read.
+    still = _descendants(process.pid) if inside else ()
     # The innermost first: each is then buried by what started it, and none is left for init.
-    for pid in reversed(inside):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    for pid in reversed([one for one in inside if one in still]):
+        send_if(pid, signal.SIGKILL, partial(_began_at, pid, began[pid]))
+
+
+def _began_at(pid: int, began: str) -> bool:
+    return bool(began) and _began(pid) == began
+
+
+def _began(pid: int) -> str:
+    """Return when a process began, as the kernel counts; empty if it is not there."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    return ""
 
 
 def _descendants(pid: int) -> tuple[int, ...]:

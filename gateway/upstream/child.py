@@ -2,16 +2,16 @@
 
 import asyncio
 import logging
-import os
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
 from gateway.domain._value import value
-from gateway.processes import ended, send
+from gateway.processes import ended, send, send_if
 from gateway.upstream.faults import too_large, unusable
 from gateway.upstream.handover import Handover
 from gateway.upstream.jail import ProcessLimits, command, environment
@@ -215,14 +215,11 @@ async def _started(
 def _signal_inmates(bwrap: int, number: signal.Signals) -> None:
     """Send a signal to what `bwrap`, a process of ours that runs, has started: the server."""
     for inmate in _children(bwrap):
-        with suppress(OSError):
-            handle = os.pidfd_open(inmate)
-            try:
-                # Still there, so the handle is this one's and not a newcomer's of the same number.
-                if inmate in _children(bwrap):
-                    signal.pidfd_send_signal(handle, number)
-            finally:
-                os.close(handle)
+        send_if(inmate, number, partial(_is_child, bwrap, inmate))
+
+
+def _is_child(of: int, process: int) -> bool:
+    return process in _children(of)
 
 
 def _children(process: int) -> list[int]:

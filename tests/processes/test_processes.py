@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from gateway import processes
-from gateway.processes import end_now, ended, said_by, send
+from gateway.processes import end_now, ended, said_by, send, send_if
+from gateway.sandbox import deno_process
 
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
 """Hears no SIGTERM, and says when it does not."""
@@ -41,6 +42,40 @@ def is_there(pid: int) -> bool:
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
+
+
+@pytest.mark.parametrize("is_meant", [True, False])
+async def test_only_the_process_that_is_meant_is_sent_a_signal(is_meant: bool) -> None:
+    process = await started(SLEEPS)
+    await said_first(process)
+    send_if(process.pid, signal.SIGTERM, lambda: is_meant)
+    if not is_meant:
+        assert process.returncode is None
+        send(process, signal.SIGKILL)
+    assert await process.wait() == -(signal.SIGTERM if is_meant else signal.SIGKILL)
+
+
+def test_a_process_that_is_not_there_is_sent_nothing() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    send_if(gone.pid, signal.SIGKILL, lambda: True)
+
+
+@pytest.mark.parametrize("when", ["before its beginning was read", "after it"])
+async def test_whoever_has_the_number_of_what_ended_inside_lives_on(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outer, other = await started(SLEEPS), await started(SLEEPS)
+    await asyncio.gather(said_first(outer), said_first(other))
+    gone = when.startswith("before")
+    found = iter([(outer.pid, other.pid), (outer.pid, *([] if gone else [other.pid]))])
+    monkeypatch.setattr(deno_process, "_descendants", lambda pid: next(found))
+    real, earlier = deno_process._began, iter([] if gone else ["an earlier one's"])
+    monkeypatch.setattr(deno_process, "_began", lambda pid: next(earlier, None) or real(pid))
+    deno_process.end_inside(outer)
+    for one in (outer, other):
+        send(one, signal.SIGTERM)
+        assert await one.wait() == -signal.SIGTERM  # no other signal was before
 
 
 async def test_what_was_never_started_has_ended() -> None:
@@ -159,10 +194,10 @@ def test_a_thread_that_waits_ends_it_the_same_way(
 
 
 def test_nothing_else_ends_processes() -> None:
-    """`send`, `ended` and `end_now` are where it is done; a handle of the kernel cannot be another's."""
-    known = {"gateway/processes.py", "gateway/sandbox/deno_process.py"}
+    """`send`, `send_if`, `ended` and `end_now` are where it is done."""
+    known = {"gateway/processes.py"}
     root = Path(processes.__file__).parent.parent
-    words = (".kill(", ".terminate(", "killpg(", ".send_signal(")
+    words = (".kill(", ".terminate(", "killpg(", ".send_signal(", "pidfd_send_signal(")
     found = {
         str(path.relative_to(root))
         for path in (root / "gateway").rglob("*.py")
