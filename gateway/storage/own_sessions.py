@@ -4,6 +4,7 @@ import hmac
 import sqlite3
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 from gateway.errors import LimitExceeded
@@ -17,12 +18,15 @@ MOST_OF_PRINCIPAL: Final = 2_000
 """Subscriptions of all sessions of one principal."""
 MOST: Final = 100_000
 """Subscriptions of all sessions, and sessions that are remembered as ended; of these the oldest go."""
+MOST_ENDED_OF_PRINCIPAL: Final = MOST // 10
+"""Sessions of one principal that are remembered as ended: of more its own oldest go, and nobody else's."""
 MOST_OCTETS: Final = 32 * 1024**2
 """Bytes of all subscriptions' URIs; one principal's are an eighth of them at most."""
 
 _OF_PRINCIPAL: Final = 16
 """Octets of a hash that are the principal's, before as many that are the session's."""
 _ENDED: Final = "SELECT session FROM front_sessions_ended ORDER BY ended_at"
+_FORGET: Final = "DELETE FROM front_sessions_ended WHERE session = ?"
 _SUBSCRIBED: Final = "SELECT session, uri FROM front_subscriptions ORDER BY since"
 
 
@@ -32,6 +36,8 @@ class MemorySessionStore:
     def __init__(self, key: bytes) -> None:
         self._keyed = hmac.new(key, b"sessions in front\n", digestmod="sha256")
         self._ended: OrderedDict[bytes, None] = OrderedDict()
+        self._ended_of: dict[bytes, OrderedDict[bytes, None]] = {}
+        """The same by their principal, hashed."""
         self._uris: dict[bytes, OrderedDict[str, None]] = {}
         self._held: Counter[bytes] = Counter()
         """Subscriptions by their principal, hashed."""
@@ -101,9 +107,28 @@ class MemorySessionStore:
 
     def _end(self, hashed: bytes) -> None:
         self._release(hashed, self._uris.pop(hashed, ()))
-        self._ended[hashed] = None
+        self._note_ended(hashed)
+        for old in self._outgrown(hashed[:_OF_PRINCIPAL], MOST_ENDED_OF_PRINCIPAL):
+            self._forget_ended(old)
         while len(self._ended) > MOST:
-            self._ended.popitem(last=False)
+            self._forget_ended(next(iter(self._ended)))
+
+    def _note_ended(self, hashed: bytes) -> None:
+        self._ended[hashed] = None
+        self._ended_of.setdefault(hashed[:_OF_PRINCIPAL], OrderedDict())[hashed] = None
+
+    def _forget_ended(self, hashed: bytes) -> None:
+        self._ended.pop(hashed, None)
+        mine = self._ended_of.get(hashed[:_OF_PRINCIPAL])
+        if mine is not None:
+            mine.pop(hashed, None)
+            if not mine:
+                del self._ended_of[hashed[:_OF_PRINCIPAL]]
+
+    def _outgrown(self, principal: bytes, most: int) -> list[bytes]:
+        """Return which of a principal's ended sessions are beyond the newest so many."""
+        mine = self._ended_of.get(principal, OrderedDict())
+        return list(islice(mine, max(0, len(mine) - most)))
 
 
 class SqliteSessionStore(MemorySessionStore):
@@ -120,7 +145,7 @@ class SqliteSessionStore(MemorySessionStore):
         self._writer = writer
         self._clock = clock
         for (hashed,) in connection.execute(_ENDED):
-            self._ended[hashed] = None
+            self._note_ended(hashed)
         for hashed, uri in connection.execute(_SUBSCRIBED):
             self._put(hashed, uri)
 
@@ -162,8 +187,10 @@ class SqliteSessionStore(MemorySessionStore):
         """End a session, durable on return; see `SessionStore`."""
         hashed = self._hashed(principal, session)
         now = self._clock()
+        gone = self._outgrown(hashed[:_OF_PRINCIPAL], MOST_ENDED_OF_PRINCIPAL - 1)
 
         def job(connection: sqlite3.Connection) -> Sequence[tuple[bytes]]:
+            connection.executemany(_FORGET, [(old,) for old in gone])
             connection.execute("DELETE FROM front_subscriptions WHERE session = ?", (hashed,))
             connection.execute(
                 "INSERT OR IGNORE INTO front_sessions_ended (session, ended_at) VALUES (?, ?)",
@@ -179,7 +206,7 @@ class SqliteSessionStore(MemorySessionStore):
         def committed(outlived: Iterable[tuple[bytes]]) -> None:
             self._end(hashed)
             for (old,) in outlived:
-                self._ended.pop(old, None)
+                self._forget_ended(old)
 
         await self._writer.run(job, committed=committed)
 

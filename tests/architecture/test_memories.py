@@ -22,6 +22,7 @@ OTHERWISE = {
     "search/index.py::self._views": "64 sets of approved tools",
     "storage/disclosures.py::self._used": "digests, 20,000 of one principal; what is idle is forgotten",
     "storage/own_sessions.py::self._ended": "100,000 digests",
+    "storage/own_sessions.py::self._ended_of": "the same 100,000, by their principal",
     "storage/own_sessions.py::self._uris": "an eighth of 32 MiB for one principal; one more is refused",
     "storage/runs.py::self._parts": "names of ours, 100 live runs of one principal",
     "storage/runs.py::self._used": "names of ours, one of each principal; the idle are forgotten",

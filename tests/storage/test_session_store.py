@@ -93,6 +93,19 @@ async def test_of_those_that_have_ended_the_oldest_are_forgotten(
     assert [kept.has_ended("alice", s) for s in ("s", "t", "u")] == [False, True, True]
 
 
+async def test_nobody_makes_it_forget_what_others_have_ended(
+    kept: SessionStore, store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_sessions, "MOST", 4)
+    monkeypatch.setattr(own_sessions, "MOST_ENDED_OF_PRINCIPAL", 2)
+    for who, session in (("bob", "b"), *(("alice", f"a{n}") for n in range(9))):
+        time.now += 1
+        await kept.end(who, session)
+    assert kept.has_ended("bob", "b")
+    assert [n for n in range(9) if kept.has_ended("alice", f"a{n}")] == [7, 8]
+    assert kept is not store.sessions or rows(store, "front_sessions_ended") == 3
+
+
 async def test_a_restart_forgets_nothing(tmp_path: Path, time: Time) -> None:
     first = await Store.open(tmp_path / "var", clock=lambda: time.now)
     await first.sessions.subscribe("alice", "s", "b")
