@@ -27,8 +27,8 @@ _WHEN_NEEDED = frozenset({"tools:write", "code:run", "servers:manage"})
 SCOPES = (*_AGGREGATE_SCOPES, *_ADMIN_SCOPES)
 """Every scope there is, in the order in which they are listed."""
 
-_OFFLINE = "offline_access"
-"""OpenID Connect Core section 11. Some clients ask for it unasked; a refresh token needs none."""
+_OF_IDENTITY = frozenset({"offline_access", "openid", "profile", "email"})
+"""OpenID Connect Core sections 5.4 and 11. Some clients ask for them unasked; nothing here needs one."""
 
 _SERVER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 
@@ -111,7 +111,8 @@ class Resources:
         if len(uris) > 1:
             raise OAuthError(ErrorCode.INVALID_TARGET, "a token is for one resource")
         if uris:
-            endpoint = self.endpoint_of(uris[0])
+            # ChatGPT and others add the slash of a folder to what our document says.
+            endpoint = self.endpoint_of(uris[0].removesuffix("/"))
         elif client.kind is ClientKind.REGISTERED and len(client.resources) == 1:
             (endpoint,) = client.resources
         else:
@@ -130,13 +131,20 @@ class Resources:
             OAuthError: `invalid_scope`: there is no such scope, or nothing is left.
 
         """
-        wanted = frozenset(SCOPES) if asked is None else frozenset(asked.split(" ")) - {_OFFLINE}
-        if not wanted <= set(SCOPES):
-            raise OAuthError(ErrorCode.INVALID_SCOPE, "there is no such scope")
+        wanted = frozenset(SCOPES) if asked is None else self._wanted(asked, endpoint)
         possible = client.ceiling(wanted & set(self.scopes_of(endpoint)))
         if not possible:
             raise OAuthError(ErrorCode.INVALID_SCOPE, "the client may have none of these scopes")
         return possible
+
+    def _wanted(self, asked: str, endpoint: str) -> frozenset[str]:
+        """Return the scopes that `asked` names; of what names those of identity alone, the first ones."""
+        # Claude writes a space before the first.
+        named = frozenset(asked.strip(" ").split(" ")) - _OF_IDENTITY
+        if not named <= set(SCOPES):
+            listed = ", ".join(self.scopes_of(endpoint))
+            raise OAuthError(ErrorCode.INVALID_SCOPE, f"no such scope here; ask for {listed}")
+        return named or frozenset(self.first_scopes_of(endpoint))
 
 
 def _is_origin(url: str) -> bool:

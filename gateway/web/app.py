@@ -9,7 +9,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from gateway.domain.calls import AGGREGATE
 from gateway.domain.throttle import Throttle
-from gateway.web.guard import UNREAD, Guard, plain, throttled
+from gateway.web.guard import UNREAD, Guard, Refused, plain, throttled
 from gateway.web.guarded import Guarded
 from gateway.web.mcp import PREFIX, McpEndpoint
 from gateway.web.metrics import Metrics
@@ -66,6 +66,7 @@ class PublicApp:
             routes=list(sign_in),
             # A redirect would be built from the Host header.
             redirect_slashes=False,
+            default=_nowhere,
         )
 
     def end_listening(self) -> None:
@@ -99,6 +100,12 @@ class PublicApp:
         await self._routed(scope, receive, counted)
         if UNREAD in scope:
             self._metrics.refused_unread(scope[UNREAD], address)
+
+
+async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer whoever looks for what is not here."""
+    del scope, receive
+    await plain(send, Refused(status=404, code="no_endpoint", text="there is no such path"))
 
 
 def _is_refusal(status: int) -> bool:

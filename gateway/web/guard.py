@@ -4,9 +4,11 @@ import asyncio
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Self
 from urllib.parse import urlsplit
 
+import orjson
 from starlette.types import Scope, Send
 
 from gateway.domain._value import value
@@ -101,9 +103,12 @@ def _misspelled(scope: Scope) -> Refused | None:
 
 async def plain(send: Send, refused: Refused) -> None:
     """Answer with `refused`."""
-    body = refused.text.encode() + b"\n"
+    # Some clients read the body of whatever they do not find as JSON.
+    is_json = refused.status == HTTPStatus.NOT_FOUND
+    told = {"error": "not_found", "error_description": refused.text}
+    body = orjson.dumps(told) if is_json else refused.text.encode() + b"\n"
     headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-type", b"application/json" if is_json else b"text/plain; charset=utf-8"),
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"no-store"),
     ]

@@ -33,6 +33,8 @@ LARGEST_FORM_BYTES = 64 * 1024
 
 _FORM = "application/x-www-form-urlencoded"
 _JSON = "application/json"
+_NOT_FOUND = {"error": "not_found", "error_description": "there is no such document"}
+"""Some clients read the body of whatever they do not find as JSON."""
 _ANYWHERE = {"access-control-allow-origin": "*"}
 """A client in a browser may be anywhere. It sends no cookies here, and none would be looked at."""
 
@@ -178,7 +180,7 @@ async def _read(request: Request, most_bytes: int) -> bytes | None:
 
 def _document(content: Mapping[str, Any] | None) -> Response:
     if content is None:
-        return Response(status_code=404)
+        return _json(_NOT_FOUND, status=404, headers={"cache-control": "no-store"})
     return _json(content, status=200, headers={"cache-control": "public, max-age=300"})
 
 

@@ -4,6 +4,7 @@
 the body, which alone is decided on.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,9 @@ from gateway.wire.tracing import trace_of
 
 REVISIONS = ("2026-07-28",)
 
+_LONGEST = 64
+_WORD = re.compile(r"[A-Za-z]+(?:/[A-Za-z_]+)*", re.ASCII)
+"""What methods look like; anything else may be data, and is repeated to nobody."""
 _NAMED = frozenset({Kind.TOOL, Kind.PROMPT, Kind.RESOURCE})
 
 
@@ -109,7 +113,7 @@ def _require_mirrored(headers: Headers, message: Message) -> tuple[str, ...]:
     if message.form is Form.NOTIFICATION and method is None:
         return ()  # 2026-07-28 leaves open whether a notification carries it
     if method != message.method:
-        raise _mismatch(names.METHOD, message)
+        raise _mismatch(names.METHOD, message, method, message.method)
     row = find(Sender.CLIENT, method)
     if row is None or Profile.MODERN not in row.profiles:
         return (names.METHOD,)  # refused for that, whatever it names
@@ -121,13 +125,21 @@ def _require_mirrored(headers: Headers, message: Message) -> tuple[str, ...]:
     return (names.METHOD, names.NAME)
 
 
+def _quoted(said: str | None) -> str:
+    if said is None:
+        return "nothing"
+    return said if len(said) <= _LONGEST and _WORD.fullmatch(said) else "something else"
+
+
 def _bad_params(public: str, message: Message) -> ProtocolError:
     return ProtocolError(public, rpc_code=INVALID_PARAMS, rpc_id=message.id)
 
 
-def _mismatch(header: str, message: Message) -> ProtocolError:
+def _mismatch(header: str, message: Message, *said: str | None) -> ProtocolError:
+    """Say that a header and the body differ; with what each of the two `said`, where that is no data."""
+    differ = "" if len(said) < 2 else f": {_quoted(said[0])} and {_quoted(said[1])}"  # noqa: PLR2004
     return ProtocolError(
-        f"{header} header does not match the request's body",
+        f"{header} header does not match the request's body{differ}",
         rpc_code=HEADER_MISMATCH,
         rpc_id=message.id,
     )

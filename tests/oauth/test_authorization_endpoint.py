@@ -187,7 +187,7 @@ async def test_every_client_proves_that_the_code_is_its_own(house, asked, method
         "/mcp/mail",
         PUBLIC_URL,
         PUBLIC_URL + "/",
-        PUBLIC_URL + "/mcp/mail/",
+        PUBLIC_URL + "/mcp/mail//",
         PUBLIC_URL + "/mcp/mail#x",
         PUBLIC_URL + "/mcp/mail?x",
         PUBLIC_URL + "/mcp/none",
@@ -230,16 +230,29 @@ async def test_a_registered_client_gets_no_other_resource_than_its_own(house):
     assert begun.request.scopes == {"admin"}
 
 
-@pytest.mark.parametrize("scope", ["tools:all", "tools:list tools:all", "tools:list  x", "openid"])
+@pytest.mark.parametrize("scope", ["tools:all", "tools:list tools:all", "tools:list  x", "Openid"])
 async def test_an_unknown_scope_is_refused(house, scope):
     house.add()
     assert (await redirected(house, query(scope=scope)))["error"] == "invalid_scope"
 
 
-@pytest.mark.parametrize("scope", ["admin", "code:run servers:manage", "offline_access"])
+@pytest.mark.parametrize("scope", ["admin", "code:run servers:manage"])
 async def test_a_request_of_which_nothing_is_left_is_refused(house, scope):
     house.add()
     assert (await redirected(house, query(scope=scope)))["error"] == "invalid_scope"
+
+
+@pytest.mark.parametrize("scope", ["offline_access", " offline_access", "openid profile email"])
+async def test_who_asks_for_scopes_of_identity_alone_gets_what_is_asked_for_at_first(house, scope):
+    house.add()
+    begun = await house.authorization.begin(query(scope=scope), SOURCE)
+    assert begun.request.scopes == {"tools:list", "tools:call", "prompts", "resources"}
+
+
+async def test_a_resource_may_end_with_a_slash(house):
+    house.add()
+    begun = await house.authorization.begin(query(resource=PUBLIC_URL + "/mcp/mail/"), SOURCE)
+    assert begun.request.endpoint == "/mcp/mail"
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ async def test_a_client_whose_only_resource_is_gone_gets_no_token(tmp_path, requ
         PUBLIC_URL + "/mcp/web",
         PUBLIC_URL + "/mcp/none",
         PUBLIC_URL + "/api/v1",
-        MAIL_URI + "/",
+        MAIL_URI + "//",
         MAIL_URI + "#x",
         MAIL_URI + "?x",
         MAIL_URI.replace("mail", "MAIL"),
