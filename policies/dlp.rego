@@ -4,13 +4,13 @@ package douane
 
 deny contains {"code": "sensitive_data", "message": message} if {
 	some found in held
-	rule_for(found).otherwise == "deny"
+	not rule_for(found).otherwise == "ask"
 	message := carries(found)
 }
 
 ask contains {"code": "sensitive_data", "message": message} if {
 	some found in held
-	rule_for(found).otherwise != "deny"
+	rule_for(found).otherwise == "ask"
 	message := carries(found)
 }
 
@@ -18,7 +18,7 @@ ask contains {"code": "sensitive_data", "message": message} if {
 held contains found if {
 	input.phase == "call"
 	some found in input.dlp.arguments
-	rule_for(found)
+	rule_for(found) != null
 	not may_go(found)
 }
 
@@ -77,6 +77,6 @@ duty contains {"duty": how, "classes": classes} if {
 
 deny contains {"code": "sensitive_data", "message": message} if {
 	some [found, how] in shown_as
-	how == "withhold"
+	not how in {"show", "mask", "tokenize", "drop"}
 	message := sprintf("the answer has something of class %s", [found])
 }

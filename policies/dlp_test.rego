@@ -62,6 +62,17 @@ test_answers_show_credentials_masked if {
 	count({duty | some duty in duties(answered("iban", "iban")); duty.duty == "mask"}) == 0
 }
 
+test_what_has_no_row_passes if {
+	count(reasons(carrying("contact", "")) & {"sensitive_data"}) == 0
+	count(asks(carrying("contact", "")) & {"sensitive_data"}) == 0
+}
+
+test_a_word_that_is_none_is_a_no if {
+	"sensitive_data" in reasons(carrying("iban", "")) with data.douane.dlp.arguments as {"iban": {"to": ["hom"], "otherwise": "refuse"}}
+	some reason in douane.deny with input as answered("iban", "iban") with data.douane.dlp.results as {"iban": "tokens"}
+	reason.code == "sensitive_data"
+}
+
 test_tokens_drops_and_answers_withheld if {
 	rows := {"iban": "tokenize", "card": "drop", "contact": "withhold"}
 	{"duty": "tokenize", "classes": ["iban"]} in duties(answered("iban", "iban")) with data.douane.dlp.results as rows

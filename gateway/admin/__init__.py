@@ -131,6 +131,7 @@ class Admin:
             "clients.remove": clients.remove,
             "servers.add": servers.add,
             "servers.remove": servers.remove,
+            "servers.refresh": servers.refresh,
             "runs.end": runs.end,
             "runs.relabel": runs.relabel,
             "runs.revoke": scripts.revoke,

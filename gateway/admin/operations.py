@@ -12,12 +12,15 @@ from gateway.admin.person import EVERY_ROLE, Person, Role
 from gateway.admin.rows import Row, Rows
 from gateway.domain.audit import RecordKind
 from gateway.domain.tools import PinStatus
-from gateway.errors import Denied
+from gateway.errors import Denied, NotFound
 from gateway.ports import PinStore
 
 _LONGEST_NAME = 64
 _LONGEST_HOST = 253
 """Characters (RFC 1035 section 2.3.4)."""
+
+Look = Callable[[str], Awaitable[None]]
+"""Reads all lists of one server now; raises what it met."""
 
 ServerStatus = Callable[[], Sequence[Mapping[str, Any]]]
 """One row a configured server: `server`, `url`, `status`, `profiles`, `checked_at`, `error`."""
@@ -57,8 +60,15 @@ class ServerRegistry(Protocol):
 
 class ServerDesk:
     def __init__(
-        self, status: ServerStatus, pins: PinStore, registry: ServerRegistry, journal: Journal
+        self,
+        status: ServerStatus,
+        pins: PinStore,
+        registry: ServerRegistry,
+        journal: Journal,
+        *,
+        look: Look,
     ) -> None:
+        self._look = look
         self._status = status
         self._pins = pins
         self._registry = registry
@@ -107,6 +117,24 @@ class ServerDesk:
         act = partial(self._registry.remove, name)
         await self._make(person, "remove", "removed", name, act)
         return {"server": name, "registered": False, "pins": self._counts(name)}
+
+    async def refresh(self, person: Person, *, name: str) -> Row:
+        """Look at all that a server shows, now, and return how it stands with it then.
+
+        What has changed waits for a person, as when it is met in passing.
+
+        Raises:
+            Forbidden: The person may neither approve nor administer.
+            NotFound: There is no such server.
+            UpstreamFailed: It does not answer, or not as servers do.
+
+        """
+        person.need(Role.APPROVER, Role.ADMIN)
+        if name not in {row["server"] for row in self._status()}:
+            raise NotFound("there is no server of this name")
+        await self._make(person, "refresh", "looked", name, partial(self._look, name))
+        (row,) = [row for row in self._status() if row["server"] == name]
+        return {**row, "pins": self._counts(name)}
 
     async def _make(
         self,

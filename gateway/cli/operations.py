@@ -92,6 +92,17 @@ def remove_server(place: Place, /, *, name: str, as_json: bool) -> None:
     print_fields(row, as_json=as_json)
 
 
+@servers.command("refresh")
+@click.argument("name")
+@as_json
+@place
+def refresh_server(place: Place, /, *, name: str, as_json: bool) -> None:
+    """Look at all that the server NAME shows, now. What has changed waits for a person."""
+    with connect(place.config) as gateway:
+        row = gateway.call("servers.refresh", name=name)
+    print_fields(row, as_json=as_json)
+
+
 servers.add_command(suggest_labels)
 
 

@@ -18,10 +18,9 @@ from gateway.domain.identity import Principal
 from gateway.domain.nodes import most_nodes
 from gateway.domain.question import NOTHING_FOUND
 from gateway.domain.tools import Pin
-from gateway.errors import ProtocolError
+from gateway.errors import Denied
 from gateway.turns import QUICK_NODES, finished, in_turn
 from gateway.wire.extensions import with_params
-from gateway.wire.jsonrpc import INVALID_PARAMS
 from gateway.wire.outgoing import said
 from gateway.wire.param_headers import params_mirrored
 
@@ -60,7 +59,7 @@ class Sensitive:
         What was written stays known, for whatever a person or a record is shown.
 
         Raises:
-            ProtocolError: A token stands for nothing in this run.
+            Denied: A token stands for nothing in this run.
 
         """
         message = call.message
@@ -74,11 +73,8 @@ class Sensitive:
                 return token
             text = known.value(token)
             if text is None:
-                raise ProtocolError(
-                    f"{token} stands for nothing in this run: read what it stood for again",
-                    rpc_code=INVALID_PARAMS,
-                    rpc_id=message.id,
-                )
+                why = f"{token} stands for nothing in this run: read what it stood for again"
+                raise Denied(why, reasons=[("unknown_token", why)])
             used[token] = text
             return text
 

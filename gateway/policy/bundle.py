@@ -14,10 +14,12 @@ import orjson
 from gateway.domain._value import value
 from gateway.errors import ConfigError
 from gateway.policy import lint
+from gateway.policy.doubled import doubled
 from gateway.policy.lint import Module
 from gateway.policy.opa import Opa, Ran, require
 from gateway.policy.schema import input_schema
 from gateway.policy.sources import POLICY_FOLDER, Sources
+from gateway.policy.targets import unsaid_in_dlp
 from gateway.policy.testing import Judged, judge
 
 ENTRYPOINTS = ("decision", "pin", "pin_approvals", "self_approval")
@@ -51,7 +53,8 @@ def prepare(
     """
     with laid_out(sources, tests=True) as folder:
         modules = tuple(parsed(opa, folder, path) for path in sources.rego)
-        if wrong := lint.problems(modules) + type_problems(opa, folder):
+        twice = doubled(sources.files)
+        if wrong := [*twice, *lint.problems(modules), *type_problems(opa, folder)]:
             raise ConfigError("the policy is refused", problems=wrong)
         judged = Judged()
         if tested and sources.has_tests:
@@ -59,6 +62,8 @@ def prepare(
         if judged.failures:
             raise ConfigError("the policy's own tests fail", problems=judged.failures)
         data = _data(opa, folder, config)
+    if wrong := unsaid_in_dlp(data):
+        raise ConfigError("the policy is refused", problems=wrong)
     return Policy(
         sources=sources,
         modules=modules,

@@ -7,6 +7,7 @@ What is configured says which servers there are, and what was seen of each, whic
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gateway.dlp.classes import GROUPS
 from gateway.domain._value import value
 from gateway.domain.quotas import Quota
 from gateway.domain.tools import OWN
@@ -83,6 +84,7 @@ def absent_in_quotas(quotas: Any, known: Known) -> list[str]:
 
 
 _PLACES = frozenset({"home", "task", "place", "inside", "anywhere"})
+_OF_NAMES = frozenset({"names", "person", "address"})
 _OTHERWISE = frozenset({"ask", "deny"})
 _SHOWN = frozenset({"show", "mask", "tokenize", "drop", "withhold"})
 
@@ -100,6 +102,21 @@ def absent_in_dlp(dlp: Any, known: Known) -> list[str]:
                 found.append(f"{where}: no class or group is called so{like(name, known.classes)}")
             found += [f"{where}: {text}" for text in _of_row(table, row)]
     return found
+
+
+def unsaid_in_dlp(data: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with `dlp` of a policy's data whatever the configuration says.
+
+    Which classes of an operator's own there are, only that says.
+    """
+    douane = data.get("douane")
+    dlp = douane.get("dlp") if isinstance(douane, dict) else None
+    if not isinstance(dlp, dict):
+        return []
+    there = frozenset({*GROUPS, *GROUPS.values(), *_OF_NAMES})
+    tables = [dlp[name] for name in ("arguments", "results") if isinstance(dlp.get(name), dict)]
+    own = {name for table in tables for name in table if name.startswith("own")}
+    return absent_in_dlp(dlp, Known(classes=there | own))
 
 
 def _of_row(table: str, row: Any) -> Iterator[str]:

@@ -53,6 +53,11 @@ class Catalog:
             request, visible=visible & approved.keys(), limit=limit, strategy=chosen
         )
 
+    @property
+    def placed(self) -> tuple[int, int] | None:
+        """How many tools are placed by meaning, and how many there are; `None` without a model."""
+        return self._finder.placed
+
     async def keep_ready(self, approved: Callable[[], Mapping[str, Approved]]) -> None:
         """Make ready what is approved, now and whenever that is something else; never returns."""
         ready: Mapping[str, Approved] | None = None

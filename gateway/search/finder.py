@@ -76,6 +76,14 @@ class Finder:
             self._meaning.drop(tool)
         self._index.remove(tool)
 
+    @property
+    def placed(self) -> tuple[int, int] | None:
+        """How many tools are placed by meaning, and how many there are; `None` without a model."""
+        if self._meaning is None:
+            return None
+        names = list(self._index.tools)
+        return sum(self._meaning.has_all([name]) for name in names), len(names)
+
     async def prepare(self) -> None:
         """Compute the vectors that are missing; searches go on meanwhile, by keyword."""
         if self._meaning is None:

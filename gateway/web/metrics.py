@@ -182,6 +182,12 @@ class Metrics:
             ["quota"],
             registry=self._registry,
         )
+        self.by_meaning = Gauge(
+            "douane_search_tools",
+            "Approved tools that are indexed (of: all), and that search by meaning finds (of: meaning).",
+            ["of"],
+            registry=self._registry,
+        )
         self.free = Gauge(
             "douane_audit_free_bytes",
             "Space that is left on the disk of the data directory.",
@@ -235,6 +241,11 @@ class Metrics:
         """Have the gauge of quotas say what these give for each, whenever somebody looks."""
         for name, share in fullest.items():
             self.quotas.labels(name).set_function(share)
+
+    def count_placed(self, placed: Callable[[], tuple[int, int] | None]) -> None:
+        """Have the gauge of search say what this gives, whenever somebody looks; nothing, without a model."""
+        self.by_meaning.labels("meaning").set_function(lambda: (placed() or (0, 0))[0])
+        self.by_meaning.labels("all").set_function(lambda: (placed() or (0, 0))[1])
 
     def count_followers(
         self,

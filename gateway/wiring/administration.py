@@ -19,7 +19,7 @@ from gateway.admin.exporting import Following
 from gateway.admin.journal import Journal
 from gateway.admin.labels import LabelDesk
 from gateway.admin.lock import LockSigner
-from gateway.admin.operations import KeyDesk, ServerDesk, ServerRegistry
+from gateway.admin.operations import KeyDesk, Look, ServerDesk, ServerRegistry
 from gateway.admin.people import People
 from gateway.admin.pins import PinDesk
 from gateway.admin.policy import PolicyDesk, PolicyInForce
@@ -37,6 +37,7 @@ from gateway.domain.descriptions import NO_GUIDANCE, Guidance
 from gateway.domain.labels import ServerRule
 from gateway.domain.tools import Kind, Target, UpstreamId
 from gateway.errors import (
+    BadCommand,
     ConfigError,
     IdentityUnavailable,
     PolicyUnavailable,
@@ -106,6 +107,7 @@ async def open_admin(config: Config) -> AsyncIterator[Admin]:
                 policy=policy,
                 stop=lasting.stop,
                 servers=partial(_not_running, config),
+                look=_nobody_looks,
                 followers=tuple,
                 registry=Registration(lambda: config, environ=None, take_up=nothing_to_take_up),
                 alerting=Alerting.of_files(config, store),
@@ -125,6 +127,7 @@ def admin_of(
     policy: PolicyInForce,
     stop: Stop,
     servers: ServerRows,
+    look: Look,
     followers: Callable[[], Sequence[Following]],
     registry: ServerRegistry,
     alerting: Alerting,
@@ -212,7 +215,7 @@ def admin_of(
             approvals=questions,
             alerts=AlertDesk(alerting, journal),
             clients=ClientDesk(stores.clients, journal, partial(made_client, current)),
-            servers=ServerDesk(servers, store.pins, registry, journal),
+            servers=ServerDesk(servers, store.pins, registry, journal, look=look),
             labels=LabelDesk(store.pins, labelled),
             discovery=DiscoveryDesk(
                 store.pins,
@@ -450,6 +453,10 @@ def _keys(identity: Identity) -> Sequence[Mapping[str, Any]]:
 
 def _nowhere(_: object) -> str:
     return ""
+
+
+async def _nobody_looks(name: str) -> None:
+    raise BadCommand(f"start the gateway to have it look at {name}")
 
 
 def _not_running(config: Config) -> Sequence[Mapping[str, Any]]:

@@ -17,6 +17,7 @@ from gateway.config import Config
 from gateway.config.changes import changed_keys
 from gateway.dlp.values import ValueMemory
 from gateway.domain.identity import Credential
+from gateway.domain.tools import UpstreamId
 from gateway.errors import ConfigError
 from gateway.oauth.metadata import PROTECTED_RESOURCE_PATH
 from gateway.oauth.resources import ADMIN_API
@@ -125,6 +126,7 @@ class Gateway:
                 policy=self._policy,
                 stop=self._lasting.stop,
                 servers=self._servers,
+                look=self._look,
                 followers=lambda: self.recorded.followers,
                 registry=Registration(
                     lambda: self._config, environ=os.environ, take_up=self.take_up
@@ -290,6 +292,7 @@ class Gateway:
                 **self.recorded.facts(),
                 **self.watch.facts(),
                 **stopped_facts(self._lasting.stop),
+                **self._tenure.runtime.search.facts(),
             },
             guard=guard,
             client_address=address,
@@ -315,6 +318,9 @@ class Gateway:
         if self._current is None:
             raise ConfigError("the gateway is not running")
         return self._current
+
+    async def _look(self, name: str) -> None:
+        await self._tenure.runtime.crawler.crawl(UpstreamId(name))
 
     def _servers(self) -> Sequence[Mapping[str, Any]]:
         places = {name: place_of(server) for name, server in self._config.servers.items()}

@@ -31,7 +31,7 @@ from gateway.wiring.identity import Identity
 from gateway.wiring.lookalikes import LookalikeReporter
 from gateway.wiring.pipelines import pipelines
 from gateway.wiring.refusals import RefusedEgressReporter
-from gateway.wiring.searching import searching
+from gateway.wiring.searching import Searching, searching
 from gateway.wiring.shadow import policies
 from gateway.wiring.standing import Standing
 from gateway.wiring.upstreams import guarded, link_of, upstreams_of
@@ -50,6 +50,7 @@ class Runtime:
     keeper: PinKeeper
     pipeline: Pipeline
     aggregate: Aggregate
+    search: Searching
     engine: Engines | None
     """What runs programs, where they are run."""
 
@@ -160,6 +161,7 @@ async def runtime(
             metrics=metrics,
         )
         await stack.enter_async_context(telling(notices))
+        metrics.count_placed(lambda: search.catalog.placed)
         metrics.count_failures({name: one.count for name, one in breakers.items()})
         yield Runtime(
             config=config,
@@ -170,6 +172,7 @@ async def runtime(
             keeper=keeper,
             pipeline=pipeline,
             aggregate=aggregate,
+            search=search,
             engine=engine,
             announce=decided_by.announce,
         )

@@ -32,6 +32,13 @@ class Searching:
         """Index what is approved in the background, from now on and after every change."""
         self._keeping = begun(self.catalog.keep_ready(approved), "indexing of tools")
 
+    def facts(self) -> Mapping[str, str]:
+        """Return what /readyz says of tools that are not placed by meaning yet; nothing, if all are."""
+        placed = self.catalog.placed
+        if placed is None or placed[0] == placed[1]:
+            return {}
+        return {"search": f"{placed[0]} of {placed[1]} tools are found by meaning"}
+
     async def aclose(self) -> None:
         """End what was begun."""
         if self._keeping is not None:

@@ -111,6 +111,23 @@ async def test_nobody_but_an_admin_registers_a_server() -> None:
         assert world.registry.kept == {"old": {}}
 
 
+async def test_whoever_approves_has_the_gateway_look_at_a_server_now() -> None:
+    world = World()
+    (first, *_) = await world.server_desk.list(ADMIN)
+    name = str(first["server"])
+    row = await world.server_desk.refresh(APPROVER, name=name)
+    assert (row["server"], world.looked) == (name, [name])
+    assert [(one["method"], one["code"]) for one in world.written] == [
+        ("servers.refresh", "looked")
+    ]
+    with pytest.raises(NotFound):
+        await world.server_desk.refresh(ADMIN, name="none")
+    for person in (USER, AUDITOR, STRANGER):
+        with pytest.raises(Forbidden):
+            await world.server_desk.refresh(person, name=name)
+    assert world.looked == [name]
+
+
 async def test_a_server_that_cannot_be_recorded_is_not_registered() -> None:
     world = World()
     world.log.failure = "full"
@@ -388,6 +405,7 @@ async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
         "runs.show",
         "servers.add",
         "servers.list",
+        "servers.refresh",
         "servers.remove",
         "servers.suggest_labels",
         "sessions.end",

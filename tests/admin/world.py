@@ -377,6 +377,10 @@ class Registry:
         del self.kept[name]
 
 
+async def no_look(name: str) -> None:
+    """Look at nothing."""
+
+
 class World:
     """Stores in memory, and the desks over them."""
 
@@ -390,7 +394,12 @@ class World:
         self.rotation = Rotation()
         self.journal = new_journal(self.log)
         self.registry = Registry()
-        self.server_desk = ServerDesk(status, self.pins, self.registry, self.journal)
+        self.looked: list[str] = []
+
+        async def look(name: str) -> None:
+            self.looked.append(name)
+
+        self.server_desk = ServerDesk(status, self.pins, self.registry, self.journal, look=look)
         self.people = people_of(self.identity, self.tokens, self.journal)
         self.policy = PinPolicy()
         self.expire_s: float | None = None
@@ -600,7 +609,7 @@ async def opened(
                 usage=UsageDesk(lambda: QUOTAS, store.usage, clock=clock),
                 alerts=AlertDesk(Alerting(), journal),
                 clients=ClientDesk(stores.clients, journal, make_client),
-                servers=ServerDesk(status, store.pins, Registry(), journal),
+                servers=ServerDesk(status, store.pins, Registry(), journal, look=no_look),
                 labels=LabelDesk(store.pins, lambda _: ()),
                 discovery=DiscoveryDesk(
                     store.pins,

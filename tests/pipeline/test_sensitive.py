@@ -117,14 +117,16 @@ async def test_a_token_that_stands_for_nothing_is_refused(house: House, token: s
     await reads(house, f"pay {IBAN}")
     sent = len(house.server.saw)
     seen = await house.handle(house.call("send", {"to": token}))
-    assert f"{token} stands for nothing in this run" in seen.json["error"]["message"]
+    assert f"{token} stands for nothing in this run" in seen.bytes.decode()
+    assert seen.code == "denied"
     assert len(house.server.saw) == sent
 
 
 async def test_a_token_is_of_its_run_alone(house: House) -> None:
     await reads(house, f"pay {IBAN}")
     seen = await house.handle(house.call("send", {"to": "<IBAN:1>"}, who="bob"))
-    assert "stands for nothing" in seen.json["error"]["message"]
+    assert seen.code == "denied"
+    assert b"stands for nothing" in seen.bytes
 
 
 async def test_what_only_looks_like_a_token_is_a_text(house: House) -> None:

@@ -6,9 +6,13 @@ from typing import Any
 import pytest
 
 from gateway.config.dlp import DlpSection
+from gateway.errors import ConfigError
+from gateway.policy.bundle import prepare
 from gateway.policy.commands import check
 from gateway.policy.settings import PolicySettings
+from gateway.policy.sources import Sources, read_sources
 from gateway.policy.targets import Known, absent_in_dlp
+from gateway.policy.toolchain import find_opa
 from gateway.wiring.sensitive import classes_of
 
 KNOWN = Known(classes=classes_of(DlpSection()))
@@ -34,8 +38,36 @@ def test_what_says_nothing_is_told(table: Any, problems: list[str]) -> None:
     assert all(f"data.douane.dlp.{p}" in t for p, t in zip(problems, told, strict=True))
 
 
+def put(folder: Path, data: str) -> Sources:
+    (folder / "data.yaml").write_text(data)
+    (folder / "a.rego").write_text("package douane\n\ndecision := 1\n")
+    opa = find_opa()
+    return read_sources(PolicySettings(path=str(folder)), opa)
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ("douane: {dlp: {results: {iban: tokens}}}\n", "results.iban: is drop"),
+        ("douane: {dlp: {arguments: {card: {to: [home], otherwise: refuse}}}}\n", "ask or deny"),
+        ("douane: {dlp: {results: {cards: mask}}}\n", "no class or group is called so"),
+        ("douane:\n  a: 1\ndouane:\n  b: 1\n", "data.yaml:3: `douane` stands in line 1 already"),
+        ("a:\n  - b: 1\n    b: 2\n", "data.yaml:3: `b` stands in line 2 already"),
+    ],
+)
+def test_what_says_nothing_does_not_come_into_force(
+    tmp_path: Path, data: str, problem: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        prepare(find_opa(), put(tmp_path, data), {})
+    assert any(problem in one for one in refused.value.problems)
+
+
+def test_a_class_of_an_operators_own_comes_into_force(tmp_path: Path) -> None:
+    prepare(find_opa(), put(tmp_path, 'douane: {dlp: {results: {"own:x": mask}}}\n'), {})
+
+
 async def test_a_check_tells_of_it(tmp_path: Path) -> None:
-    (tmp_path / "data.yaml").write_text("douane: {dlp: {results: {cards: mask}}}\n")
-    (tmp_path / "a.rego").write_text("package douane\n\ndecision := 1\n")
+    put(tmp_path, 'douane: {dlp: {results: {"own:x": mask}}}\n')
     told = await check(PolicySettings(path=str(tmp_path)), {}, KNOWN)
-    assert any("data.douane.dlp.results.cards" in problem for problem in told.problems)
+    assert any("data.douane.dlp.results.own:x" in problem for problem in told.problems)
