@@ -373,7 +373,8 @@ class Admission:
         needed = scopes_of(operation, params)
         held = principal.scopes | {i for s in principal.scopes for i in _IMPLIED.get(s, ())}
         if not held.issuperset(needed):
-            raise InsufficientScope("the token lacks a scope", scopes=needed)
+            lacks = ", ".join(sorted(set(needed) - held))
+            raise InsufficientScope(f"the token lacks a scope: {lacks}", scopes=needed)
         if operation.lists is not None and not principal.servers.shows(call.server):
             raise UnknownTool("there is no server of this name")
         if operation.method != LISTEN or not (uris := followed(call)):

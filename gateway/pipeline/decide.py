@@ -222,7 +222,8 @@ def _require_step_up(decision: Decision, principal: Principal) -> None:
         if obligation.duty is Duty.REQUIRE_STEP_UP:
             needed = obligation.detail["scopes"]
             if not principal.scopes.issuperset(needed):
-                raise InsufficientScope("the token lacks a scope", scopes=needed)
+                lacks = ", ".join(sorted(set(needed) - principal.scopes))
+                raise InsufficientScope(f"the token lacks a scope: {lacks}", scopes=needed)
 
 
 def protocol_permit(
