@@ -14,7 +14,11 @@ from gateway.flow.signs import Sign
 
 _MOST_PHONES: Final = 1024
 """Telephone numbers of one text; each is held against the plans of a dozen countries."""
-_MOST_FORMS: Final = 32
+_MOST_FORMS: Final = 4096
+"""Texts that are encoded in one; they are looked at together."""
+_WHOLE: Final = frozenset({"percent", "html", "escapes"})
+"""What is undone in a text as a whole: what stands in it as it is stands there, too."""
+_LONGEST_NAME: Final = 64
 _ENCODED: Final = (
     r"[A-Za-z0-9+/_-]{20}",
     r"(?:%[0-9A-Fa-f]{2}){3}",
@@ -44,7 +48,7 @@ class Look:
     spans: tuple[Span, ...] = ()
     """In order, none over another."""
     hidden: frozenset[str] = frozenset()
-    """Classes of which something stands there in another form alone."""
+    """Classes of which something stands there in another form, maybe beside what stands there as it is."""
     classes: frozenset[str] = frozenset()
     """All of which something stands there."""
 
@@ -106,7 +110,7 @@ class Detector:
         found, is_encoded = self._plain(text, name)
         hidden: frozenset[str] = frozenset()
         if is_encoded or is_suspicious(text):
-            hidden = frozenset(self._hidden(text, name)).difference(span.of for span in found)
+            hidden = frozenset(self._hidden(text, name, found))
         if not found and not hidden:
             return NOTHING
         return Look(spans=found, hidden=hidden, classes=hidden.union(span.of for span in found))
@@ -114,15 +118,24 @@ class Detector:
     def runs(self, text: str, of: Collection[str], name: str = "") -> Iterator[tuple[int, int]]:
         """Yield where in `text` runs stand (characters) that encode something of one of the classes."""
         for run in _RUN.finditer(text):
-            if not set(self._hidden(run[0], name)).isdisjoint(of):
+            if not set(self._hidden(run[0], name, ())).isdisjoint(of):
                 yield run.span()
 
-    def _hidden(self, text: str, name: str) -> Iterator[str]:
-        """Yield the classes of what `text` has in another form."""
+    def _hidden(self, text: str, name: str, found: Sequence[Span]) -> Iterator[str]:
+        """Yield the classes of what `text` has in another form, beside what was `found` in it as it is."""
+        known = set(_said(text, found))
+        forms = list(islice(decoded_forms(text, most_runs=_MOST_FORMS), _MOST_FORMS))
+        anew = [form.text for form in forms if _WHOLE.issuperset(form.how.split("+"))]
         if is_suspicious(text):
-            yield from (span.of for span in self._plain(revealed(text), name)[0])
-        for form in islice(decoded_forms(text), _MOST_FORMS):
-            yield from (span.of for span in self._plain(form.text, name)[0])
+            anew.append(revealed(text))
+        for form in anew:
+            spans, _ = self._plain(form, name)
+            yield from (of for of, said in _said(form, spans) if (of, said) not in known)
+        # A look costs the same for one word as for many of them.
+        between = f"\n{name}: " if 0 < len(name) <= _LONGEST_NAME else "\n"
+        others = (form.text for form in forms if not _WHOLE.issuperset(form.how.split("+")))
+        if inner := between.join(others):
+            yield from (span.of for span in self._plain(inner, name)[0])
 
     def _plain(self, text: str, name: str) -> tuple[tuple[Span, ...], bool]:
         """Return what stands in `text` as it is, and whether something may be encoded there."""
@@ -142,6 +155,12 @@ class Detector:
         if len(found) > 1:
             found = _apart(found, self._order)
         return tuple(found), bool(hits) and hits[-1] >= len(self._signs)
+
+
+def _said(text: str, spans: Sequence[Span]) -> Iterator[tuple[str, bytes]]:
+    """Yield what `spans` of `text` are: class and bytes."""
+    octets = text.encode("utf-8", "surrogatepass") if spans else b""
+    yield from ((span.of, octets[span.start : span.end]) for span in spans)
 
 
 def _apart(found: list[Span], order: Mapping[str, int]) -> list[Span]:

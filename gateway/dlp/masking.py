@@ -1,7 +1,8 @@
 """Documents without what policy wants masked: a mark, a token or nothing stands in its place."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Final
 
 from gateway.dlp.detector import Detector, Span
@@ -118,11 +119,14 @@ def _classes(detector: Detector, named: Collection[str]) -> frozenset[str]:
 def _cut_out(texts: Sequence[str], spans: Iterable[Span]) -> list[str]:
     """Return `texts` without the bytes of all of them that are in `spans`; a mark stands at each end."""
     octets = [text.encode("utf-8", "surrogatepass") for text in texts]
-    kept = list(octets)
     starts = [0, *accumulate(map(len, octets))]
+    kept = list(octets)
+    # From the last on: what stands before in the same text keeps its place.
     for span in sorted(spans, key=lambda span: span.start, reverse=True):
-        for index, (start, end) in enumerate(pairwise(starts)):
-            a, b = max(span.start, start) - start, min(span.end, end) - start
+        first = bisect_right(starts, span.start) - 1
+        for index in range(first, bisect_left(starts, span.end)):
+            start = starts[index]
+            a, b = max(span.start - start, 0), min(span.end - start, len(octets[index]))
             if a < b:
                 kept[index] = kept[index][:a] + f"[{span.of}]".encode() + kept[index][b:]
     return [part.decode("utf-8", "surrogatepass") for part in kept]

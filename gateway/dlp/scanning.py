@@ -1,9 +1,10 @@
 """What a whole document has of each class, and at which paths: what policy is told. Never a value."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final
 
 from gateway.dlp.detector import Detector, Look
@@ -28,7 +29,7 @@ class Finding:
     path: str
     count: int
     values: tuple[str, ...] = field(default=(), repr=False)
-    """What was found, as it stands there; of what is only there in another form, nothing."""
+    """What was found, as it stands there; of what is there in another form, nothing."""
 
 
 def scan(detector: Detector, content: Any, named: Collection[str] = ()) -> tuple[Finding, ...]:
@@ -39,7 +40,7 @@ def scan(detector: Detector, content: Any, named: Collection[str] = ()) -> tuple
     """
     text, whole = text_of(content)
     parts = [text[start:end] for start, end in pieces(text)]
-    if whole and not any(map(detector.may_have, (*parts, *_over_edges(content)))):
+    if whole and not any(map(detector.may_have, chain(parts, _over_edges(content)))):
         return ()
     found = _Findings(detector)
     found.walk(content, "$", "", frozenset(named))
@@ -48,9 +49,14 @@ def scan(detector: Detector, content: Any, named: Collection[str] = ()) -> tuple
 
 def _over_edges(content: Any) -> Iterator[str]:
     """Yield what stands around the edges of blocks of text, which readers put together."""
-    for items in content.values() if isinstance(content, dict) else ():
-        if isinstance(items, list) and len(items) > 1:
-            for before, after in pairwise(texts_of_blocks(items)):
+    waiting = [content]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+            for before, after in pairwise(texts_of_blocks(node)):
                 yield before[-_AROUND:] + after[:_AROUND]
 
 
@@ -131,13 +137,15 @@ class _Findings:
         if not look.classes:
             return
         octets = text.encode("utf-8", "surrogatepass")
+        plain: dict[str, list[str]] = {}
+        for span in look.spans:
+            said = octets[span.start : span.end].decode("utf-8", "replace")
+            plain.setdefault(span.of, []).append(said)
         for of in sorted(look.classes):
-            said = [
-                octets[span.start : span.end].decode("utf-8", "replace")
-                for span in look.spans
-                if span.of == of
-            ]
-            self.add(of, path, said)
+            if of in plain:
+                self.add(of, path, plain[of])
+            if of in look.hidden:
+                self.add(of, path, ())
 
 
 def over_edges(look: Look, texts: Sequence[str]) -> Iterator[Any]:
@@ -147,7 +155,8 @@ def over_edges(look: Look, texts: Sequence[str]) -> Iterator[Any]:
         at += len(text.encode("utf-8", "surrogatepass"))
         edges.append(at)
     for span in look.spans:
-        if any(span.start < edge < span.end for edge in edges):
+        after = bisect_right(edges, span.start)
+        if after < len(edges) and edges[after] < span.end:
             yield span
 
 

@@ -60,8 +60,10 @@ class Decoded:
     """What was undone, outermost first: `base64`, `percent+hex`."""
 
 
-def decoded_forms(text: str) -> Iterator[Decoded]:
+def decoded_forms(text: str, most_runs: int = _MOST_RUNS) -> Iterator[Decoded]:
     """Yield the texts that are encoded in `text`; work is linear in its length.
+
+    Of what is encoded by itself `most_runs` are looked at, of each kind and in each text.
 
     What decodes to no text is nothing: of random bytes hardly any sequence is UTF-8.
     """
@@ -69,7 +71,7 @@ def decoded_forms(text: str) -> Iterator[Decoded]:
     left = MOST_DECODED
     while waiting:
         outer = waiting.popleft()
-        for how, inner in _undone(outer.text):
+        for how, inner in _undone(outer.text, most_runs):
             left -= len(inner)
             if left < 0:
                 return
@@ -79,7 +81,7 @@ def decoded_forms(text: str) -> Iterator[Decoded]:
                 waiting.append(found)
 
 
-def _undone(text: str) -> Iterator[tuple[str, str]]:
+def _undone(text: str, most_runs: int) -> Iterator[tuple[str, str]]:
     if "%" in text and text.count("%") >= _FEWEST_ESCAPES and (plain := unquote(text)) != text:
         yield "percent", plain
     if "&" in text and text.count(";") >= _FEWEST_ESCAPES and (plain := from_html(text)) != text:
@@ -91,17 +93,17 @@ def _undone(text: str) -> Iterator[tuple[str, str]]:
     octets = text.encode("utf-8", "surrogatepass")
     runs = _RUNS.Match(octets) or ()
     if _HEX in runs:
-        for run in _found(_HEX_RUN, octets):
+        for run in _found(_HEX_RUN, octets, most_runs):
             yield from (("hex", plain) for plain in _from_hex(run))
     if _BASE64 in runs:
-        for run in _found(_BASE64_RUN, octets):
+        for run in _found(_BASE64_RUN, octets, most_runs):
             yield from (("base64", plain) for plain in _from_base64(run))
     if (scattered := _from_scattered(text)) is not None:
         yield "base64", scattered
 
 
-def _found(pattern: "re2._Regexp", octets: bytes) -> Iterator[str]:
-    for run in islice(pattern.finditer(octets), _MOST_RUNS):
+def _found(pattern: "re2._Regexp", octets: bytes, most: int) -> Iterator[str]:
+    for run in islice(pattern.finditer(octets), most):
         yield run[0].decode("ascii")
 
 

@@ -116,3 +116,48 @@ def test_an_arguments_own_name_says_nothing_of_its_value() -> None:
     }
     rows = told(scan(DETECTOR, login, ["password", "body"]))
     assert [row["path"] for row in rows] == ["$.body.password"]
+
+
+OTHER = "AKIAZ3NHPM7QWERTYL4B"
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [base64.b64encode(f"it is {OTHER}".encode()).decode(), f"it is {OTHER}".encode().hex()],
+)
+def test_what_is_encoded_beside_another_of_its_class_is_found_and_masked(encoded: str) -> None:
+    text = f"{KEY} and {encoded}"
+    assert masker(mask=["credential"]).text(text) == "[api_key] and [masked]"
+    rows = told(scan(DETECTOR, {"a": text}), {KEY: "server"})
+    assert [(row["count"], row["given"]) for row in rows] == [(1, ""), (1, "server")]
+
+
+def test_what_a_form_of_the_whole_text_has_as_well_is_there_once() -> None:
+    text = f"{KEY} a%20b%20c%20d%20e"
+    assert masker(mask=["credential"]).text(text) == "[api_key] a%20b%20c%20d%20e"
+    assert [row["count"] for row in told(scan(DETECTOR, {"a": text}))] == [1]
+
+
+def test_the_last_of_many_encoded_values_is_looked_at() -> None:
+    """As a cluster shows its secrets."""
+    values = [f"ordinary words, the number {n}" for n in range(100)]
+    encoded = [base64.b64encode(v.encode()).decode() for v in [*values, KEY]]
+    text = "\n".join(f"k{n}: {one}" for n, one in enumerate(encoded))
+    assert masker(mask=["credential"]).text(text) == text.replace(encoded[-1], "[masked]")
+
+
+@pytest.mark.parametrize("path", [["error", "data"], ["request", "params", "messages", 0]])
+def test_edges_are_looked_at_however_deep_they_stand(path: list[Any]) -> None:
+    content: Any = {"content": [{"text": CARD[:9]}, {"text": CARD[9:]}]}
+    for step in reversed(path):
+        content = [content] if isinstance(step, int) else {step: content}
+    assert [row["class"] for row in told(scan(DETECTOR, content))] == ["card"]
+
+
+def test_many_edges_take_as_long_as_their_texts() -> None:
+    """What is worse than linear would not end within the clock of this suite."""
+    blocks = [{"text": one} for one in ["x anna@exam", "ple.org "] * 20_000]
+    masked = masker(mask=["contact"]).of({"content": blocks})["content"]
+    assert {block["text"] for block in masked} == {"x [email]", "[email] "}
+    (row,) = told(scan(DETECTOR, {"content": blocks}))
+    assert row["count"] == 20_000
