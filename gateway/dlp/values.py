@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import secrets
 from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import Final
@@ -18,20 +19,20 @@ _MOST_TOKENS: Final = 4096
 _ENTRY: Final = 150
 """Bytes that a value takes beside its letters."""
 _JOINTS: Final = re.compile(r"[\s.()/-]+")
+_NUMBERS: Final = range(100_000, 1_000_000)
 TOKEN: Final = re.compile(r"<([A-Z][A-Z0-9_-]{0,40}):([1-9]\d{0,5})>")
-"""What stands for a value: its class, and which one of the run it is."""
+"""What stands for a value: its class, and a number that was drawn for it."""
 
 
 class RunValues:
     """Of one run: which server gave a value, and which token stands for it."""
 
-    __slots__ = ("_given", "_lock", "_numbers", "_octets", "_tokens", "_values")
+    __slots__ = ("_given", "_lock", "_octets", "_tokens", "_values")
 
     def __init__(self) -> None:
         self._given: dict[bytes, set[str]] = {}
         self._tokens: dict[tuple[str, str], str] = {}
         self._values: dict[str, str] = {}
-        self._numbers: dict[str, int] = {}
         self._octets = 0
         self._lock = Lock()
         """Answers are masked beside the loop, several of a run at once."""
@@ -77,8 +78,10 @@ class RunValues:
         if len(self._values) >= _MOST_TOKENS:
             return None
         name = of.removeprefix("own:").upper()
-        number = self._numbers[name] = self._numbers.get(name, 0) + 1
-        made = f"<{name}:{number}>"
+        # Drawn, not counted: one of before a restart, or one that a server made up, stands for nothing.
+        made = _drawn(name)
+        while made in self._values:
+            made = _drawn(name)
         self._tokens[of, text] = made
         self._values[made] = text
         self._octets += _ENTRY + 2 * len(text)
@@ -87,6 +90,10 @@ class RunValues:
     def value(self, token: str) -> str | None:
         """Return what `token` stands for in this run."""
         return self._values.get(token)
+
+
+def _drawn(name: str) -> str:
+    return f"<{name}:{secrets.choice(_NUMBERS)}>"
 
 
 def _key(text: str) -> bytes:

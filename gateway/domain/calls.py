@@ -105,6 +105,8 @@ class Call:
 
     restored: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Tokens that its caller wrote, and the values that `message` has in their place. Set by us."""
+    written: Mapping[str, Any] | None = field(default=None, repr=False)
+    """The params as its caller wrote them, where `message` has values in place of tokens. Set by us."""
 
     withdraws: bool = False
     """It ends a subscription where its method alone would begin one. Set by us, never by a caller."""
@@ -114,6 +116,11 @@ class Call:
         for token, shown in self.restored:
             text = text.replace(shown, token)
         return text
+
+    @property
+    def params_as_written(self) -> Mapping[str, Any]:
+        """The params with the caller's tokens, where there are any."""
+        return self.message.params if self.written is None else self.written
 
     @property
     def session_of(self) -> UpstreamId:

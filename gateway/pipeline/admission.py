@@ -195,7 +195,7 @@ class Admission:
             )
         target, pin = await self._resolve(call, principal, operation, trail)
         pin = await self._refreshed(call, principal, pin)
-        call = trail.restored(self._restored(call, run, pin))
+        call = trail.restored(await self._restored(call, principal, run, pin))
         access, due = await self._access(call, principal, run, target, pin, trail=trail)
         places = self._grants.covering(access)
         decision = await self._decided(access, trail)
@@ -443,7 +443,7 @@ class Admission:
             told = await self._sensitive.recorded(principal, trail.arguments, dlp, size)
             trail.arguments = told
 
-    def _restored(self, call: Call, run: Run, pin: Pin) -> Call:
+    async def _restored(self, call: Call, principal: Principal, run: Run, pin: Pin) -> Call:
         """Return `call` with values in place of its run's tokens, once its headers agree with what it says."""
         if pin.target.kind is Kind.TOOL and pin.approved is not None:
             require_params_agree(
@@ -452,7 +452,7 @@ class Admission:
                 pin.approved.definition,
                 rpc_id=call.message.id,
             )
-        return self._sensitive.restored(call, run, pin)
+        return await self._sensitive.restored(call, principal, run, pin)
 
     def _verified(self, call: Call, target: Target, pin: Pin | None) -> Pinned:
         return verify(target, pin, identity=self._rules.identities[call.server])

@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.domain._value import value
 from gateway.domain.approvals import ApprovalRequest
-from gateway.domain.calls import AccessRequest, Call
+from gateway.domain.calls import AccessRequest
 from gateway.domain.decisions import Decision
 from gateway.domain.document import Digest, canonical
 from gateway.domain.flow import FlowReview
@@ -64,7 +64,7 @@ def bound_by(access: AccessRequest, decision: Decision, key: bytes) -> Bound:
         # Where nobody knows all the places that a call reaches, no other call reaches the same.
         scope=_keyed(key, scope if _knows_places(access.review) else fingerprint),
         # A copy: what is written has many times its size set aside, and this is kept.
-        carried=bytes(memoryview(canonical(_written(access.call, _shown(carried))))),
+        carried=bytes(memoryview(canonical(_shown(_carried(access.call.params_as_written))))),
     )
 
 
@@ -96,19 +96,6 @@ def _shown(carried: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a person is shown of that: all of it, and the arguments alone if they are all."""
     found = carried.get("arguments", {})
     return found if carried.keys() <= {"arguments"} and isinstance(found, dict) else carried
-
-
-def _written(call: Call, node: Any) -> Any:
-    """Return `node` as the caller wrote it, with tokens where they stand for values."""
-    if not call.restored:
-        return node
-    if isinstance(node, str):
-        return call.as_written(node)
-    if isinstance(node, list):
-        return [_written(call, inner) for inner in node]
-    if isinstance(node, Mapping):
-        return {name: _written(call, inner) for name, inner in node.items()}
-    return node
 
 
 def _unreadable(decision: Decision, detail: str) -> ApprovalRequired:

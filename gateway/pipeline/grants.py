@@ -54,7 +54,8 @@ class Grants:
             raise _ended("the run in which it began has ended")
         if within.script.grants is None:
             return (None,)
-        arguments = access.call.message.params.get("arguments") or {}
+        # A token is as good as what it stands for in this run, which is the program's own.
+        arguments = access.call.params_as_written.get("arguments") or {}
         grants = enumerate(within.script.grants)
         if found := [one for one, grant in grants if covers(grant, access.target, arguments)]:
             return found

@@ -1,7 +1,7 @@
 """What calls and answers have of sensitive classes: told to policy, masked, and put back for the run's calls."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -10,21 +10,26 @@ from typing import Any, Final
 from gateway.dlp.detector import Detector
 from gateway.dlp.masking import DUTIES, Masker
 from gateway.dlp.scanning import Finding, over_edges, scan, told
-from gateway.dlp.values import TOKEN, ValueMemory
+from gateway.dlp.values import TOKEN, RunValues, ValueMemory
 from gateway.domain.calls import Call, Permit
 from gateway.domain.decisions import Duty, Obligation
 from gateway.domain.flow import Run, Task
 from gateway.domain.identity import Principal
 from gateway.domain.nodes import most_nodes
 from gateway.domain.question import NOTHING_FOUND
-from gateway.domain.tools import Pin
+from gateway.domain.tools import OWN, Pin
 from gateway.errors import Denied
 from gateway.turns import QUICK_NODES, finished, in_turn
 from gateway.wire.extensions import with_params
 from gateway.wire.outgoing import said
 from gateway.wire.param_headers import params_mirrored
 
-_MAY_HAVE_TOKEN: Final = re.compile(rb"<[A-Z]|\\u003[cC]")
+_OPENS: Final = (b"<", b"\\u003")
+"""How a token begins in JSON."""
+_MOST_TOKENS: Final = 256
+"""Different ones of one call."""
+_LONGEST: Final = 1024 * 1024
+"""Characters that all tokens of one call may stand for."""
 _MIRRORED: Final = "mcp-param-"
 _TAKES_TOKENS: Final = frozenset({"tools/call", "prompts/get"})
 _NEVER_RECORDED: Final = frozenset({"credential", "password"})
@@ -53,40 +58,42 @@ class Sensitive:
         self._values = values
         self._tokens = {of.removeprefix("own:").upper() for of in detector.groups}
 
-    def restored(self, call: Call, run: Run, pin: Pin) -> Call:
+    async def restored(self, call: Call, principal: Principal, run: Run, pin: Pin) -> Call:
         """Return `call` with the values in its arguments for which tokens of its run stand.
 
-        What was written stays known, for whatever a person or a record is shown.
+        What was written stays known, for whatever a person or a record is shown. A call to the gateway
+        itself keeps its tokens: a program that had the value could spell it out.
 
         Raises:
-            Denied: A token stands for nothing in this run.
+            Denied: A token stands for nothing in this run, or they stand for too much.
+            RateLimited: So much of the same principal's is looked at already.
 
         """
         message = call.message
-        if message.method not in _TAKES_TOKENS or not _MAY_HAVE_TOKEN.search(message.body):
+        if call.server == OWN or message.method not in _TAKES_TOKENS:
             return call
-        known, used = self._values.of(run.id), dict[str, str]()
+        if not any(mark in message.body for mark in _OPENS):
+            return call
+        nodes = most_nodes(len(message.body))
+        return await in_turn(principal.key, nodes, self._with_values, call, run, pin)
 
-        def put_back(found: re.Match[str]) -> str:
-            token = found[0]
-            if found[1] not in self._tokens:
-                return token
-            text = known.value(token)
-            if text is None:
-                why = f"{token} stands for nothing in this run: read what it stood for again"
-                raise Denied(why, reasons=[("unknown_token", why)])
-            used[token] = text
-            return text
-
+    def _with_values(self, call: Call, run: Run, pin: Pin) -> Call:
+        message, put_back = call.message, _PutBack(self._values.of(run.id), self._tokens)
         arguments = _replaced(message.params.get("arguments"), put_back)
-        if not used:
+        if not put_back.used:
             return call
         whole = with_params(message, {**message.params, "arguments": arguments})
         headers = [(n, text) for n, text in call.headers if not n.startswith(_MIRRORED)]
         if pin.approved is not None:
             headers += params_mirrored(arguments, pin.approved.definition)
+        # The longest first: one may have another in it.
+        used = sorted(put_back.used.items(), key=lambda pair: (-len(pair[1]), pair))
         return replace(
-            call, message=whole, headers=tuple(headers), restored=tuple(sorted(used.items()))
+            call,
+            message=whole,
+            headers=tuple(headers),
+            restored=tuple(used),
+            written=message.params,
         )
 
     async def in_call(
@@ -164,6 +171,37 @@ class Sensitive:
         token: str | None = known.token(of, text)
         self._values.keep(permit.run.id, known)
         return token
+
+
+class _PutBack:
+    """Puts values in place of the tokens of one call, as many and as long as one may have."""
+
+    def __init__(self, known: RunValues, classes: Collection[str]) -> None:
+        self._known = known
+        self._classes = classes
+        self._length = 0
+        self.used: dict[str, str] = {}
+
+    def __call__(self, found: re.Match[str]) -> str:
+        """Return what stands in place of what was `found`.
+
+        Raises:
+            Denied: It stands for nothing, or for too much.
+
+        """
+        token = found[0]
+        if found[1] not in self._classes:
+            return token
+        text = self._known.value(token)
+        if text is None:
+            why = f"{token} stands for nothing in this run: read what it stood for again"
+            raise Denied(why, reasons=[("unknown_token", why)])
+        self.used[token] = text
+        self._length += len(text)
+        if len(self.used) > _MOST_TOKENS or self._length > _LONGEST:
+            why = "the tokens of this call stand for too much: make it in parts"
+            raise Denied(why, reasons=[("too_many_tokens", why)])
+        return text
 
 
 def gone_on(masker: Masker, edge: Edge, content: Mapping[str, Any]) -> Mapping[str, Any]:

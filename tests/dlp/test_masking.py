@@ -73,9 +73,11 @@ def test_dropped_is_the_whole_text() -> None:
 def test_a_token_stands_for_the_same_value_and_for_no_other() -> None:
     values = RunValues()
     one = masker(values, tokenize=["iban"])
-    assert one.text(f"{IBAN}, GB29NWBK60161331926819, {IBAN}") == "<IBAN:1>, <IBAN:2>, <IBAN:1>"
-    assert values.value("<IBAN:2>") == "GB29NWBK60161331926819"
-    assert values.value("<IBAN:3>") is None
+    first, second, third = one.text(f"{IBAN}, GB29NWBK60161331926819, {IBAN}").split(", ")
+    assert first == third != second
+    assert values.value(first) == IBAN
+    assert values.value(second) == "GB29NWBK60161331926819"
+    assert values.value("<IBAN:1>") is None
 
 
 def test_what_is_to_be_masked_gets_no_token() -> None:

@@ -29,14 +29,28 @@ def test_of_what_goes_beyond_nobody_is_known_to_have_given_it(
 
 def test_runs_are_apart_and_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_RUNS", 2)
-    memory = ValueMemory()
+    memory, tokens = ValueMemory(), list[str | None]()
     for name in ("a", "b", "c"):
         run = memory.of(RunId(name))
         run.note("bank", [CARD])
-        assert run.token("card", name) == "<CARD:1>"
+        tokens.append(run.token("card", name))
         memory.keep(RunId(name), run)
     assert [memory.of(RunId(name)).gave("bank", CARD) for name in "abc"] == [False, True, True]
-    assert memory.of(RunId("b")).value("<CARD:1>") == "b"
+    assert memory.of(RunId("b")).value(str(tokens[1])) == "b"
+    # What was forgotten stands for nothing, whatever is given out since.
+    assert [memory.of(RunId(name)).value(str(tokens[0])) for name in "abc"] == [None] * 3
+
+
+def test_numbers_of_tokens_are_drawn_and_none_is_given_out_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = [RunValues().token("card", CARD) for _ in range(20)]
+    assert len(set(given)) > 1
+    drawn = iter(["<CARD:1>", "<CARD:1>", "<CARD:2>"])
+    monkeypatch.setattr(module, "_drawn", lambda name: next(drawn))
+    values = RunValues()
+    assert [values.token("card", one) for one in "ab"] == ["<CARD:1>", "<CARD:2>"]
+    assert [values.value(f"<CARD:{n}>") for n in (1, 2)] == ["a", "b"]
 
 
 def test_what_it_takes_is_counted() -> None:

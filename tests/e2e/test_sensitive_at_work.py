@@ -1,6 +1,7 @@
 """Sensitive data at a real gateway: kept from strangers, masked in answers, and at home again."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +37,18 @@ def test_it_is_kept_masked_and_brought_home(tmp_path: Path, raw: Raw, policies: 
             assert "sensitive_data" in json.dumps(refused.messages)
         assert raw.methods.count("tools/call") == 0
         raw.play(leaks)
-        assert text_of(poster.call("page")) == "the key is [api_key], pay to <IBAN:1>"
+        said, _, token = text_of(poster.call("page")).rpartition(" ")
+        assert said == "the key is [api_key], pay to"
+        assert re.fullmatch(r"<IBAN:[1-9][0-9]{5}>", token)
         # The server that gave the account gets it, and its answer says the token again.
-        assert json.loads(text_of(poster.call("allowed", {"text": "to <IBAN:1>"}))) == {
-            "text": "to <IBAN:1>"
+        assert json.loads(text_of(poster.call("allowed", {"text": f"to {token}"}))) == {
+            "text": f"to {token}"
         }
         assert raw.seen[-1].json["params"]["arguments"] == {"text": f"to {IBAN}"}
         unknown = poster.call("allowed", {"text": "<IBAN:7>"})
         assert "stands for nothing in this run" in json.dumps(unknown.messages)
         rows = json.dumps(gateway.running.rows("audit", "query"))
-        assert "<IBAN:1>" in rows
+        assert token in rows
         for kept in (KEY, IBAN, KEY.encode().hex()):
             assert kept not in rows
             assert kept not in gateway.running.log

@@ -329,7 +329,7 @@ class House:
         )
         visibility = Visibility(policy=policy, servers=self.rules.servers, clock=self.clock)
         labels = Labeller(runs=self.runs, rules=self.rules)
-        sensitive = Sensitive(self.detector, self.values)
+        sensitive = self.sensitive = Sensitive(self.detector, self.values)
         duties = Duties(policy=policy, labels=labels, limits=self.limits, sensitive=sensitive)
         requests = ServerRequests(
             policy=policy,

@@ -3,15 +3,19 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
 
+from gateway.dlp import values
 from gateway.domain.calls import RawAnswer
 from gateway.domain.decisions import Decision, Duty, Obligation, Verdict
 from gateway.domain.flow import Task
 from gateway.domain.labels import Effect, ToolRule
-from gateway.domain.tools import Kind, Profile
+from gateway.domain.tools import OWN, Kind, Profile
+from gateway.pipeline import sensitive
+from gateway.wire.extensions import with_params
 from tests.dlp.texts import CARD, IBAN, KEY
 from tests.pipeline.house import ALICE, Events, House, decision, event, result, text
 
@@ -26,6 +30,13 @@ def says(question: Mapping[str, Any]) -> Decision | Verdict:
     if question["phase"] != "result" or not question["dlp"]["result"]:
         return Verdict.ALLOW
     return decision(Verdict.ALLOW, obligations=[TOKENIZED, MASKED])
+
+
+@pytest.fixture(autouse=True)
+def counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count what else is drawn: the first account of a test is `<IBAN:1>`."""
+    drawn = count(1)
+    monkeypatch.setattr(values, "_drawn", lambda name: f"<{name}:{next(drawn)}>")
 
 
 @pytest.fixture
@@ -110,6 +121,49 @@ async def test_whoever_is_asked_is_shown_the_token(house: House) -> None:
     assert request.arguments == {"to": "<IBAN:1>", "body": "x"}
     shown = repr((request.places, request.evidence, request.reasons, seen.bytes))
     assert IBAN not in shown
+
+
+async def test_a_call_to_the_gateway_itself_keeps_its_tokens(house: House) -> None:
+    """A program that had the value could spell it out for whoever wrote it."""
+    await reads(house, f"pay {IBAN}")
+    calls, principal = house.call("send", {"body": "<IBAN:1>"}), house.gate.people["alice"]
+    sensitive, run = house.sensitive, house.server.saw[-1].run
+    pin = house.pins.find(house.server.saw[-1].access.pinned.pin.target, Profile.MODERN)
+    assert pin is not None
+    theirs = await sensitive.restored(calls, principal, run, pin)
+    assert theirs.message.params["arguments"] == {"body": IBAN}
+    ours = replace(calls, server=OWN)
+    assert await sensitive.restored(ours, principal, run, pin) is ours
+
+
+async def test_a_call_in_rounds_goes_on_with_its_tokens(house: House) -> None:
+    await reads(house, f"pay {IBAN}")
+    asks = {"resultType": "input_required", "requestState": "s1", "inputRequests": {}}
+    house.server.answer = lambda permit: result(permit, asks)
+    call = house.call("send", {"to": "<IBAN:1>"})
+    state = (await house.handle(call)).json["result"]["requestState"]
+    house.server.answer = lambda permit: result(permit, text("done"))
+    params = {**call.message.params, "requestState": state}
+    seen = await house.handle(replace(call, message=with_params(call.message, params)))
+    assert seen.json["result"]["content"][0]["text"] == "done"
+    assert house.server.saw[-1].call.message.params["requestState"] == "s1"
+
+
+async def test_tokens_stand_for_no_more_than_a_message_may_hold(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await reads(house, f"pay {IBAN}")
+    monkeypatch.setattr(sensitive, "_LONGEST", 3 * len(IBAN))
+    sent = len(house.server.saw)
+    seen = await house.handle(house.call("send", {"body": ["<IBAN:1>"] * 3}))
+    assert len(house.server.saw) == sent + 1
+    for body in (["<IBAN:1>"] * 4, "<IBAN:1>" * 4):
+        seen = await house.handle(house.call("send", {"body": body}))
+        assert b"make it in parts" in seen.bytes
+    monkeypatch.setattr(sensitive, "_MOST_TOKENS", 0)
+    seen = await house.handle(house.call("send", {"body": "<IBAN:1>"}))
+    assert b"make it in parts" in seen.bytes
+    assert len(house.server.saw) == sent + 1
 
 
 @pytest.mark.parametrize("token", ["<IBAN:2>", "<CARD:1>", "<API_KEY:1>"])
