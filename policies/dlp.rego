@@ -2,28 +2,53 @@
 # where, and how answers show it: the tables under `dlp` in data.yaml.
 package douane
 
+# What holds of a group without a row, so that a table that is not there or is no table opens nothing.
+unwritten := {
+	"arguments": {
+		"credential": {"to": ["home", "task"], "otherwise": "deny"},
+		"password": {"to": ["home", "task", "inside"], "otherwise": "ask"},
+		"card": {"to": ["home", "task", "place", "inside"], "otherwise": "ask"},
+		"iban": {"to": ["home", "task", "place", "inside"], "otherwise": "ask"},
+	},
+	"results": {"credential": "mask", "password": "mask"},
+}
+
+# The row of a class, else that of its group.
+row_for(table, found) := row if {
+	row := data.douane.dlp[table][found.class]
+} else := row if {
+	row := data.douane.dlp[table][found.group]
+} else := unwritten[table][found.group]
+
 deny contains {"code": "sensitive_data", "message": message} if {
 	some found in held
-	not rule_for(found).otherwise == "ask"
+	not asks_about(found)
 	message := carries(found)
 }
 
 ask contains {"code": "sensitive_data", "message": message} if {
 	some found in held
-	rule_for(found).otherwise == "ask"
+	asks_about(found)
 	message := carries(found)
 }
+
+# Whatever else a row says, or fails to say, is a no.
+asks_about(found) if rule_for(found).otherwise == "ask"
 
 # What a call carries and may not, where it goes.
 held contains found if {
 	input.phase == "call"
 	some found in input.dlp.arguments
-	rule_for(found) != null
+	has_rule(found)
 	not may_go(found)
 }
 
-# A class has its own row, or that of its group.
-rule_for(found) := object.get(data.douane.dlp.arguments, found.class, object.get(data.douane.dlp.arguments, found.group, null))
+has_rule(found) if {
+	row := rule_for(found)
+	row == row
+}
+
+rule_for(found) := row_for("arguments", found)
 
 may_go(found) if "anywhere" in rule_for(found).to
 
@@ -66,17 +91,21 @@ carries(found) := sprintf("the call carries something of class %s that may not g
 shown_as contains [found.class, how] if {
 	input.phase == "result"
 	some found in input.dlp.result
-	how := object.get(data.douane.dlp.results, found.class, object.get(data.douane.dlp.results, found.group, "show"))
+	how := row_for("results", found)
+	how != "show"
 }
 
 duty contains {"duty": how, "classes": classes} if {
-	some how in ["mask", "tokenize", "drop"]
+	some how in masks
 	classes := sort([pair[0] | some pair in shown_as; pair[1] == how])
 	count(classes) > 0
 }
 
+masks := {"mask", "tokenize", "drop"}
+
+# `withhold`, or a word that is none.
 deny contains {"code": "sensitive_data", "message": message} if {
 	some [found, how] in shown_as
-	not how in {"show", "mask", "tokenize", "drop"}
+	not how in masks
 	message := sprintf("the answer has something of class %s", [found])
 }

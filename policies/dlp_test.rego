@@ -80,3 +80,32 @@ test_tokens_drops_and_answers_withheld if {
 	some reason in douane.deny with input as answered("email", "contact") with data.douane.dlp.results as rows
 	reason.code == "sensitive_data"
 }
+
+test_without_the_table_what_holds_without_a_word_holds if {
+	every table in [{}, {"arguments": {}, "results": {}}, {"arguments": null, "results": []}, null, "off"] {
+		"sensitive_data" in reasons(carrying("credential", "")) with data.douane.dlp as table
+		"sensitive_data" in asks(carrying("iban", "")) with data.douane.dlp as table
+		not "sensitive_data" in asks(carrying("contact", "")) with data.douane.dlp as table
+		{"duty": "mask", "classes": ["api_key"]} in duties(answered("api_key", "credential")) with data.douane.dlp as table
+	}
+}
+
+test_a_row_that_is_there_goes_before_it if {
+	open := {"arguments": {"credential": {"to": ["anywhere"], "otherwise": "deny"}}, "results": {"credential": "show"}}
+	not "sensitive_data" in reasons(carrying("credential", "")) with data.douane.dlp as open
+	count(duties(answered("api_key", "credential"))) == 0 with data.douane.dlp as open
+	"sensitive_data" in asks(carrying("iban", "")) with data.douane.dlp as open
+}
+
+test_a_row_that_says_nothing_is_a_no if {
+	every row in [null, false, "ask", {}, {"to": ["home"]}, {"to": ["hom"], "otherwise": "deni"}, {"to": "home", "otherwise": []}] {
+		"sensitive_data" in reasons(carrying("contact", "")) with data.douane.dlp.arguments as {"contact": row}
+	}
+}
+
+test_a_word_that_is_none_withholds if {
+	every how in ["maks", "Mask", null, false, {}] {
+		some reason in douane.deny with input as answered("email", "contact") with data.douane.dlp.results as {"contact": how}
+		reason.code == "sensitive_data"
+	}
+}
