@@ -13,7 +13,7 @@ from gateway.flow.folding import is_suspicious, revealed
 from gateway.flow.signs import Sign
 
 _MOST_PHONES: Final = 1024
-"""Telephone numbers of one text; each is held against the plans of a dozen countries."""
+"""Telephone numbers of one text that are held against the plans of a dozen countries; more are believed."""
 _MOST_FORMS: Final = 4096
 """Texts that are encoded in one; they are looked at together."""
 _WHOLE: Final = frozenset({"percent", "html", "escapes"})
@@ -144,10 +144,10 @@ class Detector:
         hits = sorted(self._set.Match(octets) or ())
         found: list[Span] = []
         for sign in (self._signs[hit] for hit in hits if hit < len(self._signs)):
-            most = _MOST_PHONES if sign.of == "phone" else None
-            for match in islice(sign.pattern.finditer(octets), most):
+            for at, match in enumerate(sign.pattern.finditer(octets)):
                 start, end = match.span(sign.part)
-                if end > len(before) and sign.is_real(match):
+                is_believed = sign.of == "phone" and at >= _MOST_PHONES
+                if end > len(before) and (is_believed or sign.is_real(match)):
                     start = max(start - len(before), 0)
                     found.append(Span(start=start, end=end - len(before), of=sign.of))
         for finder in self._finders:

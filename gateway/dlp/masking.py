@@ -33,7 +33,6 @@ class Masker(Rewriter):
             if obligation.duty in DUTIES:
                 named[obligation.duty] |= set(obligation.detail["classes"])
         self._detector = detector
-        self.is_slow = detector.is_slow
         self._token = token
         self._dropped = _classes(detector, named[Duty.DROP])
         self._tokens = _classes(detector, named[Duty.TOKENIZE] - named[Duty.MASK]) - self._dropped

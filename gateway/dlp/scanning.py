@@ -16,6 +16,7 @@ from gateway.flow.content import BINARY, pieces, text_of
 _MOST: Final = 256
 """Findings that policy is told of one document; what goes beyond is told at `$`."""
 _MOST_VALUES: Final = 1024
+_ONE_PIECE: Final = 64 * 1024
 _AROUND: Final = 1024
 """Characters on each side of an edge; longer than anything but a private key's block."""
 
@@ -38,13 +39,20 @@ def scan(detector: Detector, content: Any, named: Collection[str] = ()) -> tuple
     `named` are names of its own members that say what whoever reads it wants, and nothing of their
     values.
     """
-    text, whole = text_of(content)
-    parts = [text[start:end] for start, end in pieces(text)]
-    if whole and not any(map(detector.may_have, chain(parts, _over_edges(content)))):
+    if not may_find(detector, content):
         return ()
     found = _Findings(detector)
     found.walk(content, "$", "", frozenset(named))
     return found.all()
+
+
+def may_find(detector: Detector, content: Any) -> bool:
+    """Say quickly whether anything may be found in `content`; a no is certain."""
+    text, whole = text_of(content)
+    parts = [text]
+    if len(text) > _ONE_PIECE:
+        parts = [text[start:end] for start, end in pieces(text)]
+    return not whole or any(map(detector.may_have, chain(parts, _over_edges(content))))
 
 
 def _over_edges(content: Any) -> Iterator[str]:
@@ -54,10 +62,12 @@ def _over_edges(content: Any) -> Iterator[str]:
         node = waiting.pop()
         if isinstance(node, dict):
             waiting += node.values()
-        elif isinstance(node, list):
+        elif isinstance(node, list) and len(node) > 1:
             waiting += node
             for before, after in pairwise(texts_of_blocks(node)):
                 yield before[-_AROUND:] + after[:_AROUND]
+        elif isinstance(node, list):
+            waiting += node
 
 
 class _Findings:

@@ -238,7 +238,7 @@ class Admission:
         flow = await self._questions.review(call, principal, run, subject)
         task = self._questions.task(call, principal, run)
         dlp = await self._sensitive.in_call(call, principal, run, pin, task)
-        await self._note_arguments(call, principal, dlp, trail)
+        await self._note_arguments(principal, dlp, trail)
         asked = self._questions.of(call, principal, run, subject, flow, dlp=dlp)
         access = AccessRequest(
             call=call,
@@ -419,7 +419,7 @@ class Admission:
         flow = await self._questions.review(call, principal, run, subject)
         task = self._questions.task(call, principal, run)
         dlp = await self._sensitive.in_call(call, principal, run, pin, task)
-        await self._note_arguments(call, principal, dlp, trail)
+        await self._note_arguments(principal, dlp, trail)
         due = self._quotas.due(call, principal, run, subject)
         usage = self._quotas.facts(due)
         access = AccessRequest(
@@ -435,13 +435,11 @@ class Admission:
         return access, due
 
     async def _note_arguments(
-        self, call: Call, principal: Principal, dlp: Mapping[str, Any], trail: Trail
+        self, principal: Principal, dlp: Mapping[str, Any], trail: Trail
     ) -> None:
         """Have the record say the arguments without the secrets that were found there."""
         if dlp["arguments"]:
-            size = len(call.message.body)
-            told = await self._sensitive.recorded(principal, trail.arguments, dlp, size)
-            trail.arguments = told
+            trail.arguments = await self._sensitive.recorded(principal, trail.arguments, dlp)
 
     async def _restored(self, call: Call, principal: Principal, run: Run, pin: Pin) -> Call:
         """Return `call` with values in place of its run's tokens, once its headers agree with what it says."""

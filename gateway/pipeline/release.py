@@ -29,10 +29,10 @@ from gateway.pipeline.prompts import Prompts
 from gateway.pipeline.rounds import Rounds
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
-from gateway.pipeline.sensitive import Edge, gone_on
+from gateway.pipeline.sensitive import MASKING, Edge, gone_on
 from gateway.pipeline.serverside import LINKS, ServerRequests
 from gateway.pipeline.trail import Trail
-from gateway.turns import QUICK_NODES, finished
+from gateway.turns import finished
 from gateway.wire.bare_notices import bare_params, speaks
 from gateway.wire.bare_results import bare_error, bare_result
 from gateway.wire.bounds import within
@@ -411,8 +411,7 @@ class Release:
     async def _gone_on(
         self, permit: Permit, masker: Masker, edge: Edge, params: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        nodes = QUICK_NODES + masker.is_slow
-        return await finished(permit.principal.key, nodes, gone_on, masker, edge, params)
+        return await finished(permit.principal.key, MASKING, gone_on, masker, edge, params)
 
     async def _apart(
         self,
@@ -427,8 +426,8 @@ class Release:
         """Return what `_rewritten` does, beside the loop where that is much."""
         who, nodes = permit.principal.key, weight(message.data)
         masker = self._duties.masker(permit, duties)
-        if masker is not None and masker.is_slow:
-            nodes = max(nodes, QUICK_NODES + 1)
+        if masker is not None:
+            nodes = max(nodes, MASKING)
         return await finished(
             who, nodes, _rewritten, duties, message, carrier, content, (sealed, masker)
         )

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gateway.dlp.detector import Detector
 from gateway.dlp.masking import DUTIES, Masker
-from gateway.dlp.scanning import Finding, over_edges, scan, told
+from gateway.dlp.scanning import Finding, may_find, over_edges, scan, told
 from gateway.dlp.values import TOKEN, RunValues, ValueMemory
 from gateway.domain.calls import Call, Permit
 from gateway.domain.decisions import Duty, Obligation
@@ -24,15 +24,17 @@ from gateway.wire.extensions import with_params
 from gateway.wire.outgoing import said
 from gateway.wire.param_headers import params_mirrored
 
-_OPENS: Final = (b"<", b"\\u003")
-"""How a token begins in JSON."""
 _MOST_TOKENS: Final = 256
 """Different ones of one call."""
 _LONGEST: Final = 1024 * 1024
 """Characters that all tokens of one call may stand for."""
+MASKING: Final = QUICK_NODES + 1
+"""How much work it is to mask something, whatever its size: never one for the event loop."""
 _MIRRORED: Final = "mcp-param-"
 _TAKES_TOKENS: Final = frozenset({"tools/call", "prompts/get"})
 _NEVER_RECORDED: Final = frozenset({"credential", "password"})
+_FEW_OCTETS: Final = 1024
+"""Of a message; to look at so much for whatever stands there takes some milliseconds at most."""
 _TAIL: Final = 512
 """Characters of an event that the next one may go on from."""
 
@@ -72,7 +74,7 @@ class Sensitive:
         message = call.message
         if call.server == OWN or message.method not in _TAKES_TOKENS:
             return call
-        if not any(mark in message.body for mark in _OPENS):
+        if b"<" not in message.body and b"\\u003" not in message.body:  # as a token begins
             return call
         nodes = most_nodes(len(message.body))
         return await in_turn(principal.key, nodes, self._with_values, call, run, pin)
@@ -105,24 +107,22 @@ class Sensitive:
             RateLimited: So much of the same principal's is looked at already.
 
         """
-        nodes = self._nodes(len(call.message.body))
-        named = _named(pin)
-        found = await in_turn(principal.key, nodes, scan, self._detector, said(call.message), named)
+        told_to_server, size = said(call.message), len(call.message.body)
+        nodes, named = self._nodes(size, told_to_server), _named(pin)
+        found = await in_turn(principal.key, nodes, scan, self._detector, told_to_server, named)
         if not found:
             return NOTHING_FOUND
         prompt = "" if task is None or task.prompt is None else task.prompt
         given = self._values.of(run.id).givers(call.server, found, prompt)
         return {"arguments": told(found, given), "result": []}
 
-    async def recorded(
-        self, principal: Principal, arguments: Any, dlp: Mapping[str, Any], size: int
-    ) -> Any:
+    async def recorded(self, principal: Principal, arguments: Any, dlp: Mapping[str, Any]) -> Any:
         """Return what a record says of `arguments` in which `dlp` finds something: no secret in any form."""
         if not any(row["group"] in _NEVER_RECORDED for row in dlp["arguments"]):
             return arguments
         mask = Obligation(duty=Duty.MASK, detail={"classes": sorted(_NEVER_RECORDED)})
         masker = Masker(self._detector, [mask], _no_token)
-        return await finished(principal.key, self._nodes(size), masker.of, arguments)
+        return await finished(principal.key, MASKING, masker.of, arguments)
 
     async def in_answer(
         self, permit: Permit, content: Mapping[str, Any], size: int, edge: Edge | None = None
@@ -134,7 +134,8 @@ class Sensitive:
         """
         before = None if edge is None else edge.text
         who = permit.principal.key
-        found = await finished(who, self._nodes(size), self._in_content, content, before)
+        nodes = self._nodes(size, content) if before is None else MASKING
+        found = await finished(who, nodes, self._in_content, content, before)
         if found:
             known = self._values.of(permit.run.id)
             known.note(permit.call.server, (text for one in found for text in one.values))
@@ -153,10 +154,17 @@ class Sensitive:
             ]
         return found
 
-    def _nodes(self, size: int) -> int:
-        """Return how much a message of `size` bytes is to look through: what is slow is never quick."""
+    def _nodes(self, size: int, content: Any) -> int:
+        """Return how much it is to look through `content`, of a message of `size` bytes.
+
+        What has something to look at twice takes a hundred times what the rest does.
+        """
         nodes = most_nodes(size)
-        return max(nodes, QUICK_NODES + 1) if self._detector.is_slow else nodes
+        if self._detector.is_slow:
+            return max(nodes, MASKING)
+        if size > _FEW_OCTETS and nodes <= QUICK_NODES and may_find(self._detector, content):
+            return MASKING
+        return nodes
 
     def masker(self, permit: Permit, obligations: Iterable[Obligation]) -> Masker | None:
         """Return what masks as `obligations` say, or `None` where they say nothing of it."""

@@ -17,6 +17,7 @@ from gateway.pipeline.duties import Duties
 from gateway.pipeline.filter import Carrier, meet
 from gateway.pipeline.labels import Labeller, decided_label, read_content
 from gateway.pipeline.rules import Rules
+from gateway.pipeline.sensitive import MASKING
 from gateway.pipeline.trail import Trail
 from gateway.ports import AuditLog, Clock, PinStore, PolicyEngine
 from gateway.turns import QUICK_NODES, finished
@@ -87,8 +88,8 @@ class ServerRequests:
             )
             who, nodes = permit.principal.key, amount(params, QUICK_NODES)
             masker = self._duties.masker(permit, obligations)
-            if masker is not None and masker.is_slow:
-                nodes = max(nodes, QUICK_NODES + 1)
+            if masker is not None:
+                nodes = max(nodes, MASKING)
             met = await finished(who, nodes, meet, obligations, params, Carrier.REQUEST, masker)
             said = await read_content(who, params, LONGEST_READ, trail)
             content = said.join(decided_label(decision)).join(decided_label(second))
