@@ -128,8 +128,9 @@ async def test_a_call_to_the_gateway_itself_keeps_its_tokens(house: House) -> No
     await reads(house, f"pay {IBAN}")
     calls, principal = house.call("send", {"body": "<IBAN:1>"}), house.gate.people["alice"]
     sensitive, run = house.sensitive, house.server.saw[-1].run
-    pin = house.pins.find(house.server.saw[-1].access.pinned.pin.target, Profile.MODERN)
-    assert pin is not None
+    access = house.server.saw[-1].access
+    assert access is not None
+    pin = access.pinned.pin
     theirs = await sensitive.restored(calls, principal, run, pin)
     assert theirs.message.params["arguments"] == {"body": IBAN}
     ours = replace(calls, server=OWN)
