@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from secrets import choice
 
 from benchmarks.dlp.corpora import Text, benign, secrets, sentences
 from benchmarks.flow.report import folder_of
@@ -130,7 +131,7 @@ def carried_back(detector: Detector, folders: Sequence[Path]) -> tuple[int, int]
                 if trace.is_attack:
                     continue
                 tasks += 1
-                known, carries = RunValues(), False
+                known, carries = RunValues(choice), False
                 for step in trace.steps:
                     found = [f for f in scan(detector, step.arguments) if f.group in _SECRET]
                     carries |= any(

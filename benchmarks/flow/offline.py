@@ -11,6 +11,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from secrets import choice
 from typing import Any
 
 from benchmarks.flow.labels import LABELS, labelled
@@ -79,7 +80,7 @@ class Conversation:
         self._engine = engine
         self._declared = declared
         self._provenance = Provenance()
-        self._values = RunValues()
+        self._values = RunValues(choice)
         self._run = Run(id=RunId("run_1"), label=BOTTOM)
         self._record = 0
 

@@ -2,10 +2,9 @@
 
 import hashlib
 import re
-import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
-from typing import Final
+from typing import Final, TypeAlias
 
 from gateway.dlp.scanning import Finding
 from gateway.domain.bounded import Bounded
@@ -19,6 +18,8 @@ _MOST_TOKENS: Final = 4096
 _ENTRY: Final = 150
 """Bytes that a value takes beside its letters."""
 _JOINTS: Final = re.compile(r"[\s.()/-]+")
+Draw: TypeAlias = Callable[[Sequence[int]], int]
+"""Draws one of numbers so that nobody can tell which: `secrets.choice`."""
 _NUMBERS: Final = range(100_000, 1_000_000)
 TOKEN: Final = re.compile(r"<([A-Z][A-Z0-9_-]{0,40}):([1-9]\d{0,5})>")
 """What stands for a value: its class, and a number that was drawn for it."""
@@ -27,9 +28,10 @@ TOKEN: Final = re.compile(r"<([A-Z][A-Z0-9_-]{0,40}):([1-9]\d{0,5})>")
 class RunValues:
     """Of one run: which server gave a value, and which token stands for it."""
 
-    __slots__ = ("_given", "_lock", "_octets", "_tokens", "_values")
+    __slots__ = ("_draw", "_given", "_lock", "_octets", "_tokens", "_values")
 
-    def __init__(self) -> None:
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
         self._given: dict[bytes, set[str]] = {}
         self._tokens: dict[tuple[str, str], str] = {}
         self._values: dict[str, str] = {}
@@ -79,9 +81,9 @@ class RunValues:
             return None
         name = of.removeprefix("own:").upper()
         # Drawn, not counted: one of before a restart, or one that a server made up, stands for nothing.
-        made = _drawn(name)
+        made = f"<{name}:{self._draw(_NUMBERS)}>"
         while made in self._values:
-            made = _drawn(name)
+            made = f"<{name}:{self._draw(_NUMBERS)}>"
         self._tokens[of, text] = made
         self._values[made] = text
         self._octets += _ENTRY + 2 * len(text)
@@ -92,10 +94,6 @@ class RunValues:
         return self._values.get(token)
 
 
-def _drawn(name: str) -> str:
-    return f"<{name}:{secrets.choice(_NUMBERS)}>"
-
-
 def _key(text: str) -> bytes:
     plain = _JOINTS.sub("", text).casefold()
     return hashlib.blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -104,13 +102,15 @@ def _key(text: str) -> bytes:
 class ValueMemory:
     """The values of the runs used last. What is forgotten was given by nobody, and has no token."""
 
-    def __init__(self) -> None:
+    def __init__(self, draw: Draw) -> None:
+        """`draw` draws the numbers of tokens."""
+        self._draw = draw
         self._runs: Bounded[RunId, RunValues] = Bounded(most=_MOST_RUNS, octets=_OCTETS)
 
     def of(self, run: RunId) -> RunValues:
         """Return what is known of `run`, which may be nothing yet."""
         found = self._runs.get(run)
-        return RunValues() if found is None else found
+        return RunValues(self._draw) if found is None else found
 
     def keep(self, run: RunId, values: RunValues) -> None:
         """Keep `values` of `run`, grown by now."""

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import resource
+import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -97,7 +98,7 @@ class Gateway:
             conversations=Conversations(),
             limits=CallLimits(calls_per_minute=config.limits.calls_per_minute, clock=now),
             quotas=quotas_of(config, identity.store.used),
-            values=ValueMemory(),
+            values=ValueMemory(secrets.choice),
             boxes=Mailboxes(new_nonce=new_id),
         )
         self._metrics.count_quotas(self._carried.quotas.fullest())

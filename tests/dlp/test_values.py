@@ -1,5 +1,7 @@
 """What a run was given, and by whom; and that nothing of it grows without end."""
 
+from secrets import choice
+
 import pytest
 
 from gateway.dlp import values as module
@@ -9,7 +11,7 @@ from tests.dlp.texts import CARD, KEY
 
 
 def test_a_value_is_of_the_server_that_gave_it_however_it_is_joined() -> None:
-    values = RunValues()
+    values = RunValues(choice)
     values.note("bank", [CARD])
     assert values.gave("bank", CARD.replace(" ", "-"))
     assert not values.gave("mail", CARD)
@@ -22,14 +24,14 @@ def test_of_what_goes_beyond_nobody_is_known_to_have_given_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_MOST_GIVEN", 2)
-    values = RunValues()
+    values = RunValues(choice)
     values.note("bank", ["1", "2", "3"])
     assert [values.gave("bank", one) for one in "123"] == [True, True, False]
 
 
 def test_runs_are_apart_and_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_RUNS", 2)
-    memory, tokens = ValueMemory(), list[str | None]()
+    memory, tokens = ValueMemory(choice), list[str | None]()
     for name in ("a", "b", "c"):
         run = memory.of(RunId(name))
         run.note("bank", [CARD])
@@ -41,20 +43,15 @@ def test_runs_are_apart_and_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPa
     assert [memory.of(RunId(name)).value(str(tokens[0])) for name in "abc"] == [None] * 3
 
 
-def test_numbers_of_tokens_are_drawn_and_none_is_given_out_twice(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    given = [RunValues().token("card", CARD) for _ in range(20)]
-    assert len(set(given)) > 1
-    drawn = iter(["<CARD:1>", "<CARD:1>", "<CARD:2>"])
-    monkeypatch.setattr(module, "_drawn", lambda name: next(drawn))
-    values = RunValues()
-    assert [values.token("card", one) for one in "ab"] == ["<CARD:1>", "<CARD:2>"]
-    assert [values.value(f"<CARD:{n}>") for n in (1, 2)] == ["a", "b"]
+def test_numbers_of_tokens_are_drawn_and_none_is_given_out_twice() -> None:
+    drawn = iter([100_000, 100_000, 482_913])
+    values = RunValues(lambda numbers: numbers[next(drawn) - numbers[0]])
+    assert [values.token("card", one) for one in "ab"] == ["<CARD:100000>", "<CARD:482913>"]
+    assert [values.value(f"<CARD:{n}>") for n in (100_000, 482_913)] == ["a", "b"]
 
 
 def test_what_it_takes_is_counted() -> None:
-    values = RunValues()
+    values = RunValues(choice)
     values.note("bank", map(str, range(1000)))
     before = values.octets
     values.token("card", "x" * 10_000)

@@ -295,7 +295,8 @@ class House:
         self.limits = CallLimits(calls_per_minute=1000, clock=self.clock)
         self.quotas = Quotas([], prices={}, clock=self.clock)
         self.detector = DETECTOR
-        self.values = ValueMemory()
+        counted = itertools.count(1)
+        self.values = ValueMemory(lambda _: next(counted))
         self.catalogs = Fresh()
         self.rules = Rules(
             servers={MAIL: ServerRule(default=default, tools=dict(tools or {}))},

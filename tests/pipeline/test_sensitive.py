@@ -3,12 +3,10 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 import pytest
 
-from gateway.dlp import values
 from gateway.domain.calls import RawAnswer
 from gateway.domain.decisions import Decision, Duty, Obligation, Verdict
 from gateway.domain.flow import Task
@@ -30,13 +28,6 @@ def says(question: Mapping[str, Any]) -> Decision | Verdict:
     if question["phase"] != "result" or not question["dlp"]["result"]:
         return Verdict.ALLOW
     return decision(Verdict.ALLOW, obligations=[TOKENIZED, MASKED])
-
-
-@pytest.fixture(autouse=True)
-def counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count what else is drawn: the first account of a test is `<IBAN:1>`."""
-    drawn = count(1)
-    monkeypatch.setattr(values, "_drawn", lambda name: f"<{name}:{next(drawn)}>")
 
 
 @pytest.fixture
