@@ -16,12 +16,14 @@ import click
 import gateway
 from gateway.admin.policy import check_files, test_files
 from gateway.admin.rows import Row
-from gateway.cli.context import Place, as_json, place
+from gateway.cli.context import Place, as_json, in_full, place
 from gateway.cli.failure import NO, WRONG_USE, Failed
 from gateway.cli.output import cell, print_json
 from gateway.cli.policy import of_files
+from gateway.cli.portability import check_for, hosts_of
 from gateway.config import TEMPLATE, Config, load, schema, warnings
 from gateway.errors import ConfigError, GatewayError
+from gateway.pins.hosts import HOSTS
 
 _SOUND_SQLITE = (3, 51, 3)
 """Earlier ones may corrupt a WAL database under concurrent checkpoints."""
@@ -91,11 +93,31 @@ def config_schema() -> None:
 
 
 @click.command()
+@click.argument("server", required=False)
+@click.option("--for", "hosts", help=f"Hosts, with commas between them: {','.join(HOSTS)}.")
 @click.option("--offline", is_flag=True, help="Ask no upstream anything.")
 @as_json
+@in_full
 @place
-def check(place: Place, /, *, offline: bool, as_json: bool) -> None:
-    """Find everything that is wrong before the gateway runs; exit 1 if anything is."""
+def check(
+    place: Place,
+    /,
+    *,
+    server: str | None,
+    hosts: str | None,
+    offline: bool,
+    as_json: bool,
+    wide: bool,
+) -> None:
+    """Find everything that is wrong before the gateway runs; exit 1 if anything is.
+
+    With SERVER and --for: what those hosts refuse, drop or cut of the tools approved of it.
+    """
+    if (server is None) is not (hosts is None):
+        raise click.UsageError("SERVER and --for go together")
+    if server is not None and hosts is not None:
+        check_for(place, server, hosts_of(hosts), as_json=as_json, wide=wide)
+        return
     failed = False
     for finding in _findings(place, offline=offline):
         failed |= finding["level"] == "error"

@@ -1,0 +1,135 @@
+"""What becomes of a server's tools in hosts, found by the table of `hosts` alone."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gateway.domain._value import value
+from gateway.pins.hosts import Count, Host, Keyword, Level, Names, Source, Wanted
+
+_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+"""Keywords whose members have names of the author's own, each a schema."""
+_CONTENT = ("const", "enum", "default", "examples", "required")
+"""Keywords that hold values and no schema: what looks like a keyword in them is none."""
+
+
+@value
+class Trouble:
+    """One thing that a host does not take as it is."""
+
+    level: Level
+    tool: str
+    """Empty for what is about the whole list."""
+    text: str
+    source: Source
+
+
+def troubles(host: Host, server: str, tools: Mapping[str, Any]) -> Iterator[Trouble]:
+    """Yield what `host` makes worse of `tools`, definitions by their names, under `server`."""
+    if host.count is not None and len(tools) > host.count.most:
+        yield _too_many(host.count, len(tools))
+    if host.names is not None:
+        yield from _of_names(host.names, server, tools)
+    for tool, definition in tools.items():
+        for keyword in host.keywords:
+            yield from _of_keyword(keyword, tool, definition)
+        if host.wanted is not None:
+            yield from _of_wanted(host.wanted, tool, definition)
+
+
+def _too_many(count: Count, tools: int) -> Trouble:
+    text = f"{tools} tools, and {count.most} are the most: {count.becomes}; approve fewer"
+    return Trouble(level=count.level, tool="", text=text, source=count.source)
+
+
+def _of_names(rule: Names, server: str, tools: Mapping[str, Any]) -> Iterator[Trouble]:
+    met: dict[str, list[str]] = defaultdict(list)
+    for tool in tools:
+        name = rule.prefix.format(server=server) + tool
+        shown = _shown(rule, name)
+        met[shown].append(tool)
+        if others := sorted(set(name) - set(rule.letters)):
+            text = f"its name there, {name}, has characters that are none: {' '.join(others)}"
+            yield Trouble(level="error", tool=tool, text=text, source=rule.source)
+        if len(name) > rule.longest:
+            cut = f"it is cut to {shown}" if rule.keeps else "it is refused or dropped"
+            text = f"its name there, {name}, has {len(name)} characters of {rule.longest}: {cut}"
+            level: Level = "warning" if rule.keeps else "error"
+            yield Trouble(level=level, tool=tool, text=text, source=rule.source)
+    for shown, alike in met.items():
+        if len(alike) > 1:
+            yield _one_name(rule, shown, alike, tools)
+
+
+def _shown(rule: Names, name: str) -> str:
+    if not rule.keeps or len(name) <= rule.longest:
+        return name
+    return f"{name[: rule.keeps]}...{name[-rule.keeps :]}"
+
+
+def _one_name(rule: Names, shown: str, alike: list[str], tools: Mapping[str, Any]) -> Trouble:
+    """Return the error that several tools are one there: a call meant for one reaches another."""
+    reading = {tool for tool in alike if _hints(tools[tool]).get("readOnlyHint") is True}
+    hides = "; one that writes may hide one that reads" if 0 < len(reading) < len(alike) else ""
+    text = f"{', '.join(alike)} are one name there, {shown}{hides}; rename one at the server"
+    return Trouble(level="error", tool=alike[0], text=text, source=rule.source)
+
+
+def _of_keyword(rule: Keyword, tool: str, definition: Mapping[str, Any]) -> Iterator[Trouble]:
+    for member in rule.schemas:
+        schema = definition.get(member)
+        places = [(member, schema)] if rule.root else _schemas(schema, member)
+        for path, inner in places:
+            if not isinstance(inner, Mapping):
+                continue
+            for name in rule.names:
+                if name in inner and _matters(rule, inner[name]):
+                    text = f"`{name}` in {path}: {rule.becomes}"
+                    yield Trouble(level=rule.level, tool=tool, text=text, source=rule.source)
+
+
+def _matters(rule: Keyword, content: Any) -> bool:
+    match rule.only:
+        case "array":
+            return isinstance(content, list | tuple)
+        case "integer":
+            return isinstance(content, int) and not isinstance(content, bool)
+        case "draft-07":
+            return isinstance(content, str) and "draft-07" in content
+        case _:
+            return True
+
+
+def _schemas(schema: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield every schema inside of one, with its path. No recursion: depth is its author's choice."""
+    waiting = [(path, schema)]
+    while waiting:
+        path, schema = waiting.pop()
+        if isinstance(schema, list | tuple):
+            waiting += [(f"{path}[{number}]", inner) for number, inner in enumerate(schema)]
+        elif isinstance(schema, Mapping):
+            yield path, schema
+            for name, inner in schema.items():
+                if name in _NAMED and isinstance(inner, Mapping):
+                    waiting += [(f"{path}.{name}.{own}", each) for own, each in inner.items()]
+                elif name not in _CONTENT:
+                    waiting.append((f"{path}.{name}", inner))
+
+
+def _of_wanted(rule: Wanted, tool: str, definition: Mapping[str, Any]) -> Iterator[Trouble]:
+    hints = _hints(definition)
+    missing = [hint for hint in rule.hints if not isinstance(hints.get(hint), bool)]
+    if rule.title and not (definition.get("title") or hints.get("title")):
+        missing.append("title")
+    if missing:
+        text = f"it does not say: {', '.join(missing)}"
+        yield Trouble(level="warning", tool=tool, text=text, source=rule.source)
+    length = len(str(definition.get("description") or ""))
+    if 0 < rule.longest_description < length:
+        text = f"its description has {length} characters of {rule.longest_description}"
+        yield Trouble(level="warning", tool=tool, text=text, source=rule.source)
+
+
+def _hints(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+    hints = definition.get("annotations")
+    return hints if isinstance(hints, Mapping) else {}
