@@ -12,6 +12,9 @@ from gateway.flow.decoding import decoded_forms
 from gateway.flow.folding import is_suspicious, revealed
 from gateway.flow.signs import Sign
 
+_MEMORY: Final = 24 * 1024**2
+_MEMORY_OF_ONE: Final = 4 * 1024**2
+"""Bytes. Of what it may have it takes all, for texts of random letters; half of it is enough for ours."""
 _MOST_PHONES: Final = 1024
 """Telephone numbers of one text that are held against the plans of a dozen countries; more are believed."""
 _MOST_FORMS: Final = 4096
@@ -89,7 +92,7 @@ class Detector:
         self._finders = tuple(finders)
         self.is_slow = any(finder.is_slow for finder in self._finders)
         """Whether it is never to be asked on the event loop."""
-        self._set = _compiled([*(sign.trigger for sign in self._signs), *_ENCODED])
+        self._set = _compiled([*(sign.trigger for sign in self._signs), *_ENCODED], len(own or {}))
         mine = {sign.of: "own" for sign in self._signs[len(SIGNS) :]}
         others = {finder.of: finder.group for finder in self._finders}
         self.groups: Mapping[str, str] = {**GROUPS, **mine, **others}
@@ -183,11 +186,22 @@ def _own_sign(name: str, text: str) -> Sign:
         raise ValueError(f"dlp.patterns.{name} is no RE2 expression: {error}") from None
 
 
-def _compiled(patterns: Sequence[str]) -> Any:
+def _compiled(patterns: Sequence[str], own: int) -> Any:
+    """Return `patterns` as one automaton, of which `own` are an operator's.
+
+    Raises:
+        ValueError: They are too much for the memory that one may take.
+
+    """
     options = re2.Options()
-    options.max_mem = 128 * 1024 * 1024
+    options.max_mem = _MEMORY + own * _MEMORY_OF_ONE
     found = re2.Set.SearchSet(options)
     for pattern in patterns:
         found.Add(pattern)
-    found.Compile()
+    try:
+        found.Compile()
+    except re2.error:
+        raise ValueError(
+            "dlp.patterns: they are too much to be looked for at once; write fewer or plainer ones"
+        ) from None
     return found
