@@ -6,6 +6,7 @@ import functools
 import importlib
 import inspect
 import pkgutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -195,3 +196,10 @@ def test_values_are_frozen_and_keyword_only() -> None:
         )
     ]
     assert loose == []
+
+
+def test_no_two_files_of_tests_share_a_name() -> None:
+    tests = Path(__file__).parents[1]
+    names = Counter(path.name for path in tests.rglob("test_*.py"))
+    twice = [name for name, times in names.items() if times > 1]
+    assert not twice, f"whoever collects both takes one for the other: {twice}"
