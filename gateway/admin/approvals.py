@@ -1,8 +1,9 @@
 """What people do with questions about calls: look at them, say yes, say no."""
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from gateway.admin.journal import Change, Journal
 from gateway.admin.person import EVERY_ROLE, How, Person, Role
@@ -102,24 +103,34 @@ class ApprovalDesk:
         return f"{self._pages_at}/approve/{id_}" if self._pages_at else ""
 
     async def show(self, person: Person, *, approval: str) -> Row:
-        """Return a question with all that it says, and what its run has read by now.
+        """Return a question with what its run has read by now.
+
+        What the call says is for whoever may answer it, while it waits: to everybody else
+        `arguments` are `None` and `evidence`, which quotes them, is empty; `withheld` says why.
 
         Raises:
             NotFound: There is no such question, or it is not theirs to see.
+            AuditUnavailable: It cannot be recorded who sees what the call says.
 
         """
         found = self.seen(person, approval)
         request = found.request
+        told, withheld = None, None
+        try:
+            told = await self.disclose(person, found)
+        except (Forbidden, Denied) as refusal:
+            withheld = refusal.public
         return {
             **self._row(found),
             "principal": request.principal,
-            "arguments": request.arguments,
+            "withheld": withheld,
+            "arguments": told,
             "label": request.label.words,
             "sources": [
                 {"server": source.server, "tool": source.tool, "record": source.record}
                 for source in self._sources(request.run)
             ],
-            "evidence": list(request.evidence),
+            "evidence": [] if told is None else list(request.evidence),
             "reasons": [{"code": one.code, "message": one.message} for one in request.reasons],
             "pin_digest": str(request.pin_digest),
             "decision_id": request.decision_id,
@@ -185,6 +196,20 @@ class ApprovalDesk:
         if found is not None and self._sees(person, found.request):
             return found
         raise NotFound("there is no such question; `douane approvals list --all` lists them")
+
+    async def disclose(self, person: Person, found: Approval) -> Mapping[str, Any]:
+        """Return the arguments of a call that waits, to whoever may answer it: that is on record.
+
+        Raises:
+            Forbidden: They may not answer it.
+            Denied: It waits no more, or no answer would count.
+            AuditUnavailable: It cannot be recorded, so nothing is to be shown.
+
+        """
+        await self.require_may_answer(person, found.request)
+        self._require_waiting(found)
+        await self._journal.read(person, "approvals.show", f"what question {found.request.id} says")
+        return found.request.arguments
 
     async def require_may_answer(self, person: Person, request: ApprovalRequest) -> None:
         """Return if the person's yes would count, as policy is now.

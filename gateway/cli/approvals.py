@@ -203,6 +203,8 @@ def _print_question(row: dict[str, Any]) -> None:
     effect = f" ({cell(row['effect'])})" if row["effect"] else ""
     target = f"{cell(row['server'])}/{cell(row['kind'])}/{cell(row['name'])}"
     click.echo(f"{cell(_who(row))} wants {target}{effect}")
+    if row["withheld"]:
+        click.echo(f"what it says is withheld: {cell(row['withheld'])}")
     _print_all(
         "with", [f"{name} = {cell(said, whole=True)}" for name, said in _said(row["arguments"])]
     )
@@ -224,9 +226,9 @@ def _print_question(row: dict[str, Any]) -> None:
             click.echo(f"for good: {command('approvals', 'allow', row['id'], '--standing')}")
 
 
-def _said(arguments: dict[str, Any]) -> list[tuple[str, Any]]:
+def _said(arguments: dict[str, Any] | None) -> list[tuple[str, Any]]:
     """Return the arguments with names that are safe to print."""
-    return [(cell(name), said) for name, said in arguments.items()]
+    return [(cell(name), said) for name, said in (arguments or {}).items()]
 
 
 def _print_all(title: str, lines: list[str]) -> None:

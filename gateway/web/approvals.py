@@ -66,11 +66,12 @@ class ApprovalPages:
         await self._desk.require_may_answer(person, found.request)
         if told := self._settled(found):
             return self._pages.message("Nothing to answer", told, link=_INBOX)
+        arguments = await self._desk.disclose(person, found)
         return self._pages.page(
             "approve.html",
             user=user,
             request=found.request,
-            arguments=[(visible(name), _spelled(said)) for name, said in _said(found)],
+            arguments=[(visible(name), _spelled(said)) for name, said in arguments.items()],
             reasons=[visible(reason.message) for reason in found.request.reasons],
             evidence=[visible(sentence) for sentence in found.request.evidence],
             times=self._desk.standing.times(found.request, person.user_id),
@@ -138,10 +139,6 @@ def _id(visit: Visit) -> str:
 
 def _bound(found: Approval) -> tuple[str, str]:
     return found.request.id, str(found.request.fingerprint)
-
-
-def _said(found: Approval) -> list[tuple[str, Any]]:
-    return list(found.request.arguments.items())
 
 
 def _spelled(said: Any) -> str:

@@ -181,6 +181,7 @@ async def test_a_question_is_shown_with_everything_it_says() -> None:
         "stands_until": None,
         "note": "",
         "principal": f"{URL}|emma|c_1",
+        "withheld": None,
         "arguments": {"to": ["eve@outside.example"]},
         "label": {"integrity": "untrusted", "confidentiality": "private"},
         "sources": [{"server": "web", "tool": "fetch", "record": 7}],
@@ -193,6 +194,48 @@ async def test_a_question_is_shown_with_everything_it_says() -> None:
         "follows": None,
         "follows_because": None,
     }
+
+
+OTTO = person("otto", Role.AUDITOR)
+
+
+async def test_whoever_sees_what_a_call_says_is_on_record() -> None:
+    desk = await Desk().ask()
+    await desk.desk.show(ADA, approval="a")
+    (record,) = desk.log.records
+    assert (record.fields["principal"], record.fields["method"], record.fields["code"]) == (
+        "user:ada",
+        "approvals.show",
+        "read",
+    )
+    assert "eve@outside.example" not in str(record.fields)
+
+
+async def test_what_a_call_says_is_told_only_once_that_is_on_record() -> None:
+    desk = await Desk().ask()
+    desk.log.failure = "disk full"
+    with pytest.raises(AuditUnavailable):
+        await desk.desk.show(ADA, approval="a")
+
+
+@pytest.mark.parametrize("who", [OTTO, EMMA], ids=["auditor", "whose call it is"])
+async def test_who_may_not_answer_does_not_see_what_the_call_says(who: Person) -> None:
+    desk = await Desk().ask()
+    row = await desk.desk.show(who, approval="a")
+    assert (row["arguments"], row["evidence"]) == (None, [])
+    assert "user:" in row["withheld"] or "somebody else's answer" in row["withheld"]
+    assert "eve@outside.example" not in str(row)
+    assert desk.log.records == []
+
+
+async def test_once_it_is_answered_nobody_sees_what_the_call_says() -> None:
+    desk = await Desk().ask()
+    await desk.desk.deny(ADA, approval="a")
+    row = await desk.desk.show(ADA, approval="a")
+    assert (row["arguments"], row["withheld"]) == (
+        None,
+        "this question waits no more: it is denied",
+    )
 
 
 async def test_an_approver_says_yes_and_it_is_on_the_record_first() -> None:
