@@ -16,7 +16,9 @@ from gateway.builtin.mailbox import Mailbox
 from gateway.builtin.mailboxes import Key
 from gateway.builtin.names import public_uri
 from gateway.domain.calls import Permit, ServerEvent
+from gateway.domain.flow import RunId
 from gateway.domain.identity import Principal
+from gateway.domain.selection import Selection
 from gateway.domain.tools import Kind, UpstreamId
 from gateway.errors import (
     GatewayError,
@@ -59,6 +61,7 @@ _SCOPES: Final[Mapping[Kind, frozenset[str]]] = {
 
 Shown = Callable[[Permit, Kind], Awaitable[Iterable[str]]]
 Described = Callable[[Permit, str], Awaitable[str | None]]
+Chosen = Callable[[Principal, str | None, RunId], Selection]
 Sees = Callable[[Permit, UpstreamId, str], Awaitable[bool]]
 
 
@@ -89,11 +92,13 @@ class Notices:
         shown: Shown,
         sees: Sees,
         described: Described,
+        chosen: Chosen,
         version: Callable[[], object],
         idle_s: float,
     ) -> None:
         """`shown` is what a principal is shown of a list, as text; `sees`, whether of a resource;
-        `described`, what our own resource says to them, or nothing where they have none.
+        `described`, what our own resource says to them, or nothing where they have none; `chosen`,
+        which servers its conversation sees now.
 
         `version` is another one whenever `shown` may be. `idle_s` is after how many seconds without a
         stream a session's subscriptions at servers end; they begin anew with its next stream.
@@ -103,6 +108,7 @@ class Notices:
         self._shown = shown
         self._sees = sees
         self._described = described
+        self._chosen = chosen
         self._version = version
         self._idle_s = idle_s
         self._streams: dict[Key, _Stream] = {}
@@ -236,7 +242,7 @@ class Notices:
         """Tell every stream what has changed for it, and forget sessions that nobody listens to."""
         version, clock = self._version(), asyncio.get_running_loop().time
         for key, stream in tuple(self._streams.items()):
-            now = (version, self._followers.relisted_for(key[0]))
+            now = ((version, self._servers(stream.permit)), self._followers.relisted_for(key[0]))
             due = clock() - stream.asked_at >= _RECHECK_S
             if due or stream.looked != now or stream.box.pending:
                 await self._look(key, stream, now)
@@ -253,8 +259,7 @@ class Notices:
                 self._cut(key, stream)
                 return
             stream.asked_at = asyncio.get_running_loop().time()
-            # A conversation sees the servers that it saw when it began, whatever is chosen since.
-            principal = replace(principal, servers=stream.permit.principal.servers)
+            principal = replace(principal, servers=self._servers(stream.permit))
             permit = replace(stream.permit, principal=principal)
             await self._tell_updates(permit, stream)
             if stream.looked is None or stream.looked[0] != version[0]:
@@ -318,11 +323,15 @@ class Notices:
 
         """
         if stream.box.prints is None:
-            version = (self._version(), self._followers.relisted_for(key[0]))
+            servers = self._servers(stream.permit)
+            version = ((self._version(), servers), self._followers.relisted_for(key[0]))
             stream.box.prints = await self._prints(stream.permit, stream.lists)
             stream.looked = version
         self._streams[key] = stream
         self._followers.news.set()
+
+    def _servers(self, permit: Permit) -> Selection:
+        return self._chosen(permit.principal, permit.session, permit.run.id)
 
     def _cut(self, key: Key, stream: _Stream) -> None:
         """End a stream; what it did not tell waits for whoever comes back to the session."""

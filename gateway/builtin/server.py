@@ -31,7 +31,7 @@ from gateway.wire import jsontext, rev_stateless
 from gateway.wire.eras import SELF
 from gateway.wire.inbound import CONTENT_TYPE
 from gateway.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
-from gateway.wire.operations import CANCELLED, LISTEN, TOOLS_CALL
+from gateway.wire.operations import CANCELLED, CHOOSES, LISTEN, TOOLS_CALL
 from gateway.wire.own_session import nonce_after, session_for
 
 INSTRUCTIONS: Final = (
@@ -304,7 +304,9 @@ def _discovery(instructions: str) -> Mapping[str, Any]:
 def _lives(permit: Permit) -> Mapping[str, Any]:
     if permit.call.profile is Profile.LEGACY:
         return {}
-    return {"ttlMs": _LIST_MS, "cacheScope": "private"}
+    # Whoever may choose servers changes what is listed by a call, and is to see that at once.
+    chooses = CHOOSES in permit.principal.scopes
+    return {"ttlMs": 0 if chooses else _LIST_MS, "cacheScope": "private"}
 
 
 def _outdated(permit: Permit) -> Mapping[str, Any]:

@@ -8,7 +8,8 @@ from gateway.domain.tools import UpstreamId
 from gateway.errors import BadCommand
 from gateway.wire.operations import DISABLE_SERVER, ENABLE_SERVER, SEARCH_SERVERS
 
-EVERY: Final = UpstreamId("*")
+ALL: Final = frozenset({UpstreamId("*")})
+"""Stands for every server, alone."""
 _MOST_NAMES: Final = 100
 _LONGEST_QUERY: Final = 1_000
 _SUMMARY: Final = 200
@@ -44,8 +45,8 @@ DEFINITIONS: Final[tuple[Mapping[str, Any], ...]] = (
     {
         "name": ENABLE_SERVER,
         "title": "Enable servers",
-        "description": "Show the tools of these servers and of no others, from your next "
-        "conversation on. Name all that are needed then; * alone stands for every server.",
+        "description": "Show the tools of these servers too, at once in this conversation and in "
+        "those that begin later. Nothing is hidden by it; * alone stands for every server.",
         "inputSchema": {
             "type": "object",
             "properties": {"servers": _SERVERS},
@@ -57,7 +58,8 @@ DEFINITIONS: Final[tuple[Mapping[str, Any], ...]] = (
     {
         "name": DISABLE_SERVER,
         "title": "Disable servers",
-        "description": "Hide the tools of these servers, from your next conversation on.",
+        "description": "Hide the tools of these servers, at once in this conversation and in those "
+        "that begin later; * alone stands for every server that may be hidden.",
         "inputSchema": {
             "type": "object",
             "properties": {"servers": _SERVERS},
@@ -98,8 +100,11 @@ def named_servers(arguments: Mapping[str, Any]) -> frozenset[UpstreamId]:
         or not isinstance(names, list)
         or not 1 <= len(names) <= _MOST_NAMES
         or not all(isinstance(name, str) for name in names)
+        or ("*" in names and len(names) > 1)
     ):
-        raise BadCommand(f"servers must be a list of 1 to {_MOST_NAMES} names, and all there is")
+        raise BadCommand(
+            f"servers must be a list of 1 to {_MOST_NAMES} names or * alone, and all there is"
+        )
     return frozenset(UpstreamId(name) for name in names)
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from gateway.builtin.offers import Offers
 from gateway.builtin.server_tools import (
+    ALL,
     DEFINITIONS,
-    EVERY,
     asked_for,
     described,
     fits,
@@ -24,6 +25,7 @@ from gateway.ports import AuditLog, Clock, RunStore
 from gateway.ports.selection import ChoiceStore
 from gateway.wire import jsontext
 from gateway.wire.operations import DISABLE_SERVER, ENABLE_SERVER, SEARCH_SERVERS
+from gateway.wire.own_session import chosen_in
 
 EndSessions = Callable[[UpstreamId, str], None]
 """Ends what a principal, by its `key`, has open with a server."""
@@ -31,8 +33,9 @@ EndSessions = Callable[[UpstreamId, str], None]
 _MOST_TOLD: Final = 50
 _LISTED: Final = (Kind.TOOL, Kind.PROMPT, Kind.TEMPLATE)
 _FROM_WHEN: Final = (
-    "This holds from your next conversation on: in each session that begins after it or, without "
-    "sessions, in each run. Until then nothing changes: what you could see and call you still can."
+    "This holds at once in this conversation, whose lists have changed if anything did: list the "
+    "tools again. It holds in conversations that begin later; others that are under way stay as "
+    "they are."
 )
 
 
@@ -55,14 +58,17 @@ class ServerTools:
         *,
         offers: Offers,
         choices: ChoiceStore,
+        always_on: frozenset[UpstreamId],
         runs: RunStore,
         audit: AuditLog,
         end_sessions: EndSessions,
         clock: Clock,
         new_id: Callable[[], str],
     ) -> None:
+        """Nobody can hide `always_on`: the configuration has them shown."""
         self._offers = offers
         self._choices = choices
+        self._always_on = always_on
         self._runs = runs
         self._audit = audit
         self._end_sessions = end_sessions
@@ -97,27 +103,23 @@ class ServerTools:
                 return await self._search(permit, asked_for(arguments))
             case name if name == ENABLE_SERVER:
                 named = named_servers(arguments)
-                if named == {EVERY}:
-                    return await self._choose(permit, await self._known(permit), _every, "enable *")
-                only = Selection(names=named, but=False)
-                return await self._choose(
-                    permit,
-                    await self._known(permit, named),
-                    lambda _: only,
-                    _worded(ENABLE_SERVER, named),
-                )
+                known = await self._known(permit, named - ALL)
+                change = _every if named == ALL else partial(Selection.plus, servers=named)
+                return await self._choose(permit, known, change, _worded(ENABLE_SERVER, named))
             case _:
                 named = named_servers(arguments)
-                return await self._choose(
-                    permit,
-                    await self._known(permit, named),
-                    lambda chosen: chosen.without(named),
-                    _worded(DISABLE_SERVER, named),
-                )
+                known = await self._known(permit, named - ALL)
+                self._require_hidable(named)
+                change = _none if named == ALL else partial(Selection.without, servers=named)
+                return await self._choose(permit, known, change, _worded(DISABLE_SERVER, named))
+
+    def _require_hidable(self, named: frozenset[UpstreamId]) -> None:
+        if stay := sorted(named & self._always_on):
+            raise BadCommand(f"the operator always shows {', '.join(stay)}, which nobody can hide")
 
     async def _search(self, permit: Permit, query: str) -> Mapping[str, Any]:
         known = await self._known(permit)
-        next_ = self._choices.of(permit.principal.key).newest
+        next_ = self._choices.of(permit.principal.key).newest.plus(self._always_on)
         ranked = sorted(
             (-fits(query, one.name, one.itself, one.tools), one.name) for one in known.values()
         )
@@ -130,6 +132,7 @@ class ServerTools:
                 "prompts": one.prompts,
                 "in_this_conversation": permit.principal.servers.shows(one.name),
                 "in_the_next": next_.shows(one.name),
+                "always_on": one.name in self._always_on,
             }
             for one in found[:_MOST_TOLD]
         ]
@@ -143,14 +146,22 @@ class ServerTools:
         step: str,
     ) -> Mapping[str, Any]:
         """Keep a choice, which is on record by then, and end what it leaves open."""
-        principal = permit.principal
-        runs = self._runs.live(principal) | {permit.run.id}
+        principal, session, run = permit.principal, permit.session, permit.run.id
+        live = frozenset(self._runs.live(principal))
+        # A session is the conversation that asks; without one it is the run, in which it holds.
+        runs = live - {run} if session is None else live | {run}
         await self._record(permit, step, verdict="allow", code="servers_chosen")
         try:
-            chosen = await self._choices.choose(principal.key, change, frozenset(runs))
+            chosen = await self._choices.choose(
+                principal.key,
+                lambda choices: change(chosen_in(choices, session, run)),
+                runs=runs,
+                session=session or "",
+            )
         except GatewayError as error:
             await self._record(permit, step, verdict="error", code=error.code)
             raise
+        chosen = chosen.plus(self._always_on)
         for server in self._offers.servers:
             if not chosen.shows(server):
                 self._end_sessions(server, principal.key)
@@ -219,6 +230,10 @@ class ServerTools:
 
 def _every(_: Selection) -> Selection:
     return EVERY_SERVER
+
+
+def _none(_: Selection) -> Selection:
+    return Selection(names=frozenset(), but=False)
 
 
 def _worded(tool: str, named: frozenset[UpstreamId]) -> str:

@@ -194,6 +194,8 @@ class Server(LocalServer):
     defaults: LabelSection = written({})
     extensions: tuple[Extension, ...] = ()
     """The protocol extensions that clients and this server may declare to each other."""
+    always_on: bool = False
+    """Whether it is shown at `/mcp` whatever a client chooses."""
     dpop: Dpop | None = None
     """Whether tokens for its endpoint are bound to a key; by default as `auth.dpop` says."""
     audit: AuditOfTool = written({})

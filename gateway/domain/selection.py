@@ -20,6 +20,11 @@ class Selection:
         """Whether what `server` has is among what is wanted; what is our own always is."""
         return server == OWN or (server in self.names) is not self.but
 
+    def plus(self, servers: frozenset[UpstreamId]) -> "Selection":
+        """Return the same, and `servers`."""
+        names = self.names - servers if self.but else self.names | servers
+        return Selection(names=names, but=self.but)
+
     def without(self, servers: frozenset[UpstreamId]) -> "Selection":
         """Return the same, less `servers`."""
         names = self.names | servers if self.but else self.names - servers
@@ -38,7 +43,9 @@ class Choice:
     """Counts a principal's choices from 1, so that the later of two is known without a clock."""
     selection: Selection
     runs: frozenset[str]
-    """The principal's runs that were live when it was made. It is not in force in any of them."""
+    """The principal's other runs that were live when it was made. It is not in force in any of them."""
+    session: str = ""
+    """The session that it was made in, as it is in force there too; empty without one."""
 
 
 @value
@@ -57,9 +64,13 @@ class Choices:
         """What a conversation sees that begins now."""
         return self.made[-1].selection if self.made else EVERY_SERVER
 
-    def since(self, number: int) -> Selection:
-        """Return what a session sees that began when the choice `number` was the newest."""
-        return self._last(choice for choice in self.made if choice.number <= number)
+    def since(self, number: int, session: str) -> Selection:
+        """Return what `session` sees, which began when the choice `number` was the newest."""
+        return self._last(
+            choice
+            for choice in self.made
+            if choice.number <= number or choice.session == session != ""
+        )
 
     def within(self, run: str) -> Selection:
         """Return what calls of `run` see that are in no session."""
@@ -73,7 +84,9 @@ class Choices:
         forgotten = bool(self.made) and self.made[0].number > 1
         return self.made[0].selection if forgotten else EVERY_SERVER
 
-    def followed_by(self, selection: Selection, runs: frozenset[str], *, most: int) -> "Choices":
+    def followed_by(
+        self, selection: Selection, runs: frozenset[str], session: str, *, most: int
+    ) -> "Choices":
         """Return the same with one more choice, of which the last `most` are kept."""
-        choice = Choice(number=self.number + 1, selection=selection, runs=runs)
+        choice = Choice(number=self.number + 1, selection=selection, runs=runs, session=session)
         return Choices(made=(*self.made, choice)[-most:])

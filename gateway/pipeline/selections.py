@@ -1,4 +1,4 @@
-"""What a principal sees in front of all servers in this conversation: what it chose before."""
+"""What a principal sees in front of all servers in this conversation: what it chose in it or before."""
 
 from dataclasses import replace
 from typing import Final
@@ -8,22 +8,26 @@ from gateway.domain.calls import AGGREGATE, Call
 from gateway.domain.flow import RunId
 from gateway.domain.identity import Principal
 from gateway.domain.selection import EVERY_SERVER, Selection
+from gateway.domain.tools import UpstreamId
 from gateway.ports.selection import ChoiceStore
-from gateway.wire.own_session import chosen_before
+from gateway.wire.own_session import chosen_in
 
 _MOST: Final = 5_000
 _OCTETS: Final = 16 * 1024**2
 
 
 class Selections:
-    """No call changes what the calls after it in the same conversation see.
+    """No conversation changes what another one sees that is under way.
 
-    A session sees what was chosen before it began, which its id says. Without a session a
-    conversation is a run: it sees what was chosen while it was not yet live.
+    A session sees what was chosen before it began, which its id says, and what is chosen in it.
+    Without a session a conversation is a run: it sees what was chosen while it was not yet live,
+    and what its own calls choose.
     """
 
-    def __init__(self, choices: ChoiceStore) -> None:
+    def __init__(self, choices: ChoiceStore, *, always_on: frozenset[UpstreamId]) -> None:
+        """Show `always_on`, whatever is chosen."""
         self._choices = choices
+        self._always_on = always_on
         self._narrowed: ByIdentity[Principal] = ByIdentity(most=_MOST, octets=_OCTETS)
 
     def applied(
@@ -35,7 +39,8 @@ class Selections:
         """
         if call.endpoint != AGGREGATE:
             return principal
-        chosen = self._chosen(call, principal, session, run)
+        starts = call.message.method == "initialize"  # the session that begins with it
+        chosen = self.next_of(principal) if starts else self.seen_by(principal, session, run)
         if chosen == EVERY_SERVER:
             return principal
         # The same one for all calls that see the same: what is known of it is known by which it is.
@@ -45,14 +50,13 @@ class Selections:
             self._narrowed.put(narrowed, principal, octets=2 * octets_of(narrowed))
         return narrowed
 
-    def _chosen(
-        self, call: Call, principal: Principal, session: str | None, run: RunId
-    ) -> Selection:
+    def next_of(self, principal: Principal) -> Selection:
+        """Return what a conversation of `principal` sees that begins now."""
+        return self._choices.of(principal.key).newest.plus(self._always_on)
+
+    def seen_by(self, principal: Principal, session: str | None, run: RunId) -> Selection:
+        """Return what this conversation of `principal` sees now."""
         choices = self._choices.of(principal.key)
         if not choices.made:
             return EVERY_SERVER
-        if call.message.method == "initialize":
-            return choices.newest  # the session that begins with it
-        if session is not None:
-            return choices.since(chosen_before(session))
-        return choices.within(run)
+        return chosen_in(choices, session, run).plus(self._always_on)

@@ -14,11 +14,16 @@ class ChoiceStore(Protocol):
         ...
 
     async def choose(
-        self, principal: str, change: Callable[[Selection], Selection], runs: frozenset[str]
+        self,
+        principal: str,
+        change: Callable[[Choices], Selection],
+        *,
+        runs: frozenset[str],
+        session: str = "",
     ) -> Selection:
-        """Make what `change` makes of the newest selection the next one; durable on return.
+        """Make what `change` makes of all choices the next one; durable on return.
 
-        `change` is pure; of changes at once each begins with what the one before it made. `runs`
-        are the principal's live runs.
+        `change` is pure; of changes at once each begins with what the one before it made. It is in
+        force in `session`, if there is one, and in every run but `runs`.
         """
         ...

@@ -14,10 +14,10 @@ MOST_KEPT = 32
 MOST_PRINCIPALS = 10_000
 """Beyond them, whose newest choice is the oldest is forgotten, and sees all that policy shows."""
 
-_COLUMNS = "principal, number, names, but, runs"
+_COLUMNS = "principal, number, names, but, runs, session"
 _ALL = f"SELECT {_COLUMNS} FROM server_choices ORDER BY made"  # noqa: S608 - fixed text
 _OF = f"SELECT {_COLUMNS} FROM server_choices WHERE principal = ? ORDER BY made"  # noqa: S608
-_STORE = f"INSERT INTO server_choices ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
+_STORE = f"INSERT INTO server_choices ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608
 _TRIM = "DELETE FROM server_choices WHERE principal = ? AND number < ?"
 _FORGET = (
     "DELETE FROM server_choices WHERE principal IN (SELECT principal FROM server_choices"
@@ -48,25 +48,31 @@ class SqliteChoices:
         return self._made.get(principal, _NOTHING)
 
     async def choose(
-        self, principal: str, change: Callable[[Selection], Selection], runs: frozenset[str]
+        self,
+        principal: str,
+        change: Callable[[Choices], Selection],
+        *,
+        runs: frozenset[str],
+        session: str = "",
     ) -> Selection:
         """Make the next choice, durable on return; see `ChoiceStore`."""
-        job = partial(self._write, principal, change, runs)
+        job = partial(self._write, principal, change, runs, session)
         _, choices, _ = await self._writer.run(job, committed=self._remember)
         return choices.newest
 
     def _write(
         self,
         principal: str,
-        change: Callable[[Selection], Selection],
+        change: Callable[[Choices], Selection],
         runs: frozenset[str],
+        session: str,
         connection: sqlite3.Connection,
     ) -> _Changed:
         before = _choices(connection.execute(_OF, (principal,)))
-        after = before.followed_by(change(before.newest), runs, most=MOST_KEPT)
+        after = before.followed_by(change(before), runs, session, most=MOST_KEPT)
         choice = after.made[-1]
         names, live = json.dumps(sorted(choice.selection.names)), json.dumps(sorted(choice.runs))
-        row = (principal, choice.number, names, choice.selection.but, live)
+        row = (principal, choice.number, names, choice.selection.but, live, session)
         connection.execute(_STORE, row)
         connection.execute(_TRIM, (principal, after.made[0].number))
         gone = connection.execute(_FORGET, (self._principals,)).fetchall()
@@ -89,11 +95,16 @@ class MemoryChoices:
         return self._made.get(principal, _NOTHING)
 
     async def choose(
-        self, principal: str, change: Callable[[Selection], Selection], runs: frozenset[str]
+        self,
+        principal: str,
+        change: Callable[[Choices], Selection],
+        *,
+        runs: frozenset[str],
+        session: str = "",
     ) -> Selection:
         """Make the next choice; see `ChoiceStore`."""
         before = self.of(principal)
-        after = before.followed_by(change(before.newest), runs, most=MOST_KEPT)
+        after = before.followed_by(change(before), runs, session, most=MOST_KEPT)
         self._made[principal] = after
         return after.newest
 
@@ -102,10 +113,13 @@ def _choices(rows: Iterable[tuple[object, ...]]) -> Choices:
     return Choices(made=tuple(_choice(*row) for row in rows))
 
 
-def _choice(_: object, number: object, names: object, but: object, runs: object) -> Choice:
+def _choice(
+    _: object, number: object, names: object, but: object, runs: object, session: object
+) -> Choice:
     chosen = frozenset(UpstreamId(name) for name in json.loads(str(names)))
     return Choice(
         number=int(str(number)),
         selection=Selection(names=chosen, but=bool(but)),
         runs=frozenset(json.loads(str(runs))),
+        session=str(session),
     )

@@ -52,6 +52,7 @@ LOG: Final = Tables(
         "m019_holds",
         "m020_one_run_at_a_time",
         "m021_usage",
+        "m022_where_servers_are_chosen",
     ),
 )
 IDENTITY: Final = Tables(

@@ -75,6 +75,8 @@ CALL_TOOL = "call_tool"
 RUN_CODE = "run_code"
 SEARCH_SERVERS = "search_available_servers"
 ENABLE_SERVER = "enable_server"
+CHOOSES = "servers:manage"
+"""The scope of whoever may change which servers are shown to them."""
 DISABLE_SERVER = "disable_server"
 TOOL_DESCRIPTIONS = "resource:///tool_descriptions"
 RUN_BEGIN = "douane/run/begin"
@@ -214,7 +216,7 @@ OWN_OPERATIONS = _OWN_REQUESTS
 _LISTING_TOOL = _request(
     TOOLS_CALL, Handling.PROTOCOL, _BOTH, lists=(Kind.TOOL, "tools"), scopes=("tools:list",)
 )
-_CHOOSING_TOOL = _request(TOOLS_CALL, Handling.PROTOCOL, _BOTH, scopes=("servers:manage",))
+_CHOOSING_TOOL = _request(TOOLS_CALL, Handling.PROTOCOL, _BOTH, scopes=(CHOOSES,))
 _OWN_TOOLS = {
     **dict.fromkeys((SEARCH_TOOLS, TOOL_DETAILS, CALL_TOOL, SEARCH_SERVERS), _LISTING_TOOL),
     **dict.fromkeys((ENABLE_SERVER, DISABLE_SERVER), _CHOOSING_TOOL),

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gateway.domain.selection import Choices, Selection
+
 LONGEST_S: Final = 30 * 24 * 3600.0
 """For how long a session can be used: so long those that were ended have to be remembered."""
 
@@ -47,6 +49,13 @@ def chosen_before(session: str) -> int:
     """Return the number of the last choice that was made before `session` began; 0 for none."""
     found = _CHOSEN.match(session)
     return 0 if found is None else int(found[1])
+
+
+def chosen_in(choices: Choices, session: str | None, run: str) -> Selection:
+    """Return what a conversation sees: a `session`, or without one what there is of a `run`."""
+    if session is None:
+        return choices.within(run)
+    return choices.since(chosen_before(session), session)
 
 
 def is_over(session: str, now: float) -> bool:

@@ -13,6 +13,7 @@ from gateway.builtin.shelf import Shelf
 from gateway.builtin.showing import Showing
 from gateway.config import Config
 from gateway.domain.tools import UpstreamId
+from gateway.pipeline.selections import Selections
 from gateway.ports import Authenticator, PolicyEngine, Upstream
 from gateway.storage.store import Store
 from gateway.upstream.crawler import Crawler
@@ -67,6 +68,7 @@ class Front:
         authenticator: Authenticator,
         policy: PolicyEngine,
         crawler: Crawler,
+        selections: Selections,
     ) -> Notices:
         """Return what tells clients of changes, once it runs."""
         showing = Showing(
@@ -83,6 +85,7 @@ class Front:
             shown=showing.of,
             sees=showing.sees,
             described=descriptions.print_of,
+            chosen=selections.seen_by,
             version=version,
             idle_s=config.limits.session_idle,
         )

@@ -53,7 +53,7 @@ from gateway.wiring.front import Front
 from gateway.wiring.lookalikes import LookalikeReporter
 from gateway.wiring.searching import Searching
 from gateway.wiring.sensitive import detector_of
-from gateway.wiring.settings import described, shelving
+from gateway.wiring.settings import always_on, described, shelving
 
 
 def pipelines(
@@ -137,6 +137,7 @@ def pipelines(
     descriptions = Descriptions(
         described(config), offers=offers, scale=shelf, store=store.disclosures, clock=now
     )
+    selections = Selections(store.choices, always_on=always_on(config))
     sessions = Sessions(store.sessions, is_over=lambda session: is_over(session, now()))
     admission = Admission(
         authenticator=who.authenticator,
@@ -159,7 +160,7 @@ def pipelines(
         answers=answers,
         grants=Grants(scripts=scripts, policy=policy, clock=now),
         visibility=visibility,
-        selections=Selections(store.choices),
+        selections=selections,
         descriptions=descriptions,
         rules=rules,
         memory=carried.memory,
@@ -209,6 +210,7 @@ def pipelines(
     choosing = ServerTools(
         offers=offers,
         choices=store.choices,
+        always_on=always_on(config),
         runs=store.runs,
         audit=store.audit,
         end_sessions=lambda server, key: front.clients[server].end_sessions(key),
@@ -235,6 +237,7 @@ def pipelines(
         authenticator=who.authenticator,
         policy=policy,
         crawler=crawler,
+        selections=selections,
     )
     front_door: list[Aggregate] = []
     programs = code_mode(

@@ -46,6 +46,11 @@ def policy_data(config: Config) -> Mapping[str, Any]:
     }
 
 
+def always_on(config: Config) -> frozenset[UpstreamId]:
+    """Return the servers that are shown at `/mcp` whatever a client chooses."""
+    return frozenset(UpstreamId(name) for name, one in config.servers.items() if one.always_on)
+
+
 def described(config: Config) -> Settings:
     """Return for whom lists at `/mcp` are brief, and what is said of tools beside their definitions."""
     section = config.discovery

@@ -81,8 +81,9 @@ class Site:
         priority: Sequence[str] = (),
         engine: Engine | None = None,
         extracts: bool = False,
+        always_on: Collection[UpstreamId] = (),
     ) -> None:
-        self.house = House(tools={"search": READ})
+        self.house = House(tools={"search": READ}, always_on=always_on)
         self.ended: list[tuple[UpstreamId, str]] = []
         self.alike: list[Sequence[str]] = []
         self.spoken = {MAIL: spoken, NOTES: spoken}
@@ -144,6 +145,7 @@ class Site:
             shown=showing.of,
             sees=showing.sees,
             described=self.descriptions.print_of,
+            chosen=self.house.selections.seen_by,
             version=lambda: (self.house.pins.version, self.house.rule.digest),
             idle_s=900.0,
         )
@@ -167,6 +169,7 @@ class Site:
                 ServerTools(
                     offers=self.offers,
                     choices=self.house.choices,
+                    always_on=frozenset(always_on),
                     runs=self.house.runs,
                     audit=self.house.audit,
                     end_sessions=lambda server, key: self.ended.append((server, key)),

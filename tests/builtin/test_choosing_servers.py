@@ -1,4 +1,4 @@
-"""Choosing servers: it narrows what policy shows, for one principal, from the next conversation on."""
+"""Choosing servers: it narrows what policy shows, for one principal, in the conversation that asks."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from gateway.domain.audit import RecordKind
 from gateway.domain.decisions import Verdict
 from gateway.domain.tools import Kind, Profile, UpstreamId
 from gateway.wire.session import unseal
-from tests.builtin.front import NOTES, Site, methods, tool
+from tests.builtin.front import NOTES, Site, methods, speaks, tool
 from tests.builtin.test_meta_tools import hiding
 from tests.pipeline.house import ALICE, KEY, MAIL, Seen
 
@@ -52,6 +52,12 @@ async def enable(site: Site, *servers: str, **more: Any) -> Any:
 
 async def disable(site: Site, *servers: str, **more: Any) -> Any:
     return await told(site, "disable_server", {"servers": list(servers)}, **more)
+
+
+async def only(site: Site, *servers: str, **more: Any) -> Any:
+    """Hide every server, and show these again."""
+    await disable(site, "*", **more)
+    return await enable(site, *servers, **more)
 
 
 async def session(site: Site, who: str = "alice") -> str:
@@ -104,50 +110,116 @@ async def test_servers_are_found_by_what_they_and_their_tools_say(site: Site) ->
         assert [one["name"] for one in found["servers"]] == names
 
 
-async def test_a_session_that_runs_sees_what_it_saw_and_the_next_one_what_was_chosen(
+@pytest.mark.parametrize("profile", list(Profile))
+async def test_a_choice_holds_at_once_where_it_is_made_and_adds(
+    site: Site, profile: Profile
+) -> None:
+    more: dict[str, Any] = {"profile": profile}
+    if profile is Profile.LEGACY:
+        more["session"] = await session(site)
+        site.servers[NOTES].answer = speaks()
+    assert await servers_seen(site, **more) == {"mail", "notes"}
+    hidden = await disable(site, "*", **more)
+    assert (hidden["servers"], hidden["and_later_ones"]) == ([], False)
+    assert await servers_seen(site, **more) == set()
+    assert (await use(site, "notes__read", {}, **more)).code == "unknown_tool"
+    assert (await enable(site, "notes", **more))["servers"] == ["notes"]
+    assert await servers_seen(site, **more) == {"notes"}
+    assert (await use(site, "notes__read", {}, **more)).code is None
+    answered = await enable(site, "mail", **more)
+    assert answered["servers"] == ["mail", "notes"]
+    assert "at once" in answered["from_when"]
+    found = (await told(site, "search_available_servers", {}, **more))["servers"]
+    assert [(one["name"], one[HERE], one[LATER]) for one in found] == [
+        ("mail", True, True),
+        ("notes", True, True),
+    ]
+
+
+async def test_who_may_choose_keeps_no_list(site: Site) -> None:
+    for who, kept in {"alice": 0, "reader": 60_000}.items():
+        listed = (await site.ask("tools/list", who=who)).json["result"]
+        assert listed["ttlMs"] == kept
+
+
+async def test_who_sees_everything_loses_nothing_by_enabling(site: Site) -> None:
+    answered = await enable(site, "notes")
+    assert (answered["servers"], answered["and_later_ones"]) == (["mail", "notes"], True)
+    assert await servers_seen(site) == {"mail", "notes"}
+
+
+async def test_other_sessions_that_are_under_way_stay_and_the_next_one_sees_what_was_chosen(
     site: Site,
 ) -> None:
-    before = await session(site)
-    answered = await enable(site, "notes", session=before, **LEGACY)
-    assert (answered["servers"], answered["and_later_ones"]) == (["notes"], False)
-    assert "next conversation" in answered["from_when"]
-    assert await servers_seen(site, session=before, **LEGACY) == {"mail", "notes"}
-    after = await session(site)
-    assert await servers_seen(site, session=after, **LEGACY) == {"notes"}
-    await disable(site, "notes", session=after, **LEGACY)
-    assert await servers_seen(site, session=before, **LEGACY) == {"mail", "notes"}
-    assert await servers_seen(site, session=after, **LEGACY) == {"notes"}
-    assert await servers_seen(site, session=await session(site), **LEGACY) == set()
-
-
-async def test_without_sessions_a_run_goes_on_as_it_is(site: Site) -> None:
+    asks, other = await session(site), await session(site)
+    await disable(site, "mail", session=asks, **LEGACY)
+    assert await servers_seen(site, session=asks, **LEGACY) == {"notes"}
+    assert await servers_seen(site, session=other, **LEGACY) == {"mail", "notes"}
     assert await servers_seen(site) == {"mail", "notes"}
-    await enable(site, "mail")
-    assert await servers_seen(site) == {"mail", "notes"}
+    assert await servers_seen(site, session=await session(site), **LEGACY) == {"notes"}
     await end_run(site)
-    assert await servers_seen(site) == {"mail"}
-    found = (await told(site, "search_available_servers", {}))["servers"]
-    assert [(one["name"], one[HERE]) for one in found] == [("mail", True), ("notes", False)]
+    assert await servers_seen(site) == {"notes"}
+
+
+async def test_what_a_conversation_adds_it_adds_to_what_it_sees(site: Site) -> None:
+    one, other = await session(site), await session(site)
+    await disable(site, "*", session=one, **LEGACY)
+    await disable(site, "mail", session=other, **LEGACY)
+    await enable(site, "mail", session=one, **LEGACY)
+    assert await servers_seen(site, session=one, **LEGACY) == {"mail"}
+    assert await servers_seen(site, session=other, **LEGACY) == {"notes"}
+
+
+async def test_what_is_chosen_without_a_session_changes_none(site: Site) -> None:
+    other = await session(site)
+    await disable(site, "mail")
+    assert await servers_seen(site) == {"notes"}
+    assert await servers_seen(site, session=other, **LEGACY) == {"mail", "notes"}
 
 
 async def test_a_run_that_a_host_begins_after_it_sees_what_was_chosen(site: Site) -> None:
     site.house.gate.people["alice"] = replace(MANAGES, trusted_host=True)
     before = (await site.ask("douane/run/begin")).json["result"]["run"]
-    await enable(site, "mail")
+    asks = (await site.ask("douane/run/begin")).json["result"]["run"]
+    await only(site, "mail", run=asks)
     after = (await site.ask("douane/run/begin")).json["result"]["run"]
     assert await servers_seen(site, run=before) == {"mail", "notes"}
+    assert await servers_seen(site, run=asks) == {"mail"}
     assert await servers_seen(site, run=after) == {"mail"}
+    assert await servers_seen(site) == {"mail", "notes"}
+
+
+@pytest.mark.parametrize("profile", list(Profile))
+async def test_what_the_operator_has_always_on_nobody_hides(profile: Profile) -> None:
+    site = await Site(always_on=[NOTES]).furnish()
+    site.house.gate.people.update(alice=MANAGES)
+    more: dict[str, Any] = {"profile": profile}
+    if profile is Profile.LEGACY:
+        more["session"] = await session(site)
+    refused = (await use(site, "disable_server", {"servers": ["mail", "notes"]}, **more)).json
+    assert "always shows notes" in refused["result"]["content"][0]["text"]
+    assert await servers_seen(site, **more) == {"mail", "notes"}
+    assert (await disable(site, "*", **more))["servers"] == ["notes"]
+    assert await servers_seen(site, **more) == {"notes"}
+    assert (NOTES, MANAGES.key) not in site.ended
+    found = (await told(site, "search_available_servers", {}, **more))["servers"]
+    assert [(one["name"], one[LATER], one["always_on"]) for one in found] == [
+        ("mail", False, False),
+        ("notes", True, True),
+    ]
+    if profile is Profile.LEGACY:
+        more["session"] = await session(site)
+    assert await servers_seen(site, **more) == {"notes"}
 
 
 @pytest.mark.parametrize("profile", list(Profile))
 async def test_what_is_not_enabled_is_as_unknown_as_what_is_not_there(
     site: Site, profile: Profile
 ) -> None:
-    await enable(site, "mail")
-    await end_run(site)
     more: dict[str, Any] = {"profile": profile}
     if profile is Profile.LEGACY:
         more["session"] = await session(site)
+    await only(site, "mail", **more)
     for server in site.servers.values():
         server.saw.clear()
     kinds = {
@@ -176,8 +248,7 @@ async def test_what_is_not_enabled_is_as_unknown_as_what_is_not_there(
 
 
 async def test_its_own_endpoint_stays_as_it_is(site: Site) -> None:
-    await enable(site, "mail")
-    await end_run(site)
+    await only(site, "mail")
     made = site.house.request(
         "tools/call", {"name": "read", "arguments": {}}, endpoint="/mcp/notes"
     )
@@ -188,7 +259,7 @@ async def test_its_own_endpoint_stays_as_it_is(site: Site) -> None:
 
 @pytest.mark.parametrize("other", ["bob", "desktop"])
 async def test_a_choice_is_nobody_elses(site: Site, other: str) -> None:
-    await enable(site, "mail")
+    await only(site, "mail")
     for who in ("alice", "bob", "desktop"):
         await end_run(site, who)
     assert await servers_seen(site) == {"mail"}
@@ -212,8 +283,7 @@ async def test_nothing_that_policy_hides_can_be_enabled_and_it_is_told_as_unknow
 
 
 async def test_what_policy_hides_later_stays_hidden_whatever_was_chosen(site: Site) -> None:
-    await enable(site, "mail", "notes")
-    await end_run(site)
+    await only(site, "mail", "notes")
     site.house.rule.digest, site.house.rule.says = "sha256:other", hiding("notes")
     assert await servers_seen(site) == {"mail"}
 
@@ -240,15 +310,14 @@ async def test_a_server_with_resources_alone_can_be_chosen_too(site: Site) -> No
         return Verdict.DENY if hidden else Verdict.ALLOW
 
     site.house.rule.says = says
-    assert (await enable(site, "notes"))["servers"] == ["notes"]
+    assert (await only(site, "notes"))["servers"] == ["notes"]
 
 
 async def test_every_server_can_be_had_again_with_those_that_come_later(site: Site) -> None:
-    await enable(site, "mail")
+    await only(site, "mail")
     answered = await enable(site, "*")
     assert (answered["servers"], answered["and_later_ones"]) == (["mail", "notes"], True)
     await disable(site, "mail")
-    await end_run(site)
     assert await servers_seen(site) == {"notes"}
 
 
@@ -315,13 +384,7 @@ async def test_a_choice_that_cannot_be_recorded_is_not_made(
 
 
 async def test_what_a_choice_leaves_open_with_servers_is_ended(site: Site) -> None:
-    await enable(site, "mail")
+    await disable(site, "notes")
     assert site.ended == [(NOTES, MANAGES.key)]
     await disable(site, "mail")
     assert site.ended[1:] == [(MAIL, MANAGES.key), (NOTES, MANAGES.key)]
-
-
-async def test_an_answer_to_a_question_of_a_run_that_goes_on_is_not_cut_off(site: Site) -> None:
-    await enable(site, "mail")
-    seen = await site.ask("tools/call", {"name": "notes__read", "arguments": {}})
-    assert seen.code is None

@@ -107,6 +107,33 @@ async def test_whatever_takes_a_tool_away_or_changes_it_is_told(site: Site, chan
         assert one.methods == [TOOLS_CHANGED]
 
 
+@pytest.mark.parametrize("hidden", [["notes"], ["*"]])
+async def test_a_session_in_which_servers_are_chosen_is_told_and_no_other(
+    site: Site, hidden: list[str]
+) -> None:
+    site.house.gate.people["alice"] = replace(ALICE, scopes=ALICE.scopes | {"servers:manage"})
+    chosen = {"name": "disable_server", "arguments": {"servers": hidden}}
+    async with listening(site) as one, listening(site, session="e.2") as other:
+        await site.ask("tools/call", chosen, session="e.1", **LEGACY)
+        await told(site)
+        assert one.methods == [TOOLS_CHANGED, PROMPTS_CHANGED, RESOURCES_CHANGED]
+        assert other.methods == []
+        again = {"name": "enable_server", "arguments": {"servers": hidden}}
+        await site.ask("tools/call", again, session="e.1", **LEGACY)
+        await told(site)
+        assert len(one.methods) == 6
+        assert other.methods == []
+
+
+async def test_without_a_session_whoever_listens_is_told_what_is_chosen(site: Site) -> None:
+    site.house.gate.people["alice"] = replace(ALICE, scopes=ALICE.scopes | {"servers:manage"})
+    async with subscribing(site, {"toolsListChanged": True}) as one:
+        chosen = {"name": "disable_server", "arguments": {"servers": ["notes"]}}
+        await site.ask("tools/call", chosen)
+        await told(site)
+        assert one.methods == [ACKNOWLEDGED, TOOLS_CHANGED]
+
+
 async def test_what_changes_nothing_for_a_principal_is_not_told_to_it(site: Site) -> None:
     site.house.rule.says = lambda question: (
         Verdict.DENY

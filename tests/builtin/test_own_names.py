@@ -63,7 +63,7 @@ async def test_a_tool_of_ours_that_policy_hides_is_not_described_either(tmp_path
 async def test_whoever_chooses_servers_keeps_the_tools_that_are_no_servers(tmp_path: Path) -> None:
     async with with_programs(tmp_path) as site:
         site.house.gate.people["alice"] = replace(ALICE, scopes=ALICE.scopes | {"servers:manage"})
-        chosen = {"name": "enable_server", "arguments": {"servers": ["mail"]}}
+        chosen = {"name": "disable_server", "arguments": {"servers": ["notes"]}}
         await site.ask("tools/call", chosen)
         session = session_for({}, nonce_after(1, "n"), site.house.clock())
         here: dict[str, Any] = {"profile": Profile.LEGACY, "session": session}

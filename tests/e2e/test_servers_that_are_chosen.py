@@ -1,5 +1,6 @@
 """Real clients that choose servers, or leave a server's name out; and servers that come meanwhile."""
 
+import asyncio
 import json
 import urllib.error
 import urllib.request
@@ -32,7 +33,10 @@ def front(
     urls = {"everything": everything.url, "notes": notes.url}
     with running_gateway(
         folder / "gateway",
-        {name: {"url": url, **SERVERS[name]} for name, url in urls.items()},
+        {
+            name: {"url": url, **SERVERS[name], "always_on": name == "notes"}
+            for name, url in urls.items()
+        },
         policies=policies_in(folder),
         limits={"calls_per_minute": 100_000},
         pins={"recheck": "1h", "fresh": "1h"},
@@ -107,39 +111,54 @@ async def test_nobody_registers_servers_over_http_without_a_token_for_it(front: 
     assert "evil" not in [row["server"] for row in front.running.rows("servers", "list")]
 
 
-async def test_a_session_that_runs_stays_and_the_next_one_sees_what_was_chosen(
-    front: Corridor,
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_what_is_chosen_holds_in_the_conversation_that_asks_and_in_later_ones(
+    front: Corridor, mode: str
 ) -> None:
-    token = front.token(ALL, name="legacy-chooser", scopes=MANAGES)
-    async with connected(front.endpoint(ALL), token, "legacy") as client:
+    token = front.token(ALL, name=f"chooser-{mode}", scopes=MANAGES)
+    async with connected(front.endpoint(ALL), token, mode) as client:
         before = await servers_seen(client)
-        chosen = await ask(client, "enable_server", {"servers": ["notes"]})
-        assert chosen["servers"] == ["notes"]
-        assert await servers_seen(client) == before
-        assert not (await client.call_tool("everything__echo", {"message": "x"})).is_error
-    async with connected(front.endpoint(ALL), token, "legacy") as client:
+        hidden = await ask(client, "disable_server", {"servers": ["*"]})
+        assert hidden["servers"] == ["notes"]
         assert await servers_seen(client) == {"notes"}
-        hidden = await client.call_tool("everything__echo", {"message": "x"})
-        assert refusal(hidden)["code"] == "unknown_tool"
-        assert text_of(await client.call_tool("notes__read_note", NOTE))
-    async with connected(front.endpoint(ALL), front.token(ALL), "legacy") as client:
-        assert await servers_seen(client) == before
-
-
-async def test_without_sessions_it_holds_from_the_next_run_on(front: Corridor) -> None:
-    token = front.token(ALL, name="chooser", scopes=MANAGES)
-    async with connected(front.endpoint(ALL), token) as client:
-        before = await servers_seen(client)
+        gone = await client.call_tool("everything__echo", {"message": "x"})
+        assert refusal(gone)["code"] == "unknown_tool"
+        chosen = await ask(client, "enable_server", {"servers": ["everything"]})
+        assert chosen["servers"] == ["everything", "notes"]
+        assert await servers_seen(client) == {"everything", "notes"}
+        assert not (await client.call_tool("everything__echo", {"message": "x"})).is_error
         await ask(client, "disable_server", {"servers": ["everything"]})
-        assert await servers_seen(client) == before
-    rows = front.running.rows("audit", "query", "--where", "code = servers_chosen")
-    (record,) = [row for row in rows if row["target"] == "disable_server"]
-    assert record["reasons"][0]["message"] == "disable everything"
-    front.running.rows("runs", "end", record["run"])
-    async with connected(front.endpoint(ALL), token) as client:
-        assert await servers_seen(client) == before - {"everything"}
         nope = await client.call_tool("disable_server", {"servers": ["nope"]})
         assert nope.is_error
+    async with connected(front.endpoint(ALL), token, mode) as client:
+        assert await servers_seen(client) == {"notes"}
+    async with connected(front.endpoint(ALL), front.token(ALL), mode) as client:
+        assert await servers_seen(client) == before
+    rows = front.running.rows("audit", "query", "--where", "code = servers_chosen")
+    said = [row["reasons"][0]["message"] for row in rows if row["client"] == rows[0]["client"]]
+    assert sorted(said) == ["disable *", "disable everything", "enable everything"]
+
+
+async def test_an_open_session_is_told_that_its_lists_have_changed(front: Corridor) -> None:
+    token = front.token(ALL, name="listener", scopes=MANAGES)
+    told = asyncio.Event()
+
+    async def heard(message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            told.set()
+
+    headers = {"Authorization": f"Bearer {token}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        Client(
+            streamable_http_client(front.endpoint(ALL), http_client=http),
+            mode="legacy",
+            message_handler=heard,
+        ) as client,
+    ):
+        await ask(client, "disable_server", {"servers": ["everything"]})
+        async with asyncio.timeout(30):
+            await told.wait()
 
 
 async def test_a_client_without_the_scope_is_sent_for_it(front: Corridor) -> None:

@@ -6,7 +6,7 @@ engine that answers as it is told and remembers what it was asked.
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -269,6 +269,7 @@ class House:
         runs: RunStore | None = None,
         refuse_results: bool = False,
         extensions: frozenset[str] = frozenset(),
+        always_on: Collection[UpstreamId] = (),
     ) -> None:
         self.identities = {MAIL: "https://mail.example:443/mcp"}
         self.refuse_results = refuse_results
@@ -287,6 +288,7 @@ class House:
         self.memory = ProvenanceMemory(self.runs.find)
         self.conversations = Conversations()
         self.choices = MemoryChoices()
+        self.selections = Selections(self.choices, always_on=frozenset(always_on))
         self.descriptions = EverythingRead()
         self.seal_key = KEY
         self.former_seal_key: bytes | None = None
@@ -390,7 +392,7 @@ class House:
             ),
             grants=Grants(scripts=self.scripts, policy=policy, clock=self.clock),
             visibility=visibility,
-            selections=Selections(self.choices),
+            selections=self.selections,
             descriptions=self.descriptions,
             rules=self.rules,
             memory=self.memory,

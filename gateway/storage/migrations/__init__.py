@@ -10,6 +10,7 @@ from gateway.storage.migrations import (
     m019_holds,
     m020_one_run_at_a_time,
     m021_usage,
+    m022_where_servers_are_chosen,
 )
 from gateway.storage.migrations.registry import migrations
 
@@ -23,5 +24,6 @@ __all__ = [
     "m019_holds",
     "m020_one_run_at_a_time",
     "m021_usage",
+    "m022_where_servers_are_chosen",
     "migrations",
 ]
