@@ -30,9 +30,10 @@ from gateway.wire.eras import headers_for, request_for, wants_logs
 from gateway.wire.extensions import with_params
 from gateway.wire.headers import PARAM_PREFIX
 from gateway.wire.jsontext import WireLimits
-from gateway.wire.operations import CANCELLED, LISTEN
+from gateway.wire.operations import ABOUT_TASKS, CANCELLED, LISTEN
 from gateway.wire.param_headers import params_mirrored
 from gateway.wire.server_message import read_server_message
+from gateway.wire.tasks import TASK_ID, server_of
 
 _RESOURCES: Final = "resources/list"
 _NAMELESS: Final = frozenset({"completion/complete", LISTEN})
@@ -216,8 +217,18 @@ class Aggregate:
                 return _with_name(params, "uri", self._offers.find_resource(params["uri"]))
             case "completion/complete":
                 return self._completed(params)
+            case method if method in ABOUT_TASKS:
+                return self._task(params)
             case _:
                 return None
+
+    def _task(self, params: Mapping[str, Any]) -> tuple[Target, Mapping[str, Any]] | None:
+        """Return where a task is that its handle says; whether it is one the server's path finds out."""
+        handle = params[TASK_ID]
+        server = UpstreamId(server_of(handle) or "")
+        if server == OWN or server not in self._offers.servers:
+            return None
+        return Target(server=server, kind=Kind.SERVER, name=handle), params
 
     def _completed(self, params: Mapping[str, Any]) -> tuple[Target, Mapping[str, Any]] | None:
         ref = params["ref"]

@@ -12,6 +12,7 @@ from gateway.domain.calls import Form, Reply, ServerEvent
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.wire.eras import error_for, result_for
 from gateway.wire.jsontext import WireLimits
+from gateway.wire.operations import TASKS_GET
 from gateway.wire.server_message import ServerMessage, read_server_message, with_member
 from gateway.wire.sse import EventReader, data_event
 
@@ -102,6 +103,9 @@ class Homeward:
                 return self._each(result, "content", self._block)
             case "prompts/get":
                 return self._each(result, "messages", self._said)
+            case method if method == TASKS_GET and isinstance(result.get("result"), dict):
+                inner = self._each(result["result"], "content", self._block)
+                return {**result, "result": inner}
             case _:
                 return result
 

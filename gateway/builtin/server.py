@@ -29,6 +29,7 @@ from gateway.errors import ProtocolError, UpstreamFailed
 from gateway.ports import Clock
 from gateway.wire import jsontext, rev_stateless
 from gateway.wire.eras import SELF
+from gateway.wire.extensions import TASKS
 from gateway.wire.inbound import CONTENT_TYPE
 from gateway.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from gateway.wire.operations import CANCELLED, CHOOSES, LISTEN, TOOLS_CALL
@@ -101,6 +102,7 @@ class OwnServer:
         clock: Clock,
         withheld: Callable[[Permit], Awaitable[Collection[str]]],
         models: ClientModels | None = None,
+        tasks: bool = False,
         page: int = _PAGE,
         listed: Callable[[str, Collection[UpstreamId]], None] | None = None,
     ) -> None:
@@ -110,7 +112,7 @@ class OwnServer:
         `tools` are our own, in the order in which they are listed, but for those whose names
         `withheld` returns: what policy lets nobody but others call. `levels` is told by session how
         much of what servers log its client wants to hear. `models` asks clients' models.
-        `listed` is told of every list that was made, and the servers of which something is offered.
+        `tasks` is whether any server may answer late. `listed` is told of every list that was made, and the servers of which something is offered.
         """
         self._offers = offers
         self._shelf = shelf
@@ -127,6 +129,7 @@ class OwnServer:
         self._clock = clock
         self._withheld = withheld
         self._models = models
+        self._tasks = tasks
         self._page = page
         self._listed = listed
         self._under_way = UnderWay()
@@ -174,7 +177,7 @@ class OwnServer:
                 session = session_for(message.params.get("capabilities"), nonce, self._clock())
                 return _answer(permit, _greeting(message.params, rules), session=session)
             case "server/discover":
-                return _answer(permit, _discovery(await self._rules(permit)))
+                return _answer(permit, _discovery(await self._rules(permit), tasks=self._tasks))
             case "ping":
                 return _answer(permit, {})
             case "logging/setLevel":
@@ -291,10 +294,11 @@ def _greeting(params: Mapping[str, Any], instructions: str) -> Mapping[str, Any]
     }
 
 
-def _discovery(instructions: str) -> Mapping[str, Any]:
+def _discovery(instructions: str, *, tasks: bool) -> Mapping[str, Any]:
+    late: Mapping[str, Any] = {"extensions": {TASKS: {}}} if tasks else {}
     return {
         "supportedVersions": list(rev_stateless.REVISIONS),
-        "capabilities": _CAPABILITIES,
+        "capabilities": {**_CAPABILITIES, **late},
         "instructions": instructions,
         "ttlMs": _LIST_MS,
         "cacheScope": "private",

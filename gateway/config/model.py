@@ -29,6 +29,7 @@ from gateway.config.policy import Policy
 from gateway.config.quotas import Price, QuotaSections
 from gateway.config.runs import RunsSection
 from gateway.config.section import Section, Word, Words, written
+from gateway.config.tasks import TasksSection
 from gateway.config.values import (
     Address,
     Dpop,
@@ -295,6 +296,7 @@ class Config(Section):
     approvals: Approvals = written({})
     alerts: Alerts = written({})
     runs: RunsSection = written({})
+    tasks: TasksSection = written({})
     discovery: Discovery = written({})
     code: Code = written({})
     limits: Limits = written({})

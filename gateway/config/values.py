@@ -10,7 +10,6 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import BeforeValidator, PlainValidator, ValidationInfo, WithJsonSchema
 
 from gateway.domain._value import value
-from gateway.wire.extensions import TASKS
 
 LARGEST_SECRET_BYTES = 64 * 1024
 
@@ -197,8 +196,6 @@ _EXTENSION = re.compile(r"[A-Za-z0-9.-]{1,128}/[A-Za-z0-9_.-]{1,128}", re.ASCII)
 
 
 def _extension(name: Any) -> str:
-    if name == TASKS:
-        raise ValueError("tasks are not offered: their results come past the decision on the call")
     if not isinstance(name, str) or not _EXTENSION.fullmatch(name):
         raise ValueError("write an extension's whole name, such as `io.modelcontextprotocol/ui`")
     return name

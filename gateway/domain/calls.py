@@ -7,7 +7,7 @@ from typing import Any, NewType
 
 from gateway.domain._value import value
 from gateway.domain.decisions import Decision, Verdict
-from gateway.domain.flow import FlowReview, Run, Task
+from gateway.domain.flow import FlowReview, Run, RunId, Task
 from gateway.domain.identity import Credential, Principal
 from gateway.domain.labels import Effect
 from gateway.domain.scripts import InScript
@@ -161,6 +161,8 @@ class Permit:
     access: AccessRequest | None
     session: str | None
     """The upstream's own session id, unsealed; the same principal got it from this upstream."""
+    began_in: RunId | None = None
+    """The run in which a call began whose answer is late: what that carries, it has seen as well."""
 
     def __post_init__(self) -> None:
         if self.decision.verdict is not Verdict.ALLOW:

@@ -55,10 +55,11 @@ _WORDS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     ),
     "result": (
         (
-            "_meta action cacheScope capabilities completion content contents description inputRequests"
-            " instructions isError messages model nextCursor prompts protocolVersion requestState"
-            " resourceTemplates resources resultType role roots serverInfo stopReason structuredContent"
-            " supportedVersions task taskId tasks tools ttlMs"
+            "_meta action cacheScope capabilities completion content contents createdAt description error"
+            " inputRequests instructions isError lastUpdatedAt messages model nextCursor pollIntervalMs"
+            " prompts protocolVersion requestState resourceTemplates resources result resultType role roots"
+            " serverInfo status statusMessage stopReason structuredContent supportedVersions task taskId"
+            " tasks tools ttlMs"
         ),
         {
             "_meta": "meta",
@@ -66,8 +67,10 @@ _WORDS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
             "completion": "completion",
             "content": "block",
             "contents": "contents",
+            "error": "error",
             "inputRequests": "requests",
             "messages": "said",
+            "result": "result",
             "roots": "root",
             "serverInfo": "implementation",
         },

@@ -46,6 +46,7 @@ from gateway.wire.elicitation import answer_in
 from gateway.wire.extensions import within
 from gateway.wire.fixed import bare, require_fixed
 from gateway.wire.operations import (
+    ABOUT_TASKS,
     LISTEN,
     Handling,
     Operation,
@@ -181,7 +182,8 @@ class Admission:
             if operation is not None:
                 trail.own_target(call)
                 await self._require_protocol(call, principal, operation)
-                await self._questions.require_nothing_told(call, principal, run)
+                if operation.method not in ABOUT_TASKS:  # whose answers are judged as a call's
+                    await self._questions.require_nothing_told(call, principal, run)
                 self._questions.require_own_page(call, principal)
             return trail.permit(
                 protocol_permit(

@@ -226,6 +226,23 @@ def _require_step_up(decision: Decision, principal: Principal) -> None:
                 raise InsufficientScope(f"the token lacks a scope: {lacks}", scopes=needed)
 
 
+def late_permit(access: AccessRequest, decision: Decision, began_in: RunId) -> Permit:
+    """Permit what is said to a call that went out by `decision`, and whose answer is late.
+
+    Nothing is sent with it: it is what the answer is judged with, in the run that gets it now.
+    """
+    require_allow(decision, access.principal)
+    return Permit(
+        call=access.call,
+        principal=access.principal,
+        run=access.run,
+        decision=decision,
+        access=access,
+        session=None,
+        began_in=began_in,
+    )
+
+
 def protocol_permit(
     call: Call, principal: Principal, run: Run, session: str | None, *, id_: str, policy_digest: str
 ) -> Permit:

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.domain.calls import Call, Permit
-from gateway.domain.tools import Kind, Target
+from gateway.domain.tools import Kind, Profile, Target
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.rules import Rules
 from gateway.ports import PinStore
 from gateway.wire.bare_results import bare_greeting, renamed
-from gateway.wire.extensions import approved_only
+from gateway.wire.extensions import TASKS, approved_only
 from gateway.wire.server_message import ServerMessage, with_member
 
 
@@ -36,6 +36,8 @@ class Greetings:
         served = dict(renamed(bare_greeting(message.result or {}), identity))
         if "capabilities" in served:
             extensions = self._rules.extensions.get(call.server, frozenset())
+            if call.profile is Profile.LEGACY:
+                extensions -= {TASKS}
             served["capabilities"] = approved_only(served["capabilities"], extensions)
         if "instructions" in served:
             if known.get("instructions") is None:

@@ -6,10 +6,11 @@ from typing import Any
 
 from gateway.domain.calls import Permit
 from gateway.domain.decisions import Decision, Duty
-from gateway.domain.flow import Run, RunHint, Source, source_name
+from gateway.domain.flow import Run, RunHint, RunId, Source, source_name
 from gateway.domain.labels import BOTTOM, Confidentiality, Integrity, Label
 from gateway.domain.nodes import most_nodes
 from gateway.domain.tools import Kind
+from gateway.errors import AuditUnavailable, Fault
 from gateway.flow.content import SAID, content_label
 from gateway.flow.effects import result_label
 from gateway.pipeline.rules import Rules
@@ -92,8 +93,19 @@ class Labeller:
     async def _raised(self, permit: Permit, label: Label, source: Source | None) -> Run:
         """Raise the permit's run; it stays at least as strict as the call was decided in it."""
         program = permit.principal.script
+        if permit.began_in is not None and permit.began_in != permit.run.id:
+            await self._raise_beginning(permit.began_in, label, source)
         run = await self._runs.raise_label(permit.run.id, label, source, program)
         return _as_strict(run, permit)
+
+    async def _raise_beginning(self, run: RunId, label: Label, source: Source | None) -> None:
+        """Raise the run in which a late call began, unless it is so long over that it is forgotten."""
+        try:
+            await self._runs.raise_label(run, label, source)
+        except AuditUnavailable:
+            raise
+        except Fault:
+            return  # nobody can call in it any more, and its principal's whole run is raised anyhow
 
 
 def _as_strict(run: Run, permit: Permit) -> Run:

@@ -24,6 +24,7 @@ from gateway.pipeline.admission import Admission
 from gateway.pipeline.begun import BegunRuns
 from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller
+from gateway.pipeline.late_requests import LateRequests
 from gateway.pipeline.release import Release
 from gateway.pipeline.streams import StreamRelay, close
 from gateway.pipeline.trail import Trail, outcome_kind
@@ -31,6 +32,7 @@ from gateway.ports import AuditLog, Clock, UpstreamDirectory
 from gateway.turns import finished
 from gateway.wire.elicitation import declares_url, ways_to_ask
 from gateway.wire.jsontext import WireLimits
+from gateway.wire.operations import ABOUT_TASKS
 from gateway.wire.own import is_ours
 from gateway.wire.replies import Challenge, refuse
 from gateway.wire.returning import returned, returned_fields, streamed_or_not
@@ -53,6 +55,7 @@ class Pipeline:
         streams: StreamRelay,
         labels: Labeller,
         begun: BegunRuns,
+        late: LateRequests,
         upstreams: UpstreamDirectory,
         audit: AuditLog,
         challenge: Callable[[str], tuple[str, tuple[str, ...]]],
@@ -67,6 +70,7 @@ class Pipeline:
         self._streams = streams
         self._labels = labels
         self._begun = begun
+        self._late = late
         self._upstreams = upstreams
         self._audit = audit
         self._challenge = challenge
@@ -109,7 +113,11 @@ class Pipeline:
     async def _carried(self, call: Call, trail: Trail) -> Reply:
         if is_ours(call.message):
             return await self._begun.answer(call, trail)
+        if call.message.method in ABOUT_TASKS:
+            return await self._late.answer(call, trail)
         permit = await self._admission.permit(call, trail)  # 2 to 7
+        if call.server in self._late.servers:
+            self._late.require_room(permit)
         entry = await self._audit.append(trail.intent())  # 8
         trail.intent_index = entry.leaf_index
         await self._raise_for_answer(permit, trail)
@@ -154,7 +162,8 @@ class Pipeline:
         trail.answer(answer.status, answer.body)
         # Before its record says that it was given out, and last of all: it may change meanwhile.
         self._admission.require_going()
-        await self._audit.append(trail.outcome(outcome_kind(permit)))
+        if not trail.is_late:
+            await self._audit.append(trail.outcome(outcome_kind(permit)))
         self._admission.require_going()
         return returned(answer.status, headers, body)
 
@@ -218,6 +227,8 @@ class Pipeline:
         return replace(reply, unknown=unsure)
 
     async def _abandon(self, trail: Trail) -> None:
+        if trail.is_late:
+            return
         trail.unknown("client_gone", "the caller did not wait for the answer")
         try:
             await self._audit.append(trail.outcome())

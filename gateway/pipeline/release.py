@@ -23,6 +23,7 @@ from gateway.pipeline.duties import Duties
 from gateway.pipeline.filter import Carrier, meet
 from gateway.pipeline.greetings import Greetings
 from gateway.pipeline.labels import Labeller, decided_label, read_content, source_of
+from gateway.pipeline.late import LateBeginnings
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.prompts import Prompts
@@ -86,6 +87,7 @@ class Release:
         duties: Duties,
         schemas: Schemas,
         prompts: Prompts,
+        beginnings: LateBeginnings,
         seal_key: bytes,
     ) -> None:
         self._rules = rules
@@ -97,6 +99,7 @@ class Release:
         self._duties = duties
         self._schemas = schemas
         self._prompts = prompts
+        self._beginnings = beginnings
         self._rounds = Rounds(given=memory.given, seal_key=seal_key)
 
     async def response(self, permit: Permit, message: ServerMessage, trail: Trail) -> bytes:
@@ -235,9 +238,12 @@ class Release:
                 await self._lists.require_interface(permit, access.target.name, result)
             case "complete" | "input_required":
                 pass
+            case "task" if self._beginnings.may_begin(permit):
+                told = await self._beginnings.begun(permit, access, result, trail)
+                return with_member(message, "result", told)
             case other:
-                # A task's result would come later and elsewhere, past what was decided here; of
-                # any other type nobody knows what it means (MCP 2026-07-28, result types).
+                # A task is for whoever says that they can follow one; of any other type nobody knows
+                # what it means (MCP 2026-07-28, result types).
                 raise UpstreamFailed(
                     "the upstream server's answer is of an unknown type", detail=str(other)[:100]
                 )

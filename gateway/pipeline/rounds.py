@@ -12,6 +12,7 @@ from gateway.errors import ProtocolError
 from gateway.flow.given import Given, handles_in
 from gateway.wire.extensions import with_params
 from gateway.wire.jsonrpc import INVALID_PARAMS
+from gateway.wire.operations import ABOUT_TASKS
 from gateway.wire.rounds import (
     REQUESTS,
     RESPONSES,
@@ -41,6 +42,8 @@ class Rounds:
         params = call.message.params
         if call.server == OWN or call.message.form is Form.RESPONSE:
             return call
+        if call.message.method in ABOUT_TASKS:
+            return call  # what answers a task's questions is looked at as a round of its call
         if params.keys().isdisjoint({STATE, RESPONSES}):
             return call
         of = round_of(call, principal)

@@ -171,6 +171,8 @@ class StreamRelay:
         """Record that the response in `event` is given out, unless everything is stopped by now."""
         trail.answer(_OK, event.data)
         self._require_going()
+        if trail.is_late:
+            return
         await self._audit.append(trail.outcome(outcome_kind(permit)))
 
     async def _refused(self, permit: Permit, trail: Trail, error: GatewayError) -> bytes:

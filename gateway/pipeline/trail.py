@@ -12,6 +12,7 @@ from gateway.domain.document import quoted_name
 from gateway.domain.flow import FlowReview, Run
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Effect, Label
+from gateway.domain.late import LateCall
 from gateway.domain.programs import digest_of
 from gateway.domain.tools import OWN, Kind, Pin, Target
 from gateway.errors import ApprovalRequired, Fault, GatewayError
@@ -50,6 +51,8 @@ class Trail:
         """Where the intent stands in the log, once it does."""
         self.sent = False
         """Whether it was handed to the client of its upstream."""
+        self.is_late = False
+        """Whether the answer is late: the outcome is recorded when that has come."""
         self._taken: Taken | None = None
         self._stands: dict[str, tuple[Any, ...]] = {}
         self._asked: Mapping[str, Any] | None = None
@@ -144,6 +147,36 @@ class Trail:
         """Note that this is the server's request `method`, on the stream of decision `parent`."""
         self._fields["parent"] = parent
         self._fields["method"] = method
+
+    @classmethod
+    def of_late(
+        cls, late: LateCall, call: Call, *, clock: Clock, new_id: Callable[[], str]
+    ) -> "Trail":
+        """Return the trail of a call whose answer has come late: what its intent's record has, it has.
+
+        `call` is it, as it is judged now.
+        """
+        trail = cls(call, clock=clock, new_id=new_id)
+        trail.decision_id = late.decision["id"]
+        trail.intent_index = late.record
+        trail.sent = True
+        trail._began = late.began
+        trail._fields = {**late.joined, "method": call.message.method, "verdict": "allow"}
+        return trail
+
+    def begun_late(self) -> None:
+        """Note that the answer is late, which ends what it takes of quotas."""
+        self.is_late = True
+        if self._taken is not None:
+            self._taken.ended(answered=0)
+
+    def ended_late(self, code: str) -> None:
+        """Note how a call has ended whose answer was late."""
+        self._fields["code"] = code
+
+    def about(self, late: LateCall) -> None:
+        """Note that this is about an earlier call, whose answer is late."""
+        self._fields["parent"] = late.decision["id"]
 
     def sources(self, run: Run) -> None:
         """Note where the run's label comes from."""

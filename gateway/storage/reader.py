@@ -225,7 +225,7 @@ _CALLS = (
 _OUTCOME_UNKNOWN = (
     "kind = 'intent' AND (decision_id IS NULL OR decision_id NOT IN"
     " (SELECT decision_id FROM audit WHERE kind IN ('outcome', 'list')"
-    " AND decision_id IS NOT NULL))"
+    " AND decision_id IS NOT NULL) AND decision_id NOT IN (SELECT decision_id FROM late_calls))"
 )
 
 

@@ -141,6 +141,10 @@ def _open_intents(connection: sqlite3.Connection, after: int) -> int:
         (after,),
     ).fetchall()
     settled = {decision for kind, decision in rows if kind != "intent"}
+    # What is late is not lost: its outcome is recorded when it comes, or its time has passed.
+    settled |= {
+        decision for (decision,) in connection.execute("SELECT decision_id FROM late_calls")
+    }
     return sum(kind == "intent" and decision not in settled for kind, decision in rows)
 
 

@@ -53,6 +53,7 @@ LOG: Final = Tables(
         "m020_one_run_at_a_time",
         "m021_usage",
         "m022_where_servers_are_chosen",
+        "m023_late_calls",
     ),
 )
 IDENTITY: Final = Tables(

@@ -16,7 +16,7 @@ from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
 from gateway.wire.operations import RUN_BEGIN
 
 TASKS: Final = "io.modelcontextprotocol/tasks"
-"""Never approved: a task's result comes later and elsewhere, past the decision on its call."""
+"""Of the stateless revisions alone; in the older ones a task is another thing."""
 UI: Final = "io.modelcontextprotocol/ui"
 
 DECLARING: Final = frozenset({"extensions", "experimental"})
@@ -36,7 +36,7 @@ def within(message: Message, profile: Profile, approved: frozenset[str]) -> Mess
     if profile is Profile.LEGACY:
         if message.method != "initialize":
             return message
-        kept = _kept_in(message.params, "capabilities", approved)
+        kept = _kept_in(message.params, "capabilities", approved - {TASKS})
     else:
         meta = message.params.get(_META)
         if not isinstance(meta, dict):
@@ -73,7 +73,7 @@ def approved_only(capabilities: Any, approved: frozenset[str]) -> Any:
 
 def _approved(settings: Any, approved: frozenset[str]) -> dict[str, Any]:
     named = settings if isinstance(settings, dict) else {}
-    return {name: named[name] for name in named if name in approved - {TASKS}}
+    return {name: named[name] for name in named if name in approved}
 
 
 def _kept_in(

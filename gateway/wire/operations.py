@@ -45,6 +45,8 @@ class Operation:
     handling: Handling
     profiles: frozenset[Profile]
     """The families of revisions that have it."""
+    refused_in: frozenset[Profile] = frozenset()
+    """Those of them in which it is not offered."""
     kind: Kind | None = None
     """What it is about, where it names a target."""
     name_at: str | None = None
@@ -66,6 +68,11 @@ _BOTH = _LEGACY | _MODERN
 _MOST_FOLLOWED = 200
 """Resources on one stream: each is a call of its own."""
 LISTEN = "subscriptions/listen"
+TASKS_GET = "tasks/get"
+TASKS_UPDATE = "tasks/update"
+TASKS_CANCEL = "tasks/cancel"
+ABOUT_TASKS = frozenset({TASKS_GET, TASKS_UPDATE, TASKS_CANCEL})
+"""Requests about a call whose answer is late, by whoever made it."""
 TOOLS_CALL = "tools/call"
 CANCELLED = "notifications/cancelled"
 ELICIT = "elicitation/create"
@@ -92,6 +99,7 @@ def _request(
     name_at: str | None = None,
     lists: tuple[Kind, str] | None = None,
     scopes: tuple[str, ...] = (),
+    refused_in: frozenset[Profile] = frozenset(),
 ) -> Operation:
     return Operation(
         method=method,
@@ -99,6 +107,7 @@ def _request(
         form=Form.REQUEST,
         handling=handling,
         profiles=profiles,
+        refused_in=refused_in,
         kind=kind,
         name_at=name_at,
         lists=lists[0] if lists else None,
@@ -157,12 +166,12 @@ _CLIENT_REQUESTS = (
     _request("resources/subscribe", Handling.CARRIED, _LEGACY, kind=Kind.RESOURCE, name_at="uri", scopes=("resources",)),
     _request("resources/unsubscribe", Handling.CARRIED, _LEGACY, kind=Kind.RESOURCE, name_at="uri", scopes=("resources",)),
     _request("completion/complete", Handling.CARRIED, _BOTH, kind=Kind.COMPLETION, name_at="ref"),
-    # A task's result would arrive later and elsewhere, past the decision that was made on the call.
-    _request("tasks/get", Handling.REFUSED, _BOTH),
+    # In the older revisions a task is another thing, which nobody is told that we had.
+    _request(TASKS_GET, Handling.PROTOCOL, _BOTH, refused_in=_LEGACY, name_at="taskId", scopes=("tools:call",)),
+    _request(TASKS_UPDATE, Handling.PROTOCOL, _MODERN, name_at="taskId", scopes=("tools:call",)),
+    _request(TASKS_CANCEL, Handling.PROTOCOL, _BOTH, refused_in=_LEGACY, name_at="taskId", scopes=("tools:call",)),
     _request("tasks/result", Handling.REFUSED, _LEGACY),
-    _request("tasks/cancel", Handling.REFUSED, _BOTH),
     _request("tasks/list", Handling.REFUSED, _LEGACY),
-    _request("tasks/update", Handling.REFUSED, _MODERN),
 )
 
 _CLIENT_NOTIFICATIONS = (
@@ -289,7 +298,12 @@ def judge(message: Message, profile: Profile) -> Operation:
     """
     _require_bounded(message)
     row = _BY_METHOD.get((Sender.CLIENT, message.method))
-    if row is None or row.handling is Handling.REFUSED or profile not in row.profiles:
+    if (
+        row is None
+        or row.handling is Handling.REFUSED
+        or profile not in row.profiles
+        or profile in row.refused_in
+    ):
         raise _not_found(message, profile)
     if row.form is not message.form:
         expected = "an id" if row.form is Form.REQUEST else "no id"

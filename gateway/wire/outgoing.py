@@ -53,6 +53,10 @@ PARTS: Final[Mapping[str, Mapping[str, Part]]] = {
         **_ABOUT,
     },
     "subscriptions/listen": {"notifications": Part.PLACE, **_ABOUT},
+    # Which task it is the gateway says in its own name; what answers the server is judged as its call.
+    "tasks/get": {"taskId": Part.PROTOCOL, **_ABOUT},
+    "tasks/cancel": {"taskId": Part.PROTOCOL, **_ABOUT},
+    "tasks/update": {"taskId": Part.PROTOCOL, "inputResponses": Part.ANSWER, **_ABOUT},
     "initialize": {
         "protocolVersion": Part.PROTOCOL,
         "capabilities": Part.PROTOCOL,

@@ -22,7 +22,7 @@ from gateway.wire.inbound import (
     run_hint,
 )
 from gateway.wire.jsonrpc import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION
-from gateway.wire.operations import Sender, find, judge
+from gateway.wire.operations import ABOUT_TASKS, Sender, find, judge
 from gateway.wire.tracing import trace_of
 
 REVISIONS = ("2026-07-28",)
@@ -117,7 +117,7 @@ def _require_mirrored(headers: Headers, message: Message) -> tuple[str, ...]:
     row = find(Sender.CLIENT, method)
     if row is None or Profile.MODERN not in row.profiles:
         return (names.METHOD,)  # refused for that, whatever it names
-    if row.kind not in _NAMED or row.name_at is None:
+    if row.name_at is None or not (row.kind in _NAMED or method in ABOUT_TASKS):
         return (names.METHOD,)
     name = headers.get(names.NAME)
     if name is None or names.decode(name) != message.params.get(row.name_at):

@@ -23,6 +23,7 @@ from gateway.errors import ConfigError
 from gateway.oauth.metadata import PROTECTED_RESOURCE_PATH
 from gateway.oauth.resources import ADMIN_API
 from gateway.pipeline.conversations import Conversations
+from gateway.pipeline.late_ends import settled as late_settled
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.web.admin import admin_app
@@ -115,6 +116,7 @@ class Gateway:
         self.happened.stands_still(self._lasting.stop.holds)
         watching = begun(self._identity.watch(), "watching identity providers")
         settling = begun(settled(self._lasting.questions.standing), "settling standing answers")
+        ending = begun(late_settled(self._lasting.late_ends), "ending tasks")
         try:
             authenticator = AuthenticatorInForce(lambda: self._tenure.runtime)
             with admin_of(
@@ -142,6 +144,7 @@ class Gateway:
         finally:
             await ended(watching)
             await ended(settling)
+            await ended(ending)
             await self._reloads.end()
             await asyncio.gather(self._tenure.end(), *self._ending)
 

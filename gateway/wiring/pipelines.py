@@ -23,6 +23,10 @@ from gateway.pipeline.grants import Grants
 from gateway.pipeline.greetings import Greetings
 from gateway.pipeline.keeper import PinKeeper
 from gateway.pipeline.labels import Labeller
+from gateway.pipeline.late import LateBeginnings, LateLimits
+from gateway.pipeline.late_answers import LateAnswers
+from gateway.pipeline.late_ends import LateEnds
+from gateway.pipeline.late_requests import LateRequests
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.prompts import Prompts
 from gateway.pipeline.release import Release
@@ -35,6 +39,7 @@ from gateway.pipeline.sessions import Sessions
 from gateway.pipeline.streams import StreamRelay
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import ApprovalStore, PolicyEngine, Upstream
+from gateway.ports.late import LateCalls
 from gateway.ports.scripts import ScriptStore
 from gateway.ports.standing import StandingAnswers
 from gateway.sandbox.languages import Engines
@@ -43,6 +48,7 @@ from gateway.upstream.crawler import Crawler
 from gateway.upstream.directory import Directory
 from gateway.upstream.settings import LocalSettings, UpstreamSettings
 from gateway.web.metrics import Metered, Metrics
+from gateway.wire.extensions import TASKS
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.own_session import is_over
 from gateway.wiring.authorization import Authorization
@@ -64,6 +70,8 @@ def pipelines(
     approvals: ApprovalStore,
     answers: StandingAnswers,
     scripts: ScriptStore,
+    late: LateCalls,
+    late_ends: LateEnds,
     who: Authorization,
     policy: PolicyEngine,
     require_going: Callable[[], None],
@@ -78,6 +86,7 @@ def pipelines(
     metrics: Metrics,
 ) -> tuple[Pipeline, Aggregate, Notices]:
     """Return the one path twice: to servers as they are, and through clients of our own."""
+    seals = tuple(key for key in (store.keys.seal, store.keys.former_seal) if key is not None)
     wire_limits = WireLimits(json_depth=config.limits.json_depth)
     schemas = Schemas(refuse_results=config.pins.results == "refuse")
     identities = {one.server: one.identity for one in settings}
@@ -90,7 +99,7 @@ def pipelines(
         tenant=config.tenant.value,
         roles={name: frozenset(role.groups) for name, role in config.roles},
         identities={OWN: "", **identities},
-        extensions={one.server: one.extensions for one in settings},
+        extensions=_extensions(settings),
         per_person=frozenset(one.server for one in settings if one.per_person),
         own={}
         if engine is None
@@ -113,6 +122,14 @@ def pipelines(
     lists = ListFilter(
         keeper=keeper, pins=store.pins, visibility=visibility, identities=rules.identities
     )
+    beginnings = LateBeginnings(
+        store=late,
+        rules=rules,
+        limits=LateLimits(longest_s=config.tasks.max_ttl, poll_s=config.tasks.poll_floor),
+        seal_key=store.keys.seal,
+        clock=now,
+        new_id=new_id,
+    )
     release = Release(
         rules=rules,
         lists=lists,
@@ -123,6 +140,7 @@ def pipelines(
         duties=duties,
         schemas=schemas,
         prompts=Prompts(pins=store.pins, refuse_results=config.pins.results == "refuse"),
+        beginnings=beginnings,
         seal_key=store.keys.seal,
     )
     offers = Offers(
@@ -179,6 +197,21 @@ def pipelines(
         admission=admission, runs=store.runs, audit=store.audit, idle_s=store.runs.idle_s
     )
 
+    late_answers = LateAnswers(
+        store=late,
+        ends=late_ends,
+        release=release,
+        requests=requests,
+        labels=labels,
+        rules=rules,
+        pins=store.pins,
+        catalogs=crawler,
+        memory=carried.memory,
+        seal_key=store.keys.seal,
+        clock=now,
+        new_id=new_id,
+    )
+
     def over(reached: Mapping[UpstreamId, Upstream]) -> Pipeline:
         directory = Directory(reached, announce=crawler.announce)
         return Pipeline(
@@ -197,6 +230,19 @@ def pipelines(
             ),
             labels=labels,
             begun=begun,
+            late=LateRequests(
+                admission=admission,
+                beginnings=beginnings,
+                answers=late_answers,
+                release=release,
+                store=late,
+                pins=store.pins,
+                upstreams=directory,
+                audit=store.audit,
+                limits=wire_limits,
+                seal_keys=seals,
+                clock=now,
+            ),
             upstreams=directory,
             audit=store.audit,
             challenge=who.metadata.challenge_for,
@@ -256,6 +302,7 @@ def pipelines(
         tools=[found, choosing, *([programs] if programs else [])],
         withheld=programs.withheld if programs else _nothing,
         models=models,
+        tasks=bool(beginnings.servers),
         levels=front.levels,
         new_nonce=new_id,
         chosen=lambda key: store.choices.of(key).number,
@@ -278,3 +325,12 @@ def pipelines(
 
 async def _nothing(permit: Permit) -> Collection[str]:  # noqa: ARG001 - nothing of ours is decided on
     return ()
+
+
+def _extensions(
+    settings: Sequence[UpstreamSettings | LocalSettings],
+) -> Mapping[UpstreamId, frozenset[str]]:
+    """Return what is approved for each server; in front of all, tasks are if any may have them."""
+    found = {one.server: one.extensions for one in settings}
+    tasks = frozenset({TASKS}) & frozenset[str]().union(*found.values())
+    return {**found, OWN: tasks}

@@ -143,6 +143,8 @@ async def runtime(
             approvals=lasting.approvals,
             answers=lasting.answers,
             scripts=lasting.scripts,
+            late=lasting.late,
+            late_ends=lasting.late_ends,
             who=who,
             policy=Stoppable(
                 decided_by.deciding,

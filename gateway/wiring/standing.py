@@ -20,7 +20,9 @@ from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Profile
 from gateway.errors import ConfigError, GatewayError, Unsealable
 from gateway.flow.lapsed import void
 from gateway.oauth.seen_proofs import SeenProofs
+from gateway.pipeline.late_ends import LateEnds
 from gateway.ports import ApprovalStore, PinStore
+from gateway.ports.late import LateCalls
 from gateway.ports.scripts import ScriptStore
 from gateway.ports.standing import StandingAnswers
 from gateway.signin.device import Devices
@@ -33,6 +35,7 @@ from gateway.storage.approvals import SqliteApprovalStore
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
 from gateway.storage.identity.standing import SqliteStandingAnswers
+from gateway.storage.late_calls import SqliteLateCalls
 from gateway.storage.scripts import SqliteScriptStore
 from gateway.storage.stop import Stop
 from gateway.wiring.foundation import new_id, now
@@ -56,6 +59,9 @@ class Standing:
     approvals: ApprovalStore
     answers: StandingAnswers
     scripts: ScriptStore
+    late: LateCalls
+    """Calls whose answer is late."""
+    late_ends: LateEnds
     questions: ApprovalDesk
     """Where people come to them, by whatever door."""
     stop: Stop
@@ -83,6 +89,7 @@ def standing(config: Callable[[], Config], identity: Identity, policy: SelfAppro
     passwords = Passwords(os.urandom)
     approvals = _approvals(config, identity)
     answers = SqliteStandingAnswers(stores.database, identity.vault)
+    late = _late(config, identity)
     desk_journal = AdminJournal(identity.store.audit, clock=now, new_id=new_id)
     return Standing(
         links=SetupLinks(
@@ -108,6 +115,8 @@ def standing(config: Callable[[], Config], identity: Identity, policy: SelfAppro
         approvals=approvals,
         answers=answers,
         scripts=_scripts(identity),
+        late=late,
+        late_ends=LateEnds(store=late, audit=identity.store.audit, clock=now, new_id=new_id),
         questions=ApprovalDesk(
             approvals,
             desk_journal,
@@ -195,5 +204,19 @@ def _scripts(identity: Identity) -> SqliteScriptStore:
     except Unsealable as error:
         raise ConfigError(
             f"the programs that are kept in {store.data_dir} cannot be read: {error.public}",
+            problems=[error.detail],
+        ) from error
+
+
+def _late(config: Callable[[], Config], identity: Identity) -> SqliteLateCalls:
+    store = identity.store
+    try:
+        with closing(open_reader(store.data_dir / DATABASE)) as connection:
+            return SqliteLateCalls(
+                store.writer, connection, identity.vault, lambda: config().tasks.most_open
+            )
+    except Unsealable as error:
+        raise ConfigError(
+            f"the tasks that are kept in {store.data_dir} cannot be read: {error.public}",
             problems=[error.detail],
         ) from error

@@ -26,6 +26,7 @@ from gateway.domain.labels import ServerRule, ToolRule
 from gateway.domain.tools import OWN, Kind, Profile, Target, UpstreamId
 from gateway.flow.redaction import redaction
 from gateway.pipeline import Pipeline
+from gateway.pipeline.late_requests import LateRequests
 from gateway.pipeline.streams import StreamRelay
 from gateway.ports.sandbox import Engine
 from gateway.sandbox.turns import Turns
@@ -34,6 +35,7 @@ from gateway.search.finder import Finder, Meaning
 from gateway.storage.disclosures import Disclosures, MemoryDisclosureLedger
 from gateway.upstream.directory import Directory
 from gateway.upstream.own_client import OwnClient
+from gateway.wire.extensions import TASKS
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.session import seal
 from gateway.wiring.code import stub_of
@@ -82,8 +84,10 @@ class Site:
         engine: Engine | None = None,
         extracts: bool = False,
         always_on: Collection[UpstreamId] = (),
+        extensions: frozenset[str] = frozenset(),
     ) -> None:
-        self.house = House(tools={"search": READ}, always_on=always_on)
+        """`extensions` are approved for `mail`."""
+        self.house = House(tools={"search": READ}, always_on=always_on, extensions=extensions)
         self.ended: list[tuple[UpstreamId, str]] = []
         self.alike: list[Sequence[str]] = []
         self.spoken = {MAIL: spoken, NOTES: spoken}
@@ -93,6 +97,7 @@ class Site:
         rules[NOTES] = ServerRule(default=TRUSTED, tools={"read": ToolRule()})
         vars_of(self.house.rules.servers).update(rules)
         vars_of(self.house.rules.extensions)[NOTES] = frozenset()
+        vars_of(self.house.rules.extensions)[OWN] = extensions & {TASKS}
         self.levels: dict[str, str] = {}
         self.sessions = self.house.kept
         self.clients: dict[UpstreamId, OwnClient] = {}
@@ -181,6 +186,7 @@ class Site:
             listed=lambda method, servers: self.told_lists.append((method, sorted(servers))),
             withheld=programs[0].withheld if programs else _nothing,
             models=self.models,
+            tasks=TASKS in extensions,
             levels=self.levels,
             new_nonce=self.house.new_id,
             chosen=lambda key: self.house.choices.of(key).number,
@@ -243,6 +249,7 @@ class Site:
             ),
             labels=relay._labels,
             begun=relay._begun,
+            late=self._late(relay._late, directory),
             upstreams=directory,
             audit=self.house.audit,
             challenge=relay._challenge,
@@ -250,6 +257,21 @@ class Site:
             limits=WireLimits(),
             clock=self.house.clock,
             new_id=self.house.new_id,
+        )
+
+    def _late(self, late: LateRequests, directory: Directory) -> LateRequests:
+        return LateRequests(
+            admission=late._admission,
+            beginnings=late._beginnings,
+            answers=late._answers,
+            release=late._release,
+            store=late._store,
+            pins=late._pins,
+            upstreams=directory,
+            audit=late._audit,
+            limits=WireLimits(),
+            seal_keys=late._seal_keys,
+            clock=late._clock,
         )
 
     async def show(

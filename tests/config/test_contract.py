@@ -52,7 +52,7 @@ DEFAULTED = ("listen", "admin_listen", "data_dir", "auth", "policy", "audit", "p
 
 KEYS = {
     "": "version public_url listen admin_listen data_dir auth policy tenant roles audit dlp pins "
-    "approvals alerts limits runs discovery code egress tls trusted_proxies allowed_origins servers",
+    "approvals alerts limits runs tasks discovery code egress tls trusted_proxies allowed_origins servers",
     "Auth": "mode token_lifetime refresh_lifetime refresh_grace refresh_lost refresh_reuse "
     "dpop dpop_window grant_lifetime session_lifetime registration providers external enterprise key_encryption_key former_key_encryption_key "
     "key_lifetime",
@@ -79,6 +79,7 @@ KEYS = {
     "Alerts": "baselines learning webhooks",
     "Webhook": "url secret events",
     "RunsSection": "of idle most new_task_choice",
+    "TasksSection": "max_ttl most_open poll_floor",
     "Limits": "request_bytes json_depth calls_per_minute result_bytes upstream_connect upstream_idle "
     "upstream_hard upstream_failures upstream_rest upstream_ping session_idle processes "
     "process_memory process_idle quotas",

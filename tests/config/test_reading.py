@@ -386,10 +386,6 @@ def test_no_extension_is_approved_by_itself() -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        (
-            "io.modelcontextprotocol/tasks",
-            "tasks are not offered: their results come past the decision on the call",
-        ),
         ("ui", "write an extension's whole name, such as `io.modelcontextprotocol/ui`"),
         ("a/b/c", "write an extension's whole name, such as `io.modelcontextprotocol/ui`"),
     ],

@@ -124,7 +124,7 @@ def test_s04_there_are_no_tasks_of_anybody(bob: Poster, raw: Raw, method: str) -
     raw.forget()
     answered = bob.legacy(method, {"taskId": "alices"}, ("Mcp-Session-Id", session))
     assert answered.error_code == -32601
-    assert bob.modern(method, {"taskId": "alices"}).error_code == -32601
+    assert bob.modern(method, {"taskId": "alices"}, ("Mcp-Name", "alices")).error_code == -32601
     assert raw.seen == []
     as_task = {"name": "allowed", "arguments": {}, "task": {"ttl": 60}}
     answered = bob.legacy("tools/call", as_task, ("Mcp-Session-Id", session))

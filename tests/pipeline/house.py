@@ -39,6 +39,10 @@ from gateway.pipeline.grants import Grants
 from gateway.pipeline.greetings import Greetings
 from gateway.pipeline.keeper import PinKeeper
 from gateway.pipeline.labels import Labeller
+from gateway.pipeline.late import LateBeginnings, LateLimits
+from gateway.pipeline.late_answers import LateAnswers
+from gateway.pipeline.late_ends import LateEnds
+from gateway.pipeline.late_requests import LateRequests
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
@@ -58,6 +62,7 @@ from gateway.ports import RunStore
 from gateway.ports.descriptions import DescriptionGate
 from gateway.storage.choices import MemoryChoices
 from gateway.storage.identity.standing import MemoryStandingAnswers
+from gateway.storage.late_calls import MemoryLateCalls
 from gateway.storage.memory import (
     MemoryApprovalStore,
     MemoryAuditLog,
@@ -284,6 +289,7 @@ class House:
         self.approvals = MemoryApprovalStore()
         self.answers = MemoryStandingAnswers()
         self.scripts = MemoryScriptStore()
+        self.late = MemoryLateCalls(most_open=3)
         self.runs = cast("Any", runs or MemoryRunStore())
         self.memory = ProvenanceMemory(self.runs.find)
         self.conversations = Conversations()
@@ -349,6 +355,14 @@ class House:
             visibility=visibility,
             identities=self.identities,
         )
+        beginnings = LateBeginnings(
+            store=self.late,
+            rules=self.rules,
+            limits=LateLimits(longest_s=86_400.0, poll_s=1.0),
+            seal_key=KEY,
+            **shared,
+        )
+        self.ends = LateEnds(store=self.late, audit=self.audit, **shared)
         release = Release(
             rules=self.rules,
             lists=lists,
@@ -359,6 +373,7 @@ class House:
             duties=duties,
             schemas=self.schemas,
             prompts=Prompts(pins=self.pins, refuse_results=self.refuse_results),
+            beginnings=beginnings,
             seal_key=KEY,
         )
         sessions = Sessions(self.kept, is_over=lambda _: False)
@@ -407,7 +422,33 @@ class House:
             sessions=sessions,
             require_going=self.require_going,
         )
+        late = LateRequests(
+            admission=admission,
+            beginnings=beginnings,
+            answers=LateAnswers(
+                store=self.late,
+                ends=self.ends,
+                release=release,
+                requests=requests,
+                labels=labels,
+                rules=self.rules,
+                pins=self.pins,
+                catalogs=self.catalogs,
+                memory=self.memory,
+                seal_key=KEY,
+                **shared,
+            ),
+            release=release,
+            store=self.late,
+            pins=self.pins,
+            upstreams=self.server,
+            audit=self.audit,
+            limits=WireLimits(),
+            seal_keys=(KEY,),
+            clock=self.clock,
+        )
         return Pipeline(
+            late=late,
             admission=admission,
             release=release,
             streams=streams,

@@ -48,9 +48,17 @@ def test_what_is_approved_stays_as_it_is():
     }
 
 
-def test_tasks_cannot_be_approved():
+def test_tasks_are_approved_as_an_extension_and_never_as_a_capability():
     kept = approved_only(MORE, frozenset({UI, TASKS, "tasks"}))
-    assert (kept.keys() & {"tasks"}, kept["extensions"].keys()) == (set(), {UI})
+    assert (kept.keys() & {"tasks"}, kept["extensions"].keys()) == (set(), {UI, TASKS})
+
+
+def test_tasks_are_of_the_stateless_revisions_alone():
+    approved = frozenset({UI, TASKS})
+    kept = within(hello(MORE), Profile.LEGACY, approved).params["capabilities"]
+    assert kept["extensions"].keys() == {UI}
+    kept = within(stateless(MORE), Profile.MODERN, approved).params["_meta"][CAPABILITIES]
+    assert kept["extensions"].keys() == {UI, TASKS}
 
 
 @pytest.mark.parametrize(

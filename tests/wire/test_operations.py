@@ -121,14 +121,19 @@ def test_what_is_offered_is_exactly_what_the_sdk_serves():
         (row.sender, row.form, row.method, profile)
         for row in OPERATIONS
         for profile in row.profiles
-        if row.handling is not Handling.REFUSED
+        if row.handling is not Handling.REFUSED and profile not in row.refused_in
     }
     served = {
         (*asked, name, Profile.MODERN if version == "2026-07-28" else Profile.LEGACY)
         for table, asked in OFFERED.items()
         for name, version in getattr(sdk, table)
     }
-    assert offered == served
+    extension = {
+        (sender, Form.REQUEST, name, profile)
+        for sender, name, profile in EXTENSION
+        if sender is Sender.CLIENT
+    }
+    assert offered == served | extension
 
 
 def test_no_method_has_two_rows():
@@ -181,11 +186,19 @@ def test_the_scopes_are_the_contracts():
 
 
 @pytest.mark.parametrize(
-    "name", ["tasks/get", "tasks/list", "tasks/update", "made/up", "", "sampling/createMessage"]
+    "name", ["tasks/result", "tasks/list", "made/up", "", "sampling/createMessage"]
 )
 def test_unknown_and_refused_methods_are_not_found(name: str):
     assert refused(message(name)) == (200, -32601)
     assert refused(message(name), Profile.MODERN) == (404, -32601)
+
+
+@pytest.mark.parametrize("name", ["tasks/get", "tasks/update", "tasks/cancel"])
+def test_there_are_tasks_in_the_stateless_revisions_alone(name: str):
+    asked = message(name, {"taskId": "t"})
+    assert refused(asked) == (200, -32601)
+    assert judge(asked, Profile.MODERN).scopes == ("tools:call",)
+    assert refused(message(name), Profile.MODERN)[1] == -32602
 
 
 def test_a_method_of_the_other_family_is_not_found():

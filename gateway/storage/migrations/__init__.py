@@ -11,6 +11,7 @@ from gateway.storage.migrations import (
     m020_one_run_at_a_time,
     m021_usage,
     m022_where_servers_are_chosen,
+    m023_late_calls,
 )
 from gateway.storage.migrations.registry import migrations
 
@@ -25,5 +26,6 @@ __all__ = [
     "m020_one_run_at_a_time",
     "m021_usage",
     "m022_where_servers_are_chosen",
+    "m023_late_calls",
     "migrations",
 ]

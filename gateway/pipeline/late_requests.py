@@ -1,0 +1,278 @@
+"""Requests about a call whose answer is late: looked at, answered, cancelled by whoever made it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final
+
+from gateway.domain.bounded import Bounded
+from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
+from gateway.domain.late import LateCall, LateId, Progress, open_in
+from gateway.domain.tools import OWN, Kind, Profile, Target
+from gateway.errors import UpstreamFailed
+from gateway.pipeline.admission import Admission
+from gateway.pipeline.heard import heard
+from gateway.pipeline.late import LateBeginnings
+from gateway.pipeline.late_answers import LateAnswers
+from gateway.pipeline.release import Release, require_answer
+from gateway.pipeline.streams import close
+from gateway.pipeline.trail import Trail
+from gateway.ports import AuditLog, Clock, PinStore, UpstreamDirectory
+from gateway.ports.late import LateCalls
+from gateway.wire import jsontext
+from gateway.wire.extensions import with_params
+from gateway.wire.inbound import CONTENT_TYPE
+from gateway.wire.jsonrpc import INVALID_PARAMS
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.operations import TASKS_CANCEL, TASKS_GET
+from gateway.wire.param_headers import params_mirrored
+from gateway.wire.rounds import RESPONSES
+from gateway.wire.server_message import ServerMessage
+from gateway.wire.tasks import (
+    TASK_ID,
+    bad_answers,
+    declares_tasks,
+    id_in,
+    is_handle_of,
+    not_offered,
+    read_seen,
+    towards,
+    undeclared,
+    unknown_task,
+)
+
+_MOST: Final = 20_000
+_OCTETS: Final = 8 * 1024**2
+_ACK: Final[Mapping[str, Any]] = {"resultType": "complete"}
+
+
+class LateRequests:
+    """Carries requests about tasks, each with a record of its own; the call's outcome is another."""
+
+    def __init__(
+        self,
+        *,
+        admission: Admission,
+        beginnings: LateBeginnings,
+        answers: LateAnswers,
+        release: Release,
+        store: LateCalls,
+        pins: PinStore,
+        upstreams: UpstreamDirectory,
+        audit: AuditLog,
+        limits: WireLimits,
+        seal_keys: tuple[bytes, ...],
+        clock: Clock,
+    ) -> None:
+        self._admission = admission
+        self._beginnings = beginnings
+        self._answers = answers
+        self._release = release
+        self._store = store
+        self._pins = pins
+        self._upstreams = upstreams
+        self._audit = audit
+        self._limits = limits
+        self._seal_keys = seal_keys
+        self._clock = clock
+        self._looked: Bounded[LateId, tuple[float, Mapping[str, Any]]] = Bounded(
+            most=_MOST, octets=_OCTETS
+        )
+        """Until when each need not be asked about again, and what was told of it."""
+        self.servers = beginnings.servers
+        """Those whose calls may have their answers late."""
+        self.require_room: Callable[[Permit], None] = beginnings.require_room
+
+    async def answer(self, call: Call, trail: Trail) -> Reply:
+        """Return the reply to a request about a task.
+
+        Raises:
+            ProtocolError: Nothing of the kind is offered here, or there is no such task: for
+                whatever reason there is none, in the same words.
+            GatewayError: The refusal or the fault that ends it.
+
+        """
+        permit = await self._admission.permit(call, trail)
+        late = self._found(permit)
+        trail.about(late)
+        match call.message.method:
+            case method if method == TASKS_GET:
+                return await self._get(late, permit, trail)
+            case method if method == TASKS_CANCEL:
+                return await self._cancel(late, permit, trail)
+            case _:
+                return await self._update(late, permit, trail)
+
+    def _found(self, permit: Permit) -> LateCall:
+        call, message = permit.call, permit.call.message
+        if call.server not in self.servers and not (call.server == OWN and self.servers):
+            raise not_offered(message)
+        if not declares_tasks(message):
+            raise undeclared(message)
+        handle = message.params.get(TASK_ID)
+        id_ = id_in(handle)
+        late = None if id_ is None else self._store.find(id_)
+        if (
+            late is None
+            or late.principal != permit.principal.key
+            or (late.server, late.endpoint) != (call.server, call.endpoint)
+            or late.expires_at <= self._clock()
+            or not any(is_handle_of(key, late, handle) for key in self._seal_keys)
+        ):
+            raise unknown_task(message)
+        return late
+
+    async def _get(self, late: LateCall, permit: Permit, trail: Trail) -> Reply:
+        if (told := self._told_just_now(late)) is not None:
+            return _reply(permit, told)
+        settled = self._answers.settled(late, permit)
+        if settled is not None:
+            return await self._out(late, permit, settled, trail)
+        message = await self._asked(late, permit, trail)
+        if message.error is not None:
+            if message.error.get("code") == INVALID_PARAMS:
+                await self._answers.lost(late, permit)
+                raise unknown_task(permit.call.message)
+            return await self._error(permit, message, trail)
+        seen = read_seen(late, message.result or {})
+        # What it was when it was asked about may be another by now.
+        late = self._store.find(late.id) or late
+        return await self._out(
+            late, permit, await self._answers.of(late, permit, seen, trail), trail
+        )
+
+    def _told_just_now(self, late: LateCall) -> Mapping[str, Any] | None:
+        """Return what was told of one that is not over, where it is too soon to ask again.
+
+        It has its record; whoever asks and asks makes no more of them, and no work for the server.
+        """
+        known = self._looked.get(late.id)
+        return known[1] if known is not None and self._clock() < known[0] else None
+
+    async def _out(
+        self, late: LateCall, permit: Permit, told: Mapping[str, Any], trail: Trail
+    ) -> Reply:
+        """Give out what is told of `late`, once that is on record."""
+        trail.reasons("task", str(told["status"]))
+        await self._audit.append(trail.outcome())
+        self._admission.require_going()
+        known = self._store.find(late.id)
+        if known is not None and not known.progress.has_ended:
+            text = jsontext.write(told)
+            self._looked.put(late.id, (self._clock() + late.poll_s / 2, told), len(text))
+        return _reply(permit, told)
+
+    async def _cancel(self, late: LateCall, permit: Permit, trail: Trail) -> Reply:
+        """Ask the server to give up: the owner may, whatever policy says of the call by now."""
+        self._looked.pop(late.id)
+        if not late.progress.has_ended:
+            await self._store.change(late.id, lambda now: replace(now, cancel_asked=True))
+            message = await self._asked(late, permit, trail)
+            if message.error is not None:
+                return await self._error(permit, message, trail)
+        return await self._acknowledged(permit, trail)
+
+    async def _update(self, late: LateCall, permit: Permit, trail: Trail) -> Reply:
+        """Send answers to the server's questions: judged as another round of the call that it is."""
+        answers = permit.call.message.params.get(RESPONSES)
+        if not isinstance(answers, dict):
+            raise bad_answers(permit.call.message)
+        names = [] if late.progress.has_ended else open_in(late.progress, answers)
+        if not names:
+            return await self._acknowledged(permit, trail)
+        judged = await self._judged(late, permit, {n: answers[n] for n in names}, trail)
+        if not await self._taken(late, names):
+            return await self._acknowledged(permit, trail)
+        self._looked.pop(late.id)
+        params = judged.call.message.params
+        kept = {n: params[n] for n in ("_meta", RESPONSES) if n in params}
+        message = replace(permit.call.message, params={**kept, TASK_ID: ""})
+        going = replace(judged, call=replace(judged.call, message=message))
+        answer = await self._asked(late, going, trail)
+        if answer.error is not None:
+            return await self._error(going, answer, trail)
+        return await self._acknowledged(permit, trail)
+
+    async def _judged(
+        self, late: LateCall, permit: Permit, answers: Mapping[str, Any], trail: Trail
+    ) -> Permit:
+        """Return leave for the call with `answers` to go out, as policy gives it now."""
+        call = self._answers.call_of(late, permit.call)
+        params = {**late.params, RESPONSES: answers}
+        if "_meta" in permit.call.message.params:
+            params["_meta"] = permit.call.message.params["_meta"]
+        target = Target(server=late.server, kind=Kind.TOOL, name=late.target)
+        pin = self._pins.find(target, Profile.MODERN)
+        headers = call.headers
+        if pin is not None and pin.approved is not None:
+            mirrored = params_mirrored(params.get("arguments") or {}, pin.approved.definition)
+            headers = (*headers, *mirrored)
+        message = with_params(call.message, params)
+        answered = permit.call.answered
+        return await self._admission.permit(
+            replace(call, message=message, headers=headers, answered=answered), trail
+        )
+
+    async def _taken(self, late: LateCall, names: list[str]) -> bool:
+        """Take these questions for answered, each once; whether all of them were open until now."""
+        before = await self._store.change(late.id, partial(_answered, names=names))
+        return before is not None and open_in(before, names) == names
+
+    async def _asked(self, late: LateCall, permit: Permit, trail: Trail) -> ServerMessage:
+        """Send a request about a task to its server, under the server's own id, and return the answer."""
+        message, headers = towards(permit.call.message, permit.call.headers, late.upstream_id)
+        going = replace(permit, call=replace(permit.call, message=message, headers=headers))
+        entry = await self._audit.append(trail.intent())
+        trail.intent_index = entry.leaf_index
+        going = await self._admission.asides.going(going)
+        self._admission.require_unchanged(permit)
+        trail.sent = True
+        answer = await self._upstreams.of(late.server).forward(going)
+        trail.answer(answer.status, None)
+        found = await self._response(permit, answer)
+        require_answer(permit, found)
+        return found
+
+    async def _response(self, permit: Permit, answer: RawAnswer) -> ServerMessage:
+        """Return the response in an answer; what else comes on a stream has no place there.
+
+        Raises:
+            UpstreamFailed: There is none.
+
+        """
+        if isinstance(answer.body, bytes):
+            message = await heard(permit, answer.body, self._limits)
+            return await self._admission.asides.home(permit, message)
+        try:
+            async for event in answer.body:
+                if event.data is None:
+                    continue
+                message = await heard(permit, event.data, self._limits)
+                if message.form is Form.RESPONSE:
+                    return await self._admission.asides.home(permit, message)
+        finally:
+            await close(answer.body)
+        raise UpstreamFailed("the upstream server gave no answer")
+
+    async def _error(self, permit: Permit, message: ServerMessage, trail: Trail) -> Reply:
+        body = await self._release.error(permit, message, trail)
+        await self._audit.append(trail.outcome())
+        self._admission.require_going()
+        return Reply(status=HTTPStatus.OK, headers=(CONTENT_TYPE,), body=body)
+
+    async def _acknowledged(self, permit: Permit, trail: Trail) -> Reply:
+        await self._audit.append(trail.outcome())
+        self._admission.require_going()
+        return _reply(permit, _ACK)
+
+
+def _answered(progress: Progress, names: list[str]) -> Progress:
+    if open_in(progress, names) != names:
+        return progress
+    return replace(progress, answered=(*progress.answered, *names))
+
+
+def _reply(permit: Permit, told: Mapping[str, Any]) -> Reply:
+    body = jsontext.write({"jsonrpc": "2.0", "id": permit.call.message.id, "result": told})
+    return Reply(status=HTTPStatus.OK, headers=(CONTENT_TYPE,), body=body.encode())

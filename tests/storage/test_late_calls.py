@@ -1,0 +1,145 @@
+"""Calls whose answer is late, in the database: what of them is known after a restart, and how many."""
+
+from collections.abc import AsyncIterator
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.domain.flow import RunId
+from gateway.domain.late import LateCall, LateId, Progress, Stage, asks, ended
+from gateway.domain.tools import UpstreamId
+from gateway.errors import LimitExceeded
+from gateway.ports.late import LateCalls
+from gateway.storage.connection import open_reader
+from gateway.storage.database import DATABASE
+from gateway.storage.late_calls import MOST_OCTETS, MemoryLateCalls, SqliteLateCalls
+from gateway.storage.store import Store
+from tests.storage.test_approval_stores import Envelope
+
+NOW = 1_000.0
+
+
+def late(name: str = "l1", **changed: Any) -> LateCall:
+    given: dict[str, Any] = {
+        "id": LateId(name),
+        "server": UpstreamId("desk"),
+        "endpoint": "/mcp/desk",
+        "principal": "alice",
+        "run": RunId("r1"),
+        "record": 7,
+        "target": "export",
+        "definition": "sha256:ab",
+        "upstream_id": "theirs-and-nobody-elses",
+        "params": {"name": "export", "arguments": {"to": "a-secret-place"}},
+        "octets": 100,
+        "decision": {"id": f"d_{name}", "policy_digest": "p", "obligations": []},
+        "joined": {"principal": "alice"},
+        "began": NOW,
+        "expires_at": NOW + 60,
+        "poll_s": 1.0,
+    }
+    return LateCall(**{**given, **changed})
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = await Store.open(tmp_path / "var", clock=lambda: NOW)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+def kept(request: pytest.FixtureRequest, store: Store) -> LateCalls:
+    return calls(store) if request.param == "sqlite" else MemoryLateCalls(most_open=2)
+
+
+def calls(store: Store) -> SqliteLateCalls:
+    with closing(open_reader(store.data_dir / DATABASE)) as connection:
+        return SqliteLateCalls(store.writer, connection, Envelope(), lambda: 2)
+
+
+async def test_a_restart_knows_all_of_it(store: Store) -> None:
+    before = calls(store)
+    await before.begin(late())
+    await before.change(LateId("l1"), partial(asks, names=["one"]))
+    found = calls(store).find(LateId("l1"))
+    assert found == late(progress=Progress(asked=("one",)))
+
+
+async def test_what_it_was_called_with_and_what_its_server_calls_it_are_sealed(
+    store: Store,
+) -> None:
+    await calls(store).begin(late())
+    with closing(open_reader(store.data_dir / DATABASE)) as connection:
+        rows = str(connection.execute("SELECT * FROM late_calls").fetchall())
+    assert "l1" in rows
+    assert "theirs" not in rows
+    assert "a-secret-place" not in rows
+
+
+async def test_the_first_end_stays(kept: LateCalls) -> None:
+    await kept.begin(late())
+    before = await kept.change(
+        LateId("l1"), partial(ended, stage=Stage.COMPLETED, answer="sha256:x")
+    )
+    assert before == Progress()
+    before = await kept.change(LateId("l1"), partial(ended, stage=Stage.FAILED, answer="sha256:y"))
+    assert before is not None
+    assert before.stage is Stage.COMPLETED
+    found = kept.find(LateId("l1"))
+    assert found is not None
+    assert (found.progress.stage, found.progress.answer) == (Stage.COMPLETED, "sha256:x")
+    assert await kept.change(LateId("none"), partial(ended, stage=Stage.FAILED)) is None
+
+
+async def test_of_one_principal_so_many_are_open_and_of_all_so_much_is_kept(
+    kept: LateCalls,
+) -> None:
+    await kept.begin(late("l1"))
+    await kept.begin(late("l2"))
+    assert not kept.has_room("alice")
+    with pytest.raises(LimitExceeded):
+        await kept.begin(late("l3"))
+    assert kept.has_room("bob")
+    await kept.begin(late("l4", principal="bob"))
+    await kept.change(LateId("l1"), partial(ended, stage=Stage.COMPLETED))
+    assert kept.has_room("alice")
+    with pytest.raises(LimitExceeded):
+        await kept.begin(late("l5", octets=MOST_OCTETS))
+
+
+async def test_what_ran_out_is_forgotten_once_it_is_on_record(kept: LateCalls) -> None:
+    await kept.begin(late("l1"))
+    await kept.begin(late("l2", expires_at=NOW + 10_000))
+    assert list(kept.unsettled(now=NOW)) == []
+    assert [one.id for one in kept.unsettled(now=NOW + 61)] == ["l1"]
+    assert await kept.forget(before=NOW + 5_000) == 0
+    await kept.change(LateId("l1"), partial(ended, stage=Stage.EXPIRED))
+    assert [one.id for one in kept.unsettled(now=NOW)] == ["l1"]
+    await kept.change(LateId("l1"), lambda now: replace(now, recorded=True))
+    assert list(kept.unsettled(now=NOW + 61)) == []
+    assert await kept.forget(before=NOW + 5_000) == 1
+    assert kept.find(LateId("l1")) is None
+    assert kept.find(LateId("l2")) is not None
+
+
+async def test_what_is_late_is_not_told_as_lost(tmp_path: Path) -> None:
+    opened = await Store.open(tmp_path / "var", clock=lambda: NOW)
+    fields = {"method": "tools/call", "verdict": "allow"}
+    for name in ("l1", "l2"):
+        record = AuditRecord(
+            kind=RecordKind.INTENT, time=NOW, id=name, fields={**fields, "decision_id": f"d_{name}"}
+        )
+        await opened.audit.append(record)
+    await calls(opened).begin(late("l1"))
+    with closing(opened.reader()) as reader:
+        assert [record["id"] for record in reader.outcome_unknown()] == ["l2"]
+    await opened.close()
+    again = await Store.open(tmp_path / "var", clock=lambda: NOW)
+    assert again.found.outcome_unknown == 1
+    await again.close()
