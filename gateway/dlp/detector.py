@@ -7,14 +7,12 @@ from typing import Any, Final, Protocol
 import re2
 
 from gateway.dlp.classes import GROUPS, SIGNS
+from gateway.dlp.secrets import SECRETS
 from gateway.domain._value import value
 from gateway.flow.decoding import decoded_forms
 from gateway.flow.folding import is_suspicious, revealed
-from gateway.flow.signs import Sign
+from gateway.flow.signs import Sign, Triggers
 
-_MEMORY: Final = 24 * 1024**2
-_MEMORY_OF_ONE: Final = 4 * 1024**2
-"""Bytes. Of what it may have it takes all, for texts of random letters; half of it is enough for ours."""
 _MOST_PHONES: Final = 1024
 """Telephone numbers of one text that are held against the plans of a dozen countries; more are believed."""
 _MOST_FORMS: Final = 4096
@@ -28,6 +26,10 @@ _ENCODED: Final = (
     r"(?:&#x?[0-9A-Fa-f]{2,6};){3}",
     r"(?:\\u[0-9A-Fa-f]{4}){3}",
     r"(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ :,;-]{1,2}){12}",
+)
+_FAMILIES: Final = (
+    [sign.trigger for sign in SECRETS],
+    [sign.trigger for sign in SIGNS[len(SECRETS) :]],
 )
 _RUN: Final[Any] = re2.compile(
     r"[A-Za-z0-9+/_=-]{16,}|(?:(?:0x|\\x|%)?[0-9A-Fa-f]{2}[\s:,;-]{0,2}){12,}"
@@ -85,14 +87,14 @@ class Detector:
         """`own` are RE2 patterns by name, `finders` find what no expression does.
 
         Raises:
-            ValueError: One of the patterns is none.
+            ValueError: One of the patterns is none, or takes too much memory.
 
         """
         self._signs = (*SIGNS, *(_own_sign(name, text) for name, text in (own or {}).items()))
         self._finders = tuple(finders)
         self.is_slow = any(finder.is_slow for finder in self._finders)
         """Whether it is never to be asked on the event loop."""
-        self._set = _compiled([*(sign.trigger for sign in self._signs), *_ENCODED], len(own or {}))
+        self._triggers = Triggers(*_FAMILIES, *([text] for text in (own or {}).values()), _ENCODED)
         mine = {sign.of: "own" for sign in self._signs[len(SIGNS) :]}
         others = {finder.of: finder.group for finder in self._finders}
         self.groups: Mapping[str, str] = {**GROUPS, **mine, **others}
@@ -103,7 +105,7 @@ class Detector:
         """Say quickly whether anything may be found in `text`; a no is certain."""
         if self._finders or is_suspicious(text):
             return True
-        return bool(self._set.Match(text.encode("utf-8", "surrogatepass")))
+        return any(True for _ in self._triggers.hits(text.encode("utf-8", "surrogatepass")))
 
     def look(self, text: str, name: str = "") -> Look:
         """Return what stands in `text`, the value of the member `name`. Linear in its length.
@@ -144,7 +146,7 @@ class Detector:
         """Return what stands in `text` as it is, and whether something may be encoded there."""
         before = f"{name}: ".encode("utf-8", "surrogatepass") if name else b""
         octets = before + text.encode("utf-8", "surrogatepass")
-        hits = sorted(self._set.Match(octets) or ())
+        hits = list(self._triggers.hits(octets))
         found: list[Span] = []
         for sign in (self._signs[hit] for hit in hits if hit < len(self._signs)):
             for at, match in enumerate(sign.pattern.finditer(octets)):
@@ -184,24 +186,3 @@ def _own_sign(name: str, text: str) -> Sign:
         return Sign(trigger=text, pattern=re2.compile(text.encode()), of=f"own:{name}")
     except re2.error as error:
         raise ValueError(f"dlp.patterns.{name} is no RE2 expression: {error}") from None
-
-
-def _compiled(patterns: Sequence[str], own: int) -> Any:
-    """Return `patterns` as one automaton, of which `own` are an operator's.
-
-    Raises:
-        ValueError: They are too much for the memory that one may take.
-
-    """
-    options = re2.Options()
-    options.max_mem = _MEMORY + own * _MEMORY_OF_ONE
-    found = re2.Set.SearchSet(options)
-    for pattern in patterns:
-        found.Add(pattern)
-    try:
-        found.Compile()
-    except re2.error:
-        raise ValueError(
-            "dlp.patterns: they are too much to be looked for at once; write fewer or plainer ones"
-        ) from None
-    return found

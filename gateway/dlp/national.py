@@ -25,6 +25,8 @@ class _Rule:
     """Of python-stdnum: its `is_valid`."""
     plain: str = ""
     """The form that needs no word beside it."""
+    quick: str = ""
+    """What every `plain` has, where that counts in fewer ways."""
     named: str = ""
     """The form beside one of `words`."""
     words: str = ""
@@ -37,7 +39,8 @@ _RULES: Final = (
     _Rule(country="de", module="de.idnr", named=r"\d{2} ?\d{3} ?\d{3} ?\d{3}",
           words="steuer-?id|steueridentifikationsnummer|idnr|tax id|tin"),
     _Rule(country="fr", module="fr.nir",
-          plain=r"[12] ?\d{2} ?(?:0[1-9]|1[0-2]|[2-9]\d) ?(?:\d{2}|2[AB]) ?\d{3} ?\d{3} ?\d{2}"),
+          plain=r"[12] ?\d{2} ?(?:0[1-9]|1[0-2]|[2-9]\d) ?(?:\d{2}|2[AB]) ?\d{3} ?\d{3} ?\d{2}",
+          quick=r"\d(?: ?\d){12}|\d ?2[AB] ?\d"),
     _Rule(country="it", module="it.codicefiscale",
           plain=r"[A-Z]{6} ?\d{2}[A-EHLMPRST]\d{2} ?[A-Z]\d{3}[A-Z]"),
     _Rule(country="es", module="es.dni", plain=r"\d{8}-[A-Z]", named=r"\d{8}[- ]?[A-Z]",
@@ -60,12 +63,12 @@ _RULES: Final = (
     _Rule(country="cz", module="cz.rc", plain=r"\d{6}/\d{3,4}", named=r"\d{9,10}",
           words="rodn(?:\\xc3\\xa9|e) (?:\\xc4\\x8d|c)(?:\\xc3\\xad|i)slo"),
     _Rule(country="br", module="br.cpf", plain=r"\d{3}\.\d{3}\.\d{3}-\d{2}", named=r"\d{11}", words="cpf"),
-    _Rule(country="in", module="in_.aadhaar", plain=r"[2-9]\d{3} \d{4} \d{4}",
+    _Rule(country="in", module="in_.aadhaar", plain=r"[2-9]\d{3} \d{4} \d{4}", quick=r"\d{4} \d{4} \d{4}",
           named=r"[2-9]\d{3}[ -]?\d{4}[ -]?\d{4}", words="aadhaar|aadhar|uid(?:ai)?"),
     _Rule(country="in", module="in_.pan", plain=r"[A-Z]{3}P[A-Z]\d{4}[A-Z]", named=r"[A-Z]{5}\d{4}[A-Z]",
           words="pan(?: card)?|permanent account"),
     _Rule(country="cn", module="cn.ric", plain=r"\d{6}(?:19|20)\d{9}[0-9X]"),
-    _Rule(country="kr", module="kr.rrn", plain=r"\d{6}-[1-8]\d{6}"),
+    _Rule(country="kr", module="kr.rrn", plain=r"\d{6}-[1-8]\d{6}", quick=r"\d{6}-\d{7}"),
     _Rule(country="ca", module="ca.sin", named=r"\d{3}[- ]?\d{3}[- ]?\d{3}",
           words="sin|social insurance"),
     _Rule(country="au", module="au.tfn", named=r"\d{3} ?\d{3} ?\d{2,3}", words="tfn|tax file"),
@@ -102,7 +105,7 @@ def _signs(rule: _Rule) -> list[Sign]:
     if rule.plain:
         # No letter, digit or joint before or after: a part of a longer number is another number.
         edge = rf"(?:^|[^\w.+/-])({rule.plain})(?:[^\w/+-]|$)"
-        made.append(_sign(edge, rule.plain, of, rule.module))
+        made.append(_sign(edge, rule.quick or rule.plain, of, rule.module))
     if rule.named:
         beside = rf"(?i:\b(?:{rule.words})\b){_BESIDE}\b({rule.named})(?:[^\w]|$)"
         made.append(_sign(beside, rf"(?i:\b(?:{rule.words})\b)", of, rule.module))

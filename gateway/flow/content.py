@@ -4,16 +4,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import re2
-
-from gateway.domain._value import value
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Confidentiality, Integrity, Label
 from gateway.flow.credentials import CREDENTIALS
 from gateway.flow.decoding import decoded_forms
 from gateway.flow.folding import hides_text, is_suspicious, revealed
 from gateway.flow.instructions import INSTRUCTIONS
 from gateway.flow.personal import PERSONAL
-from gateway.flow.signs import Sign
+from gateway.flow.signs import Sign, Triggers
 
 LONGEST_READ = 1024 * 1024
 """Characters of one result. What a longer one says is not known, and labelled so."""
@@ -66,34 +63,10 @@ _ENCODED = (
 )
 
 
-@value
-class _Trigger:
-    pattern: str
-    code: str = ""
-    sign: Sign | None = None
-    """`None`: something is encoded."""
-
-
-def _compiled(triggers: tuple[_Trigger, ...]) -> Any:
-    """Return all triggers as one automaton: a text in which there are none is read just once."""
-    options = re2.Options()
-    options.max_mem = 64 * 1024 * 1024
-    found = re2.Set.SearchSet(options)
-    for trigger in triggers:
-        found.Add(trigger.pattern)
-    found.Compile()
-    return found
-
-
-_TRIGGERS: tuple[_Trigger, ...] = (
-    *(
-        _Trigger(pattern=sign.trigger, code=code, sign=sign)
-        for code, signs in _CLASSES
-        for sign in signs
-    ),
-    *(_Trigger(pattern=pattern) for pattern in _ENCODED),
+_SIGNS: tuple[tuple[str, Sign], ...] = tuple(
+    (code, sign) for code, signs in _CLASSES for sign in signs
 )
-_SET = _compiled(_TRIGGERS)
+_TRIGGERS = Triggers((sign.trigger for _, sign in _SIGNS), _ENCODED)
 
 
 def content_label(content: Mapping[str, Any]) -> tuple[Label, tuple[str, ...]]:
@@ -163,11 +136,11 @@ def _codes_in(text: str, *, depth: int = 0) -> Iterator[str]:
             yield "instructions_in_result"
         text = revealed(text)
     octets = text.encode("utf-8", "surrogatepass")
-    found = [_TRIGGERS[index] for index in _SET.Match(octets) or ()]
-    for trigger in found:
-        if trigger.sign is not None and trigger.sign.stands_in(octets):
-            yield trigger.code
-    if depth == 0 and any(trigger.sign is None for trigger in found):
+    found = list(_TRIGGERS.hits(octets))
+    for code, sign in (_SIGNS[hit] for hit in found if hit < len(_SIGNS)):
+        if sign.stands_in(octets):
+            yield code
+    if depth == 0 and found and found[-1] >= len(_SIGNS):
         for number, form in enumerate(decoded_forms(text)):
             if number == _MOST_DECODED_FORMS:
                 return

@@ -200,7 +200,8 @@ CREDENTIALS: tuple[Sign, ...] = (
     _prefixed("secret_[A-Za-z0-9]", r"secret_[A-Za-z0-9]{43}\b"),
     _prefixed("hvb[.]|hvr[.]", r"hv[br]\.[A-Za-z0-9_-]{24,}"),
     _prefixed(
-        "[MNO][A-Za-z0-9]{22}", r"[MNO][A-Za-z0-9]{22,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,42}"
+        r"[.][A-Za-z0-9_-]{6}[.][A-Za-z0-9_-]{20}",
+        r"[MNO][A-Za-z0-9]{22,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,42}",
     ),
     _prefixed(
         "discord(?:app)?[.]com/api/webhooks",

@@ -3,34 +3,21 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
-
-import re2
+from typing import Final
 
 from gateway.flow.credentials import CREDENTIALS, SHOWN_ONCE
-from gateway.flow.signs import Sign
+from gateway.flow.signs import Sign, Triggers
 
 REPLACED: Final = "[redacted]"
 _ESCAPED: Final = re.compile(rb"\\(?:[bfnrt]|u00[01][0-9a-fA-F])")
 """A control character as JSON spells it: of a text that is no letter before a secret."""
 _SHORTEST_HELD: Final = 8
 """Characters: what is shorter stands in any text."""
-
-
-def _compiled(signs: Sequence[Sign]) -> Any:
-    """Return all triggers as one automaton: a program's value can have a hundred thousand texts."""
-    options = re2.Options()
-    options.max_mem = 64 * 1024 * 1024
-    found = re2.Set.SearchSet(options)
-    for sign in signs:
-        found.Add(sign.trigger)
-    found.Compile()
-    return found
-
-
-_SET: Final = _compiled(CREDENTIALS)
+_TRIGGERS: Final = Triggers(sign.trigger for sign in CREDENTIALS)
 _WRITTEN: Final = (*CREDENTIALS, *SHOWN_ONCE)
-_WRITTEN_SET: Final = _compiled(_WRITTEN)
+_WRITTEN_TRIGGERS: Final = Triggers(
+    (sign.trigger for sign in CREDENTIALS), (sign.trigger for sign in SHOWN_ONCE)
+)
 
 
 def redaction(held: Iterable[str] = ()) -> Callable[[str], str]:
@@ -39,7 +26,7 @@ def redaction(held: Iterable[str] = ()) -> Callable[[str], str]:
     `held` are our own, word for word; those of fewer than 8 characters are left alone.
     """
     ours = _longest_first(held)
-    return lambda text: _redacted(text, ours, CREDENTIALS, _SET)
+    return lambda text: _redacted(text, ours, CREDENTIALS, _TRIGGERS)
 
 
 class RecordScreen:
@@ -57,13 +44,15 @@ class RecordScreen:
         """Say quickly whether a secret may be in `octets`, UTF-8 or JSON; a no is certain."""
         if any(needle in octets for needle in self._needles):
             return True
-        if _WRITTEN_SET.Match(octets):
+        if any(True for _ in _WRITTEN_TRIGGERS.hits(octets)):
             return True
-        return b"\\" in octets and bool(_WRITTEN_SET.Match(_ESCAPED.sub(b"\n", octets)))
+        if b"\\" not in octets:
+            return False
+        return any(True for _ in _WRITTEN_TRIGGERS.hits(_ESCAPED.sub(b"\n", octets)))
 
     def screened(self, text: str) -> str:
         """Return `text` with a mark in place of every secret."""
-        return _redacted(text, self._ours, _WRITTEN, _WRITTEN_SET)
+        return _redacted(text, self._ours, _WRITTEN, _WRITTEN_TRIGGERS)
 
 
 def _forms(secret: str) -> tuple[str, ...]:
@@ -75,7 +64,7 @@ def _longest_first(held: Iterable[str]) -> list[str]:
     return sorted({one for one in held if len(one) >= _SHORTEST_HELD}, key=len, reverse=True)
 
 
-def _redacted(text: str, ours: Iterable[str], signs: Sequence[Sign], triggers: Any) -> str:
+def _redacted(text: str, ours: Iterable[str], signs: Sequence[Sign], triggers: Triggers) -> str:
     for secret in ours:
         text = text.replace(secret, REPLACED)
     octets = text.encode(errors="surrogatepass")
@@ -90,11 +79,11 @@ def _redacted(text: str, ours: Iterable[str], signs: Sequence[Sign], triggers: A
     return b"".join([*parts, octets[at:]]).decode(errors="surrogatepass")
 
 
-def _spans(octets: bytes, signs: Sequence[Sign], triggers: Any) -> list[tuple[int, int]]:
+def _spans(octets: bytes, signs: Sequence[Sign], triggers: Triggers) -> list[tuple[int, int]]:
     """Return where what looks like a secret stands, in order."""
     return sorted(
         found.span()
-        for sign in (signs[i] for i in triggers.Match(octets) or ())
+        for sign in (signs[i] for i in triggers.hits(octets))
         for found in sign.pattern.finditer(octets)
         if sign.is_real(found)
     )

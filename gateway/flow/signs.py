@@ -1,8 +1,10 @@
 """One kind of thing that a text may contain: found by a pattern, believed after a check."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
+
+import re2
 
 from gateway.domain._value import value
 
@@ -11,6 +13,8 @@ Found: TypeAlias = Any
 
 _MOST_TRIED = 256
 """Places of one text; whoever fills it with more is not told of the rest."""
+_MEMORY: Final = 8 * 1024**2
+"""Bytes that the automaton of one family takes at most, and takes for a text of random letters."""
 
 
 def always(found: Found) -> bool:  # noqa: ARG001 - where the pattern says it all
@@ -40,3 +44,45 @@ class Sign:
                 if len(different) >= self.fewest:
                     return True
         return False
+
+
+class Triggers:
+    """Expressions in families, numbered through in the order in which they are given.
+
+    A family is one automaton. What counts ("thirteen digits", "twenty letters") stands in a family with what
+    counts the same: in one automaton each multiplies the other's states, and random letters or digits then take
+    a thousand times what prose takes, for every few bytes make a state that was never met.
+    """
+
+    def __init__(self, *families: Iterable[str], memory: int = _MEMORY) -> None:
+        """Each of `families` are RE2 expressions, which take up to `memory` bytes.
+
+        Raises:
+            ValueError: One is no expression, or a family does not fit into its memory.
+
+        """
+        self._sets: list[tuple[int, Any]] = []
+        first = 0
+        for family in map(tuple, families):
+            if family:
+                self._sets.append((first, _compiled(family, memory)))
+            first += len(family)
+
+    def hits(self, octets: bytes) -> Iterator[int]:
+        """Yield the numbers of the expressions that match somewhere in `octets`, in order."""
+        for first, one in self._sets:
+            yield from sorted(first + at for at in one.Match(octets) or ())
+
+
+def _compiled(patterns: Sequence[str], memory: int) -> Any:
+    options = re2.Options()
+    options.max_mem = memory
+    found = re2.Set.SearchSet(options)
+    try:
+        for pattern in patterns:
+            found.Add(pattern)
+        found.Compile()
+    except re2.error:
+        told = patterns[0] if len(patterns) == 1 else f"{len(patterns)} expressions"
+        raise ValueError(f"{told}: too much to be looked for in {memory} bytes") from None
+    return found

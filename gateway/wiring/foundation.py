@@ -8,16 +8,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from gateway.config import Config
+from gateway.ports import Clock
 from gateway.storage.connection import Durability
 from gateway.storage.runs import RunLimits
 from gateway.storage.store import Store
 from gateway.wiring.keeping import keeping_of
 from gateway.wiring.redacting import held_by, levels_of
 
-
-def now() -> float:
-    """Return seconds since the epoch: the clock of everything that is wired here."""
-    return time.time()
+now: Clock = time.time
+"""Seconds since the epoch: the clock of everything that is wired here."""
 
 
 _PROCESS = secrets.token_hex(6)

@@ -267,11 +267,11 @@ def test_every_text_is_read_once_unless_something_is_in_it(monkeypatch) -> None:
         def __init__(self, inner: Any) -> None:
             self.inner = inner
 
-        def Match(self, octets: bytes) -> Any:  # noqa: N802
+        def hits(self, octets: bytes) -> Any:
             read.append(len(octets))
-            return self.inner.Match(octets)
+            return self.inner.hits(octets)
 
-    monkeypatch.setattr(content, "_SET", Counting(content._SET))
+    monkeypatch.setattr(content, "_TRIGGERS", Counting(content._TRIGGERS))
     content_label(text("An ordinary text. " * 200))
     assert len(read) == 1
     read.clear()
