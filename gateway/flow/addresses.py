@@ -33,8 +33,11 @@ def is_ours(text: str, tenant: Tenant) -> bool:
 
 def _is_below(host: str, domains: frozenset[str]) -> bool:
     ours = _lower_case(domains)
-    labels = host.split(".")
-    return any(".".join(labels[i:]) in ours for i in range(len(labels) - 1))
+    while "." in host:
+        if host in ours:
+            return True
+        host = host.partition(".")[2]
+    return False
 
 
 @lru_cache(maxsize=16)

@@ -112,17 +112,13 @@ class Carried:
         self._pieces: dict[bytes, int] = {}
         """The whole texts of all calls together, and at what length each was carried first."""
         self._most = most
-        self._length = len(self._letters)
-        self.add(texts)
-
-    @property
-    def length(self) -> int:
+        self.length = len(self._letters)
         """How much was carried by now; with it `has` tells what was carried before."""
-        return self._length
+        self.add(texts)
 
     def add(self, texts: Iterable[str]) -> None:
         """Note what one more call carries; of a text that is too long to be read, it may be all."""
-        reader, length = Reader(), self._length
+        reader, length = Reader(), self.length
         letters: list[bytes] = []
         apart: list[bytes] = []
         try:
@@ -134,15 +130,15 @@ class Carried:
                     apart += (one.words, _END)
         except TooMuch:
             # Of what was carried before this, it is known as well as it was.
-            if not self._overflows(self._length):
-                self._most = self._length
-            self._length += 1
+            if not self._overflows(self.length):
+                self._most = self.length
+            self.length += 1
             return
         self._keep(b"".join(letters), b"".join(apart))
 
     def _keep(self, letters: bytes, apart: bytes) -> None:
         begin, words_begin = len(self._letters) - 1, len(self._words) - 1
-        self._length += len(letters)
+        self.length += len(letters)
         self._letters += letters
         self._words += apart
         pieces = frozenset(p for p in letters.split(_END) if 0 < len(p) <= _LONGEST_IN_PARTS)
@@ -170,7 +166,7 @@ class Carried:
         do in what a single call carried, or if it is made of whole texts that several carried; and
         if telling would take `search` too long.
         """
-        length = self._length if before is None else before
+        length = self.length if before is None else before
         if self._overflows(length):
             return True
         if not self._calls:

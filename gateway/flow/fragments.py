@@ -7,7 +7,7 @@ not matches, decide what may go where.
 from array import array
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
-from itertools import compress
+from itertools import compress, repeat
 from typing import TypeAlias
 
 from gateway.domain._value import value
@@ -122,15 +122,9 @@ class Fragments:
     def _hits(self, blend: bytes, step: int) -> Mapping[int, Serials]:
         """Return where grams begin that some text has, and which ones do."""
         grams = _grams_from(blend, 0)[::step]
-        if self._grams.keys().isdisjoint(grams):
-            return {}  # the quickest to find out
-        having = list(map(self._grams.get, grams))
+        having: list[Serials] = list(map(self._grams.get, grams, repeat(())))
         places = range(0, len(blend), _MIXED * step)
-        return {
-            at: serials
-            for at, serials in compress(zip(places, having, strict=False), having)
-            if serials
-        }
+        return dict(compress(zip(places, having, strict=False), having))
 
     def _longest(self, payload: bytes, at: int, floor: int, serial: int) -> tuple[int, int, int]:
         """Return the longest piece around the gram at `at`, and how much was looked at."""
@@ -207,10 +201,7 @@ _BEFORE = SHORTEST_FRAGMENT - _GRAM - _AFTER + 1
 def _common_length_before(one: bytes, at: int, other: bytes, there: int, most: int) -> int:
     """Return how many bytes, at most `most`, are the same before `at` and before `there`."""
     most = min(most, there, _LONGEST_BACK)
-    same = 0
-    while same < most and one[at - same - 1] == other[there - same - 1]:
-        same += 1
-    return same
+    return _common_length(one[at - most : at][::-1], 0, other[there - most : there][::-1], 0)
 
 
 def _common_length(one: bytes, at: int, other: bytes, there: int) -> int:

@@ -189,11 +189,9 @@ def orders(prompt: str, tool: str) -> bool:
 
     This is more than `speaks_of`: "who was invited by an email" speaks of mail and orders none.
     """
-    words = _words(prompt)
-    verbs, things = _parts(tool)
-    asking = (_asking(verb) for verb in verbs)
-    return not all(map(words.isdisjoint, asking)) and (
-        not things or _stems(prompt).meets(_deed_of(tool, None).things)
+    deed = _deed_of(tool, None)
+    return not _words(prompt).isdisjoint(deed.asking) and (
+        not deed.things.exact or _stems(prompt).meets(deed.things)
     )
 
 
@@ -225,6 +223,8 @@ class Deed:
     """What a tool's own words say that it does."""
 
     verbs: Stems
+    asking: frozenset[str]
+    """The verbs of its name, and those that mean the same, as they are."""
     alike: Stems
     """Verbs that mean the same, or nearly."""
     things: Stems
@@ -254,16 +254,13 @@ def _weight(words: frozenset[str]) -> int:
     return sum(_WORD_OCTETS + len(word) for word in words)
 
 
-def _weight_of_parts(parts: tuple[frozenset[str], frozenset[str]]) -> int:
-    return _weight(parts[0]) + _weight(parts[1])
-
-
 def _weight_of_stems(stems: Stems) -> int:
     return _weight(stems.stems) + _weight(stems.exact) + _weight(stems.roots)
 
 
 def _weight_of_deed(deed: Deed) -> int:
-    return sum(map(_weight_of_stems, (deed.verbs, deed.alike, deed.things, deed.lasting)))
+    stems = map(_weight_of_stems, (deed.verbs, deed.alike, deed.things, deed.lasting))
+    return sum(stems) + _weight(deed.asking)
 
 
 @heard
@@ -295,6 +292,7 @@ def _deed(tool: str, title: str, described: str, /) -> Deed:
     lasting = (word for word in things if singular(word) in LASTING)
     return Deed(
         verbs=_stemmed(verbs),
+        asking=frozenset[str]().union(*map(_asking, named)),
         alike=_stemmed(alike - verbs),
         things=_stemmed(things),
         lasting=_stemmed(lasting),
@@ -308,8 +306,7 @@ def _leading(sentence: str) -> tuple[str, ...]:
     return () if first is None else (first, first.removesuffix("s"))
 
 
-@remembered(most=_MOST_TOOLS, octets=_OCTETS, key=_name, weigh=_weight_of_parts)
-def _parts(tool: str, /) -> tuple[frozenset[str], frozenset[str]]:
+def _parts(tool: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the verbs of a tool's name, and its other words: `create_or_update_file`, `inbox_reply`.
 
     A verb leads, or follows another; in a name that leads with none, it is the first that there is.
@@ -322,8 +319,7 @@ def _parts(tool: str, /) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(verbs), frozenset(word for word in rest if len(word) >= _SHORTEST_STEM)
 
 
-@remembered(most=_MOST_TOOLS, octets=_OCTETS, key=_name, weigh=_weight)
-def _asking(verb: str, /) -> frozenset[str]:
+def _asking(verb: str) -> frozenset[str]:
     return frozenset({verb}.union(*(family for family in _FAMILIES if verb in family)))
 
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from gateway.domain._value import value
 from gateway.domain.flow import Match
+from gateway.domain.labels import Confidentiality
 from gateway.flow.decoding import Decoded, decoded_forms
 from gateway.flow.folding import BOUNDARY, folded, is_disguised, places, revealed
 from gateway.flow.fragments import LONGEST_SCANNED, SHORTEST_FRAGMENT, SOME, Fragments, Piece, mixed
@@ -58,6 +59,7 @@ class _Text:
     """A result's text, or one that was encoded in it."""
 
     record: int
+    level: Confidentiality
     how: str
     text: bytes
     values: frozenset[bytes]
@@ -80,16 +82,24 @@ class Payloads:
         self._values = _Words()
         self._codes = _Words()
 
-    def add(self, serial: int, record: int, texts: Collection[str], asked: Collection[str]) -> None:
+    def add(
+        self,
+        serial: int,
+        record: int,
+        texts: Collection[str],
+        asked: Collection[str],
+        level: Confidentiality,
+    ) -> None:
         """Remember the `texts` of a result; `serial` is greater than every one before.
 
-        `asked` is what the call itself had carried, which is no evidence when it comes back.
+        `asked` is what the call itself had carried, which is no evidence when it comes back. `level`
+        is how confidential the result is.
         """
         carried = folded(_joined(asked))
         plain = _joined(dict.fromkeys(texts))[: self._most_octets]
         first = self._number + 1
         for form in (Decoded(text=plain, how=""), *decoded_forms(plain)):
-            self._add(_text(record, form, carried))
+            self._add(_text(record, level, form, carried))
         self._numbers[serial] = range(first, self._number + 1)
         while self._octets > self._most_octets:
             self._forget(next(iter(self._texts)))
@@ -149,6 +159,7 @@ class _Search:
         self._prompt: bytes | None = None
         self._sizes: dict[tuple[int, str, str], int] = {}
         """Bytes by record, kind and how they were encoded."""
+        self._levels: dict[int, Confidentiality] = {}
 
     def look(self, text: str, how: str) -> None:
         """Look for what is of results in `text`, which was decoded by `how`, or stands there itself."""
@@ -229,6 +240,7 @@ class _Search:
         if letters not in text.asked:
             key = text.record, kind, how or text.how
             self._sizes[key] = self._sizes.get(key, 0) + octets
+            self._levels[text.record] = max(text.level, self._levels.get(text.record, text.level))
 
     def _is_known(self, letters: bytes) -> bool:
         if self._prompt is None:
@@ -241,7 +253,10 @@ class _Search:
             size = self._sizes[record, kind, how]
             # What stands beside an encoded piece is found once more in its decoded form.
             if not how or size > self._plain(record, kind):
-                yield Match(record=record, kind=kind, bytes=size, decoded=how)
+                level = self._levels[record]
+                yield Match(
+                    record=record, kind=kind, bytes=size, decoded=how, confidentiality=level
+                )
 
     def _plain(self, record: int, kind: str) -> int:
         kinds = ("link",) if kind == "link" else ("exact", "fragment")
@@ -260,12 +275,13 @@ def _hidden(words: str, letters: bytes) -> str:
     return "spaced" if len(words) >= _SPREAD * len(letters) else ""
 
 
-def _text(record: int, form: Decoded, asked: bytes) -> _Text:
+def _text(record: int, level: Confidentiality, form: Decoded, asked: bytes) -> _Text:
     text = _END + folded(form.text) + _END
     values = {v for v in text.split(_END) if SHORTEST_VALUE <= len(v) < SHORTEST_FRAGMENT}
     codes = {folded(code) for code in codes_in(form.text)}
     return _Text(
         record=record,
+        level=level,
         how=form.how,
         text=text,
         # An id that every call of a run repeats would be found in all its results, and never count.

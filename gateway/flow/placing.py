@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from gateway.domain.flow import Destination, Form, Proof, Said, Source
@@ -17,40 +16,37 @@ from gateway.flow.words import ADDRESSES, singular, words_of
 
 
 def destination_of(path: str, text: str, use: Use, knowledge: Knowledge) -> Destination:
+    form, prompt = _form(path, text), knowledge.prompt
     if is_ours(text, knowledge.tenant):
-        return _proven(path, text, Proof.TENANT)
-    prompt = knowledge.prompt
+        return _proven(path, text, form, Proof.TENANT)
     # What is longer is named by itself, whatever stands before it.
     nouns = _NOUNLESS if _LONG_ENOUGH.search(text) else _nouns(path, use.tool)
-    if prompt is not None and _is_named(prompt, path, text, use, nouns):
-        return _proven(path, text, Proof.TASK)
-    known = knowledge.provenance.proof_of(text, use.server)
+    if prompt is not None and _is_named(prompt, text, form, use, nouns):
+        return _proven(path, text, form, Proof.TASK)
+    provenance = knowledge.provenance
+    known = provenance.proof_of(text, use.server)
     if known is None:
-        seen = knowledge.provenance.seen(text)
-        origin = origin_of(seen, minted=seen is not None and knowledge.provenance.gave(text))
-        found = unproven(path, text, origin=origin)
+        proof, integrity, source = Proof.NONE, Integrity.UNTRUSTED, provenance.seen(text)
+        minted = source is not None and provenance.gave(text)
     else:
-        trusted = known.integrity is Integrity.TRUSTED and known.proof is not Proof.TASK
-        minted = known.minted or (trusted and knowledge.provenance.gave(text))
-        found = Destination(
-            path=path,
-            value=text,
-            proof=known.proof,
-            integrity=known.integrity,
-            origin=origin_of(known.source, minted=minted),
-            form=_form(path, text),
-        )
-    if found.proof is Proof.TASK:
-        return found
-    said = said_of(text, nouns, knowledge)
-    return found if said is Said.NOT else replace(found, said=said)
+        proof, integrity, source = known.proof, known.integrity, known.source
+        trusted = integrity is Integrity.TRUSTED and proof is not Proof.TASK
+        minted = known.minted or (trusted and provenance.gave(text))
+    return Destination(
+        path=path,
+        value=text,
+        proof=proof,
+        integrity=integrity,
+        origin=origin_of(source, minted=minted),
+        form=form,
+        said=Said.NOT if proof is Proof.TASK else said_of(text, nouns, knowledge),
+    )
 
 
-def _is_named(prompt: str, path: str, text: str, use: Use, nouns: frozenset[str]) -> bool:
+def _is_named(prompt: str, text: str, form: Form, use: Use, nouns: frozenset[str]) -> bool:
     """Tell whether the user's words name `text`; a page also by the host that it is on."""
-    if user_task.names(prompt, text):
+    if user_task.names(prompt, text, form):
         return True
-    form = _form(path, text)
     if form is Form.NAME:
         return things_in(prompt).name(text, nouns)
     return form is Form.URL and use.effect is Effect.READ and user_task.names_host(prompt, text)
@@ -113,18 +109,12 @@ def origin_of(source: Source | None, *, minted: bool = False) -> Mapping[str, An
     }
 
 
-def _proven(path: str, text: str, proof: Proof) -> Destination:
-    return Destination(
-        path=path, value=text, proof=proof, integrity=Integrity.TRUSTED, form=_form(path, text)
-    )
+def _proven(path: str, text: str, form: Form, proof: Proof) -> Destination:
+    return Destination(path=path, value=text, proof=proof, integrity=Integrity.TRUSTED, form=form)
 
 
-def unproven(path: str, text: str, *, origin: Mapping[str, Any] | None = None) -> Destination:
+def unproven(path: str, text: str) -> Destination:
+    form = _form(path, text)
     return Destination(
-        path=path,
-        value=text,
-        proof=Proof.NONE,
-        integrity=Integrity.UNTRUSTED,
-        origin=origin,
-        form=_form(path, text),
+        path=path, value=text, proof=Proof.NONE, integrity=Integrity.UNTRUSTED, form=form
     )

@@ -32,18 +32,18 @@ _MOST_ADDRESSES = 256
 
 
 def pointed_at(
-    texts: frozenset[str], *, prompt: str, tenant: Tenant, provenance: Provenance
+    addresses: Mapping[str, Form], *, prompt: str, tenant: Tenant, provenance: Provenance
 ) -> Source | None:
-    """Return the source that `prompt` points at and that names exactly `texts`, if there is one.
+    """Return the source that `prompt` points at and that names exactly `addresses`, if there is one.
 
-    `texts` are all the addresses of one call that nothing proves. A source is a result that was
+    These are all the addresses of one call that nothing proves, with their forms. A source is a result that was
     asked for in the user's own words and no others, or rather the records in it that bear a title
     which the user gave. Where several are pointed at, all that name anybody name the same. A prompt
     that itself gives an address of the same form points nowhere else, and nothing is pointed at that
     a call of this run has written.
     """
-    forms = {form_of(text) for text in texts}
-    if len(forms) != 1 or Form.NAME in forms:
+    texts, forms = frozenset(addresses), set(addresses.values())
+    if len(forms) != 1:
         return None
     (form,) = forms
     pointed = provenance.noted(_pointed_records, prompt)
@@ -55,12 +55,11 @@ def pointed_at(
     return chosen[texts]
 
 
-def is_of_somebody_named(text: str, prompt: str, provenance: Provenance) -> bool:
-    """Tell whether `text` is the one address of its form that is known of somebody whom `prompt` names.
+def is_of_somebody_named(text: str, form: Form, prompt: str, provenance: Provenance) -> bool:
+    """Tell whether `text` is the one address of `form` that is known of somebody whom `prompt` names.
 
     Where the user's words go by what somebody said, also the one that they told of.
     """
-    form = form_of(text)
     known = provenance.noted(_people_called, prompt)
     if {text} not in known.once(form, lambda found: _addresses(found, prompt, form)):
         return False
@@ -139,4 +138,4 @@ def _candidates(record: Record, form: Form, prompt: str, tenant: Tenant) -> froz
     )
     if len(found) > _MOST_ADDRESSES:
         return found
-    return frozenset(text for text in found if not user_task.names(prompt, text))
+    return frozenset(text for text in found if not user_task.names(prompt, text, form))

@@ -5,7 +5,6 @@ Remembering costs next to nothing; a result is read when a later call first asks
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
 from itertools import takewhile
 from typing import Any, TypeAlias, TypeVar
 
@@ -157,7 +156,8 @@ class Provenance:
         """Keep a result for what is asked later."""
         if answered.clean and not self._missed:
             self._note_said(answered)
-        self._hide(secrets_of(answered), answered.source)
+        if secrets := secrets_of(answered):
+            self._hide(secrets, answered.source)
         if answered.octets > self._most_octets:
             self._missed = True
             return
@@ -171,8 +171,6 @@ class Provenance:
             self._forget_oldest()
 
     def _hide(self, secrets: frozenset[bytes], source: Source) -> None:
-        if not secrets:
-            return
         for secret in secrets:
             self._secrets.setdefault(secret, (source.record, source.server))
         if len(self._secrets) > _MOST_SECRETS:
@@ -312,17 +310,13 @@ class Provenance:
         self._look()
         if self._in_payloads < self._serial:
             self._make_searchable()
-        found = self._payloads.matches(text, known)
-        if not found:
-            return ()
-        records = {match.record for match in found}
-        levels = {r.source.record: r.level for r in self._read if r.source.record in records}
-        return tuple(replace(match, confidentiality=levels[match.record]) for match in found)
+        return self._payloads.matches(text, known)
 
     def _make_searchable(self) -> None:
         newest_first = takewhile(lambda read: read.serial > self._in_payloads, reversed(self._read))
         for read in reversed(list(newest_first)):
-            self._payloads.add(read.serial, read.source.record, read.texts, read.asked)
+            record = read.source.record
+            self._payloads.add(read.serial, record, read.texts, read.asked, read.level)
         self._in_payloads = self._serial
 
     def _with(self, text: str) -> Iterator[Read]:

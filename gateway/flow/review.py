@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
+from gateway.domain._value import value
 from gateway.domain.document import is_plain_name, item_path, leaves, member_path
 from gateway.domain.flow import (
     Destination,
@@ -78,23 +79,15 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
     What its rule does not name of its arguments is not looked at where it says where to: a read
     without destinations, payload and anything beside them costs next to nothing.
     """
-    knowledge.provenance.begin()
     names_where = bool(use.rule.destination)
     plain = use.rule.effect is not None or use.effect is Effect.READ
     told = None if plain else told_of(use)
     use = labelled(use)
-    prompt = knowledge.prompt
-    destinations = tuple(_destinations(use, knowledge)) if use.rule.destination else ()
-    texts, unread = _payload_texts(use) if use.rule.payload else ((), None)
-    links = tuple(_links(texts, unread, use, knowledge))
-    carrying = (*texts, *_made_up(destinations, knowledge))
-    if use.beside is not NOTHING:
-        destinations += tuple(_beside(use, knowledge))
-        carrying += _compared(use.beside)
+    moved = _moved(use, knowledge) if use.looks else _NOTHING_MOVED
+    destinations, prompt = moved.destinations, knowledge.prompt
     asked_for = None
     if prompt is not None and use.effect is not None:
-        carried = () if unread is not None else tuple(text for _, text in texts)
-        asked_for = asks_for(prompt, use, carried)
+        asked_for = asks_for(prompt, use, moved.texts)
         destinations = _pointed(destinations, use, knowledge, prompt)
         if asked_for is not False and use.effect is not Effect.READ:
             destinations = tuple(_of_people(destinations, knowledge, prompt))
@@ -103,20 +96,52 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
     if knowledge.answers:
         asked = asked_by(asked_for, left_open)
         destinations = answered(destinations, knowledge.answers, asked=asked)
-    links = tuple(_with_choice(d, use.server) for d in links)
+    links = tuple(_with_choice(d, use.server) for d in moved.links)
+    payload = payload_of(moved.carrying, knowledge, asked_for) if moved.carrying else ()
     return FlowReview(
         label=run.label,
         sources=run.sources,
         unnamed=run.unnamed,
         destinations=destinations,
         names_where=names_where,
-        payload=(*payload_of(carrying, knowledge, asked_for), *secrets_of(run, use, knowledge)),
+        payload=(*payload, *secrets_of(run, use, knowledge)),
         links=links,
         asked_for=asked_for,
         told=told,
         left_open=left_open,
         lasting=use.effect not in (None, Effect.READ) and lasts(use.tool),
         violations=_violations(run.label, use.effect, destinations, links, asked_for),
+    )
+
+
+@value
+class _Moved:
+    """Where a use would go by itself, and with what."""
+
+    destinations: tuple[Destination, ...] = ()
+    links: tuple[Destination, ...] = ()
+    carrying: tuple[tuple[str, str], ...] = ()
+    """Paths and texts that are compared with earlier results."""
+    texts: tuple[str, ...] = ()
+    """All content that it carries; nothing, where that was not read to its end."""
+
+
+_NOTHING_MOVED = _Moved()
+
+
+def _moved(use: Use, knowledge: Knowledge) -> _Moved:
+    knowledge.provenance.begin()
+    destinations = tuple(_destinations(use, knowledge)) if use.rule.destination else ()
+    texts, unread = _payload_texts(use) if use.rule.payload else ((), None)
+    carrying = (*texts, *_made_up(destinations, knowledge))
+    if use.beside is not NOTHING:
+        destinations += tuple(_beside(use, knowledge))
+        carrying += _compared(use.beside)
+    return _Moved(
+        destinations=destinations,
+        links=tuple(_links(texts, unread, use, knowledge)),
+        carrying=carrying,
+        texts=() if unread is not None else tuple(text for _, text in texts),
     )
 
 
@@ -156,11 +181,11 @@ def _destinations(use: Use, knowledge: Knowledge) -> Iterator[Destination]:
 
 def _is_quantity(path: str, text: str) -> bool:
     """Tell whether `text`, inside of an argument, is a date or an amount, which reaches nothing."""
-    member = _MEMBER.search(path)
+    member = _MEMBER.fullmatch(path)
     return member is not None and is_quantity(member[1], text)
 
 
-_MEMBER = re.compile(r"\A\$\.[^.\[].*\.([^.\[]+)(?:\[\d+\])*\Z")
+_MEMBER = re.compile(r"\$\.[^.\[].*\.([^.\[]+)(?:\[\d+\])*")
 """A member of an object that an argument holds."""
 
 
@@ -200,7 +225,8 @@ def _names_of_members(use: Use, names: tuple[str, ...]) -> Iterator[tuple[str, s
         while waiting:
             path, given = waiting.pop()
             if isinstance(given, list):
-                waiting += [(item_path(path, i), item) for i, item in enumerate(given)]
+                nested = ((i, item) for i, item in enumerate(given) if not isinstance(item, str))
+                waiting += [(item_path(path, i), item) for i, item in nested]
             if not isinstance(given, dict):
                 continue
             if declared is None:
@@ -230,8 +256,8 @@ def _addresses_besides(use: Use) -> Iterator[tuple[str, str]]:
 def _parts(leaf: Any) -> tuple[Any, ...]:
     """Return the addresses that `leaf` lists, or else its text as a whole; a flag as it is."""
     text = text_of(leaf)
-    if text is None:
-        return (leaf,)
+    if text is None or not _SEPARATOR.search(text):
+        return (leaf if text is None else text,)
     parts = tuple(part.strip() for part in _SEPARATOR.split(text) if part and not part.isspace())
     if len(parts) > 1 and all(form_of(part) is not Form.NAME for part in parts):
         return parts
@@ -242,8 +268,9 @@ def _named_leaves(
     names: tuple[str, ...], arguments: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
     """Yield every leaf of the arguments called `names`. Null is what is not there."""
-    for name in names:
-        for path, leaf in leaves(arguments.get(name), member_path("$", name)):
+    given = ((name, arguments[name]) for name in names if name in arguments)
+    for name, argument in given:
+        for path, leaf in leaves(argument, member_path("$", name)):
             if leaf is not None:
                 yield path, leaf
 
@@ -252,9 +279,9 @@ def _pointed(
     destinations: tuple[Destination, ...], use: Use, knowledge: Knowledge, prompt: str
 ) -> tuple[Destination, ...]:
     """Return `destinations`, of which the unproven ones may be those that the user points at."""
-    unproven = frozenset(d.value for d in destinations if _is_address(d) and not _is_meant(d))
     if use.effect is Effect.READ:
         return _pages(destinations, prompt)
+    unproven = {d.value: d.form for d in destinations if _is_address(d) and not _is_meant(d)}
     if not unproven or not orders(prompt, use.tool):
         return destinations
     source = pointed_at(
@@ -274,7 +301,9 @@ def _of_people(
     """Yield `destinations`; the address of somebody whom the words name is pointed at."""
     for found in destinations:
         unknown = _is_address(found) and not _is_meant(found)
-        named = unknown and is_of_somebody_named(found.value, prompt, knowledge.provenance)
+        named = unknown and is_of_somebody_named(
+            found.value, found.form, prompt, knowledge.provenance
+        )
         yield replace(found, proof=Proof.TASK) if named else found
 
 

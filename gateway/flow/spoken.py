@@ -72,17 +72,8 @@ class Voices:
     def naming(self, text: str, nouns: Collection[str] = ()) -> frozenset[int]:
         """Return under which serials `text` is named."""
         wanted = _tokens(text)
-        having = []
-        for word in wanted:
-            serials = self._by_word.get(word)
-            if serials is None:
-                return frozenset()
-            having.append(serials)
-        if not having:
-            return frozenset()
-        first, *others = sorted(having, key=len)
-        both = set(first).intersection(*others)
-        return frozenset(serial for serial in both if self._texts[serial].names(wanted, nouns))
+        rarest = min((self._by_word.get(word, ()) for word in wanted), key=len, default=())
+        return frozenset(serial for serial in rarest if self._texts[serial].names(wanted, nouns))
 
 
 def _sentences(text: str) -> Iterator[str]:

@@ -45,10 +45,10 @@ def narrowed(begun: Task | None, declared: Task | None) -> Task | None:
     return Task(prompt=prompt, tools=tools)
 
 
-def names(prompt: str, text: str) -> bool:
-    """Tell whether `text` stands in `prompt`, letter for letter, as a whole token.
+def names(prompt: str, text: str, form: Form | None = None) -> bool:
+    """Tell whether `text`, of a `form` if that is known, stands in `prompt` as a whole token.
 
-    What stands inside of a longer token is not named: neither `doe@a.example` by
+    It stands there letter for letter. What stands inside of a longer token is not named: neither `doe@a.example` by
     `john.doe@a.example`, nor `https://a.example` by `https://a.example/path`. Only the first
     32,768 characters of the prompt count. Mail addresses differ in case only for machines, and
     people leave out the scheme of a URL and the slash at its end.
@@ -58,7 +58,7 @@ def names(prompt: str, text: str) -> bool:
     if len(text) < SHORTEST_NAMED and not _PROPER_NAME.fullmatch(text):
         return False
     prompt = prompt[:LONGEST_PROMPT]
-    if "@" in text and text.isascii() and form_of(text) is Form.EMAIL:
+    if "@" in text and text.isascii() and (form or form_of(text)) is Form.EMAIL:
         return _stands(_lower(prompt), text.lower())
     return _stands(prompt, text) or any(_stands(prompt, form) for form in _as_people_write(text))
 

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.flow import Match
+from gateway.domain.labels import Confidentiality
 from gateway.flow.decoding import MOST_DECODED, decoded_forms
 from gateway.flow.payloads import MOST_SEARCHABLE, Payloads
 
+PRIVATE = Confidentiality.PRIVATE
 SECRET = "The launch code of the eastern silo is 7391-4482-AX, do not share it."
 SPELLED = "The launch code of the eastern silo is kept in a safe under the stairs."
 
@@ -20,7 +22,7 @@ SPELLED = "The launch code of the eastern silo is kept in a safe under the stair
 def known(*texts: str, asked: tuple[str, ...] = ()) -> Payloads:
     payloads = Payloads()
     for record, text in enumerate(texts, start=7):
-        payloads.add(record, record, (text,), asked)
+        payloads.add(record, record, (text,), asked, PRIVATE)
     return payloads
 
 
@@ -175,7 +177,7 @@ def test_every_result_that_has_it_is_told() -> None:
 
 def test_leaves_do_not_run_into_each_other() -> None:
     payloads = Payloads()
-    payloads.add(1, 1, ("the launch code", "of the eastern silo"), ())
+    payloads.add(1, 1, ("the launch code", "of the eastern silo"), (), PRIVATE)
     assert payloads.matches("the launch code of the eastern silo") == ()
 
 
@@ -190,8 +192,8 @@ def test_a_dropped_result_leaves_no_trace() -> None:
 
 def test_a_result_that_was_forgotten_for_its_size_can_still_be_dropped() -> None:
     payloads = Payloads(octets=100)
-    payloads.add(7, 7, ("x" * 90,), ())
-    payloads.add(8, 8, (SPELLED,), ())
+    payloads.add(7, 7, ("x" * 90,), (), PRIVATE)
+    payloads.add(8, 8, (SPELLED,), (), PRIVATE)
     payloads.drop(7)
     assert kinds(payloads, SPELLED) == [(8, "exact", "")]
 
@@ -199,12 +201,12 @@ def test_a_result_that_was_forgotten_for_its_size_can_still_be_dropped() -> None
 def test_what_is_searchable_is_bounded_and_the_oldest_goes_first() -> None:
     payloads = Payloads(octets=1000)
     for record in range(1, 40):
-        payloads.add(record, record, (f"{record} {SPELLED} number {record:09d}-XYZ",), ())
+        payloads.add(record, record, (f"{record} {SPELLED} number {record:09d}-XYZ",), (), PRIVATE)
         assert payloads._octets <= 1000
     assert len(payloads._texts) < 20
     assert kinds(payloads, "number 000000039-XYZ")[0][0] == 39
     assert payloads.matches("000000001-XYZ") == ()
-    payloads.add(40, 40, ("x" * 5000,), ())
+    payloads.add(40, 40, ("x" * 5000,), (), PRIVATE)
     assert payloads._octets <= 1002
 
 
@@ -230,7 +232,7 @@ def test_a_run_takes_no_more_memory_than_is_said() -> None:
     tracemalloc.start()
     payloads = Payloads()
     for record, text in enumerate(texts, start=1):
-        payloads.add(record, record, (text,), ())
+        payloads.add(record, record, (text,), (), PRIVATE)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert payloads._octets <= MOST_SEARCHABLE
@@ -251,3 +253,12 @@ def test_a_run_takes_no_more_memory_than_is_said() -> None:
 )
 def test_what_is_decoded_of_a_text_is_bounded(payload: str) -> None:
     assert sum(len(form.text) for form in decoded_forms(payload)) <= MOST_DECODED
+
+
+def test_what_is_found_is_as_confidential_as_the_result_that_it_is_from() -> None:
+    payloads = Payloads()
+    opening = "The harbour office opens at seven in the summer and at nine in the winter."
+    payloads.add(1, 1, (SECRET,), (), Confidentiality.SECRET)
+    payloads.add(2, 2, (opening,), (), Confidentiality.PUBLIC)
+    found = {m.record: m.confidentiality for m in payloads.matches(f"{SECRET} {opening}")}
+    assert found == {1: Confidentiality.SECRET, 2: Confidentiality.PUBLIC}
