@@ -122,6 +122,8 @@ class Fragments:
     def _hits(self, blend: bytes, step: int) -> Mapping[int, Serials]:
         """Return where grams begin that some text has, and which ones do."""
         grams = _grams_from(blend, 0)[::step]
+        if self._grams.keys().isdisjoint(grams):
+            return {}  # the quickest to find out
         having: list[Serials] = list(map(self._grams.get, grams, repeat(())))
         places = range(0, len(blend), _MIXED * step)
         return dict(compress(zip(places, having, strict=False), having))

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from gateway.domain._value import value
-from gateway.domain.document import DEEPEST, leaves
+from gateway.domain.document import DEEPEST, is_plain_name
 from gateway.domain.nodes import require_small
 from gateway.domain.paths import Path, parse_path, selected
 
@@ -26,10 +26,16 @@ def text_of(leaf: Any) -> str | None:
 
 
 def texts_of(content: Any) -> Iterator[str]:
-    """Yield every string and number in `content`, as text."""
-    for _, leaf in leaves(content):
-        text = text_of(leaf)
-        if text is not None:
+    """Yield every string and number in `content`, as text, and names that are data, as `leaves` does."""
+    waiting = [content]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            for name, member in reversed(node.items()):
+                waiting += (member,) if is_plain_name(name) else (member, name)
+        elif isinstance(node, list):
+            waiting += reversed(node)
+        elif (text := text_of(node)) is not None:
             yield text
 
 

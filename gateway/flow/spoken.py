@@ -6,11 +6,14 @@ and never for one: not to be found proves nothing.
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 
 from gateway.flow.decoding import decoded_forms
 from gateway.flow.folding import is_suspicious, revealed
 
 _TOKEN = re.compile(r"[^\W_]+")
+_WORDS_IN_ASCII = {c: chr(c).lower() if chr(c).isalnum() else " " for c in range(128)}
+"""What makes the same words of most texts in less time."""
 _MEMBER = re.compile(r"(?:[-*] {1,8})?['\"]?\w[\w-]{0,39}['\"]?[:=] {1,8}")
 """How a line of a record begins, which is no sentence."""
 _WORDY = re.compile(r"[^\W\d_]\S*")
@@ -82,8 +85,8 @@ def _sentences(text: str) -> Iterator[str]:
         member = _MEMBER.match(said)
         said = said if member is None else said[member.end() :]
         # Digits in groups are one number, and no words.
-        words = len(_WORDY.findall(said))
-        if words > _FEWEST_WORDS or (len(said) > _LONG_WORD and not _URL.fullmatch(said)):
+        words = islice(_WORDY.finditer(said), _FEWEST_WORDS, None)
+        if next(words, None) or (len(said) > _LONG_WORD and not _URL.fullmatch(said)):
             yield said
 
 
@@ -92,6 +95,8 @@ _LONG_WORD = 40
 
 
 def _tokens(text: str) -> list[str]:
+    if text.isascii():
+        return text.translate(_WORDS_IN_ASCII).split()
     if is_suspicious(text):
         text = revealed(text)
     return _TOKEN.findall(text.casefold())
