@@ -2,10 +2,11 @@
 
 import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
 
 import orjson
@@ -15,7 +16,7 @@ from gateway.audit.merkle import leaf_hash
 from gateway.audit.redaction import Cover, Level, Levels, Redaction, Screen
 from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord
-from gateway.domain.bounded import Bounded, digest_of
+from gateway.domain.bounded import Bounded
 
 LARGEST_RECORD_BYTES = 64 * 1024
 """What an entry of a tile-based log can hold (C2SP tlog-tiles: a 16-bit length)."""
@@ -38,6 +39,9 @@ COLUMNS = (
     "decision_id",
 )  # fmt: skip
 """What of a record an index can search: the same values as in its body, as `Entry.columns`."""
+
+_SEARCHED = COLUMNS[3:]
+_SEARCHABLE = frozenset({str, type(None)})
 
 _OURS = frozenset(
     (
@@ -128,7 +132,6 @@ class RecordEncoder:
             ValueError: A field is not one of the contract's.
 
         """
-        rules = self._rules  # which may be exchanged while a large record is encoded in a thread
         time_us = round(record.time * 1e6)
         members = {
             "log_id": self.log_id,
@@ -136,8 +139,11 @@ class RecordEncoder:
             "time": _rfc3339(time_us),
             "kind": record.kind.value,
         }
-        stored, body = rules.written(members, record)
-        return Entry(columns=_columns(stored, time_us), body=body, leaf=leaf_hash(body))
+        # Read once: the rules may be exchanged while a large record is encoded in a thread.
+        members, body = self._rules.written(members, record)
+        if len(body) > LARGEST_RECORD_BYTES:
+            members, body = _fitting(members)
+        return Entry(columns=_columns(members, time_us), body=body, leaf=leaf_hash(body))
 
 
 @lru_cache(maxsize=256)
@@ -165,16 +171,26 @@ class _Rules:
 
     def written(self, members: dict[str, Any], record: AuditRecord) -> tuple[dict[str, Any], bytes]:
         """Add what may be written of the fields to `members`; return all that is, and its bytes."""
-        level = self.levels.of(record.fields)
-        ordered, told = _in_order(tuple(record.fields))
+        fields = record.fields
+        level = self.levels.of(fields)
+        ordered, told = _in_order(tuple(fields))
         for name in ordered:
             if name in _STANDING:
                 members |= self._standing(name, record, members.get("arguments"), level)
             elif name == "result":
-                members["result_hmac"] = self._hash.of(record.fields[name])
+                members["result_hmac"] = self._hash.of(fields[name])
             else:
-                members[name] = record.fields[name]
-        return _fitting(*_written(self._screened(members, told, level)))
+                members[name] = fields[name]
+        if not self._is_harmless([members[name] for name in told], level):
+            members = {
+                name: content if name in _OURS else self._cover.texts(content, level)
+                for name, content in members.items()
+            }
+        try:
+            return members, orjson.dumps(members)
+        except TypeError:  # a lone surrogate, an integer beyond 64 bits, a type that is not JSON's
+            members = {name: spelled(content) for name, content in members.items()}
+            return members, orjson.dumps(members)
 
     def _standing(
         self, name: str, record: AuditRecord, shown: Any, level: Level
@@ -205,26 +221,23 @@ class _Rules:
             return {name: [self._cover.source(one, level) for one in content]}
         return {name: [self._cover.destination(one, shown, level) for one in content]}
 
-    def _screened(
-        self, members: dict[str, Any], told: Iterable[str], level: Level
-    ) -> dict[str, Any]:
-        """Return a record from which whatever still looks like a secret is taken out.
+    def _is_harmless(self, told: list[Any], level: Level) -> bool:
+        """Say whether nothing in `told` looks like a secret, or is a name that is data.
 
-        `told` are names of tools, methods and reasons: chosen by whoever calls, by servers and by
-        people.
+        It is names of tools, methods and reasons: chosen by whoever calls, by servers and by people.
         """
-        _, written = _written({"told": [members[name] for name in told]})
+        try:
+            written = orjson.dumps(told)
+        except TypeError:
+            written = orjson.dumps(spelled(told))
         # Records of like calls say the same, at another time. Which level holds follows from that.
-        known = digest_of(_TIME.sub(b"", written))
+        known = blake2b(_TIME.sub(b"", written), digest_size=32).digest()
         if known in self._harmless:
-            return members
-        if not self._cover.suspects(written, level):
-            self._harmless.put(known, kept=True)
-            return members
-        return {
-            name: content if name in _OURS else self._cover.texts(content, level)
-            for name, content in members.items()
-        }
+            return True
+        if self._cover.suspects(written, level):
+            return False
+        self._harmless.put(known, kept=True)
+        return True
 
 
 def columns_of(body: bytes) -> tuple[str | int | None, ...]:
@@ -243,16 +256,13 @@ def columns_of(body: bytes) -> tuple[str | int | None, ...]:
 
 
 def _columns(members: Mapping[str, Any], time_us: int) -> tuple[str | int | None, ...]:
-    found = map(members.get, COLUMNS[3:])
-    return (
-        members["id"],
-        time_us,
-        members["kind"],
-        *(
+    found = tuple(map(members.get, _SEARCHED))
+    if not _SEARCHABLE.issuperset(map(type, found)):
+        found = tuple(
             told if told is None or isinstance(told, str) else orjson.dumps(told).decode()
             for told in found
-        ),
-    )
+        )
+    return (members["id"], time_us, members["kind"], *found)
 
 
 def _rfc3339(time_us: int) -> str:
@@ -268,19 +278,8 @@ def _second(seconds: int) -> str:
     return moment.isoformat(timespec="seconds").removesuffix("+00:00")
 
 
-def _written(members: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """Return members that can be written, and their bytes."""
-    try:
-        return members, orjson.dumps(members)
-    except TypeError:  # a lone surrogate, an integer beyond 64 bits, a type that is not JSON's
-        members = {name: spelled(content) for name, content in members.items()}
-        return members, orjson.dumps(members)
-
-
-def _fitting(members: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
-    """Return members that can be written within the limit, and their bytes."""
-    if len(body) <= LARGEST_RECORD_BYTES:
-        return members, body
+def _fitting(members: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """Return what of a record that is too large stays within the limit, and its bytes."""
     truncated: list[str] = []
     for left_out in _LEFT_OUT_FIRST:
         if left_out in members:

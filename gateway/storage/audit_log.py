@@ -32,6 +32,8 @@ async def encoded(encoder: RecordEncoder, record: AuditRecord) -> Entry:
     """
     new = (name for name in _LARGE if name not in record.stands)
     nodes = sum(amount(record.fields.get(name), QUICK_NODES) for name in new)
+    if nodes <= QUICK_NODES:
+        return encoder.encode(record)
     who = str(record.fields.get("principal", ""))
     return await finished(who, nodes, encoder.encode, record)
 

@@ -36,7 +36,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 EVERY_SECOND: Final = Signing()
-_LATER_S: Final = 0.025
+_LATER_S: Final = 0.1
 """How long a record stands in the journal alone while all is well."""
 
 
