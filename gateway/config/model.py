@@ -20,6 +20,7 @@ from gateway.config.approvals import Approvals
 from gateway.config.audit import Audit, AuditOfTool
 from gateway.config.auth import Auth
 from gateway.config.code import Code
+from gateway.config.console import Console
 from gateway.config.credential import Credential
 from gateway.config.discovery import Discovery
 from gateway.config.dlp import DlpSection
@@ -294,6 +295,7 @@ class Config(Section):
     audit: Audit = written({})
     pins: Pins = written({})
     approvals: Approvals = written({})
+    console: Console = written({})
     alerts: Alerts = written({})
     runs: RunsSection = written({})
     tasks: TasksSection = written({})

@@ -3,12 +3,22 @@
 import asyncio
 from collections.abc import Sequence
 
+from gateway.domain._value import value
 from gateway.domain.grants import BrowserSession
 from gateway.domain.identity import User
 from gateway.ports import Clock
 from gateway.ports.identity import BrowserStore, UserStore
 from gateway.signin.browser import Browser, Random, digest, new_secret
 from gateway.signin.errors import NotSignedIn
+
+
+@value
+class SignedIn:
+    """Somebody who is signed in in a browser."""
+
+    user: User
+    since: float
+    """When they signed in, in seconds since the epoch."""
 
 
 class Sessions:
@@ -31,12 +41,20 @@ class Sessions:
 
     async def user_of(self, browser: Browser) -> User | None:
         """Return who is signed in in `browser`, now."""
+        found = await self.signed_in(browser)
+        return None if found is None else found.user
+
+    async def signed_in(self, browser: Browser) -> SignedIn | None:
+        """Return who is signed in in `browser`, now, and since when."""
         if not browser.session:
             return None
         session = await asyncio.to_thread(
             self._store.session, digest(browser.session), now=self._clock()
         )
-        return None if session is None else self._users.find(session.user_id)
+        user = None if session is None else self._users.find(session.user_id)
+        if session is None or user is None:
+            return None
+        return SignedIn(user=user, since=session.created_at)
 
     async def open(self, user: User, browser: Browser) -> str:
         """Sign `user` in and return the cookie, a fresh one; an earlier session here ends.

@@ -18,7 +18,7 @@ from gateway.signin.errors import Ended, SignInRefused, WrongCredentials
 from gateway.signin.journal import Event, Journal
 from gateway.signin.people import PasswordCheck
 from gateway.signin.providers import Federation, Identity, transaction_of
-from gateway.signin.sessions import Sessions
+from gateway.signin.sessions import Sessions, SignedIn
 from gateway.signin.transactions import Purpose, Transactions
 
 PATH = "/sign-in"
@@ -27,6 +27,7 @@ DEVICE_PATH = "/device"
 ACCOUNT_PATH = "/account"
 APPROVE_PATH = "/approve/"
 APPROVALS_PATH = "/approvals"
+DESK_PATH = "/desk"
 
 After = Callable[[str], str]
 """From a purpose's detail to the path that goes on with it."""
@@ -43,6 +44,7 @@ AFTER: Mapping[str, After] = {
     "approve": lambda approval: f"{APPROVE_PATH}{quote(approval, safe='')}",
     "approvals": lambda _: APPROVALS_PATH,
     "connect": lambda server: f"/connect/{quote(server, safe='?=&+%')}",
+    "desk": lambda place: DESK_PATH + quote(place, safe="/?=&%+~"),
     "device": lambda code: f"{DEVICE_PATH}?user_code={quote(code, safe='')}",
 }
 """What follows a sign-in, by purpose; `authorize` goes on to consent."""
@@ -103,6 +105,11 @@ class SignIn:
         """Return who is signed in in the browser that sent `cookies`."""
         browser = Browser.of(self.names, cookies, source_ip="", user_agent="")
         return await self._sessions.user_of(browser)
+
+    async def signed_in(self, cookies: Mapping[str, str]) -> SignedIn | None:
+        """Return who is signed in in the browser that sent `cookies`, and since when."""
+        browser = Browser.of(self.names, cookies, source_ip="", user_agent="")
+        return await self._sessions.signed_in(browser)
 
     async def begin(self, purpose: Purpose, browser: Browser) -> Transaction:
         """Begin a sign-in; `path_to` says where the browser goes."""

@@ -25,7 +25,7 @@ class Purpose:
     """What a sign-in is for, and what that needs."""
 
     name: str
-    """`authorize`, `device`, `connect`, `approve` or `account`."""
+    """`authorize`, `device`, `connect`, `approve`, `approvals`, `desk` or `account`."""
     detail: str = ""
     request: AuthorizationRequest | None = None
     user_id: str = ""

@@ -24,6 +24,7 @@ _FORMS = (
     "/sign-out",
     "/connect/",
     "/approve/",
+    "/desk/",
 )
 """Beginnings of our pages' paths. They judge the origin of a form themselves: on a page that gives
 no referrer, browsers say `Origin: null` even to us (Fetch section 3.2)."""

@@ -8,8 +8,9 @@ from starlette.requests import ClientDisconnect, Request
 from gateway.errors import Refusal
 from gateway.signin.errors import Forged
 
+MOST_FIELDS = 16
 LARGEST_BYTES = 16 * 1024
-_MOST_FIELDS = 16
+"""Of a form with so many fields; one that may have more is as much larger."""
 _FORM = "application/x-www-form-urlencoded"
 
 
@@ -23,7 +24,9 @@ class BadForm(Refusal):
         self.status = status
 
 
-async def form_of(request: Request, origin: str) -> Mapping[str, str]:
+async def form_of(
+    request: Request, origin: str, most_fields: int = MOST_FIELDS
+) -> Mapping[str, str]:
     """Return the fields of a form that a page of `origin` sent, each present once.
 
     Raises:
@@ -37,7 +40,7 @@ async def form_of(request: Request, origin: str) -> Mapping[str, str]:
         raise BadForm("This is not a form.", status=415)
     if "content-encoding" in request.headers:
         raise BadForm("This is not a form.", status=415)
-    return _fields(await _body(request))
+    return _fields(await _body(request, LARGEST_BYTES * most_fields // MOST_FIELDS), most_fields)
 
 
 def query_of(request: Request) -> Mapping[str, str]:
@@ -65,26 +68,26 @@ def _require_ours(request: Request, origin: str) -> None:
         raise Forged
 
 
-async def _body(request: Request) -> bytes:
+async def _body(request: Request, most_bytes: int) -> bytes:
     body = bytearray()
     try:
         async for chunk in request.stream():
             body += chunk
-            if len(body) > LARGEST_BYTES:
+            if len(body) > most_bytes:
                 raise BadForm("This form is too large.", status=413)
     except ClientDisconnect:
         raise BadForm("This form is cut short.") from None
     return bytes(body)
 
 
-def _fields(encoded: bytes) -> dict[str, str]:
+def _fields(encoded: bytes, most: int = MOST_FIELDS) -> dict[str, str]:
     try:
         pairs = parse_qsl(
             encoded.decode("ascii"),
             keep_blank_values=True,
             strict_parsing=bool(encoded),
             errors="strict",
-            max_num_fields=_MOST_FIELDS,
+            max_num_fields=most,
         )
     except ValueError:
         # Without a cause: the text of the error could hold a piece of a password.

@@ -11,8 +11,11 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from starlette.responses import Response
 
+from gateway.web import words
+
 _TEMPLATES = Path(__file__).parent / "templates"
 STYLE_PATH = "/assets/douane.css"
+DESK_STYLE_PATH = "/assets/desk.css"
 ICON_PATH = "/assets/douane.svg"
 
 _HEADERS = {
@@ -36,6 +39,7 @@ class Pages:
     def __init__(self) -> None:
         self._templates = _templates()
         self._style = (_TEMPLATES / "douane.css").read_bytes()
+        self._desk_style = (_TEMPLATES / "desk" / "desk.css").read_bytes()
         self._icon = (_TEMPLATES / "douane.svg").read_bytes()
 
     def page(
@@ -73,6 +77,10 @@ class Pages:
     def style(self) -> Response:
         """Return the style sheet; it and the sign are what may be kept of ours."""
         return _kept(self._style, "text/css")
+
+    def desk_style(self) -> Response:
+        """Return the style sheet of the desk."""
+        return _kept(self._desk_style, "text/css")
 
     def icon(self) -> Response:
         """Return the sign that a browser shows beside a page's title."""
@@ -114,7 +122,19 @@ def _templates() -> Mapping[str, Template]:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"visible": visible, "when": when}
-    environment.globals |= {"style": STYLE_PATH, "icon": ICON_PATH}
+    environment.filters |= {
+        "visible": visible,
+        "when": when,
+        "spelled": words.spelled,
+        "moment": words.moment,
+        "clock": words.clock,
+        "short": words.short,
+    }
+    environment.globals |= {
+        "style": STYLE_PATH,
+        "desk_style": DESK_STYLE_PATH,
+        "icon": ICON_PATH,
+        "href": words.href,
+    }
     names = environment.list_templates(extensions=["html"])
     return MappingProxyType({name: environment.get_template(name) for name in names})

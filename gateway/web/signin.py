@@ -13,7 +13,7 @@ from gateway.oauth.redirects import is_on_the_device, shown_host
 from gateway.signin.consent import in_words
 from gateway.signin.errors import NotSignedIn, Throttled, WrongCredentials
 from gateway.signin.granting import Granting, Question
-from gateway.signin.sign_in import CONSENT_PATH, Entered, SignIn
+from gateway.signin.sign_in import CONSENT_PATH, DESK_PATH, Entered, SignIn
 from gateway.signin.sign_in import PATH as SIGN_IN_PATH
 from gateway.signin.transactions import Purpose
 from gateway.web.forms import BadForm
@@ -22,7 +22,8 @@ from gateway.web.visits import Visit, Visits
 AUTHORIZE_PATH = "/oauth/authorize"
 SIGN_OUT_PATH = "/sign-out"
 
-_OWN_PAGES = frozenset({"authorize", "device", "account"})
+_LONGEST_PLACE = 1000
+_OWN_PAGES = frozenset({"authorize", "desk", "device", "account"})
 """Purposes that go on with a page of ours, whatever happens; what follows others may lead away."""
 
 
@@ -74,7 +75,7 @@ class SignInPages:
     async def _sign_in_page(self, visit: Visit) -> Response:
         transaction_id = visit.query.get("transaction")
         if transaction_id is None:
-            begun = await self._sign_in.begin(Purpose(name="account"), visit.browser)
+            begun = await self._sign_in.begin(_purpose(visit.query.get("to", "")), visit.browser)
             return self._pages.redirect(self._sign_in.path_to(begun))
         transaction = await self._sign_in.transaction(transaction_id, visit.browser)
         providers = self._sign_in.providers
@@ -195,6 +196,14 @@ class SignInPages:
             "csrf": visit.token("consent", question.transaction.id),
             **described(question.client),
         }
+
+
+def _purpose(to: str) -> Purpose:
+    """Return what a sign-in is for that leads to the page `to`, if that is one of the desk."""
+    place = to.removeprefix(DESK_PATH)
+    if place == to or len(place) > _LONGEST_PLACE or (place and place[0] not in "/?"):
+        return Purpose(name="account")
+    return Purpose(name="desk", detail=place)
 
 
 def described(client: Client) -> Mapping[str, Any]:

@@ -20,9 +20,9 @@ from gateway.signin.browser import Browser
 from gateway.signin.errors import NotSignedIn, SignInRefused, Throttled
 from gateway.signin.journal import Event, Journal
 from gateway.web.cookies import BrowserCookies
-from gateway.web.forms import BadForm, form_of, query_of
+from gateway.web.forms import MOST_FIELDS, BadForm, form_of, query_of
 from gateway.web.guard import UNREAD
-from gateway.web.pages import ICON_PATH, STYLE_PATH, Pages
+from gateway.web.pages import DESK_STYLE_PATH, ICON_PATH, STYLE_PATH, Pages
 
 logger = logging.getLogger(__name__)
 
@@ -90,11 +90,18 @@ class Visits:
         self._user_of = user_of
         self._refusals = Throttle(allowed=_MOST_RECORDED, window_s=60.0)
 
-    def route(self, path: str, *, get: Handler | None = None, post: Handler | None = None) -> Route:
-        """Return the route of one page."""
+    def route(
+        self,
+        path: str,
+        *,
+        get: Handler | None = None,
+        post: Handler | None = None,
+        most_fields: int = MOST_FIELDS,
+    ) -> Route:
+        """Return the route of one page, whose form has at most so many fields."""
         handlers = {"GET": get, "HEAD": get, "POST": post}
         taken = {method: handler for method, handler in handlers.items() if handler}
-        return Route(path, _Page(self, taken))
+        return Route(path, _Page(self, taken, most_fields))
 
     @property
     def assets(self) -> list[Route]:
@@ -106,9 +113,18 @@ class Visits:
         async def icon(_: Visit) -> Response:
             return self.pages.icon()
 
-        return [self.route(STYLE_PATH, get=style), self.route(ICON_PATH, get=icon)]
+        async def desk_style(_: Visit) -> Response:
+            return self.pages.desk_style()
 
-    async def answer(self, request: Request, handlers: Mapping[str, Handler]) -> Response:
+        return [
+            self.route(STYLE_PATH, get=style),
+            self.route(DESK_STYLE_PATH, get=desk_style),
+            self.route(ICON_PATH, get=icon),
+        ]
+
+    async def answer(
+        self, request: Request, handlers: Mapping[str, Handler], most_fields: int
+    ) -> Response:
         """Return the page that answers `request`."""
         handler = handlers.get(request.method)
         if handler is None:
@@ -119,7 +135,7 @@ class Visits:
         browser = self.cookies.browser(request)
         try:
             if request.method == "POST":
-                form = await form_of(request, self._origin)
+                form = await form_of(request, self._origin, most_fields)
                 return await handler(Visit(request=request, browser=browser, form=form))
             known = self.cookies.known(browser)
             response = await handler(Visit(request=request, browser=known, form={}))
@@ -191,10 +207,12 @@ class Visits:
 class _Page:
     """Starlette gives an object every method; a function would get a bare 405 of its own."""
 
-    def __init__(self, visits: Visits, handlers: Mapping[str, Handler]) -> None:
+    def __init__(self, visits: Visits, handlers: Mapping[str, Handler], most_fields: int) -> None:
         self._visits = visits
         self._handlers = handlers
+        self._most_fields = most_fields
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = await self._visits.answer(Request(scope, receive), self._handlers)
+        request = Request(scope, receive)
+        response = await self._visits.answer(request, self._handlers, self._most_fields)
         await response(scope, receive, send)

@@ -50,6 +50,8 @@ from gateway.web.account import AccountPages
 from gateway.web.approvals import ApprovalPages
 from gateway.web.connect import ConnectPages
 from gateway.web.cookies import BrowserCookies
+from gateway.web.desk import desk_routes
+from gateway.web.desk.frame import Frame, elsewhere
 from gateway.web.oauth import IssuingEndpoints, oauth_routes
 from gateway.web.pages import Pages
 from gateway.web.signin import SignInPages
@@ -374,7 +376,24 @@ def _pages(
         ConnectPages(visits, sign_in, building.broker.connecting),
         ApprovalPages(visits, sign_in, building.lasting.questions, person_of=building.person_of),
     )
-    return [*visits.assets, *(route for page in pages for route in page.routes)]
+    desk = _desk(building, sign_in)
+    return [*visits.assets, *(route for page in pages for route in page.routes), *desk]
+
+
+def _desk(building: _Building, sign_in: SignIn) -> list[Route]:
+    """Return the desk's routes; without one, whoever looks for it meets what a stranger does."""
+    commands, console = building.lasting.commands, building.config.console
+    if commands is None:
+        return []
+    frame = Frame(
+        building.visits,
+        sign_in,
+        person_of=building.person_of,
+        commands=commands,
+        read_only=console.read_only,
+        clock=now,
+    )
+    return [*(desk_routes(frame) if console.enabled else []), *elsewhere(building.visits, frame)]
 
 
 async def _tidy(building: _Building, registration: RegistrationEndpoint) -> None:

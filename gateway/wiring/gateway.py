@@ -87,7 +87,9 @@ class Gateway:
             lambda: self._tenure.runtime.policy,
             lambda: self._tenure.runtime.candidate_digest,
         )
-        self._lasting = standing(lambda: self._config, identity, self._policy)
+        self._lasting = standing(
+            lambda: self._config, identity, self._policy, lambda: self._admin.commands
+        )
         self._metrics.tell_tools_apart(Registry(identity.store.pins, lambda: self._config.servers))
         self._metrics.count_questions(lambda: self._lasting.approvals.counts(now=now()))
         self._metrics.stopped.set_function(lambda: self._lasting.stop.holds is not None)

@@ -8,6 +8,7 @@ from contextlib import closing
 from functools import partial
 
 from gateway.admin.approvals import ApprovalDesk
+from gateway.admin.commands import Commands
 from gateway.admin.journal import Journal as AdminJournal
 from gateway.admin.runs import SelfApproval
 from gateway.admin.standing import StandingDesk
@@ -68,12 +69,20 @@ class Standing:
     """Whether everything is refused."""
     proofs: SeenProofs
     """Which proofs of possession were used."""
+    commands: Callable[[], Commands] | None
+    """Gives the use cases, for the desk; there is none where no gateway runs."""
 
 
-def standing(config: Callable[[], Config], identity: Identity, policy: SelfApproval) -> Standing:
+def standing(
+    config: Callable[[], Config],
+    identity: Identity,
+    policy: SelfApproval,
+    commands: Callable[[], Commands] | None = None,
+) -> Standing:
     """Make what lasts as long as the process; `config` gives the configuration in force.
 
-    `policy` says, whenever somebody answers, whether they may for themselves.
+    `policy` says, whenever somebody answers, whether they may for themselves; `commands` gives the
+    use cases of the gateway that runs.
 
     Raises:
         ConfigError: The questions that are kept are sealed with another key.
@@ -138,6 +147,7 @@ def standing(config: Callable[[], Config], identity: Identity, policy: SelfAppro
         ),
         stop=Stop(identity.store.data_dir),
         proofs=SeenProofs(since=now()),
+        commands=commands,
     )
 
 

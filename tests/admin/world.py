@@ -569,6 +569,7 @@ async def opened(
     seen: Sequence[Sighting] = (),
     tokens: Tokens | None = None,
     scripts: MemoryScriptStore | None = None,
+    approvals: MemoryApprovalStore | None = None,
 ) -> AsyncIterator[tuple[Admin, Store]]:
     """Give every use case over the files in `data_dir`."""
     store = await Store.open(data_dir, clock=clock)
@@ -605,7 +606,7 @@ async def opened(
                 ),
                 users=user_desk_of(stores, people, journal),
                 access=access_desk_of(stores, people, journal),
-                approvals=_approvals(journal),
+                approvals=_approvals(journal, approvals or MemoryApprovalStore()),
                 usage=UsageDesk(lambda: QUOTAS, store.usage, clock=clock),
                 alerts=AlertDesk(Alerting(), journal),
                 clients=ClientDesk(stores.clients, journal, make_client),
@@ -658,8 +659,7 @@ class Themselves:
         return self.says
 
 
-def _approvals(journal: Journal) -> ApprovalDesk:
-    approvals = MemoryApprovalStore()
+def _approvals(journal: Journal, approvals: MemoryApprovalStore) -> ApprovalDesk:
     return ApprovalDesk(
         approvals,
         journal,

@@ -1,0 +1,26 @@
+"""The rooms of the desk, and who finds something in them: for its menu. The use cases decide."""
+
+from collections.abc import Set as AbstractSet
+
+from gateway.admin.person import Role
+from gateway.domain._value import value
+
+READERS = frozenset({Role.APPROVER, Role.AUDITOR, Role.ADMIN})
+"""Whoever has one of these has a desk."""
+_OF_THE_LOG = frozenset({Role.AUDITOR, Role.ADMIN})
+
+
+@value
+class Room:
+    name: str
+    title: str
+    path: str
+    for_: AbstractSet[Role] = READERS
+
+
+ROOMS = (Room(name="approvals", title="Approvals", path="/desk/approvals"),)
+
+
+def rooms_of(roles: AbstractSet[Role]) -> tuple[Room, ...]:
+    """Return the rooms in which people of these roles find something."""
+    return tuple(room for room in ROOMS if not roles.isdisjoint(room.for_))

@@ -1,0 +1,66 @@
+"""How pages write things down: addresses, moments, and texts that others chose."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup, escape
+
+from gateway.domain.document import canonical
+from gateway.pins.visible import visible
+
+_UNSEEN = re.compile(
+    r"(\\\\)|(\\u\{[0-9a-f]+\}|\\tags\{[^}]*\}|\\[nrte]|\\\{\d+ times\}| \\\{\d+ times\})"
+)
+"""What `visible` writes for what is not to be seen; a doubled backslash is none of it."""
+_LONGEST = 64 * 1024
+
+
+def href(path: str, /, **state: Any) -> str:
+    """Return an address of ours, with what it says behind `?`; what is `None` or empty is left out."""
+    said = {name: told for name, told in state.items() if told not in {None, ""}}
+    return f"{quote(path)}?{urlencode(said)}" if said else quote(path)
+
+
+def spelled(text: Any) -> Markup:
+    """Return a text that others chose, with everything that hides spelled out and marked.
+
+    A line ends where the text says so, after the mark that says it. Anything that is no text is
+    told as JSON.
+    """
+    told = text if isinstance(text, str) else canonical(text).decode()
+    cut = "" if len(told) <= _LONGEST else "…"
+    return Markup("").join(map(_marked, _UNSEEN.split(visible(told[:_LONGEST])))) + cut
+
+
+def _marked(piece: str | None) -> Markup:
+    if not piece:
+        return Markup("")
+    if piece == r"\n":
+        return Markup('<span class="unseen">\\n</span>\n')
+    if piece != r"\\" and _UNSEEN.fullmatch(piece):
+        return Markup('<span class="unseen">{}</span>').format(piece)
+    return escape(piece)
+
+
+def moment(text: str | None) -> Markup:
+    """Return a time of a use case (RFC 3339) for people: of UTC, to the second."""
+    if not text:
+        return Markup('<span class="quiet">never</span>')
+    told = datetime.fromisoformat(text).strftime("%-d %b %Y, %H:%M:%S")
+    return Markup('<time datetime="{}">{}</time>').format(text, told)
+
+
+def clock(seconds: float) -> Markup:
+    """Return a moment of today for people: of UTC, to the second."""
+    now = datetime.fromtimestamp(seconds, UTC)
+    told = f"{now:%H:%M:%S} UTC"
+    return Markup('<time datetime="{}">{}</time>').format(now.isoformat(timespec="seconds"), told)
+
+
+def short(digest: str | None) -> str:
+    """Return the beginning of a digest or an id: enough to tell it from others."""
+    told = digest or ""
+    kind, colon, rest = told.rpartition(":")
+    return f"{kind}{colon}{rest[:12]}"

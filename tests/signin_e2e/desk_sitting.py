@@ -1,0 +1,179 @@
+"""People of every role in front of a real browser at the desk of a real gateway."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.async_api import BrowserContext, ConsoleMessage, Page, Request
+
+from tests.e2e.own import own_gateway
+from tests.e2e.scripted import Raw
+from tests.e2e.site import Corridor
+from tests.running import Running
+from tests.servers.process import ROOT
+from tests.signin_e2e.browser import PATIENCE_MS, Chromium, Person
+from tests.signin_e2e.house import PASSWORD
+
+AXE = ROOT / "tests" / "node" / "node_modules" / "axe-core" / "axe.min.js"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+PEOPLE: Mapping[str, Sequence[str]] = {
+    "ada": ("users", "security"),
+    "otto": ("users", "auditors"),
+    "rita": ("users", "admins"),
+}
+"""An approver, an auditor, an administrator."""
+SIZES = ((1360, 900), (390, 844), (320, 640))
+
+POLICY = """\
+package douane
+
+decision := {"verdict": "ask", "reasons": [{"code": "outside", "message": "it goes outside"}]} if {
+	input.phase == "call"
+	not is_object(input.approval)
+} else := {"verdict": "allow", "reasons": []}
+"""
+
+
+@contextmanager
+def desk_gateway(folder: Path, raw: Raw, browser: Chromium) -> Iterator[Corridor]:
+    """Run a gateway whose policy asks about every call, and let everybody in `PEOPLE` in."""
+    (folder / "policies").mkdir()
+    (folder / "policies" / "asks.rego").write_text(POLICY)
+    with own_gateway(folder / "gateway", raw, folder / "policies") as corridor:
+        for name, groups in PEOPLE.items():
+            asyncio.run(_welcome(corridor.running, browser, name, groups))
+        yield corridor
+
+
+async def _welcome(running: Running, browser: Chromium, name: str, groups: Sequence[str]) -> None:
+    options = [option for group in groups for option in ("--group", group)]
+    (row,) = running.rows("users", "add", name, *options)
+    with browser.person() as person:
+        await person.enter(row["setup_url"], {"password": PASSWORD, "repeated": PASSWORD})
+
+
+@dataclass
+class Sitting:
+    """One person, who is signed in, at the desk."""
+
+    url: str
+    person: Person
+    troubles: list[str] = field(default_factory=list)
+    """What the browser complained of, and requests that left the gateway."""
+
+    async def sign_in(self) -> None:
+        await self.person.sign_in(f"{self.url}/sign-in?to=/desk")
+
+    async def visit(self, path: str) -> tuple[str, list[str]]:
+        """Return what a page says, and all that is wrong with it in any size and scheme."""
+        return await self.person.run(lambda context: self._visit(context, path))
+
+    async def do(self, path: str, press: str, values: Mapping[str, str] | None = None) -> str:
+        """Fill a page's fields in, press the button of that id, and return what is said then."""
+
+        async def act(context: BrowserContext) -> str:
+            page = await self._page(context)
+            try:
+                await page.goto(self.url + path)
+                for name, text in (values or {}).items():
+                    await page.locator(f"#{name}").fill(text)
+                async with page.expect_navigation():
+                    await page.locator(f"#{press}").click(no_wait_after=True)
+                return await page.inner_text("main")
+            finally:
+                await page.close()
+
+        return await self.person.run(act)
+
+    async def type(self, path: str, *keys: str) -> str:
+        """Press keys one after the other on a page; return what is said then."""
+
+        async def act(context: BrowserContext) -> str:
+            page = await self._page(context)
+            try:
+                await page.goto(self.url + path)
+                for key in keys:
+                    await page.keyboard.press(key)
+                await page.wait_for_load_state()
+                return await page.inner_text("main")
+            finally:
+                await page.close()
+
+        return await self.person.run(act)
+
+    async def picture(self, path: str, file: Path, *, scheme: Any, size: tuple[int, int]) -> None:
+        async def take(context: BrowserContext) -> None:
+            page = await self._page(context)
+            try:
+                await page.emulate_media(color_scheme=scheme)
+                await page.set_viewport_size({"width": size[0], "height": size[1]})
+                await page.goto(self.url + path)
+                await page.screenshot(path=file, full_page=True)
+            finally:
+                await page.close()
+
+        await self.person.run(take)
+
+    async def _page(self, context: BrowserContext) -> Page:
+        page = await context.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("console", self._heard)
+        page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        page.on("request", self._sent)
+        return page
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        # That a page is refused is what some of these tests are about.
+        if message.type in {"error", "warning"} and "status of 4" not in message.text:
+            self.troubles.append(message.text)
+
+    def _sent(self, request: Request) -> None:
+        if urlsplit(request.url).netloc != urlsplit(self.url).netloc:
+            self.troubles.append(f"asked for {request.url}")
+
+    async def _visit(self, context: BrowserContext, path: str) -> tuple[str, list[str]]:
+        page = await self._page(context)
+        found: list[str] = []
+        try:
+            await page.goto(self.url + path)
+            for scheme in ("light", "dark"):
+                await page.emulate_media(color_scheme=scheme)
+                for width, height in SIZES:
+                    await page.set_viewport_size({"width": width, "height": height})
+                    found += [f"{scheme} {width}: {what}" for what in await _wrong(page)]
+            return await page.inner_text("main"), found
+        finally:
+            await page.close()
+
+
+async def _wrong(page: Page) -> list[str]:
+    """Return what axe finds, whether the page is wider than the window, and what has no business there."""
+    wide, ours = await page.evaluate(
+        """() => [document.documentElement.scrollWidth > window.innerWidth,
+            document.querySelectorAll('script, style, [style], iframe, object').length
+            + [...document.querySelectorAll('*')].filter(
+                one => one.getAttributeNames().some(name => name.startsWith('on'))).length]"""
+    )
+    if not await page.evaluate("() => 'axe' in window"):
+        await page.evaluate(AXE.read_text())
+    told = await page.evaluate(
+        """async rules => (await axe.run({runOnly: rules})).violations.map(
+            one => one.id + ': ' + one.nodes.map(node => node.html.slice(0, 160)).join(' | '))""",
+        RULES,
+    )
+    return [
+        *told,
+        *(["scrolls sideways"] if wide else []),
+        *(["a script, a style or a handler on the page"] if ours else []),
+    ]
+
+
+@contextmanager
+def sitting(corridor: Corridor, browser: Chromium, name: str) -> Iterator[Sitting]:
+    """Open a browser for that person, who is not signed in yet."""
+    with browser.person(name, PASSWORD) as person:
+        yield Sitting(url=corridor.url, person=person)

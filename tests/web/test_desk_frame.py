@@ -1,0 +1,145 @@
+"""Who comes to the desk, what a stranger learns of it, and what a change needs."""
+
+import pytest
+
+from gateway.web.desk.frame import RECENT_S
+from tests.signin.house import HTTP
+from tests.web.desk_site import PEOPLE, desk_house
+
+DESK = f"{HTTP}/desk"
+
+
+@pytest.fixture
+async def house(tmp_path):
+    async with desk_house(tmp_path) as house:
+        yield house
+
+
+def seen(page):
+    """What a page lets anybody tell apart."""
+    headers = {name: told for name, told in page.headers.items() if name != "set-cookie"}
+    return page.status, page.body, headers
+
+
+async def test_nobody_else_learns_that_there_is_a_desk(house, tmp_path):
+    stranger = house.browser()
+    uma = await house.signed_in("uma")
+    nowhere = seen(await stranger.get(f"{DESK}/no/such/page"))
+    assert nowhere[0] == 404
+    for browser in (stranger, uma):
+        for path in ("", "/approvals", "/approvals/a", "/no/such/page"):
+            assert seen(await browser.get(DESK + path)) == nowhere
+
+
+async def test_a_desk_that_is_switched_off_looks_like_none_to_anybody(tmp_path):
+    async with desk_house(tmp_path / "on") as on:
+        without_role = seen(await (await on.signed_in("uma")).get(DESK))
+    async with desk_house(tmp_path / "off", enabled=False) as off:
+        for name in PEOPLE:
+            assert seen(await (await off.signed_in(name)).get(DESK)) == without_role
+
+
+@pytest.mark.parametrize("name", ["ada", "otto", "root"])
+async def test_whoever_has_a_role_comes_in(house, name):
+    _, page = await house.sits_down(name)
+    assert (page.status, page.title) == (200, "Calls that wait · Douane")
+
+
+async def test_a_sign_in_leads_to_the_page_that_was_asked_for(house):
+    browser = house.browser()
+    page = await browser.get(f"{DESK}/approvals?state=all")
+    page = await browser.get(f"{HTTP}/sign-in?to=/desk/approvals%3Fstate%3Dall")
+    page = await house.enter(browser, page, "ada")
+    assert page.url == f"{DESK}/approvals?state=all"
+
+
+@pytest.mark.parametrize(
+    "to", ["//evil.example", "/deskevil", "https://evil.example/desk", "/account"]
+)
+async def test_a_sign_in_leads_nowhere_but_to_the_desk(house, to):
+    browser = house.browser()
+    page = await house.enter(browser, await browser.get(f"{HTTP}/sign-in?to={to}"), "ada")
+    assert page.url == f"{HTTP}/account"
+
+
+async def test_a_role_that_is_taken_away_ends_the_desk_at_the_next_request(house):
+    browser, page = await house.sits_down("ada")
+    assert page.status == 200
+    user = house.stores.users.by_subject(HTTP, "ada")
+    house.stores.users.change(user.id, groups=frozenset({"users"}), at=house.clock())
+    assert (await browser.get(f"{DESK}/approvals")).status == 404
+
+
+async def test_whoever_is_disabled_has_no_desk(house):
+    browser, _ = await house.sits_down("ada")
+    user = house.stores.users.by_subject(HTTP, "ada")
+    house.stores.users.change(user.id, disabled=True, at=house.clock())
+    assert (await browser.get(f"{DESK}/approvals")).status == 404
+
+
+async def test_a_change_wants_a_sign_in_of_the_last_quarter_of_an_hour(house):
+    await house.ask()
+    browser, page = await house.sits_down("ada", "/desk/approvals/a")
+    house.clock.now += RECENT_S
+    page = await browser.submit(page.form("answer-question"), page, action="once")
+    assert (page.status, page.ids["again"]) == (409, "Sign in again")
+    page = await browser.get(f"{DESK}/approvals/a")
+    assert "once" not in page.ids
+    page = await house.enter(browser, await browser.follow(page, "again"), "ada")
+    assert page.url == f"{DESK}/approvals/a"
+    page = await browser.submit(page.form("answer-question"), page, action="once")
+    assert page.ids["answered"].startswith("allowed by user:ada")
+
+
+async def test_a_no_never_waits_for_another_sign_in(house):
+    await house.ask()
+    browser, page = await house.sits_down("ada", "/desk/approvals/a")
+    house.clock.now += RECENT_S
+    page = await browser.submit(
+        page.form("answer-question"), page, action="deny", note="nobody meant it"
+    )
+    assert page.ids["answered"].startswith("denied by user:ada")
+    assert page.ids["note-said"] == "nobody meant it"
+
+
+async def test_where_the_desk_only_shows_things_it_changes_none(tmp_path):
+    async with desk_house(tmp_path / "here") as house:
+        await house.ask()
+        browser, page = await house.sits_down("ada", "/desk/approvals/a")
+        form = page.form("answer-question")
+        house.open_desk(read_only=True)
+        cookies, browser = browser.cookies, house.browser()
+        browser.cookies = cookies
+        shown = await browser.get(f"{DESK}/approvals/a")
+        assert not shown.shows("answer-question")
+        refused = await browser.submit(form, page, action="deny", note="no")
+        assert (refused.status, refused.ids["problem"]) == (
+            409,
+            "this desk only shows things; use the command line",
+        )
+
+
+async def test_every_page_forbids_scripts_frames_and_what_is_elsewhere(house):
+    _, page = await house.sits_down("ada")
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert "script-src" not in policy
+    assert page.headers["cache-control"] == "no-store"
+    assert page.headers["x-frame-options"] == "DENY"
+
+
+async def test_what_cannot_be_recorded_is_not_shown(house, monkeypatch):
+    await house.ask()
+    browser, _ = await house.sits_down("ada")
+
+    async def full(record):
+        from gateway.errors import AuditUnavailable
+
+        raise AuditUnavailable("the disk is full")
+
+    monkeypatch.setattr(house.store.audit, "append", full)
+    page = await browser.get(f"{DESK}/approvals/a")
+    assert page.status == 503
+    assert "eve@outside.example" not in page.body
