@@ -145,6 +145,10 @@ class PinDesk:
     async def review(self, person: Person, *, server: str | None = None) -> Rows:
         """Return what waits for a decision, worst first, each as `diff` returns it."""
         person.need(*EVERY_ROLE)
+        return await asyncio.to_thread(self._waiting, server)
+
+    def _waiting(self, server: str | None) -> Rows:
+        """Compare all that waits, which takes a while: beside the event loop."""
         rows = [self._difference(pin) for pin in self._all(server) if waits(pin)]
         return sorted(rows, key=how_bad)
 

@@ -45,7 +45,8 @@ class Pages:
     def page(
         self,
         template: str,
-        status: int = 200,
+        http_status: int = 200,
+        /,
         *,
         headers: Mapping[str, str] | None = None,
         **context: Any,
@@ -53,7 +54,7 @@ class Pages:
         """Return the page that `template` makes of `context`, with every header."""
         return Response(
             self._templates[template].render(context),
-            status,
+            http_status,
             headers={**(headers or {}), **_HEADERS},
             media_type="text/html",
         )
@@ -73,6 +74,11 @@ class Pages:
     def redirect(self, location: str) -> Response:
         """Return an answer that sends the browser to `location` with a GET."""
         return Response(status_code=303, headers={**_HEADERS, "location": location})
+
+    def file(self, content: bytes, name: str, media_type: str) -> Response:
+        """Return what a browser keeps as a file of that name, and does not show."""
+        headers = {**_HEADERS, "content-disposition": f'attachment; filename="{name}"'}
+        return Response(content, headers=headers, media_type=media_type)
 
     def style(self) -> Response:
         """Return the style sheet; it and the sign are what may be kept of ours."""
@@ -126,6 +132,7 @@ def _templates() -> Mapping[str, Template]:
         "visible": visible,
         "when": when,
         "spelled": words.spelled,
+        "marked": words.marked,
         "moment": words.moment,
         "clock": words.clock,
         "short": words.short,
@@ -135,6 +142,7 @@ def _templates() -> Mapping[str, Template]:
         "desk_style": DESK_STYLE_PATH,
         "icon": ICON_PATH,
         "href": words.href,
+        "sides": words.sides,
     }
     names = environment.list_templates(extensions=["html"])
     return MappingProxyType({name: environment.get_template(name) for name in names})

@@ -1,6 +1,7 @@
 """How pages write things down: addresses, moments, and texts that others chose."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -31,7 +32,43 @@ def spelled(text: Any) -> Markup:
     """
     told = text if isinstance(text, str) else canonical(text).decode()
     cut = "" if len(told) <= _LONGEST else "…"
-    return Markup("").join(map(_marked, _UNSEEN.split(visible(told[:_LONGEST])))) + cut
+    return marked(visible(told[:_LONGEST])) + cut
+
+
+def marked(told: str) -> Markup:
+    """Return what `visible` has made of a text, with what it spells out marked."""
+    return Markup("").join(map(_marked, _UNSEEN.split(told)))
+
+
+def sides(old: str | None, new: str | None) -> tuple[Markup, Markup]:
+    """Return two texts that `visible` has made, with what is not alike in `del` and `ins`."""
+    was, now = _pieces(old), _pieces(new)
+    start = _alike(was, now)
+    end = _alike(was[start:][::-1], now[start:][::-1])
+    return _changed(was, start, end, "del"), _changed(now, start, end, "ins")
+
+
+def _pieces(text: str | None) -> list[str]:
+    """Take a text apart, but nothing that is spelled out."""
+    found: list[str] = []
+    for piece in _UNSEEN.split(text or ""):
+        whole = piece and _UNSEEN.fullmatch(piece)
+        found += [piece] if whole else list(piece or "")
+    return found
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (mine, its) in pairs if mine != its), min(len(one), len(other)))
+
+
+def _changed(pieces: Sequence[str], start: int, end: int, tag: str) -> Markup:
+    stop = len(pieces) - end
+    before, changed, after = (
+        marked("".join(part)) for part in (pieces[:start], pieces[start:stop], pieces[stop:])
+    )
+    inner = Markup(f"<{tag}>{{}}</{tag}>").format(changed) if changed else Markup("")  # noqa: S704 - a tag of ours
+    return before + inner + after
 
 
 def _marked(piece: str | None) -> Markup:

@@ -154,13 +154,13 @@ class Frame:
             raise SignInAgain("sign in again first: your last sign-in is more than 15 minutes ago")
 
     async def page(
-        self, guest: Guest, template: str, status: int = 200, *, room: str = "", **context: Any
+        self, guest: Guest, template: str, *, http_status: int = 200, room: str = "", **context: Any
     ) -> Response:
         """Return a page of the desk; it is put together beside the event loop."""
         make = partial(
             self._visits.pages.page,
             f"desk/{template}",
-            status,
+            http_status,
             room=room,
             rooms=rooms_of(guest.person.roles),
             person=guest.person,
@@ -177,6 +177,10 @@ class Frame:
     def go(self, path: str) -> Response:
         """Return an answer that leads to another page of the desk, with a GET."""
         return self._visits.pages.redirect(path)
+
+    def file(self, content: bytes, name: str, media_type: str) -> Response:
+        """Return a file to keep; `name` is one of ours."""
+        return self._visits.pages.file(content, name, media_type)
 
     def nowhere(self) -> Response:
         """Return what everybody gets where there is nothing, or nothing for them."""
@@ -218,7 +222,7 @@ class Frame:
         return await self.page(
             guest,
             "refused.html",
-            status,
+            http_status=status,
             error=error,
             asks_again=isinstance(error, SignInAgain),
             back=_back(guest),

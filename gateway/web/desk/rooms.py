@@ -18,7 +18,10 @@ class Room:
     for_: AbstractSet[Role] = READERS
 
 
-ROOMS = (Room(name="approvals", title="Approvals", path="/desk/approvals"),)
+ROOMS = (
+    Room(name="approvals", title="Approvals", path="/desk/approvals"),
+    Room(name="pins", title="Pins", path="/desk/pins"),
+)
 
 
 def rooms_of(roles: AbstractSet[Role]) -> tuple[Room, ...]:
