@@ -6,6 +6,7 @@ from starlette.routing import Route
 from gateway.web.desk.frame import Frame, Guest
 from gateway.web.desk.pins import PinPages
 from gateway.web.desk.questions import QuestionPages
+from gateway.web.desk.record import RecordPages
 from gateway.web.desk.rooms import ROOMS
 
 
@@ -15,5 +16,5 @@ def desk_routes(frame: Frame) -> list[Route]:
     async def first(_: Guest) -> Response:
         return frame.go(ROOMS[0].path)
 
-    rooms = (QuestionPages(frame), PinPages(frame))
+    rooms = (QuestionPages(frame), PinPages(frame), RecordPages(frame))
     return [frame.route("", get=first), *(route for room in rooms for route in room.routes)]

@@ -21,6 +21,7 @@ class Room:
 ROOMS = (
     Room(name="approvals", title="Approvals", path="/desk/approvals"),
     Room(name="pins", title="Pins", path="/desk/pins"),
+    Room(name="record", title="Record", path="/desk/record", for_=_OF_THE_LOG),
 )
 
 

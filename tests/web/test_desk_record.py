@@ -1,0 +1,167 @@
+"""The record at the desk: who may search it, what an address says, and a proof to take away."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.servers.process import ROOT
+from tests.signin.house import HTTP
+from tests.storage.logged import FROM_CRM, TO_OTHERS, made, refused, write
+from tests.web.desk_site import desk_house
+
+RECORD = f"{HTTP}/desk/record"
+SENT: Any = {"sources": FROM_CRM, "destinations": TO_OTHERS}
+ROOMS = (RECORD, f"{RECORD}/ask", f"{RECORD}/exports")
+
+
+@pytest.fixture
+async def house(tmp_path):
+    events = [
+        *made("1", principal="user:emma", server="mail", target="send", run="r_1", **SENT),
+        *refused("2", principal="user:<b>noah", server="web", target="fetch"),
+    ]
+    await write(tmp_path, events)
+    async with desk_house(tmp_path) as house:
+        yield house
+
+
+def reads(house):
+    return [method for _, method, code in house.methods if code == "read"]
+
+
+@pytest.mark.parametrize("path", ROOMS)
+async def test_only_who_audits_reads_the_record(house, path):
+    for name, status in (("otto", 200), ("root", 200), ("ada", 403)):
+        browser = await house.signed_in(name)
+        page = await browser.get(path)
+        assert page.status == status
+        assert ("/desk/record" in page.links) is (status == 200)
+    assert ("user:ada", "deny") in {
+        (row["principal"], row["verdict"]) for row in house._written() if "principal" in row
+    }
+
+
+async def test_a_search_is_an_address_and_one_read_on_record(house):
+    browser = await house.signed_in("otto")
+    page = await browser.get(f"{RECORD}?server=mail&since=7d")
+    assert "mail/send" in page.ids["records"]
+    assert "web/fetch" not in page.ids["records"]
+    assert "server = mail" in page.ids["conditions"]
+    assert reads(house) == ["audit.query"]
+
+
+async def test_a_search_in_words_is_kept_where_it_cannot_be_read(house):
+    browser = await house.signed_in("otto")
+    page = await browser.get(f"{RECORD}?where=nonsense+is+%3D")
+    assert page.status == 200
+    assert page.form("search").fields["where"] == "nonsense is ="
+    assert page.ids["problem"]
+    assert reads(house) == []
+
+
+async def test_what_stands_in_a_record_is_a_text(house):
+    browser = await house.signed_in("otto")
+    page = await browser.get(f"{RECORD}?since=7d")
+    assert "user:<b>noah" in page.text
+    assert "b" not in page.elements
+
+
+async def test_older_records_come_behind_newer_ones_and_none_twice(tmp_path):
+    await write(
+        tmp_path, [each for n in range(120) for each in refused(str(n), principal="user:emma")]
+    )
+    async with desk_house(tmp_path) as house:
+        browser = await house.signed_in("otto")
+        page = await browser.get(f"{RECORD}?principal=user:emma&since=7d")
+        met = []
+        while True:
+            met += [link for link in page.links if link.startswith("/desk/record/r")]
+            if "next" not in page.links:
+                break
+            page = await browser.follow(page, "next")
+        assert len(met) == len(set(met)) == 120
+
+
+def record_of(house, **wanted):
+    """Return the first record that says so."""
+    return next(
+        row
+        for row in house._written()
+        if all(row.get(name) == told for name, told in wanted.items())
+    )
+
+
+async def test_a_record_says_why_and_what_belongs_to_it(house):
+    row = record_of(house, kind="outcome", target="send")
+    browser = await house.signed_in("otto")
+    page = await browser.get(f"{RECORD}/{row['id']}")
+    assert page.status == 200
+    assert "mail/send" in page.text
+    assert "A call was let out" in page.ids["same"] or "A call was let out" in page.text
+    assert set(reads(house)) == {"audit.show", "audit.explain"}
+
+
+async def test_a_proof_is_taken_away_and_checked_without_us(house, tmp_path):
+    row = record_of(house, kind="outcome", target="send")
+    browser = await house.signed_in("otto")
+    await house.store.writer.sign()
+    page = await browser.get(f"{RECORD}/{row['id']}/proof")
+    assert page.headers["content-disposition"] == 'attachment; filename="record.json"'
+    assert json.loads(page.body)["id"] == row["id"]
+    kept = tmp_path / "taken.json"
+    kept.write_text(page.body)
+    checker = ROOT / "docs" / "verify_export.py"
+    key = str(house.store.verifier)
+    words = [sys.executable, str(checker), str(kept), "--proof", "--key", key]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+async def test_a_record_that_is_not_there_is_said_to_be_none(house):
+    browser = await house.signed_in("otto")
+    assert (await browser.get(f"{RECORD}/nothing")).status == 404
+
+
+async def test_every_ready_made_question_is_asked_by_its_address(house):
+    browser = await house.signed_in("otto")
+    page = await browser.get(f"{RECORD}/ask")
+    for name in ("sent-outside", "denied-by-rule", "where-went", "timeline"):
+        assert any(f"question={name}" in link for link in page.links)
+    page = await browser.get(f"{RECORD}/ask?question=sent-outside&source=crm&since=7d")
+    assert "mail" in page.ids["rows"]
+    page = await browser.get(f"{RECORD}/ask?question=sent-outside")
+    assert page.ids["problem"] == "sent-outside needs source"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "denied",
+        "denied-by-rule",
+        "top",
+        "undeclared",
+        "flows&source=crm",
+        "timeline&principal=user:emma",
+        "who-called&server=mail&tool=send",
+    ],
+)
+async def test_an_answer_has_its_table(house, question):
+    browser = await house.signed_in("otto")
+    page = await browser.get(f"{RECORD}/ask?question={question}&since=7d")
+    assert page.status == 200
+    assert "answer" in page.ids
+    assert "problem" not in page.ids
+
+
+async def test_a_value_that_is_looked_for_stands_in_no_address_and_no_record(house):
+    browser = await house.signed_in("otto")
+    page = await browser.get(f"{RECORD}/ask?question=where-went")
+    form = page.form("ask")
+    assert form.method == "post"
+    page = await browser.submit(form, page, content="a secret value")
+    assert page.url == f"{RECORD}/ask"
+    assert "answer" in page.ids
+    assert "a secret value" not in json.dumps(house._written())
