@@ -101,6 +101,7 @@ class Admin:
             "audit.bundle": export.bundle,
             "audit.records": export.records,
             "audit.exports": export.list,
+            "audit.evidence": export.evidence,
             "audit.stats": audit.stats,
             "audit.holds": keeping.holds,
             "audit.questions": ask.questions,

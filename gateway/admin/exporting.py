@@ -219,6 +219,23 @@ class ExportDesk:
             )
         return rows
 
+    async def evidence(self, person: Person) -> Row:
+        """Return how many records there are, how many the newest checkpoint covers, and that one.
+
+        `cosigned` is how many of them the newest checkpoint covers that a witness has seen.
+        """
+        person.need(Role.AUDITOR, Role.ADMIN)
+        head = await self._read(self._reader.head)
+        size, note = head or (0, None)
+        cosigned = await self._read(partial(self._reader.witnessed, size))
+        return {
+            "log_id": self._key.name,
+            "records": await self._read(self._reader.newest) + 1,
+            "signed": size,
+            "cosigned": max(cosigned, default=None),
+            "checkpoint": note,
+        }
+
     async def forget(self, person: Person, *, name: str) -> Row:
         """Forget how far one has come that is no longer configured: it holds nothing back then.
 

@@ -346,6 +346,7 @@ async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
         "audit.archive",
         "audit.ask",
         "audit.bundle",
+        "audit.evidence",
         "audit.explain",
         "audit.export",
         "audit.exports",

@@ -570,11 +570,12 @@ async def opened(
     tokens: Tokens | None = None,
     scripts: MemoryScriptStore | None = None,
     approvals: MemoryApprovalStore | None = None,
+    people_in: IdentityStores | None = None,
 ) -> AsyncIterator[tuple[Admin, Store]]:
     """Give every use case over the files in `data_dir`."""
     store = await Store.open(data_dir, clock=clock)
     reader = store.reader()
-    stores = IdentityStores.open(data_dir, clock=clock)
+    stores = people_in or IdentityStores.open(data_dir, clock=clock)
     journal = new_journal(store.audit)
     people = people_of(stores, tokens or Tokens(), journal)
     around = ExitStack()

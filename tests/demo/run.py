@@ -22,6 +22,7 @@ FOLDER = Path(os.environ.get("DOUANE_DEMO") or ROOT / "var" / "demo")
 NEXT = """
 Douane runs in front of two example servers.
 
+  the desk    {url}/desk   (first open the link of step 3: it makes you the first person)
   everything  {url}/mcp/everything   (the reference server, legacy revisions)
   notes       {url}/mcp/notes        (a notes server, every revision)
   admin       {admin_url}/readyz, {admin_url}/metrics

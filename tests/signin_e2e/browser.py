@@ -220,9 +220,9 @@ class Chromium:
     loop: asyncio.AbstractEventLoop
 
     @contextmanager
-    def person(self, name: str = "", password: str = "") -> Iterator[Person]:
-        """Open a fresh profile; it is gone with the context."""
-        context = self._wait(self.engine.new_context())
+    def person(self, name: str = "", password: str = "", **options: Any) -> Iterator[Person]:
+        """Open a fresh profile, with Playwright's `options`; it is gone with the context."""
+        context = self._wait(self.engine.new_context(**options))
         try:
             yield Person(name=name, password=password, context=context, loop=self.loop)
         finally:

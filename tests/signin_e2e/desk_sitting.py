@@ -105,6 +105,28 @@ class Sitting:
 
         return await self.person.run(act)
 
+    async def forged(self, path: str, fields: Mapping[str, str]) -> int:
+        """Open a page of another site that sends a form to ours; return what that is answered with."""
+
+        async def act(context: BrowserContext) -> int:
+            page = await self._page(context)
+            inputs = "".join(
+                f'<input name="{name}" value="{text}">' for name, text in fields.items()
+            )
+            form = (
+                f'<form method="post" action="{self.url}{path}">{inputs}<button>go</button></form>'
+            )
+            try:
+                await page.set_content(form)
+                async with page.expect_navigation() as going:
+                    await page.locator("button").click(no_wait_after=True)
+                answer = await going.value
+                return answer.status
+            finally:
+                await page.close()
+
+        return await self.person.run(act)
+
     async def picture(self, path: str, file: Path, *, scheme: Any, size: tuple[int, int]) -> None:
         async def take(context: BrowserContext) -> None:
             page = await self._page(context)
@@ -173,7 +195,9 @@ async def _wrong(page: Page) -> list[str]:
 
 
 @contextmanager
-def sitting(corridor: Corridor, browser: Chromium, name: str) -> Iterator[Sitting]:
-    """Open a browser for that person, who is not signed in yet."""
-    with browser.person(name, PASSWORD) as person:
+def sitting(
+    corridor: Corridor, browser: Chromium, name: str, *, scripts: bool = True
+) -> Iterator[Sitting]:
+    """Open a browser for that person, who is not signed in yet; one that may run no `scripts`."""
+    with browser.person(name, PASSWORD, java_script_enabled=scripts) as person:
         yield Sitting(url=corridor.url, person=person)

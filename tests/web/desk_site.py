@@ -95,13 +95,13 @@ class DeskHouse(House):
 async def desk_house(folder: Path, **settings: Any) -> AsyncIterator[DeskHouse]:
     """Open a house with a desk and everybody in `PEOPLE`."""
     approvals = MemoryApprovalStore(ApprovalRules(most_waiting=1000, most_per_hour=1000))
-    async with opened(folder, approvals=approvals, seen=settings.pop("seen", ())) as (admin, store):
-        house = DeskHouse(folder, url=HTTP)
+    folder.mkdir(exist_ok=True)
+    house = DeskHouse(folder, url=HTTP)
+    seen = settings.pop("seen", ())
+    around = opened(folder, approvals=approvals, seen=seen, people_in=house.stores)
+    async with around as (admin, store):
         house.admin, house.store, house.approvals = admin, store, approvals
         house.open_desk(**settings)
         for name, groups in PEOPLE.items():
             await house.person(name, groups=groups)
-        try:
-            yield house
-        finally:
-            house.stores.close()
+        yield house

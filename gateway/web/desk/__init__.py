@@ -1,20 +1,19 @@
 """The desk: a security team's pages. They ask the use cases that every door asks, and hold no rule."""
 
-from starlette.responses import Response
 from starlette.routing import Route
 
-from gateway.web.desk.frame import Frame, Guest
+from gateway.web.desk.acts import ActPages
+from gateway.web.desk.frame import Frame
+from gateway.web.desk.now import NowPages
+from gateway.web.desk.others import OtherPages
 from gateway.web.desk.pins import PinPages
 from gateway.web.desk.questions import QuestionPages
 from gateway.web.desk.record import RecordPages
-from gateway.web.desk.rooms import ROOMS
+from gateway.web.desk.runs import RunPages
+
+_ROOMS = (NowPages, QuestionPages, PinPages, RunPages, RecordPages, OtherPages, ActPages)
 
 
 def desk_routes(frame: Frame) -> list[Route]:
     """Return the routes of every room."""
-
-    async def first(_: Guest) -> Response:
-        return frame.go(ROOMS[0].path)
-
-    rooms = (QuestionPages(frame), PinPages(frame), RecordPages(frame))
-    return [frame.route("", get=first), *(route for room in rooms for route in room.routes)]
+    return [route for room in _ROOMS for route in room(frame).routes]

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gateway.admin.commands import Commands
-from gateway.admin.person import Person
+from gateway.admin.person import Person, Role
 from gateway.domain._value import value
 from gateway.domain.identity import User
 from gateway.errors import (
@@ -156,17 +156,24 @@ class Frame:
     async def page(
         self, guest: Guest, template: str, *, http_status: int = 200, room: str = "", **context: Any
     ) -> Response:
-        """Return a page of the desk; it is put together beside the event loop."""
+        """Return a page of the desk; it is put together beside the event loop.
+
+        `approves` and `administers` say which buttons it may show: who may press them, the use
+        cases decide.
+        """
+        roles = guest.person.roles
         make = partial(
             self._visits.pages.page,
             f"desk/{template}",
             http_status,
             room=room,
-            rooms=rooms_of(guest.person.roles),
+            rooms=rooms_of(roles),
             person=guest.person,
             user=guest.user,
             here=guest.here,
             read_only=self.read_only,
+            approves=not self.read_only and not roles.isdisjoint({Role.APPROVER, Role.ADMIN}),
+            administers=not self.read_only and Role.ADMIN in roles,
             recent=guest.recent,
             again=href("/sign-in", to=guest.here),
             as_of=self._clock(),

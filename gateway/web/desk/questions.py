@@ -22,6 +22,7 @@ class QuestionPages:
     def routes(self) -> list[Route]:
         return [
             self._frame.route(_PATH, get=self._list),
+            self._frame.route(f"{_PATH}/standing", get=self._standing),
             self._frame.route(f"{_PATH}/{{id}}", get=self._question, post=self._answer),
         ]
 
@@ -34,6 +35,14 @@ class QuestionPages:
         return await self._frame.page(
             guest, "approvals.html", room="approvals", piece=piece, every=every
         )
+
+    async def _standing(self, guest: Guest) -> Response:
+        """Show the answers that stand, those first that were given first."""
+        rows = await self._frame.ask(guest, "approvals.standing")
+        piece = piece_of(
+            rows, lambda row: f"{row['given_at']}|{row['id']}", guest.query.get("after")
+        )
+        return await self._frame.page(guest, "standing.html", room="approvals", piece=piece)
 
     async def _question(self, guest: Guest) -> Response:
         """Show one question; what it says only to whoever may answer, which is on record."""

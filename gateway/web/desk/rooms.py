@@ -7,7 +7,8 @@ from gateway.domain._value import value
 
 READERS = frozenset({Role.APPROVER, Role.AUDITOR, Role.ADMIN})
 """Whoever has one of these has a desk."""
-_OF_THE_LOG = frozenset({Role.AUDITOR, Role.ADMIN})
+OF_THE_LOG = frozenset({Role.AUDITOR, Role.ADMIN})
+"""Whoever reads what was recorded, and of whom."""
 
 
 @value
@@ -19,9 +20,15 @@ class Room:
 
 
 ROOMS = (
+    Room(name="now", title="Now", path="/desk"),
     Room(name="approvals", title="Approvals", path="/desk/approvals"),
     Room(name="pins", title="Pins", path="/desk/pins"),
-    Room(name="record", title="Record", path="/desk/record", for_=_OF_THE_LOG),
+    Room(name="runs", title="Runs", path="/desk/runs"),
+    Room(name="record", title="Record", path="/desk/record", for_=OF_THE_LOG),
+    Room(name="policy", title="Policy", path="/desk/policy"),
+    Room(name="people", title="People", path="/desk/people", for_=OF_THE_LOG),
+    Room(name="servers", title="Servers", path="/desk/servers"),
+    Room(name="alerts", title="Alerts", path="/desk/alerts", for_=OF_THE_LOG),
 )
 
 

@@ -1,0 +1,183 @@
+"""Every room of the desk, for every role: what the menu offers is there, and what is done is announced."""
+
+import re
+
+import pytest
+
+from tests.signin.house import HTTP
+from tests.storage.logged import FROM_CRM, TO_OTHERS, made, refused, write
+from tests.web.desk_site import PEOPLE, desk_house
+
+DESK = f"{HTTP}/desk"
+EVERYBODY = (
+    "",
+    "/approvals",
+    "/approvals/standing",
+    "/pins",
+    "/pins/all",
+    "/runs",
+    "/policy",
+    "/policy/check",
+    "/servers",
+)
+OF_THE_LOG = (
+    "/record",
+    "/record/ask",
+    "/record/exports",
+    "/people",
+    "/people/clients",
+    "/alerts",
+    "/policy/replay",
+)
+ADMINS_ONLY = ("users.disable", "users.enable", "sessions.end", "grants.revoke", "clients.remove", "servers.add", "servers.remove", "alerts.test")  # fmt: skip
+
+
+@pytest.fixture
+async def house(tmp_path):
+    events = [
+        *made("1", principal="user:emma", run="r_new", sources=FROM_CRM, destinations=TO_OTHERS),
+        *refused("2", principal="user:noah"),
+    ]
+    await write(tmp_path, events)
+    async with desk_house(tmp_path) as house:
+        yield house
+
+
+@pytest.mark.parametrize("name", ["ada", "otto", "root"])
+async def test_what_the_menu_offers_is_there(house, name):
+    browser, page = await house.sits_down(name, "/desk")
+    rooms = [link for link in page.links if re.fullmatch(r"/desk(/[a-z]+)?", link)]
+    assert {"/desk", "/desk/approvals", "/desk/pins"} <= set(rooms)
+    for room in rooms:
+        assert (await browser.get(HTTP + room)).status == 200
+
+
+@pytest.mark.parametrize("name", ["ada", "otto", "root"])
+@pytest.mark.parametrize("path", [*EVERYBODY, *OF_THE_LOG])
+async def test_a_room_is_for_whom_its_use_case_is_for(house, name, path):
+    _, page = await house.sits_down(name, f"/desk{path}")
+    # That a replay is offered is no look at anything.
+    allowed = name != "ada" or path in {*EVERYBODY, "/policy/replay"}
+    assert page.status == (200 if allowed else 403)
+
+
+async def test_now_says_what_waits_and_what_was_refused(house):
+    await house.ask()
+    _, page = await house.sits_down("otto", "/desk")
+    assert (page.ids["asked"], page.ids["ill"]) == ("1", "0")
+    assert page.ids["digest"] == "sha256:0123"
+    assert "rule_a" in page.text
+    assert [method for _, method, code in house.methods if code == "read"] == ["audit.ask"]
+
+
+async def test_an_approver_sees_now_without_the_record(house):
+    _, page = await house.sits_down("ada", "/desk")
+    assert "rule_a" not in page.text
+    assert [code for _, _, code in house.methods] == []
+
+
+async def test_a_runs_story_and_its_picture_are_told_and_on_record(house):
+    browser, page = await house.sits_down("otto", "/desk/runs/r_new")
+    assert "mail/send" in page.text
+    page = await browser.follow(page, "picture")
+    assert "svg" in page.elements
+    assert "style" not in page.elements
+    assert [method for _, method, _ in house.methods] == ["runs.show", "runs.picture"]
+
+
+def act(name, /, **fields):
+    query = "&".join(f"{field}={told}" for field, told in fields.items())
+    return f"{DESK}/do/{name}?{query}"
+
+
+async def test_what_is_done_is_announced_first_and_then_done_once(house):
+    browser = await house.signed_in("root")
+    ada = house.stores.users.by_subject(HTTP, "ada")
+    page = await browser.get(act("users.disable", user=ada.id))
+    assert page.title == "Disable this person? · Douane"
+    assert not house.stores.users.find(ada.id).disabled
+    page = await browser.submit(page.form("act"), page)
+    assert page.url == f"{DESK}/people"
+    assert house.stores.users.find(ada.id).disabled
+    assert ("user:root", "users.disable", "disabled") in house.methods
+
+
+async def test_a_form_does_it_to_whom_it_named_and_nobody_else(house):
+    browser = await house.signed_in("root")
+    ada, otto = (house.stores.users.by_subject(HTTP, name) for name in ("ada", "otto"))
+    page = await browser.get(act("users.disable", user=ada.id))
+    page = await browser.submit(page.form("act"), page, user=otto.id)
+    assert page.status == 403
+    assert not house.stores.users.find(otto.id).disabled
+
+
+async def test_what_opens_something_waits_for_a_sign_in_of_late_and_what_ends_does_not(house):
+    browser = await house.signed_in("root")
+    ada = house.stores.users.by_subject(HTTP, "ada")
+    house.clock.now += 1000
+    page = await browser.get(act("users.disable", user=ada.id))
+    await browser.submit(page.form("act"), page)
+    assert house.stores.users.find(ada.id).disabled
+    page = await browser.get(act("users.enable", user=ada.id))
+    assert "do" not in page.ids
+    page = await browser.submit(page.form("act"), page)
+    assert page.status == 409
+    assert house.stores.users.find(ada.id).disabled
+
+
+@pytest.mark.parametrize("name", ADMINS_ONLY)
+async def test_only_admins_do_what_is_theirs(house, name):
+    root = house.stores.users.by_subject(HTTP, "root")
+    for who in ("ada", "otto"):
+        browser = await house.signed_in(who)
+        page = await browser.get(act(name, user=root.id, name="x", grant="x", client="x"))
+        typed = {"name": "x", "url": "https://x.example/mcp"} if name == "servers.add" else {}
+        page = await browser.submit(page.form("act"), page, **typed)
+        assert (page.status, "needs the role admin" in page.text) == (403, True)
+
+
+async def test_who_cannot_press_a_button_has_none(house):
+    _, page = await house.sits_down("otto", "/desk/policy")
+    assert "stop-all" not in page.links
+    root = house.stores.users.by_subject(HTTP, "root")
+    page = await (await house.signed_in("otto")).get(f"{DESK}/people/one?user={root.id}")
+    assert page.status == 200
+    assert "/desk/do/" not in page.body
+
+
+async def test_everything_is_stopped_with_a_reason_and_every_first_page_says_so(house):
+    browser = await house.signed_in("ada")
+    page = await browser.get(act("policy.stop"))
+    bare = await browser.submit(page.form("act"), page, note=" ")
+    assert bare.status == 400
+    page = await browser.submit(page.form("act"), page, note="something is wrong")
+    assert "something is wrong" in page.ids["stopped"]
+    page = await browser.get(DESK)
+    assert "something is wrong" in page.ids["stopped"]
+    page = await browser.get(act("policy.go"))
+    page = await browser.submit(page.form("act"), page, note="it was nothing")
+    assert "stopped" not in page.ids
+
+
+async def test_nothing_else_can_be_done(house):
+    browser = await house.signed_in("root")
+    for name in ("keys.rotate", "audit.prune", "users.add", "nothing"):
+        assert (await browser.get(act(name))).status == 404
+
+
+async def test_a_replay_says_what_would_be_otherwise(house):
+    browser, page = await house.sits_down("otto", "/desk/policy/replay")
+    page = await browser.submit(page.form("replay"), page, since="7d")
+    assert page.status == 200
+    assert "decisions" in page.ids["sum"]
+    page = await browser.submit(page.form("replay"), page, since="90d")
+    assert page.status == 400
+
+
+async def test_a_persons_page_is_about_who_is_there(house):
+    browser = await house.signed_in("root")
+    assert (await browser.get(f"{DESK}/people/one?user=nobody")).status == 404
+    uma = house.stores.users.by_subject(HTTP, "uma")
+    page = await browser.get(f"{DESK}/people/one?user={uma.id}")
+    assert "uma" in page.text
+    assert set(PEOPLE) == {"uma", "ada", "otto", "root"}
