@@ -134,6 +134,8 @@ class BrowserSession:
     expires_at: float
     source_ip: str
     user_agent: str
+    proven_at: float = 0.0
+    """When the person last showed who they are, in seconds since the epoch; 0: nobody knows."""
 
 
 @value

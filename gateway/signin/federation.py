@@ -23,6 +23,13 @@ from gateway.signin.providers import Departure
 
 _ID_TOKEN_TYPES = frozenset({"", "jwt"})
 _LONGEST_NAME = 200
+_CHANGES = "desk"
+"""The purpose of a sign-in that is for changing things."""
+_OF_LATE = {"max_age": "900"}
+"""Have the provider ask again whoever signed in more than 15 minutes ago, and say when that was
+(Core section 3.1.2.1)."""
+_LAST_TIME = 253_402_300_800
+"""The end of the year 9999."""
 
 
 class Discovery(Protocol):
@@ -60,6 +67,8 @@ class FederatedIdentity:
     """For people to read; the provider's or the person's choice."""
     groups: frozenset[str]
     """Of ours."""
+    proven_at: float = 0.0
+    """When the person showed the provider who they are, in seconds since the epoch; 0: unsaid."""
 
 
 @value
@@ -121,6 +130,7 @@ class OpenIdFederation:
             "nonce": leg.nonce,
             "code_challenge": _base64(hashlib.sha256(leg.verifier.encode()).digest()),
             "code_challenge_method": "S256",
+            **(_OF_LATE if transaction.purpose == _CHANGES else {}),
         }
         separator = "&" if "?" in endpoint else "?"
         return Departure(
@@ -217,7 +227,14 @@ def _identity(claims: Mapping[str, Any], settings: ProviderSettings) -> Federate
         subject=subject,
         name=str(name) if readable else subject,
         groups=settings.everybody | mapped(claims.get(settings.groups_claim), settings.groups),
+        proven_at=_proven_at(claims.get("auth_time")),
     )
+
+
+def _proven_at(auth_time: Any) -> float:
+    """Return the claim `auth_time` (Core section 2): a number of seconds; anything else is none."""
+    number = isinstance(auth_time, int | float) and not isinstance(auth_time, bool)
+    return float(auth_time) if number and 0 < auth_time < _LAST_TIME else 0.0
 
 
 def _browser_url(metadata: Mapping[str, Any], issuer: str) -> str:

@@ -34,6 +34,11 @@ class Identity(Protocol):
         """Groups of ours, mapped from the provider's."""
         ...
 
+    @property
+    def proven_at(self) -> float:
+        """When the person showed the provider who they are; 0 if it does not say."""
+        ...
+
 
 class Federation(Protocol):
     """Speaks OpenID Connect with the configured providers."""

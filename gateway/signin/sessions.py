@@ -17,8 +17,8 @@ class SignedIn:
     """Somebody who is signed in in a browser."""
 
     user: User
-    since: float
-    """When they signed in, in seconds since the epoch."""
+    proven_at: float
+    """When they last showed who they are, in seconds since the epoch; 0: nobody knows."""
 
 
 class Sessions:
@@ -45,7 +45,7 @@ class Sessions:
         return None if found is None else found.user
 
     async def signed_in(self, browser: Browser) -> SignedIn | None:
-        """Return who is signed in in `browser`, now, and since when."""
+        """Return who is signed in in `browser`, now, and when they showed it."""
         if not browser.session:
             return None
         session = await asyncio.to_thread(
@@ -54,10 +54,12 @@ class Sessions:
         user = None if session is None else self._users.find(session.user_id)
         if session is None or user is None:
             return None
-        return SignedIn(user=user, since=session.created_at)
+        return SignedIn(user=user, proven_at=session.proven_at)
 
-    async def open(self, user: User, browser: Browser) -> str:
+    async def open(self, user: User, browser: Browser, *, proven_at: float = 0.0) -> str:
         """Sign `user` in and return the cookie, a fresh one; an earlier session here ends.
+
+        `proven_at` is when they showed who they are, of which nothing later than now is believed.
 
         Raises:
             NotSignedIn: They were removed meanwhile.
@@ -72,6 +74,7 @@ class Sessions:
             expires_at=now + self.lifetime_s,
             source_ip=browser.source_ip,
             user_agent=browser.user_agent,
+            proven_at=min(proven_at, now),
         )
         try:
             await asyncio.to_thread(self._store.open_session, session)

@@ -107,7 +107,7 @@ class SignIn:
         return await self._sessions.user_of(browser)
 
     async def signed_in(self, cookies: Mapping[str, str]) -> SignedIn | None:
-        """Return who is signed in in the browser that sent `cookies`, and since when."""
+        """Return who is signed in in the browser that sent `cookies`, and when they showed it."""
         browser = Browser.of(self.names, cookies, source_ip="", user_agent="")
         return await self._sessions.signed_in(browser)
 
@@ -143,7 +143,9 @@ class SignIn:
         if self._passwords is None:
             raise SignInRefused("Nobody has a password here.")
         proven = await self._passwords.person(name, password, browser)
-        entered = await self._enter(transaction, proven.user, browser, "password")
+        entered = await self._enter(
+            transaction, proven.user, browser, "password", proven_at=self._clock()
+        )
         if await self._passwords.holds(proven):
             return entered
         # Choosing a new password ends every session; this one would have come just after.
@@ -188,7 +190,8 @@ class SignIn:
         except (Refusal, Fault) as error:
             await self._refused(error, provider, browser)
             raise
-        return await self._enter(transaction, user, browser, provider)
+        at = identity.proven_at
+        return await self._enter(transaction, user, browser, provider, proven_at=at)
 
     async def out(self, browser: Browser) -> None:
         """Sign the browser out."""
@@ -236,7 +239,13 @@ class SignIn:
         return known
 
     async def _enter(
-        self, transaction: Transaction, user: User, browser: Browser, how: str
+        self,
+        transaction: Transaction,
+        user: User,
+        browser: Browser,
+        how: str,
+        *,
+        proven_at: float,
     ) -> Entered:
         if transaction.purpose == _AUTHORIZE:
             await self._transactions.update(replace(transaction, user_id=user.id))
@@ -253,7 +262,7 @@ class SignIn:
                 message=f"by {how}",
             )
         )
-        session = await self._sessions.open(user, browser)
+        session = await self._sessions.open(user, browser, proven_at=proven_at)
         return Entered(user=user, session=session, path=path)
 
     async def _refused(self, error: Refusal | Fault, provider: str, browser: Browser) -> None:

@@ -59,7 +59,13 @@ LOG: Final = Tables(
 IDENTITY: Final = Tables(
     name="identity",
     module="gateway.storage.identity.schema",
-    migrations=("m001_identity", "m002_standing_answers", "m003_reuse", "m004_bound"),
+    migrations=(
+        "m001_identity",
+        "m002_standing_answers",
+        "m003_reuse",
+        "m004_bound",
+        "m005_proven",
+    ),
 )
 
 

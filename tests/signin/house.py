@@ -74,6 +74,7 @@ class Vouched:
     subject: str = "bob@idp"
     name: str = "Bob"
     groups: frozenset[str] = frozenset({"users"})
+    proven_at: float = 0.0
 
 
 @dataclass

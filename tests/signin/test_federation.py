@@ -151,6 +151,22 @@ async def test_the_browser_is_sent_with_state_nonce_and_challenge_and_no_resourc
         assert len(provider.asked[name]) >= 43
 
 
+async def test_whoever_wants_to_change_things_is_asked_anew_after_a_quarter_of_an_hour():
+    departure = await Provider().federation.begin("company", replace(TRANSACTION, purpose="desk"))
+    assert dict(parse_qsl(urlsplit(departure.url).query))["max_age"] == "900"
+    assert "max_age" not in (await Provider().federation.begin("company", TRANSACTION)).url
+
+
+@pytest.mark.parametrize(
+    ("said", "believed"),
+    [(int(NOW) - 5, NOW - 5), (None, 0), ("now", 0), (True, 0), (-1, 0), (1e300, 0)],
+)
+async def test_when_a_person_was_asked_is_the_providers_word_or_unknown(said, believed):
+    provider = await begun()
+    provider.grant(auth_time=said)
+    assert (await provider.finish()).proven_at == believed
+
+
 async def test_the_verifier_and_the_client_secret_are_not_shown():
     departure = await Provider().federation.begin("company", TRANSACTION)
     verifier = json.loads(departure.secrets)["verifier"]

@@ -38,10 +38,10 @@ async def test_a_session_of_the_old_password_does_not_outlive_a_new_one(
     alice = await house.person()
     users, opens = house.stores.users, house.sign_in._sessions.open
 
-    async def opened_after_a_reset(*given):
+    async def opened_after_a_reset(*given, **more):
         users.add_link(alice.id, "link", until=NOW + 60)
         assert users.redeem_link("link", "$argon2id$another", now=NOW) is not None
-        return await opens(*given)
+        return await opens(*given, **more)
 
     monkeypatch.setattr(house.sign_in._sessions, "open", opened_after_a_reset)
     browser = house.browser()

@@ -96,8 +96,11 @@ async def desk_house(folder: Path, **settings: Any) -> AsyncIterator[DeskHouse]:
     """Open a house with a desk and everybody in `PEOPLE`."""
     approvals = MemoryApprovalStore(ApprovalRules(most_waiting=1000, most_per_hour=1000))
     folder.mkdir(exist_ok=True)
-    house = DeskHouse(folder, url=HTTP)
     seen = settings.pop("seen", ())
+    signing_in = {
+        name: settings.pop(name) for name in ("federation", "providers") if name in settings
+    }
+    house = DeskHouse(folder, url=HTTP, **signing_in)
     around = opened(folder, approvals=approvals, seen=seen, people_in=house.stores)
     async with around as (admin, store):
         house.admin, house.store, house.approvals = admin, store, approvals

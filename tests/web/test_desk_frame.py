@@ -1,9 +1,11 @@
 """Who comes to the desk, what a stranger learns of it, and what a change needs."""
 
+from urllib.parse import parse_qs, urlencode, urlsplit
+
 import pytest
 
 from gateway.web.desk.frame import RECENT_S
-from tests.signin.house import HTTP
+from tests.signin.house import HTTP, Provider, Vouched
 from tests.web.desk_site import PEOPLE, desk_house
 
 DESK = f"{HTTP}/desk"
@@ -89,6 +91,21 @@ async def test_a_change_wants_a_sign_in_of_the_last_quarter_of_an_hour(house):
     assert page.url == f"{DESK}/approvals/a"
     page = await browser.submit(page.form("answer-question"), page, action="once")
     assert page.ids["answered"].startswith("allowed by user:ada")
+
+
+@pytest.mark.parametrize(("ago", "recent"), [(5, True), (1000, False), (None, False)])
+async def test_of_who_signs_in_elsewhere_the_provider_says_when_that_was(tmp_path, ago, recent):
+    provider = Provider()
+    async with desk_house(tmp_path, federation=provider, providers={"idp": "idp"}) as house:
+        proven_at = 0.0 if ago is None else house.clock() - ago
+        provider.identity = Vouched(groups=frozenset({"security"}), proven_at=proven_at)
+        await house.ask()
+        browser = house.browser()
+        page = await browser.get(f"{HTTP}/sign-in?to=/desk/approvals/a")
+        state = parse_qs(urlsplit(page.leaves_for).query)["state"][0]
+        page = await browser.get(f"{HTTP}/sign-in/idp/callback?{urlencode({'state': state})}")
+        assert page.url == f"{DESK}/approvals/a"
+        assert ("once" in page.ids) is recent
 
 
 async def test_a_no_never_waits_for_another_sign_in(house):

@@ -12,7 +12,15 @@ from gateway.storage.identity.revocations import Revocations, revoke_grants
 from gateway.storage.identity.standing import end_answers
 from gateway.storage.identity.users import nobody
 
-_SESSION = ("id_hash", "user_id", "created_at", "expires_at", "source_ip", "user_agent")
+_SESSION = (
+    "id_hash",
+    "user_id",
+    "created_at",
+    "expires_at",
+    "source_ip",
+    "user_agent",
+    "proven_at",
+)
 _CONSENT = ("user_id", "client_id", "endpoint", "redirect_uri", "scopes", "given_at")
 _TRANSACTION = (
     "id",
@@ -98,6 +106,7 @@ class SqliteBrowserStore:
             session.expires_at,
             session.source_ip,
             session.user_agent,
+            session.proven_at,
         )
         self._of_somebody(insert_into("sessions", _SESSION), row)
 

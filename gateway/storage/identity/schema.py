@@ -282,3 +282,12 @@ ALTER TABLE clients ADD COLUMN holds_key INTEGER NOT NULL DEFAULT 0;
 def m004_bound(database: Database) -> None:
     """Keep which key a code or a token is bound to, and which clients want nothing else."""
     run_script(database, _BOUND)
+
+
+_PROVEN = "ALTER TABLE sessions ADD COLUMN proven_at REAL NOT NULL DEFAULT 0;"
+
+
+@migrations()
+def m005_proven(database: Database) -> None:
+    """Keep when a person last showed who they are."""
+    run_script(database, _PROVEN)

@@ -218,7 +218,7 @@ class Frame:
         person = replace(self._person_of(found.user), source_ip=visit.browser.source_ip)
         if person.roles.isdisjoint(READERS):
             return None
-        recent = self._clock() - found.since < RECENT_S
+        recent = self._clock() - found.proven_at < RECENT_S
         return Guest(visit=visit, person=person, user=found.user, recent=recent)
 
     async def _refused(self, guest: Guest, error: GatewayError) -> Response:
