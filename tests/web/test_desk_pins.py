@@ -114,7 +114,7 @@ async def test_of_many_only_what_is_harmless_is_ticked_beforehand(house):
     browser, page = await house.sits_down("ada", f"{PINS}/together?server=mail")
     assert ticked(page) == []
     form = page.form("together")
-    await browser.submit(form, page, **boxes(page))
+    await browser.submit(form, page, action="approve", **boxes(page))
     assert {pin.status.value for pin in house.store.pins.all()} == {"approved"}
 
     await house.store.pins.observe(
@@ -128,7 +128,7 @@ async def test_of_many_only_what_is_harmless_is_ticked_beforehand(house):
     assert ticked(page) == ["calm"]
     assert "\\u{200b}" in page.text
     assert "$.inputSchema" in page.text
-    page = await browser.submit(page.form("together"), page, note="words only")
+    page = await browser.submit(page.form("together"), page, action="approve", note="words only")
     found = {pin.target.name: pin.status.value for pin in house.store.pins.all()}
     assert found == {
         "send": "approved",
@@ -140,7 +140,7 @@ async def test_of_many_only_what_is_harmless_is_ticked_beforehand(house):
 
 async def test_where_nothing_is_ticked_nothing_is_approved(house):
     browser, page = await house.sits_down("ada", f"{PINS}/together?server=mail")
-    page = await browser.submit(page.form("together"), page)
+    page = await browser.submit(page.form("together"), page, action="approve")
     assert (page.status, status(house)) == (400, "pending")
 
 
@@ -148,7 +148,7 @@ async def test_together_only_what_was_on_the_page_is_approved(house):
     browser, page = await house.sits_down("ada", f"{PINS}/together?server=mail")
     await house.store.pins.observe([sighting("late")])
     late = f"{manifest('late').digest} tool modern late"
-    page = await browser.submit(page.form("together"), page, pin9=late)
+    page = await browser.submit(page.form("together"), page, action="approve", pin9=late)
     assert (page.status, status_of(house, "late")) == (400, "pending")
 
 

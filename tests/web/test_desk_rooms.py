@@ -96,17 +96,27 @@ async def test_what_is_done_is_announced_first_and_then_done_once(house):
     page = await browser.get(act("users.disable", user=ada.id))
     assert page.title == "Disable this person? · Douane"
     assert not house.stores.users.find(ada.id).disabled
-    page = await browser.submit(page.form("act"), page)
+    page = await browser.submit(page.form("act"), page, action="do")
     assert page.url == f"{DESK}/people"
     assert house.stores.users.find(ada.id).disabled
     assert ("user:root", "users.disable", "disabled") in house.methods
+
+
+async def test_the_first_button_goes_back_and_does_nothing(house):
+    browser = await house.signed_in("root")
+    ada = house.stores.users.by_subject(HTTP, "ada")
+    page = await browser.get(act("users.disable", user=ada.id))
+    assert page.form("act").buttons[0] == ("action", "back")
+    page = await browser.submit(page.form("act"), page, action="back")
+    assert page.url == f"{DESK}/people"
+    assert not house.stores.users.find(ada.id).disabled
 
 
 async def test_a_form_does_it_to_whom_it_named_and_nobody_else(house):
     browser = await house.signed_in("root")
     ada, otto = (house.stores.users.by_subject(HTTP, name) for name in ("ada", "otto"))
     page = await browser.get(act("users.disable", user=ada.id))
-    page = await browser.submit(page.form("act"), page, user=otto.id)
+    page = await browser.submit(page.form("act"), page, action="do", user=otto.id)
     assert page.status == 403
     assert not house.stores.users.find(otto.id).disabled
 
@@ -116,11 +126,11 @@ async def test_what_opens_something_waits_for_a_sign_in_of_late_and_what_ends_do
     ada = house.stores.users.by_subject(HTTP, "ada")
     house.clock.now += 1000
     page = await browser.get(act("users.disable", user=ada.id))
-    await browser.submit(page.form("act"), page)
+    await browser.submit(page.form("act"), page, action="do")
     assert house.stores.users.find(ada.id).disabled
     page = await browser.get(act("users.enable", user=ada.id))
     assert "do" not in page.ids
-    page = await browser.submit(page.form("act"), page)
+    page = await browser.submit(page.form("act"), page, action="do")
     assert page.status == 409
     assert house.stores.users.find(ada.id).disabled
 
@@ -132,7 +142,7 @@ async def test_only_admins_do_what_is_theirs(house, name):
         browser = await house.signed_in(who)
         page = await browser.get(act(name, user=root.id, name="x", grant="x", client="x"))
         typed = {"name": "x", "url": "https://x.example/mcp"} if name == "servers.add" else {}
-        page = await browser.submit(page.form("act"), page, **typed)
+        page = await browser.submit(page.form("act"), page, action="do", **typed)
         assert (page.status, "needs the role admin" in page.text) == (403, True)
 
 
@@ -148,14 +158,14 @@ async def test_who_cannot_press_a_button_has_none(house):
 async def test_everything_is_stopped_with_a_reason_and_every_first_page_says_so(house):
     browser = await house.signed_in("ada")
     page = await browser.get(act("policy.stop"))
-    bare = await browser.submit(page.form("act"), page, note=" ")
+    bare = await browser.submit(page.form("act"), page, action="do", note=" ")
     assert bare.status == 400
-    page = await browser.submit(page.form("act"), page, note="something is wrong")
+    page = await browser.submit(page.form("act"), page, action="do", note="something is wrong")
     assert "something is wrong" in page.ids["stopped"]
     page = await browser.get(DESK)
     assert "something is wrong" in page.ids["stopped"]
     page = await browser.get(act("policy.go"))
-    page = await browser.submit(page.form("act"), page, note="it was nothing")
+    page = await browser.submit(page.form("act"), page, action="do", note="it was nothing")
     assert "stopped" not in page.ids
 
 

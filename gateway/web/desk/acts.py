@@ -161,6 +161,8 @@ class ActPages:
         name, act = _act(guest)
         chosen = {field: guest.form.get(field, "") for field in act.fields}
         self._frame.require_change(guest, _FORM, name, *chosen.values(), ends=act.ends)
+        if guest.form.get("action") != "do":
+            return self._frame.go(act.back)
         typed = {field: guest.form.get(field, "").strip() for field in act.typed}
         if missing := [field for field, told in typed.items() if not told]:
             raise BadCommand(f"Say the {' and the '.join(missing)}.")

@@ -119,6 +119,8 @@ class PinPages:
         form = guest.form
         server, shown = form.get("server", ""), form.get("shown", "").split()
         self._frame.require_change(guest, _TOGETHER, server, *shown)
+        if form.get("action") != "approve":
+            return self._frame.go(href(_PATH, server=server))
         ticked = [_read(told) for name, told in form.items() if name.startswith("pin")]
         if not ticked:
             raise BadCommand("Nothing was ticked, and nothing was approved.")

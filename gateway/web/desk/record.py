@@ -187,6 +187,9 @@ _SENTENCES: Mapping[tuple[str, str], str] = {
     ("policy", ""): "The policy",
     ("config", ""): "The configuration",
     ("run", ""): "A run",
+    ("token", ""): "A token",
+    ("system", ""): "The gateway itself",
+    ("gap", ""): "Records that are missing",
 }
 
 
