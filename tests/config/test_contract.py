@@ -52,7 +52,7 @@ DEFAULTED = ("listen", "admin_listen", "data_dir", "auth", "policy", "audit", "p
 
 KEYS = {
     "": "version public_url listen admin_listen data_dir auth policy tenant roles audit dlp pins "
-    "approvals alerts limits runs tasks discovery code egress tls trusted_proxies allowed_origins servers",
+    "approvals console alerts limits runs tasks discovery code egress tls trusted_proxies allowed_origins servers",
     "Auth": "mode token_lifetime refresh_lifetime refresh_grace refresh_lost refresh_reuse "
     "dpop dpop_window grant_lifetime session_lifetime registration providers external enterprise key_encryption_key former_key_encryption_key "
     "key_lifetime",
@@ -76,6 +76,7 @@ KEYS = {
     "Retention": "keep archive",
     "Pins": "recheck fresh expire exclude_meta results",
     "Approvals": "expire denial_holds most_waiting most_per_hour keep standing",
+    "Console": "enabled read_only",
     "Alerts": "baselines learning webhooks",
     "Webhook": "url secret events",
     "RunsSection": "of idle most new_task_choice",
