@@ -19,7 +19,7 @@ FOLDER = ROOT / "var" / "conformance"
 LIMITS = (
     "the suite asks nothing about tokens, pins, policy, provenance or audit",
     "the rules of flow observe: it reads a resource that nobody has named, and a person would be asked",
-    "tasks-* (an extension, not scored) fails directly, too: the gateway refuses tasks",
+    "tasks-* is an extension, which the suite does not score: the fixture has tasks, by its own hand",
     "the suite cannot sign in: a proxy adds the token, and passes all else unchanged",
     "at /mcp names begin with the server's: there the proxy also puts that in front, and takes it away",
     "at /mcp server-sse-polling is not offered: what is cut there is the stream of one call",

@@ -9,6 +9,7 @@ from pathlib import Path
 from benchmarks.conformance.renaming import ENDPOINT, renaming
 from tests.running import ALL, Running, fetch_token, running_gateway
 from tests.servers import process
+from tests.servers.conformance_tasks import TASKS
 from tests.servers.conformance_tools import TOOLS
 from tests.servers.process import ROOT, free_port
 
@@ -42,6 +43,7 @@ def stage(folder: Path) -> Iterator[Stage]:
         server = {
             "url": fixture.url,
             "defaults": {"integrity": "trusted", "confidentiality": "internal"},
+            "extensions": [TASKS],
             "tools": {name: {"effect": "read"} for name in TOOLS},
         }
         with running_gateway(
@@ -51,6 +53,7 @@ def stage(folder: Path) -> Iterator[Stage]:
             # Clients see the gateway where the shim listens, as they would behind any proxy.
             public_url=f"http://127.0.0.1:{port}",
             limits={"calls_per_minute": 1_000_000},
+            tasks={"poll_floor": "100ms"},
             policies=_observing(folder / "policies"),
         ) as gateway:
             gateway.approve_all(SERVER)

@@ -8,9 +8,9 @@ from benchmarks.conformance.report import Pair, judge, judge_front, proof_of_wor
 from benchmarks.conformance.stage import Stage, stage
 from benchmarks.conformance.suite import REVISIONS, Revision
 
-TOTALS = {"2025-11-25": (84, 0), "2026-07-28": (169, 25)}
-"""Checks that the fixture passes and fails; it fails what belongs to tasks, an extension."""
-IN_FRONT = {"2025-11-25": (80, 0), "2026-07-28": (167, 25)}
+TOTALS = {"2025-11-25": (84, 0), "2026-07-28": (196, 0)}
+"""Checks that the fixture passes and fails, those of tasks among them, which are an extension."""
+IN_FRONT = {"2025-11-25": (80, 0), "2026-07-28": (194, 0)}
 """In front of all servers: without what is told of a call whose stream was cut, and of lists that are
 said to have changed and have not."""
 

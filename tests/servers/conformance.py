@@ -17,6 +17,7 @@ from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
 from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
+from tests.servers.conformance_tasks import HANDLERS, TASKS, About
 from tests.servers.conformance_tools import (
     PNG,
     TOOLS,
@@ -201,7 +202,6 @@ def build() -> Server[Any]:
         NAME,
         version="1.0.0",
         on_list_tools=list_tools,
-        on_call_tool=call_tool,
         on_list_resources=list_resources,
         on_list_resource_templates=list_templates,
         on_read_resource=read_resource,
@@ -213,6 +213,11 @@ def build() -> Server[Any]:
         on_completion=complete,
         on_set_logging_level=accept,
     )
+    # Which may answer with a task, of which the SDK's own seam knows nothing.
+    server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
+    server.extensions = {TASKS: {}}
+    for method, handler in HANDLERS.items():
+        server.add_request_handler(method, About, handler)
     server.middleware.append(
         RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=NAME)
     )

@@ -10,6 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.subscriptions import PromptsListChanged, ToolsListChanged
 from mcp_types import (
+    INTERNAL_ERROR,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     CallToolRequestParams,
     CallToolResult,
@@ -23,9 +24,13 @@ from mcp_types import (
     SamplingCapability,
 )
 
+from tests.servers import conformance_tasks as tasks
+from tests.servers.conformance_tasks import Task
+
 Context: TypeAlias = ServerRequestContext[Any, Any]
 Params: TypeAlias = CallToolRequestParams
-Result: TypeAlias = CallToolResult | InputRequiredResult
+Result: TypeAlias = CallToolResult | InputRequiredResult | dict[str, Any]
+"""An object is the beginning of a task."""
 Behaviour: TypeAlias = Callable[[Context, Params], Awaitable[Result]]
 
 PAUSE_S = 0.05
@@ -277,6 +282,70 @@ async def asks_what_is_declared(context: Context, params: Params) -> Result:
     return ask(requests)
 
 
+# What answers late, where the client can follow a task.
+
+
+async def computes(context: Context, params: Params) -> Result:
+    given = params.arguments or {}
+    seconds, label = given.get("seconds", 0), given.get("label", "")
+
+    async def work(task: Task) -> None:
+        await asyncio.sleep(seconds)
+        task.complete(f"computed {label} in {seconds} s")
+
+    if seconds and tasks.declared(context):
+        return tasks.begin(work)
+    return text(f"computed {label} at once")
+
+
+async def fails_late(context: Context, params: Params) -> Result:
+    async def work(task: Task) -> None:
+        await asyncio.sleep(PAUSE_S)
+        task.complete("the job has failed", is_error=True)
+
+    tasks.require_declared(context)
+    return tasks.begin(work)
+
+
+async def breaks_late(context: Context, params: Params) -> Result:
+    async def work(task: Task) -> None:
+        await asyncio.sleep(PAUSE_S)
+        raise MCPError(INTERNAL_ERROR, "the job has broken")
+
+    tasks.require_declared(context)
+    return tasks.begin(work)
+
+
+def asks_late(*members: str) -> Behaviour:
+    async def behaviour(context: Context, params: Params) -> Result:
+        async def work(task: Task) -> None:
+            await task.ask({f"ask-{name}": question(f"{name}?", name) for name in members})
+            task.complete("all of it was answered")
+
+        tasks.require_declared(context)
+        return tasks.begin(work)
+
+    return behaviour
+
+
+async def asks_and_then_works(context: Context, params: Params) -> Result:
+    answers = params.input_responses or {}
+    if "user_name" not in answers:
+        return ask({"user_name": NAME})
+    words = _greeting(answers)
+
+    async def work(task: Task) -> None:
+        await asyncio.sleep(PAUSE_S)
+        task.complete(words)
+
+    tasks.require_declared(context)
+    return tasks.begin(work)
+
+
+async def greets(context: Context, params: Params) -> Result:
+    return text(f"Hello, {(params.arguments or {}).get('name')}!")
+
+
 # The list.
 
 _SCHEMA_2020_12 = {
@@ -312,6 +381,10 @@ def _takes(member: str, **more: str) -> Mapping[str, Any]:
     return {"type": "object", "properties": properties, "required": required}
 
 
+_COMPUTES: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"seconds": {"type": "number"}, "label": {"type": "string"}},
+}
 _MIXED = content(
     {"type": "text", "text": "Multiple content types test:"},
     image(),
@@ -385,5 +458,12 @@ TOOLS: Mapping[str, tuple[Behaviour, Mapping[str, Any]]] = {
     ),
     "test_input_required_result_multi_round": (asks_twice, _NOTHING),
     "test_input_required_result_capabilities": (asks_what_is_declared, _NOTHING),
+    "greet": (greets, _takes("name")),
+    "slow_compute": (computes, _COMPUTES),
+    "failing_job": (fails_late, _NOTHING),
+    "protocol_error_job": (breaks_late, _NOTHING),
+    "confirm_delete": (asks_late("confirm"), _takes("filename")),
+    "multi_input": (asks_late("name", "confirm"), _NOTHING),
+    "test_tool_with_task": (asks_and_then_works, _NOTHING),
 }
 """What each tool does, and the schema of what it takes. None of them changes anything."""
