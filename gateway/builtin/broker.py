@@ -4,20 +4,25 @@ import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Protocol
 
 from gateway.builtin.extract import TOOL as EXTRACT
 from gateway.builtin.extract import Extractor
 from gateway.builtin.homeward import events_of
+from gateway.builtin.late_calls import LateCalls, is_late
 from gateway.domain.calls import Call, CallId, Form, Message, OriginKind, Permit, Reply
 from gateway.domain.scripts import InScript, Script
+from gateway.domain.tools import Profile
 from gateway.ports.sandbox import NeedsApproval, ToolRefused
 from gateway.wire import jsontext
+from gateway.wire.extensions import TASKS, with_params
 from gateway.wire.inbound import meta_of
 from gateway.wire.jsonrpc import METHOD_NOT_FOUND
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.replies import REFUSAL_KEY
 from gateway.wire.server_message import ServerMessage, read_server_message
+from gateway.wire.tasks import TASK_ID
 
 _CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 _DROPPED: Final = frozenset({"progressToken"})
@@ -60,11 +65,14 @@ class ScriptBroker:
         limits: WireLimits,
         new_id: Callable[[], str],
         extractor: Extractor | None = None,
+        late: LateCalls | None = None,
     ) -> None:
         """Take the tools that the program knows, by server and own name.
 
-        With an `extractor` it can have its client's model read something.
+        With an `extractor` it can have its client's model read something; with `late`, servers that
+        may answer late are waited for.
         """
+        self._late = late
         self._extractor = extractor
         self._permit = permit
         self._script = script
@@ -87,17 +95,35 @@ class ScriptBroker:
         if known is None:
             raise ToolRefused("unknown_tool", "there is no tool of this name")
         call = self._call(known, arguments, seq)
+        reply, message = await self._answered(call)
+        if self._late is not None and is_late(message.result or {}):
+            ask = partial(self._about, call)
+            reply, message = await self._late.settled(message.result or {}, ask)
+        return self._told(reply, message)
+
+    async def _answered(self, call: Call) -> tuple[Reply, ServerMessage]:
         reply = await self._carrier.handle(call)
         body = reply.body if isinstance(reply.body, bytes) else await self._last(call, reply.body)
         if not body:
             raise ToolRefused(reply.code or "upstream_failed", "there was no answer", unknown=True)
-        return self._told(reply, read_server_message(body, self._limits))
+        return reply, read_server_message(body, self._limits)
+
+    async def _about(self, call: Call, method: str, handle: str) -> tuple[Reply, ServerMessage]:
+        """Send a request about the task that `call` was answered with, of which its program knows nothing."""
+        id_ = self._new_id()
+        params = {TASK_ID: handle, "_meta": call.message.params["_meta"]}
+        message = with_params(replace(call.message, method=method, id=id_), params)
+        return await self._answered(
+            replace(call, id=CallId(id_), message=message, definition_hash=None)
+        )
 
     def _call(self, known: Named, arguments: Mapping[str, Any], seq: int) -> Call:
         outer = self._permit.call
         meta = {k: v for k, v in meta_of(outer.message).items() if k not in _DROPPED}
         if _CAPABILITIES in meta:
-            meta[_CAPABILITIES] = {}
+            # Of what its author's client can do a program can nothing, and the gateway waits for it.
+            late = self._late is not None and outer.profile is Profile.MODERN
+            meta[_CAPABILITIES] = {"extensions": {TASKS: {}}} if late else {}
         params = {
             "name": known.name,
             "arguments": dict(arguments),

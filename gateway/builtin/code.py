@@ -11,6 +11,7 @@ import orjson
 from gateway.builtin.broker import Carrier, Named, ScriptBroker
 from gateway.builtin.extract import TOOL as EXTRACT
 from gateway.builtin.extract import Extractor, Models, answered, asking, only_extracts
+from gateway.builtin.late_calls import LateCalls
 from gateway.builtin.offers import Offer, Offers, Sight
 from gateway.builtin.run_code import (
     ONLY_PYTHON,
@@ -77,14 +78,16 @@ class CodeMode:
         new_id: Callable[[], str],
         models: Models | None = None,
         languages: Sequence[Language] = ONLY_PYTHON,
+        tasks: bool = False,
     ) -> None:
         """`carrier` gives the endpoint in front of all servers, which is made after this.
 
         `turns` holds a principal, by `Principal.key`, to as many programs at once as it may run.
         A program waits for people `waits_s` seconds at most. `redact` takes secrets out of texts.
         With `models` programs can have that of their client read a text. `engine` runs those
-        that are written in one of `languages`.
+        that are written in one of `languages`. `tasks`: whether any server may answer late.
         """
+        self._late = LateCalls() if tasks else None
         self._models = models
         self._languages = languages
         self._offers = offers
@@ -310,6 +313,7 @@ class CodeMode:
             limits=self._limits,
             new_id=self._new_id,
             extractor=extractor,
+            late=self._late,
         )
 
 

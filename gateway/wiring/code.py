@@ -122,6 +122,7 @@ def code_mode(
     scripts: ScriptStore,
     carrier: Callable[[], Carrier],
     models: ClientModels | None,
+    tasks: bool,
 ) -> CodeMode | None:
     """Return the tool that runs programs in `engine`, if there is one."""
     if engine is None:
@@ -140,6 +141,7 @@ def code_mode(
         clock=now,
         new_id=new_id,
         models=models,
+        tasks=tasks,
         languages=engine.languages,
     )
 

@@ -294,6 +294,7 @@ def pipelines(
         scripts=scripts,
         carrier=lambda: front_door[0],
         models=models,
+        tasks=bool(beginnings.servers),
     )
     own = OwnServer(
         offers=offers,

@@ -227,6 +227,7 @@ class Site:
                 new_id=self.house.new_id,
                 models=self.models,
                 languages=self.languages,
+                tasks=TASKS in self.house.rules.extensions[MAIL],
             )
         ]
 
