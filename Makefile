@@ -37,7 +37,7 @@ run: setup ## Start two example servers and Douane in front of them; Ctrl-C ends
 	@exec $(BIN)/python -m tests.demo.run
 
 .PHONY: run-all
-run-all: setup ## The same with five servers, for the endpoint in front of all of them.
+run-all: setup ## The same with six servers, for the endpoint in front of all of them.
 	@PYTHON=$(PYTHON) .ci/system git
 	@exec $(BIN)/python -m tests.demo.run --all
 

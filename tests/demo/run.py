@@ -1,6 +1,6 @@
 """`make run`: start everything, say what to do next, and stay until Ctrl-C.
 
-`make run-all` (`--all`) starts three servers more.
+`make run-all` (`--all`) starts four servers more, and programs are run.
 """
 
 import os
@@ -54,7 +54,8 @@ Ctrl-C ends it.
 """
 
 NEXT_AT_ALL = """
-There are tickets, filesystem and git as well, and one endpoint for all five: {url}/mcp
+There are tickets, filesystem, git and builds as well, which answers late, and one endpoint for all
+six: {url}/mcp
 The README has five commands for it (One endpoint for all of them).
 """
 

@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway.wire.extensions import TASKS
 from tests.running import Running, running_gateway
 from tests.servers import process
 from tests.servers.process import RunningServer
@@ -68,7 +69,8 @@ def stage(
 
     With tickets, two more notes servers: one that anybody outside writes to, one with what only
     some may read. With files, one for a folder's files, one for its history, and the first of
-    those two. With a desk, the logs and the issues of a shop, and programs are run.
+    those two. With a desk, the logs and the issues of a shop. With either, one that builds and answers
+    late, and programs are run.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -89,6 +91,9 @@ def stage(
         if with_tickets:
             people = stack.enter_context(process.notes(folder, kept={"salaries": SALARIES}))
             servers["people"] = {"url": people.url, "defaults": SECRETIVE, "tools": NOTES_TOOLS}
+        if with_files or with_desk:
+            builds = stack.enter_context(process.builds(folder))
+            servers["builds"] = {"url": builds.url, "defaults": OURS, "extensions": [TASKS]}
         if with_desk:
             for name, labels in DESK.items():
                 one = stack.enter_context(process.desk(folder, name))
@@ -100,7 +105,7 @@ def stage(
                 policies=policies,
                 ports=ports,
                 tenant=TENANT,
-                code={"enabled": with_desk},
+                code={"enabled": with_files or with_desk},
             )
         )
         yield Stage(gateway=gateway, notes=notes)

@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.demo.client import call, connected
 from tests.demo.desk import at_the_desk
+from tests.demo.late import late
 from tests.demo.leak import leak
 from tests.demo.run import first_link
 from tests.demo.sign_in import Person, call_as
@@ -75,6 +76,7 @@ def play(built: Stage, policies: Path) -> None:
     person_signs_in(gateway)
     leak(built)
     at_the_desk(built)
+    late(built)
 
     print("One rule changes, without a restart")
     before = gateway.rows("policy", "status")[0]["digest"]

@@ -1,4 +1,4 @@
-"""The README's commands for one endpoint in front of five servers, run as they are written."""
+"""The README's commands for one endpoint in front of six servers, run as they are written."""
 
 import json
 import os
@@ -21,7 +21,7 @@ GIT = ("--server", "git")
 PROGRAMS = (".venv/bin/douane", ".venv/bin/python", "for server in ")
 
 
-ALL_FIVE = ("everything", "notes", "tickets", "filesystem", "git")
+ALL_SIX = ("everything", "notes", "tickets", "filesystem", "git", "builds")
 QUICK = ("notes",)
 """Each is approved by a command of its own."""
 
@@ -35,7 +35,7 @@ class Site:
 
 
 @pytest.fixture(
-    scope="module", params=[QUICK, pytest.param(ALL_FIVE, marks=pytest.mark.full)], ids=len
+    scope="module", params=[QUICK, pytest.param(ALL_SIX, marks=pytest.mark.full)], ids=len
 )
 def site(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -65,7 +65,7 @@ def commands() -> list[str]:
 def run(command: str, site: Site) -> str:
     """Run a command in a shell, with another folder than `var/demo`; return what it prints."""
     there = command.replace("var/demo", shlex.quote(str(site.gateway.folder)))
-    there = there.replace(" ".join(ALL_FIVE), " ".join(site.servers))
+    there = there.replace(" ".join(ALL_SIX), " ".join(site.servers))
     done = subprocess.run(
         ["bash", "-ec", there],  # a loop ends well only if all in it does
         cwd=ROOT,
@@ -81,7 +81,7 @@ def run(command: str, site: Site) -> str:
 
 def test_there_are_five_commands() -> None:
     assert len(commands()) == 5
-    assert f"for server in {' '.join(ALL_FIVE)}; do" in commands()[0]
+    assert f"for server in {' '.join(ALL_SIX)}; do" in commands()[0]
     assert [one for one in commands() if not one.startswith(PROGRAMS)] == []
 
 
@@ -101,7 +101,7 @@ def test_they_do_what_the_page_says(site: Site) -> None:
     assert "read_note" in run(look, site)
 
 
-def test_the_program_that_starts_them_starts_these_five() -> None:
+def test_the_program_that_starts_them_starts_these_six() -> None:
     makefile = (ROOT / "Makefile").read_text()
     assert "python -m tests.demo.run --all" in makefile
     assert Path(ROOT / "tests/demo/run.py").read_text().count("with_files=everything") == 1

@@ -78,6 +78,15 @@ def desk(logs: Path, kind: str, *, port: int | None = None) -> Iterator[RunningS
 
 
 @contextmanager
+def builds(logs: Path, *, port: int | None = None) -> Iterator[RunningServer]:
+    """Run the server of builds, which answers late."""
+    port = port or free_port()
+    command = [sys.executable, "-m", "tests.servers.builds", "--port", str(port)]
+    with running(command, {}, port, logs / f"builds-{port}.log") as server:
+        yield server
+
+
+@contextmanager
 def filesystem(logs: Path, folder: Path, *, port: int | None = None) -> Iterator[RunningServer]:
     """Run the reference server for files of `folder`, which speaks stdio, behind a bridge to HTTP."""
     with _bridged(logs, "filesystem", ["node", str(FILESYSTEM), str(folder)], port) as server:
