@@ -15,6 +15,7 @@ from gateway.pins.names import folded
 from gateway.ports import PinStore
 from gateway.wire import jsontext
 from gateway.wire.eras import definition_for
+from gateway.wire.extensions import without_tasks
 
 Alarm: TypeAlias = Callable[[Sequence[str]], None]
 """Takes note of names that look alike, once for each way they look."""
@@ -215,7 +216,7 @@ class Offers:
         """Return what is offered of `seen`: whatever has a name to itself."""
         offers: dict[str, list[Offer]] = {}
         for pin in seen:
-            if pin.approved is not None:
+            if pin.approved is not None and _is_for_all(pin.target, pin.approved.definition):
                 offer = _offer(pin.target, pin.approved.definition, client, pin.profile)
                 offers.setdefault(offer.name, []).append(offer)
         self._warn_of_lookalikes(offers)
@@ -237,6 +238,11 @@ class Offers:
                 self._alarm(names)
 
 
+def _is_for_all(target: Target, definition: Document) -> bool:
+    """Whether it can be called without asking for a task, which nobody can (2025-11-25, tasks)."""
+    return target.kind is not Kind.TOOL or without_tasks(definition.content) is not None
+
+
 def _by_digests(
     target: Target, definition: Document, client: Profile, upstream: Profile
 ) -> Hashable:
@@ -255,7 +261,7 @@ def _offer(target: Target, definition: Document, client: Profile, upstream: Prof
     else:
         name, member = public_name(target), "name"
     if target.kind is Kind.TOOL:
-        content = definition_for(client, content, upstream)
+        content = definition_for(client, without_tasks(content) or content, upstream)
     text = jsontext.write({**content, member: name})
     return Offer(
         id=offer_id(target, upstream),

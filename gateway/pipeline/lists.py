@@ -7,7 +7,7 @@ from gateway.domain._value import value
 from gateway.domain.calls import Call, Permit
 from gateway.domain.decisions import Obligation
 from gateway.domain.nodes import amount
-from gateway.domain.tools import Kind, Pin, PinStatus, Target, UpstreamId
+from gateway.domain.tools import Kind, Pin, PinStatus, Profile, Target, UpstreamId
 from gateway.domain.vocabulary import confusing
 from gateway.errors import PinPending, UnknownTool
 from gateway.pins.ui import interface_item, named_interfaces
@@ -17,6 +17,7 @@ from gateway.pipeline.keeper import PinKeeper
 from gateway.pipeline.visibility import Visibility, redactions
 from gateway.ports import PinStore
 from gateway.turns import QUICK_NODES, finished, in_steps
+from gateway.wire.extensions import without_tasks
 from gateway.wire.greeting import server_item
 
 
@@ -61,11 +62,13 @@ class ListFilter:
         found = [(target, self._pins.find(target, call.profile)) for target in targets]
         usable = [(t, pin) for t, pin in found if pin is not None and self.is_served(pin)]
         visible = await self._visibility.of(call, permit.principal, usable)
-        shown = [
+        shown: list[Mapping[str, Any]] = [
             pin.approved.definition.content
             for (_, pin), seen in zip(usable, visible, strict=True)
             if seen and pin.approved is not None
         ]
+        if kind is Kind.TOOL and call.profile is Profile.LEGACY:
+            shown = [one for one in map(without_tasks, shown) if one is not None]
         return Shown(items=tuple(shown), offered=len(items))
 
     async def meet(self, permit: Permit, greeting: Mapping[str, Any]) -> None:

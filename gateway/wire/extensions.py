@@ -24,6 +24,7 @@ DECLARING: Final = frozenset({"extensions", "experimental"})
 _REFUSED: Final = frozenset({"tasks"})
 _META: Final = "_meta"
 _TASK: Final = frozenset({"task"})
+_SUPPORT: Final = "taskSupport"
 
 
 def within(message: Message, profile: Profile, approved: frozenset[str]) -> Message:
@@ -53,6 +54,26 @@ def _at_once(message: Message) -> Message:
         return message
     kept = {name: said for name, said in params.items() if name.casefold() not in _TASK}
     return with_params(message, kept)
+
+
+def without_tasks(definition: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return a legacy tool's definition as of one that answers at once; `None` of one that cannot.
+
+    What it says of tasks is for clients of servers that have them (MCP 2025-11-25, tasks): nobody is
+    told that any has.
+    """
+    execution = definition.get("execution")
+    support = execution.get(_SUPPORT) if isinstance(execution, dict) else None
+    if not isinstance(execution, dict) or support is None:
+        return definition
+    if support == "required":
+        return None
+    kept = {name: inner for name, inner in execution.items() if name != _SUPPORT}
+    return {
+        name: kept if name == "execution" else inner
+        for name, inner in definition.items()
+        if name != "execution" or kept
+    }
 
 
 def approved_only(capabilities: Any, approved: frozenset[str]) -> Any:

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.tools import OWN
+from gateway.domain.tools import OWN, Profile
 from gateway.wire.extensions import TASKS
-from tests.builtin.front import Site
+from tests.builtin.front import Site, tool
+from tests.pipeline.house import MAIL
 from tests.pipeline.test_late_answers import META, UPSTREAM, Works, outcomes
 
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
@@ -93,3 +94,17 @@ async def test_who_declares_nothing_gets_no_task(site: Site) -> None:
     Works(site.house)
     seen = await site.ask("tools/call", {"name": "mail__search", "arguments": {}})
     assert seen.code == "upstream_failed"
+
+
+async def test_a_legacy_tool_that_needs_a_task_is_not_offered() -> None:
+    site = await Site().furnish(frozenset({Profile.LEGACY}))
+    late = [
+        tool("may", execution={"taskSupport": "optional"}),
+        tool("must", execution={"taskSupport": "required"}),
+    ]
+    await site.show(MAIL, *late, profiles=frozenset({Profile.LEGACY}))
+    site.spoken[MAIL] = frozenset({Profile.LEGACY})
+    listed = (await site.ask("tools/list")).json["result"]["tools"]
+    found = {one["name"]: one for one in listed}
+    assert "mail__must" not in found
+    assert "execution" not in found["mail__may"]

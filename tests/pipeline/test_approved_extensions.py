@@ -180,3 +180,29 @@ async def test_who_asks_for_a_task_gets_a_result_and_no_server_hears_of_it(
     call = house.request("tools/call", params, profile=profile)
     assert (await house.handle(call)).json["result"]["content"] == text("found")["content"]
     assert sent(house) == {"name": "search", "arguments": {"task": "kept"}}
+
+
+async def test_what_legacy_tools_say_of_tasks_is_not_served_and_what_needs_one_is_not_listed():
+    house = House()
+    tools = [
+        {**TOOLS["search"], "execution": {"taskSupport": "optional"}},
+        {**TOOLS["send"], "execution": {"taskSupport": "required"}},
+    ]
+    await house.show(*tools, profile=Profile.LEGACY)
+    for name in TOOLS:
+        await house.approve(Kind.TOOL, name, Profile.LEGACY)
+    house.server.answer = lambda permit: result(permit, {"tools": tools})
+    seen = await house.handle(house.request("tools/list", profile=Profile.LEGACY))
+    assert seen.json["result"]["tools"] == [TOOLS["search"]]
+    # Called nevertheless, its server says what it says to whoever asks for no task.
+    house.server.answer = lambda permit: whole(
+        json.dumps(
+            {
+                "jsonrpc": "2.0",
+                "id": permit.call.message.id,
+                "error": {"code": -32601, "message": "needs a task"},
+            }
+        ).encode()
+    )
+    answered = await house.handle(house.call("send", profile=Profile.LEGACY))
+    assert answered.json["error"]["code"] == -32601
