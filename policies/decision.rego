@@ -12,7 +12,7 @@ default decision := {
 decision := {"verdict": "deny", "reasons": reasons, "obligations": step_up} if {
 	count(deny) > 0
 	not asked_first
-	reasons := sort(deny)
+	reasons := sort(said_against)
 } else := {"verdict": "ask", "reasons": reasons, "obligations": duties} if {
 	permitted
 	count(ask) > 0
@@ -24,6 +24,12 @@ decision := {"verdict": "deny", "reasons": reasons, "obligations": step_up} if {
 }
 
 duties := sort(duty)
+
+# A scope that lacks besides is not told of: whoever went and got it would get no further.
+said_against := others if {
+	others := {reason | some reason in deny; reason.code != "insufficient_scope"}
+	count(others) > 0
+} else := deny
 
 # What can be decided at all. Each of these still needs that no rule denies it.
 default permitted := false

@@ -55,7 +55,7 @@ test_more_scopes_are_asked_for_once_a_person_has_said_yes if {
 
 test_what_is_denied_besides_is_neither_asked_nor_helped_by_scopes if {
 	answer := decision(having(["tools:call"], array.concat(unproven, [["/target/pin/status", "drifted"]])))
-	fix.outcome(answer) == ["deny", ["insufficient_scope", "pin_not_approved"]]
+	fix.outcome(answer) == ["deny", ["pin_not_approved"]]
 	answer.obligations == []
 }
 

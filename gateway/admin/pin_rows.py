@@ -1,13 +1,13 @@
 """Pins and what changed of them, as the documented JSON objects."""
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 from gateway.admin.labels import suggestion_for_pins, words_of_suggestion
 from gateway.admin.lock import LockedPin
 from gateway.admin.rows import Row, rfc3339
 from gateway.domain.descriptions import Guidance
-from gateway.domain.labels import ServerRule
+from gateway.domain.labels import Effect, ServerRule
 from gateway.domain.tools import Kind, Pin, PinApproval, PinStatus
 from gateway.flow.effects import effect_of, result_label
 from gateway.pins.catalog import HASH
@@ -134,6 +134,10 @@ def _suggestion(pin: Pin) -> Row | None:
     return words_of_suggestion(suggestion_for_pins([pin]))
 
 
+_REACH: Final[tuple[str | None, ...]] = (None, *(effect.value for effect in Effect))
+"""What is no tool, or is approved already, and then what a call would do, mildest first."""
+
+
 def how_bad(row: Row) -> tuple[Any, ...]:
     """Return what to sort `difference_row`s by, so that the worst come first."""
     unexplained = row["digest"] is not None and not row["version_changed"]
@@ -141,6 +145,7 @@ def how_bad(row: Row) -> tuple[Any, ...]:
         not row["findings"],
         -_SEVERITY.index(Tier(row["tier"])),
         not unexplained,
+        -_REACH.index((row["labels"] or {}).get("effect")),
         row["server"],
         row["kind"],
         row["name"],

@@ -1,14 +1,14 @@
 """`douane policy`: compile it, test it, ask it, and read why it decided."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import click
 
 from gateway.admin.policy import PolicyFiles, check_files, test_files
 from gateway.admin.rows import Row
-from gateway.cli.connection import connect
+from gateway.cli.connection import Connection, connect
 from gateway.cli.context import Place, as_json, place, read_json
 from gateway.cli.failure import NO, WRONG_USE, Failed
 from gateway.cli.names import Names
@@ -95,34 +95,61 @@ def eval_(place: Place, /, *, file: Path, as_json: bool) -> None:
 
 
 @policy.command()
-@click.argument("decision")
+@click.argument("decision", required=False)
 @as_json
 @place
-def explain(place: Place, /, *, decision: str, as_json: bool) -> None:
-    """Show what the audit log knows about a decision, and put it to its own policy once more."""
+def explain(place: Place, /, *, decision: str | None, as_json: bool) -> None:
+    """Say why DECISION was made, and show its records; by default of the newest refusal.
+
+    It is put to the policy that made it once more.
+    """
     with connect(place.config) as gateway:
-        *records, last = gateway.call("policy.explain", decision=decision)
+        id_ = decision or _newest_refusal(gateway)
+        *records, last = gateway.call("policy.explain", decision=id_)
         names = Names([]) if as_json else Names.of(gateway)
-    for record in records:
-        print_fields(names.beside(record), as_json=as_json)
-        if not as_json:
-            click.echo()
     if as_json:
-        print_json(last)
-    else:
-        for line in reevaluation_lines(last["reevaluation"]):
-            click.echo(line)
+        for row in (*records, last):
+            print_json(row)
+        return
+    for line in (*_reasons(records[-1]), *reevaluation_lines(last["reevaluation"])):
+        click.echo(line)
+    for record in records:
+        click.echo()
+        print_fields(names.beside(record), as_json=False)
+
+
+_LOOKED_THROUGH = 100
+"""Refusals; most have a decision, but those of strangers."""
+
+
+def _newest_refusal(gateway: Connection) -> str:
+    for row in gateway.call("audit.query", verdict="deny", limit=_LOOKED_THROUGH):
+        if row.get("decision_id"):
+            return str(row["decision_id"])
+    raise Failed("policy has refused nothing yet; name a decision", exit_code=NO)
+
+
+def _reasons(record: Row) -> Iterator[str]:
+    """Yield what the record says that was decided: `deny: closed_today: the notes are closed`."""
+    said = record.get("reasons") or [{"code": record.get("code"), "message": ""}]
+    # The caller's code stands there as well, and says less than what policy said.
+    for reason in [one for one in said if one["code"] != record.get("code")] or said:
+        told = (record.get("verdict"), reason["code"], reason["message"])
+        yield ": ".join(cell(one) for one in told if one)
 
 
 @policy.command()
 @as_json
 @place
 def status(place: Place, /, *, as_json: bool) -> None:
-    """Show which policy is in force, and whether everything is stopped."""
+    """Show which policy is in force, what is wrong with its files, and whether everything is stopped."""
     with connect(place.config) as gateway:
         held = gateway.call("policy.stopped")
         row = {**gateway.call("policy.status"), **_stopped(held)}
+        problems = () if as_json else gateway.call("policy.check")["problems"]
     print_fields(row, as_json=as_json)
+    for problem in problems:
+        click.echo(f"its files have a problem: {cell(problem)}")
 
 
 _WHY = "Why; it is kept in the audit log."

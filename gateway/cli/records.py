@@ -1,6 +1,7 @@
 """Records of the log as a line each: in a table, or as they come."""
 
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
 from gateway.cli.names import Names
@@ -20,7 +21,7 @@ def columns_of(names: Names) -> Sequence[Column]:
         Column(name="principal", of=names.told()),
         Column(name="target", of=_target),
         Column(name="verdict"),
-        Column(name="code"),
+        Column(name="code", of=_code),
         *(Column(name=name, wide=True) for name in ("id", "client", "run", "decision_id")),
     )
 
@@ -29,12 +30,19 @@ def _target(record: Mapping[str, Any]) -> str | None:
     return "/".join(filter(None, (record.get("server"), record.get("target")))) or None
 
 
+def _code(record: Mapping[str, Any]) -> str | None:
+    """Return what a record says went wrong; what the server itself refused, by its HTTP status."""
+    status = record.get("upstream_status") or 0
+    told = f"upstream {status}" if status >= HTTPStatus.BAD_REQUEST else None
+    return record.get("code") or told
+
+
 def line_of(record: Mapping[str, Any], names: Names, most: int | None) -> str:
     """Return a record as one line of at most `most` columns of a screen, if it can be."""
     shown = [one for one in columns_of(names) if not one.wide]
     if most is None:
         return "  ".join(one.text(record, wide=True) for one in columns_of(names))
-    *first, last = shown
+    first = shown[:-1]
     padded = [cut(one.text(record, wide=False), _FIXED[one.name]) for one in first]
-    line = " ".join([*padded, cell(record.get(last.name))])
+    line = " ".join([*padded, cell(_code(record))])
     return cut(line, most).rstrip()

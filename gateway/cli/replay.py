@@ -137,5 +137,7 @@ def reevaluation_lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"not recorded: {cell(list(lacking))}"
     if found.get("rules"):
         yield "rules that held:"
-    for rule in found.get("rules", ()):
+    elif found.get("places"):
+        yield "its reasons stand at:"
+    for rule in (*found.get("rules", ()), *found.get("places", ())):
         yield f"  {cell(rule)}"

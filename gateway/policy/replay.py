@@ -18,7 +18,7 @@ from gateway.policy.opa import Opa
 from gateway.policy.settings import PolicySettings
 from gateway.policy.sources import Sources, read_sources
 from gateway.policy.toolchain import find_opa
-from gateway.policy.trace import fired
+from gateway.policy.trace import fired, places_of
 from gateway.policy.wasm import DECISION, WasmEngine
 
 _UNDECIDED = "error"
@@ -162,7 +162,8 @@ def explained(archive: PolicyArchive, record: Mapping[str, Any]) -> dict[str, An
     """Put a recorded decision to the policy that made it once more, and say which rules held.
 
     `finding` is that of the comparison; `gone` where the policy's text is not kept, `no_question`
-    where the record keeps no question. There are no `rules` where it cannot be told exactly.
+    where the record keeps no question. `rules` are those that held. Where that cannot be told
+    exactly, `places` are where the policy has the reasons' codes.
 
     Raises:
         ConfigError: The policy cannot be evaluated here.
@@ -178,9 +179,13 @@ def explained(archive: PolicyArchive, record: Mapping[str, Any]) -> dict[str, An
     compared = Trial.of(sources, config, opa=opa).compare(record)
     found = {} if compared is None else compared.members
     if compared is None or compared.finding is Finding.INEXACT:
-        return {**told, **found}
+        return {**told, **found, "places": list(places_of(sources, _codes(record)))}
     # What the policy cannot depend on changes nothing of which rules hold for the rest.
     return {**told, **found, "rules": list(fired(opa, sources, config, asked.question))}
+
+
+def _codes(record: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(reason["code"] for reason in record.get("reasons", ()))
 
 
 class _Then:

@@ -121,7 +121,7 @@ CODES: Mapping[str, Told] = MappingProxyType(
         "rate_limited": Told(
             status=429,
             rpc_code=42901,
-            advice="Wait before the next call.",
+            advice="Wait before the next call; if that is long, go on without it and tell the user.",
         ),
         "limit_exceeded": Told(
             status=413,

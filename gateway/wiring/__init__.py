@@ -9,13 +9,13 @@ import uvloop
 from gateway.config import Config
 from gateway.wiring.administration import (
     open_admin,
-    policy_files,
     probe,
     probe_issuers,
     probe_local,
 )
 from gateway.wiring.code import probe_programs
 from gateway.wiring.logs import set_up_logs
+from gateway.wiring.policy_files import policy_files
 from gateway.wiring.retaining import told_of_journal, verify_log, verify_segment
 from gateway.wiring.searching import check_model
 from gateway.wiring.serving import serve_until_told

@@ -1,6 +1,5 @@
 """What people do, wired to the stores: behind the door of a running gateway, and without one."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
@@ -29,13 +28,12 @@ from gateway.admin.stop import StopDesk
 from gateway.admin.usage import UsageDesk
 from gateway.admin.users import UserDesk
 from gateway.builtin.names import public_name
-from gateway.builtin.run_code import own_pins
 from gateway.config import Config, Server
 from gateway.config.auth import Enterprise
 from gateway.domain.decisions import Decision
 from gateway.domain.descriptions import NO_GUIDANCE, Guidance
 from gateway.domain.labels import ServerRule
-from gateway.domain.tools import Kind, Target, UpstreamId
+from gateway.domain.tools import Target, UpstreamId
 from gateway.errors import (
     BadCommand,
     ConfigError,
@@ -48,18 +46,13 @@ from gateway.oauth.foreign.keys import RemoteKeys
 from gateway.oauth.foreign.metadata import RemoteMetadata
 from gateway.oauth.resources import Resources
 from gateway.policy import commands as policy_commands
-from gateway.policy.arguments import Takes
 from gateway.policy.sources import read_sources
-from gateway.policy.targets import Known
 from gateway.policy.toolchain import find_opa
 from gateway.ports import Authenticator
 from gateway.ports.scripts import ScriptStore
 from gateway.signin.links import SetupLinks
-from gateway.storage.database import DATABASE
-from gateway.storage.pins import read_pins
 from gateway.storage.stop import Stop
 from gateway.storage.verify import verify
-from gateway.turns import Line
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.upstream.probe import probe_unauthenticated
 from gateway.upstream.settings import LocalSettings
@@ -70,10 +63,10 @@ from gateway.wiring.foundation import new_id, now, open_store
 from gateway.wiring.identity import Identity
 from gateway.wiring.indexing import archive_of
 from gateway.wiring.made_clients import made_client
+from gateway.wiring.policy_files import PolicyFilesOf
 from gateway.wiring.registration import Registration, nothing_to_take_up
 from gateway.wiring.replaying import replay_desk
 from gateway.wiring.retaining import keeping_desk
-from gateway.wiring.sensitive import classes_of
 from gateway.wiring.settings import policy_data, policy_settings
 from gateway.wiring.shadow import candidate_settings
 from gateway.wiring.standing import standing
@@ -240,73 +233,6 @@ def admin_of(
             ),
             keys=KeyDesk(partial(_keys, identity), identity, journal),
         )
-
-
-def policy_files(config: Config) -> "PolicyFilesOf":
-    """Return what checks and tests the policy of `config`, with no gateway and no data."""
-    return PolicyFilesOf(lambda: config)
-
-
-class PolicyFilesOf:
-    """The policy in the configured place."""
-
-    def __init__(self, current: Callable[[], Config]) -> None:
-        self._current = current
-        self._line = Line()
-
-    async def check(self) -> Mapping[str, Sequence[str]]:
-        """Compile it, and return its `problems` and `notices`.
-
-        Raises:
-            RateLimited: Too many checks and tests wait already.
-
-        """
-        config = self._current()
-        checked = await self._line.take(
-            lambda: policy_commands.check(
-                policy_settings(config), policy_data(config), _known(config)
-            )
-        )
-        return {"problems": checked.problems, "notices": checked.notices}
-
-    async def test(self) -> Mapping[str, Any]:
-        """Run its tests, and say how many passed and which failed.
-
-        Raises:
-            RateLimited: As `check`.
-
-        """
-        settings = policy_settings(self._current())
-        tests, notices = await self._line.take(
-            lambda: asyncio.to_thread(policy_commands.run_own_tests, settings)
-        )
-        wrong = [test for test in tests if not test.passed]
-        failures = [f"{test.where}: {test.name}" for test in wrong if not test.shipped]
-        return {
-            "passed": len(tests) - len(wrong),
-            "changed": len(wrong) - len(failures),
-            "failed": len(failures),
-            "failures": failures,
-            "notices": list(notices),
-        }
-
-
-def _known(config: Config) -> Known:
-    """Return what there is for rules to name; of arguments nothing, if nothing is approved."""
-    shown = read_pins(config.data_dir / DATABASE)
-    own = tuple(own_pins(extracts=True).values())
-    approved = [pin for pin in shown if pin.approved is not None]
-    return Known(
-        servers=frozenset(config.servers),
-        quotas=tuple(quota.value for quota in config.limits.quotas),
-        classes=classes_of(config.dlp),
-        seen=tuple((pin.target.server, pin.target.name) for pin in (*shown, *own)),
-        approved=tuple(
-            Takes.of(pin.target.server, pin.target.name, pin.approved.definition.content)
-            for pin in (*approved, *(own if approved else ()))
-            if pin.approved is not None and pin.target.kind in (Kind.TOOL, Kind.PROMPT)
-        ),
-    )
 
 
 class PolicyOnDemand:

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 
 from gateway.domain.audit import AuditRecord, RecordKind
-from gateway.errors import AuditUnavailable
+from gateway.errors import AuditUnavailable, GatewayError
 from gateway.policy.settings import PolicyEvent
 from gateway.storage.store import Store
 from gateway.web.metrics import Metrics
@@ -19,9 +20,18 @@ class PolicyReporter:
     method = "policy.reload"
     done, what = "in_force", "policy %s is in force"
 
-    def __init__(self, store: Store, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        store: Store,
+        metrics: Metrics,
+        *,
+        problems: Callable[[], Awaitable[Sequence[str]]] | None = None,
+    ) -> None:
+        """`problems` says what of the files never holds; it is asked beside, after each change."""
         self._store = store
         self._metrics = metrics
+        self._problems = problems
+        self._looking: asyncio.Task[None] | None = None
         self._last: asyncio.Task[None] | None = None
         self._held: list[PolicyEvent] | None = []
         """What there is to tell once what decides is in force; `None` since it is."""
@@ -53,11 +63,26 @@ class PolicyReporter:
                 event.problems,
             )
         self._last = asyncio.create_task(self._record(event, self._last))
+        if event.ok and event.old and self._problems is not None:
+            self._looking = asyncio.create_task(self._look(self._problems))
 
     async def settle(self) -> None:
         """Return once every change so far is recorded, or known not to be."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
         if self._last is not None:
             await self._last
+
+    async def _look(self, problems: Callable[[], Awaitable[Sequence[str]]]) -> None:
+        """Tell the log of rules that are in force and never hold: nobody may have checked them."""
+        try:
+            for problem in await problems():
+                logger.warning("policy: in force, and wrong: %s", problem)
+        except GatewayError as error:
+            logger.warning("the policy in force could not be checked: %s", error.public)
+        except Exception:
+            logger.exception("checking the policy in force met a bug")
 
     async def _record(self, event: PolicyEvent, before: asyncio.Task[None] | None) -> None:
         if before is not None:

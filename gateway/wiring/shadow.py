@@ -13,6 +13,7 @@ from gateway.ports import PolicyEngine
 from gateway.storage.store import Store
 from gateway.web.metrics import Metrics
 from gateway.wiring.foundation import now
+from gateway.wiring.policy_files import policy_files
 from gateway.wiring.reporting import CandidateReporter, PolicyReporter
 from gateway.wiring.settings import policy_data, policy_settings
 
@@ -47,7 +48,8 @@ async def policies(config: Config, store: Store, metrics: Metrics) -> AsyncItera
     """
     async with AsyncExitStack() as stack:
         settings = replace(policy_settings(config), archive=config.data_dir / ARCHIVE)
-        reporter = PolicyReporter(store, metrics)
+        files = policy_files(config)
+        reporter = PolicyReporter(store, metrics, problems=files.problems)
         in_force = await load(settings, policy_data(config), on_change=reporter, clock=now)
         stack.push_async_callback(in_force.close)
         stack.push_async_callback(reporter.settle)

@@ -6,6 +6,7 @@ import pytest
 
 from gateway.admin.person import EVERY_ROLE, How, Person, Role
 from gateway.admin.pins import Reviewed
+from gateway.domain.tools import Kind
 from gateway.errors import BadCommand, Forbidden, PolicyUnavailable
 from tests.admin.world import (
     EMMA,
@@ -184,6 +185,18 @@ async def test_what_waits_is_told_worst_first() -> None:
         ("quiet", "T0"),
     ]
     assert await world.pin_desk.review(USER, server="other") == []
+
+
+async def test_of_what_is_new_that_comes_first_which_does_most() -> None:
+    world = World()
+    reads = {"annotations": {"readOnlyHint": True}}
+    await world.show(
+        sighting("a_read", members=reads),
+        sighting("b_prompt", kind=Kind.PROMPT),
+        sighting("c_unlabelled"),
+    )
+    rows = await world.pin_desk.review(USER)
+    assert [row["name"] for row in rows] == ["c_unlabelled", "a_read", "b_prompt"]
 
 
 async def test_an_approval_of_a_lock_file_is_one_persons_and_does_not_outlast_it() -> None:

@@ -232,6 +232,9 @@ def test_a_decision_that_nobody_made_cannot_be_explained(site: Site) -> None:
 def test_the_policy_in_force_is_named(site: Site) -> None:
     named = {"digest": "sha256:0123", "candidate": "sha256:4567", "stopped": False}
     assert site.rows("policy", "status") == [named]
+    assert "problem" not in site.run("policy", "status").stdout
+    site.files = Files(problems=["a.rego:1: no"])
+    assert "its files have a problem: a.rego:1: no\n" in site.run("policy", "status").stdout
 
 
 def test_runs_servers_and_keys_are_listed(site: Site) -> None:

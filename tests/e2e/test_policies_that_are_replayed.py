@@ -183,7 +183,10 @@ def test_a_decision_is_explained_by_the_policy_that_made_it(shadowed: Corridor) 
     assert again["after"] == {"verdict": "deny", "reasons": ["closed"]}
     assert "tests.rego:3: deny" in again["rules"]
     shown = shadowed.running.douane("policy", "explain", denied["decision_id"]).stdout
+    assert shown.startswith("deny: closed: ")
     assert "the policy that decided says the same" in shown
+    newest = shadowed.running.douane("policy", "explain").stdout
+    assert newest.startswith("deny: ")
 
 
 def test_a_broken_candidate_is_an_error_on_record_and_nothing_else(

@@ -276,6 +276,21 @@ def test_what_cannot_be_told_exactly_has_no_rules(tmp_path: Path) -> None:
     assert explained(archive, told)["rules"]
     again = explained(archive, {**told, "arguments": {"name": "h1:" + "0" * 64}})
     assert (again["finding"], again.get("rules")) == ("inexact", None)
+    assert again["places"] == []
+
+
+def test_what_cannot_be_told_exactly_says_where_its_reasons_stand(tmp_path: Path) -> None:
+    closed = 'deny contains {"code": "closed", "message": "no"} if input.arguments.name == "bad"\n'
+    rules = ONE_RULE.replace("input.target.name", "input.arguments.name") + closed
+    one, archive = sources(rules), PolicyArchive(tmp_path)
+    archive.keep(one, {})
+    told = record(
+        question({"arguments": {"name": "bad"}}),
+        Answer(verdict="deny", codes=("closed",)),
+        policy_digest=one.digest({}),
+    )
+    again = explained(archive, {**told, "arguments": {"name": "h1:" + "0" * 64}})
+    assert again["places"] == [f"decision.rego:{rules.count(chr(10))}: closed"]
 
 
 def test_a_verdict_of_a_record_is_read_as_it_stands() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from gateway.config import Config, load
-from gateway.wiring.administration import policy_files, probe_issuers
+from gateway.wiring.administration import probe_issuers
 from gateway.wiring.foundation import open_store
+from gateway.wiring.policy_files import policy_files
 from tests.admin.world import sighting
 
 CONFIG = """\

@@ -53,3 +53,29 @@ async def test_a_bug_in_one_record_keeps_no_later_one_back(
             await reporter.settle()
     assert appended == ["sha256:1", "sha256:2"]
     assert "recording a policy change met a bug" in caplog.text
+
+
+async def test_rules_that_never_hold_are_told_once_they_are_in_force(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "douane.yaml").write_text(CONFIG)
+    asked = asyncio.Event()
+
+    async def problems() -> list[str]:
+        asked.set()
+        return ["a.rego:3: no approved definition has an argument nmae"]
+
+    async with open_store(load(tmp_path / "douane.yaml", {})) as store:
+        reporter = PolicyReporter(store, Metrics(), problems=problems)
+        reporter.begin()
+        reporter(EMPTY)  # the first one is checked by whoever starts it
+        assert not asked.is_set()
+        reporter(PolicyEvent(old="sha256:1", new="sha256:1", ok=False, problems=("no",)))
+        assert not asked.is_set()
+        reporter(PolicyEvent(old="sha256:1", new="sha256:2", ok=True))
+        async with asyncio.timeout(60):
+            await asked.wait()
+            await asyncio.sleep(0)
+        await reporter.settle()
+    said = "policy: in force, and wrong: a.rego:3: no approved definition has an argument nmae"
+    assert said in [one.getMessage() for one in caplog.records]

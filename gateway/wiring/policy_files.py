@@ -1,0 +1,86 @@
+"""The policy's files in their configured place: compiled, tested and held against what there is."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gateway.builtin.run_code import own_pins
+from gateway.config import Config
+from gateway.domain.tools import Kind
+from gateway.policy import commands
+from gateway.policy.arguments import Takes
+from gateway.policy.targets import Known
+from gateway.storage.database import DATABASE
+from gateway.storage.pins import read_pins
+from gateway.turns import Line
+from gateway.wiring.sensitive import classes_of
+from gateway.wiring.settings import policy_data, policy_settings
+
+
+def policy_files(config: Config) -> "PolicyFilesOf":
+    """Return what checks and tests the policy of `config`, with no gateway and no data."""
+    return PolicyFilesOf(lambda: config)
+
+
+class PolicyFilesOf:
+    """The policy in the configured place."""
+
+    def __init__(self, current: Callable[[], Config]) -> None:
+        self._current = current
+        self._line = Line()
+
+    async def check(self) -> Mapping[str, Sequence[str]]:
+        """Compile it, and return its `problems` and `notices`.
+
+        Raises:
+            RateLimited: Too many checks and tests wait already.
+
+        """
+        config = self._current()
+        checked = await self._line.take(
+            lambda: commands.check(policy_settings(config), policy_data(config), _known(config))
+        )
+        return {"problems": checked.problems, "notices": checked.notices}
+
+    async def problems(self) -> Sequence[str]:
+        """Return its problems alone; raises as `check`."""
+        return (await self.check())["problems"]
+
+    async def test(self) -> Mapping[str, Any]:
+        """Run its tests, and say how many passed and which failed.
+
+        Raises:
+            RateLimited: As `check`.
+
+        """
+        settings = policy_settings(self._current())
+        tests, notices = await self._line.take(
+            lambda: asyncio.to_thread(commands.run_own_tests, settings)
+        )
+        wrong = [test for test in tests if not test.passed]
+        failures = [f"{test.where}: {test.name}" for test in wrong if not test.shipped]
+        return {
+            "passed": len(tests) - len(wrong),
+            "changed": len(wrong) - len(failures),
+            "failed": len(failures),
+            "failures": failures,
+            "notices": list(notices),
+        }
+
+
+def _known(config: Config) -> Known:
+    """Return what there is for rules to name; of arguments nothing, if nothing is approved."""
+    shown = read_pins(config.data_dir / DATABASE)
+    own = tuple(own_pins(extracts=True).values())
+    approved = [pin for pin in shown if pin.approved is not None]
+    return Known(
+        servers=frozenset(config.servers),
+        quotas=tuple(quota.value for quota in config.limits.quotas),
+        classes=classes_of(config.dlp),
+        seen=tuple((pin.target.server, pin.target.name) for pin in (*shown, *own)),
+        approved=tuple(
+            Takes.of(pin.target.server, pin.target.name, pin.approved.definition.content)
+            for pin in (*approved, *(own if approved else ()))
+            if pin.approved is not None and pin.target.kind in (Kind.TOOL, Kind.PROMPT)
+        ),
+    )
