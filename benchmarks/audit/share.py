@@ -1,16 +1,13 @@
 """What part of a call is the wait for its two durable records."""
 
 import re
-import sys
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.latency.load import call
-from benchmarks.latency.targets import SERVER, Target
-from benchmarks.latency.upstream import TOOL
+from benchmarks.latency.targets import NO_LIMITS, SERVER, Target, echo_server, server_at
 from tests.running import running_gateway
-from tests.servers.process import free_port, running
 
 _SUM = re.compile(r'^douane_audit_wait_seconds_(sum|count)\{place="log"\} (\S+)$', re.MULTILINE)
 
@@ -24,30 +21,26 @@ def shares(
     call is timed by whoever makes it.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    port = free_port()
-    command = [sys.executable, "-m", "benchmarks.latency.upstream", str(port)]
-    with running(command, {}, port, folder / "upstream.log") as upstream:
-        server = {
-            "url": upstream.url,
-            "defaults": {"integrity": "trusted", "confidentiality": "internal"},
-            "tools": {TOOL: {"effect": "read"}},
-        }
-        with running_gateway(
+    with (
+        echo_server(folder) as (port, upstream),
+        running_gateway(
             folder,
-            {SERVER: server},
+            {SERVER: server_at(f"http://127.0.0.1:{port}/mcp")},
             audit={"durability": "power"},
-            limits={"calls_per_minute": 1_000_000_000},
-        ) as gateway:
-            gateway.approve_all(SERVER)
-            target = Target(
-                name="power",
-                url=f"{gateway.url}/mcp/{SERVER}",
-                pid=gateway.process.pid,
-                token=lambda: gateway.token(SERVER),
-                gateway=gateway,
-            )
-            call(target, max(connections), 1)
-            return {count: _share(target, count, seconds) for count in connections}
+            limits=NO_LIMITS,
+        ) as gateway,
+    ):
+        gateway.approve_all(SERVER)
+        target = Target(
+            name="power",
+            url=f"{gateway.url}/mcp/{SERVER}",
+            pid=gateway.process.pid,
+            tokens=lambda: (gateway.token(SERVER),),
+            gateway=gateway,
+            upstream=upstream,
+        )
+        call(target, max(connections), 1)
+        return {count: _share(target, count, seconds) for count in connections}
 
 
 def _share(target: Target, connections: int, seconds: int) -> dict[str, float]:

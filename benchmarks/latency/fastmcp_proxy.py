@@ -1,4 +1,4 @@
-"""FastMCP's own proxy: `python -m benchmarks.latency.fastmcp_proxy FORM UPSTREAM PORT`.
+"""FastMCP's own proxy: `python -m benchmarks.latency.fastmcp_proxy FORM UPSTREAM PORT [streams]`.
 
 FORM is one of
 
@@ -7,6 +7,8 @@ FORM is one of
 - `fresh`: a client for each call, which is what it does by itself, but with the settings that make
   that fast: one TLS context (it makes one for every client, even of plain HTTP), no logs, no spans.
 - `shipped`: as it comes.
+
+With `streams` it answers in streams, and passes on what its server says beside its answer.
 """
 
 import asyncio
@@ -29,25 +31,31 @@ def environment(form: str) -> dict[str, str]:
     return {"FASTMCP_LOG_ENABLED": "false", "FASTMCP_TELEMETRY_MODE": "off"}
 
 
-def main(form: str, upstream: str, port: int) -> None:
+def main(form: str, upstream: str, port: int, *, streams: bool) -> None:
     """Serve until the process ends."""
     if form == "shipped":
         create_proxy(upstream).run(
-            transport="http", host="127.0.0.1", port=port, json_response=True, stateless_http=True
+            transport="http",
+            host="127.0.0.1",
+            port=port,
+            json_response=not streams,
+            stateless_http=True,
         )
         return
     transport = StreamableHttpTransport(upstream, verify=httpx2.create_ssl_context())
     with asyncio.Runner(loop_factory=uvicorn.Config("", loop="uvloop").get_loop_factory()) as loop:
-        loop.run(_shared(transport, port) if form == "shared" else _serve(transport, port))
+        serve = _shared if form == "shared" else _serve
+        loop.run(serve(transport, port, streams=streams))
 
 
-async def _shared(transport: StreamableHttpTransport, port: int) -> None:
+async def _shared(transport: StreamableHttpTransport, port: int, *, streams: bool) -> None:
     async with Client(transport) as connected:
-        await _serve(connected, port)
+        await _serve(connected, port, streams=streams)
 
 
-async def _serve(target: Any, port: int) -> None:
-    app = create_proxy(target).http_app(path="/mcp", json_response=True, stateless_http=True)
+async def _serve(target: Any, port: int, *, streams: bool) -> None:
+    proxy = create_proxy(target)
+    app = proxy.http_app(path="/mcp", json_response=not streams, stateless_http=True)
     config = uvicorn.Config(
         app,
         host="127.0.0.1",
@@ -61,4 +69,4 @@ async def _serve(target: Any, port: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), streams="streams" in sys.argv[4:])

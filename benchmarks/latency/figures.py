@@ -27,11 +27,23 @@ class Row:
     cpu_us_per_call: float
     wrong: int
     errors: int
+    children_cpu_us_per_call: float = 0.0
+    upstream_cpu_us_per_call: float = 0.0
 
     @property
     def in_sessions(self) -> bool:
         """Whether it was called in the older era."""
-        return self.name.endswith("-sessions")
+        return self.what.endswith("-sessions")
+
+    @property
+    def what(self) -> str:
+        """Its name without what its answers look like."""
+        return self.name.partition("@")[0]
+
+    @property
+    def shape(self) -> str:
+        """What its answers look like; empty for small ones."""
+        return self.name.partition("@")[2]
 
     @property
     def key(self) -> str:
@@ -39,7 +51,10 @@ class Row:
 
     @property
     def figures(self) -> dict[str, float]:
-        names = ("calls_per_s", "p50_us", "p95_us", "p99_us", "cpu_us_per_call", "wrong", "errors")
+        names = (
+            *("calls_per_s", "p50_us", "p95_us", "p99_us", "cpu_us_per_call"),
+            *("children_cpu_us_per_call", "upstream_cpu_us_per_call", "wrong", "errors"),
+        )
         return {f"{self.key}.{name}": round(getattr(self, name), 1) for name in names}
 
 
@@ -73,22 +88,28 @@ def row(name: str, connections: int, windows: Sequence[Window]) -> Row:
         p50_us=median(window.p50_us for window in windows),
         p95_us=median(window.p95_us for window in windows),
         p99_us=median(window.p99_us for window in windows),
-        cpu_us_per_call=median(window.cpu_s * 1e6 / max(window.calls, 1) for window in windows),
+        cpu_us_per_call=_per_call(windows, "cpu_s"),
+        children_cpu_us_per_call=_per_call(windows, "children_cpu_s"),
+        upstream_cpu_us_per_call=_per_call(windows, "upstream_cpu_s"),
         wrong=sum(window.wrong for window in windows),
         errors=sum(window.errors for window in windows),
     )
 
 
+def _per_call(windows: Sequence[Window], of: str) -> float:
+    return float(median(getattr(one, of) * 1e6 / max(one.calls, 1) for one in windows))
+
+
 def compare(rows: Sequence[Row], fsync_us: float) -> list[Comparison]:
-    """Hold each of `rows`, which have one number of connections, against the others."""
-    by_name = {row.name: row for row in rows}
+    """Hold each of `rows`, of one number of connections and one shape of answers, against the others."""
+    by_name = {row.what: row for row in rows}
     direct, nginx = by_name["direct"], by_name["nginx"]
     fastest = {
         sessions: max(
             (
                 one.calls_per_s
                 for one in rows
-                if one.name.startswith("fastmcp") and one.in_sessions is sessions
+                if one.what.startswith("fastmcp") and one.in_sessions is sessions
             ),
             default=0.0,
         )

@@ -4,8 +4,9 @@ import json
 import os
 import secrets
 import subprocess
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,10 @@ class Window:
     """Connections that failed, and answers that did not come."""
     cpu_s: float
     """Used by the target: all of its processes."""
+    children_cpu_s: float = 0.0
+    """That of those which the first one started: nginx's worker, the gateway's own OPA."""
+    upstream_cpu_s: float = 0.0
+    """Used by the server behind it."""
     foreign_cpu: float
     """The share of the machine's CPU time that went to nobody of ours."""
     example: str
@@ -50,12 +55,20 @@ def call(target: Target, connections: int, seconds: int) -> Window:
         LoadFailed: wrk failed.
 
     """
-    token = target.token()
-    session = "" if target.era == STATELESS else _session(target.url, token, target.era)
-    used, ours, busy, begun = _used(target), tree_cpu_s(os.getpid()), busy_cpu_s(), time.monotonic()
-    done = _wrk(target, token, session, connections, seconds)
+    tokens = target.tokens()
+    session = ""
+    if target.era != STATELESS:
+        session = _session(target.url, tokens[0] if tokens else "", target.era)
+    before, ours, busy, begun = (
+        _used(target),
+        tree_cpu_s(os.getpid()),
+        busy_cpu_s(),
+        time.monotonic(),
+    )
+    done = _wrk(target, tokens, session, connections, seconds)
     elapsed_s = time.monotonic() - begun
     foreign_s = (busy_cpu_s() - busy) - (tree_cpu_s(os.getpid()) - ours)
+    whole, first, upstream = (now - then for now, then in zip(_used(target), before, strict=True))
     shown = json.loads(done.stdout.splitlines()[-1])
     return Window(
         calls=shown["calls"],
@@ -65,14 +78,22 @@ def call(target: Target, connections: int, seconds: int) -> Window:
         p99_us=shown["p99_us"],
         wrong=shown["wrong"],
         errors=shown["errors"],
-        cpu_s=_used(target) - used,
+        cpu_s=whole,
+        children_cpu_s=max(0.0, whole - first),
+        upstream_cpu_s=upstream,
         foreign_cpu=max(0.0, foreign_s / elapsed_s / (os.cpu_count() or 1)),
         example=done.stderr.strip()[:500],
     )
 
 
-def _used(target: Target) -> float:
-    return 0.0 if target.pid is None else tree_cpu_s(target.pid)
+def _used(target: Target) -> tuple[float, float, float]:
+    """Return what the target has used, what its first process has, and what the server behind it."""
+    whole = first = upstream = 0.0
+    if target.pid is not None:
+        whole, first = tree_cpu_s(target.pid), tree_cpu_s(target.pid, alone=True)
+    if target.upstream is not None:
+        upstream = tree_cpu_s(target.upstream)
+    return whole, first, upstream
 
 
 def _session(url: str, token: str, era: str) -> str:
@@ -99,23 +120,28 @@ def _post(url: str, headers: Mapping[str, str], message: Mapping[str, Any]) -> A
 
 
 def _wrk(
-    target: Target, token: str, session: str, connections: int, seconds: int
+    target: Target, tokens: Sequence[str], session: str, connections: int, seconds: int
 ) -> "subprocess.CompletedProcess[str]":
     options = ["-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s"]
-    done = subprocess.run(
-        ["wrk", *options, "-s", str(_SCRIPT), target.url],
-        env={
-            **os.environ,
-            "MARK": secrets.token_hex(8),
-            "TOKEN": token,
-            "ERA": target.era,
-            "SESSION": session,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=seconds + 60,
-    )
+    with tempfile.NamedTemporaryFile("w", suffix=".tokens") as file:
+        file.write("\n".join(tokens))
+        file.flush()
+        done = subprocess.run(
+            ["wrk", *options, "-s", str(_SCRIPT), target.url],
+            env={
+                **os.environ,
+                "MARK": secrets.token_hex(8),
+                "TOKENS": file.name,
+                "TOOL": target.tool,
+                "PROGRESS": str(int(target.streamed)),
+                "ERA": target.era,
+                "SESSION": session,
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=seconds + 60,
+        )
     if done.returncode != 0:
         raise LoadFailed(f"{done.stdout}\n{done.stderr}")
     return done

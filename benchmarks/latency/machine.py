@@ -16,9 +16,11 @@ _GUEST = 8
 """Fields of the first line of `/proc/stat` (proc_stat(5)); a guest's time is in the user's, too."""
 
 
-def tree_cpu_s(root: int) -> float:
-    """Return the seconds of CPU that process `root` and all its descendants have used."""
+def tree_cpu_s(root: int, *, alone: bool = False) -> float:
+    """Return the seconds of CPU that process `root` has used, with all its descendants unless `alone`."""
     processes = dict(_processes())
+    if alone:
+        return processes[root][1] if root in processes else 0.0
     tree, found = set[int](), {root}
     while found:
         tree |= found

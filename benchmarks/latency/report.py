@@ -13,6 +13,7 @@ from benchmarks.latency.figures import (
     BUSIEST,
     PROMISES,
     Comparison,
+    Row,
     compare,
     correctness,
     judge,
@@ -20,21 +21,22 @@ from benchmarks.latency.figures import (
 )
 from benchmarks.latency.load import Window, call
 from benchmarks.latency.machine import fsync_us
-from benchmarks.latency.targets import VARIANTS, targets
+from benchmarks.latency.targets import ANSWERS, VARIANTS, targets
 from benchmarks.report import FOLDER as REPORTS
 from benchmarks.report import ROOT, print_table, write_report
 
 FOLDER = ROOT / "var" / "bench"
 LIMITS = (
     "one machine: what calls, what is called and what is between share its cores and its loopback",
-    "plain HTTP throughout, and answers of some hundred bytes: TLS and size come on top",
+    "plain HTTP throughout: TLS comes on top",
     "a closed loop by one thread of wrk, which corrects its percentiles for coordinated omission",
     "FastMCP's fastest form sends all callers' calls through one session; its other two keep them apart",
     "fsync on a virtual disk can end before anything is on a medium",
 )
 _HEADS = (
     *("calls/s", "p50 us", "p95 us", "p99 us", "added p50", "x nginx's", "calls x FastMCP's"),
-    *("p99 x nginx's", "added in fsyncs", "CPU us/call", "wrong", "errors"),
+    *("p99 x nginx's", "added in fsyncs", "CPU us/call", "of it children", "upstream's", "wrong"),
+    "errors",
 )
 _RECORDED = ("intent", "outcome")
 
@@ -46,6 +48,8 @@ class Plan:
     rounds: int = 5
     seconds: int = 3
     connections: tuple[int, ...] = (1, 16, 64)
+    answers: bool = True
+    """Whether there are larger and streamed ones beside the small ones."""
 
 
 @dataclass(kw_only=True)
@@ -70,13 +74,12 @@ class Measured:
         return fmean(one.foreign_cpu for some in self.windows.values() for one in some)
 
     def comparisons(self) -> Iterator[list[Comparison]]:
-        """Yield the rows of each number of connections."""
-        for connections in dict.fromkeys(count for _, count in self.windows):
-            rows = [
-                row(name, count, windows)
-                for (name, count), windows in self.windows.items()
-                if count == connections
-            ]
+        """Yield the rows of each number of connections and shape of answers."""
+        groups: dict[tuple[str, int], list[Row]] = defaultdict(list)
+        for (name, connections), windows in self.windows.items():
+            one = row(name, connections, windows)
+            groups[one.shape, connections].append(one)
+        for rows in groups.values():
             yield compare(rows, self.fsync_us)
 
 
@@ -87,7 +90,7 @@ def measure(plan: Plan, folder: Path) -> Measured:
     another one is first.
     """
     measured = Measured()
-    with targets(folder) as ready:
+    with targets(folder, ANSWERS if plan.answers else ()) as ready:
         for target in ready:
             measured.warm_up[target.name] = call(target, max(plan.connections), 1)
         for done in range(plan.rounds):
@@ -148,8 +151,9 @@ def report(measured: Measured, folder: Path = REPORTS) -> int:
     rows = []
     for compared in measured.comparisons():
         rows += [one.row for one in compared]
-        (connections,) = {one.row.connections for one in compared}
-        print_table((f"{connections} connections", *_HEADS), map(_cells, compared))
+        ((connections, shape),) = {(one.row.connections, one.row.shape) for one in compared}
+        head = f"{connections} connections, {shape or 'small'} answers"
+        print_table((head, *_HEADS), map(_cells, compared))
     figures = figures_of(measured)
     broken = judge(figures, measured.foreign_cpu)
     return write_report(
@@ -168,7 +172,10 @@ def _cells(one: Comparison) -> Sequence[object]:
     ratios = (one.added_p50_x_nginx, one.calls_x_fastmcp, one.p99_x_nginx, one.added_p50_x_fsync)
     return (
         *(row.name, *(f"{time:.0f}" for time in times), *(f"{ratio:.1f}" for ratio in ratios)),
-        *(f"{row.cpu_us_per_call:.0f}", row.wrong, row.errors),
+        f"{row.cpu_us_per_call:.0f}",
+        f"{row.children_cpu_us_per_call:.0f}",
+        f"{row.upstream_cpu_us_per_call:.0f}",
+        *(row.wrong, row.errors),
     )
 
 
@@ -189,8 +196,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=plan.rounds)
     parser.add_argument("--seconds", type=int, default=plan.seconds, help="of one window")
     parser.add_argument("--connections", type=int, nargs="+", default=plan.connections)
+    parser.add_argument("--small", action="store_true", help="small answers alone")
     given = parser.parse_args()
-    plan = Plan(rounds=given.rounds, seconds=given.seconds, connections=tuple(given.connections))
+    plan = Plan(
+        rounds=given.rounds,
+        seconds=given.seconds,
+        connections=tuple(given.connections),
+        answers=not given.small,
+    )
     shutil.rmtree(FOLDER, ignore_errors=True)
     measured = measure(plan, FOLDER)
     shutil.rmtree(FOLDER)

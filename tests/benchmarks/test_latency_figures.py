@@ -17,6 +17,8 @@ WINDOW = Window(
     wrong=0,
     errors=0,
     cpu_s=0.1,
+    children_cpu_s=0.02,
+    upstream_cpu_s=0.01,
     foreign_cpu=0.01,
     example="",
 )
@@ -59,6 +61,8 @@ def test_a_row_is_the_median_of_its_rounds_and_the_sum_of_what_went_wrong():
         "process.c16.p95_us": 21,
         "process.c16.p99_us": 22,
         "process.c16.cpu_us_per_call": 50,
+        "process.c16.children_cpu_us_per_call": 10,
+        "process.c16.upstream_cpu_us_per_call": 5,
         "process.c16.wrong": 3,
         "process.c16.errors": 6,
     }
@@ -76,6 +80,17 @@ def test_a_row_is_compared_with_those_of_the_same_number_of_connections():
         "process.c1.added_p50_x_fsync": 5,
     }
     assert by_name["process-sessions"].calls_x_fastmcp == 2  # beside the same era's
+
+
+def test_answers_of_one_shape_are_compared_with_each_other():
+    found = measured()
+    for name, calls in (("direct", 50), ("nginx", 40), ("fastmcp-shared", 10), ("process", 20)):
+        found.windows[f"{name}@64k", 1].append(replace(WINDOW, calls=calls))
+    small, large = found.comparisons()
+    assert {one.row.shape for one in small} == {""}
+    by_name = {one.row.name: one for one in large}
+    assert by_name["process@64k"].calls_x_fastmcp == 2
+    assert by_name["process@64k"].row.key == "process@64k.c1"
 
 
 def test_a_proxy_that_seems_to_add_nothing_divides_nothing_by_zero():

@@ -12,18 +12,28 @@ from pathlib import Path
 import orjson
 import pytest
 
+from benchmarks.latency import growth
 from benchmarks.latency.fastmcp_proxy import FORMS
 from benchmarks.latency.figures import correctness, row
 from benchmarks.latency.load import call
 from benchmarks.latency.machine import busy_cpu_s, fsync_us, tree_cpu_s
 from benchmarks.latency.report import Plan, figures_of, measure, report, unrecorded
-from benchmarks.latency.targets import NGINX, VARIANTS, Target
-from benchmarks.latency.upstream import answer
+from benchmarks.latency.targets import ANSWERS, NGINX, VARIANTS, Target
+from benchmarks.latency.upstream import Shape, answer, shape_of
 
 PLAN = Plan(rounds=1, seconds=1, connections=(1,))
 FASTMCP = (*(f"fastmcp-{form}" for form in FORMS), "fastmcp-shared-sessions")
-GATEWAYS = (*(variant.name for variant in VARIANTS), "process-sessions")
-NAMES = ("direct", "nginx", "bare", *FASTMCP, *GATEWAYS)
+SHAPED = ("process", "process-sessions")
+BESIDE = ("direct", "nginx", "fastmcp-shared", "fastmcp-shared-sessions")
+GATEWAYS = (
+    *(variant.name for variant in VARIANTS),
+    *("process-sessions", "process-front"),
+    *(f"{name}@{shape.name}" for name in SHAPED for shape in ANSWERS),
+)
+NAMES = (
+    *("direct", "nginx", "bare", *FASTMCP, *GATEWAYS),
+    *(f"{name}@{shape.name}" for name in BESIDE for shape in ANSWERS),
+)
 
 needs_wrk = pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
 needs_nginx = pytest.mark.skipif(not NGINX, reason="nginx is not installed")
@@ -55,8 +65,23 @@ def test_one_run_has_every_figure_and_right_answers_and_both_records_of_each_cal
     assert all(type(found) in (int, float) for found in figures.values())
     assert status == (1 if written["failures"] else 0)
     lines = capsys.readouterr().out.splitlines()
-    assert [line[:14] for line in lines if "connections" in line] == ["1 connections "]
+    tables = [line[:20] for line in lines if "connections" in line]
+    shapes = ("small", *(shape.name for shape in ANSWERS))
+    assert tables == [f"1 connections, {shape} answers"[:20] for shape in shapes]
     assert lines[-1].startswith("bench: process.c1.added_p50_x_nginx ")
+
+
+@needs_wrk
+@pytest.mark.timeout(300)
+@pytest.mark.full
+def test_growth_has_a_row_for_each_number_of_tools_and_people(
+    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+):
+    plan = growth.Plan(rounds=1, seconds=1, connections=(1,), tools=(2,), people=(3,))
+    found = growth.measure(plan, tmp_path_factory.mktemp("growth"))
+    assert growth.report(found) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if line] == ["what", "tools-2", "people-3"]
 
 
 class Liar(BaseHTTPRequestHandler):
@@ -118,6 +143,27 @@ def test_the_echo_server_answers_what_proxies_ask():
     assert answer(b'{"jsonrpc":"2.0","method":"notifications/initialized"}') is None
 
 
+def test_the_path_says_what_the_echo_servers_answers_look_like():
+    assert shape_of(b"/mcp") == Shape()
+    assert shape_of(b"/mcp/b1024/streamed") == Shape(octets=1024, streamed=True)
+    assert shape_of(b"/mcp/t100") == Shape(tools=100)
+
+    def asked(method: str, shape: Shape) -> object:
+        params = {"name": "echo", "arguments": {"text": "a"}}
+        message = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+        return orjson.loads(answer(orjson.dumps(message), shape) or b"null")["result"]
+
+    called = asked("tools/call", Shape(octets=1024))
+    assert isinstance(called, dict)
+    text = called["content"][0]["text"]
+    assert text.startswith("ok a ")
+    assert len(text) == 1025
+    listed = asked("tools/list", Shape(tools=300))
+    assert isinstance(listed, dict)
+    assert len({tool["name"] for tool in listed["tools"]}) == 250
+    assert listed["nextCursor"] == "250"
+
+
 def test_the_cpu_time_of_a_process_is_that_of_its_descendants_too():
     child = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
@@ -128,6 +174,7 @@ def test_the_cpu_time_of_a_process_is_that_of_its_descendants_too():
         assert process.stdout is not None
         assert process.stdout.readline() == b"\n"
         assert tree_cpu_s(process.pid) >= 0.3
+        assert tree_cpu_s(process.pid, alone=True) < tree_cpu_s(process.pid)
         assert busy_cpu_s() - busy >= 0.2
         process.communicate(b"\n")
 
