@@ -14,6 +14,7 @@ from typing import Any
 from benchmarks.conformance.suite import SuiteFailed
 from benchmarks.oauth import checklist, conformance, upstream, warm
 from benchmarks.report import ROOT, print_table, write_report
+from tests.oauth.crowd import live
 from tests.servers import process
 from tests.servers.process import RunningServer, StartFailed
 from tests.signin_e2e import node_clients, python_client
@@ -36,6 +37,9 @@ CLIENTS: Mapping[str, Client] = {
     "inspector_cimd": node_clients.inspector_by_document,
     "mcp_remote": node_clients.mcp_remote,
 }
+CROWDS = (5, 43)
+"""Processes of one client."""
+DAYS = 14
 RACES = {"code": "authorization code", "refresh": "refresh token"}
 ROUNDS = 100
 WARM_US = 10.0
@@ -176,6 +180,19 @@ def race(folder: Path, rounds: int, findings: Findings) -> None:
             findings.failures.append(f"not always one winner of the {subject}: {dict(outcomes)}")
 
 
+def share(folder: Path, findings: Findings) -> None:
+    """Let clients of many processes share a refresh token for two weeks, and steal it then."""
+    for size in CROWDS:
+        room = folder / str(size)
+        room.mkdir()
+        lived = asyncio.run(live(room, size, DAYS))
+        name = f"refresh.{size}"
+        findings.figures[f"{name}.days"] = DAYS
+        findings.figures[f"{name}.answers"] = lived.told.total()
+        findings.say(f"{name}.signed_out", lived.signed_out, promised=0)
+        findings.say(f"{name}.thieves_ended", lived.ended, promised=3)
+
+
 def check(folder: Path, findings: Findings) -> None:
     """Run the tests of the checklist."""
     wanted = checklist.points()
@@ -229,6 +246,8 @@ def measure() -> Findings:
     check(FOLDER, findings)
     with tempfile.TemporaryDirectory() as folder:
         race(Path(folder), ROUNDS, findings)
+    with tempfile.TemporaryDirectory() as folder:
+        share(Path(folder), findings)
     with tempfile.TemporaryDirectory() as folder:
         time_the_gate(Path(folder), 20_000, findings)
     return findings

@@ -1,6 +1,5 @@
 """A clock that jumps lets nobody in longer, refills nothing, and does not reorder the log."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -9,17 +8,10 @@ from gateway.pipeline.limits import CallLimits
 from gateway.storage.store import Store
 from gateway.storage.verify import own_verifier, verify
 from tests.faults.scene import scene
+from tests.moved_clock import MovedClock
 from tests.pipeline.house import House
 
 HOUR = 3600.0
-SHIFTED = """\
-import os, pathlib, time
-
-now = time.time
-time.time = lambda: now() + float(pathlib.Path(os.environ["SHIFTED_BY"]).read_text())
-time.time_ns = lambda: int(time.time() * 1e9)
-"""
-"""Read by every Python program at its start: its clock can be moved while it runs."""
 
 
 async def test_a_clock_that_jumps_back_refills_no_bucket_and_one_ahead_fills_it_once() -> None:
@@ -60,27 +52,16 @@ async def test_the_log_is_ordered_by_its_index_whatever_the_clock_says(tmp_path:
     assert verify(tmp_path / "var", own_verifier(tmp_path / "var")).reason == ""
 
 
-def _set(clock: Path, seconds: float) -> None:
-    """Exchange the file at once: a clock that is read while it is written would be none."""
-    new = clock.with_suffix(".new")
-    new.write_text(str(seconds))
-    new.replace(clock)
-
-
 @pytest.mark.full
 def test_the_clock_of_the_process_jumps(tmp_path: Path) -> None:
-    clock = tmp_path / "clock"
-    (tmp_path / "sitecustomize.py").write_text(SHIFTED)
-    _set(clock, 0)
-    before = os.environ.get("PYTHONPATH", "")
-    environment = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{before}", "SHIFTED_BY": str(clock)}
-    with scene(tmp_path / "gateway", environment=environment) as at:
+    clock = MovedClock(tmp_path)
+    with scene(tmp_path / "gateway", environment=clock.environment) as at:
         first = at.call()
-        _set(clock, 2 * HOUR)
+        clock.set(2 * HOUR)
         assert at.call().answered.status == 401  # the token is over
         at.poster.token = at.running.token("raw")
         later = at.call()
-        _set(clock, -24 * HOUR)
+        clock.set(-24 * HOUR)
         assert at.call().answered.status == 401  # a token from the future is none
         at.poster.token = at.running.token("raw")
         earlier = at.call()
