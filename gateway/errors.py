@@ -258,6 +258,10 @@ class UpstreamFailed(Fault):
     code = "upstream_failed"
 
 
+class UpstreamBroke(UpstreamFailed):
+    """The connection ended in the middle of an answer; the server may go on with it."""
+
+
 class UpstreamResting(UpstreamFailed):
     """Nothing was sent: the upstream has failed too often, and is tried again later."""
 

@@ -22,12 +22,9 @@ LIMITS = (
     "tasks-* is an extension, which the suite does not score: the fixture has tasks, by its own hand",
     "the suite cannot sign in: a proxy adds the token, and passes all else unchanged",
     "at /mcp names begin with the server's: there the proxy also puts that in front, and takes it away",
-    "at /mcp server-sse-polling is not offered: what is cut there is the stream of one call",
     "at /mcp server-stateless hears of no list that changed, for in the fixture none really does",
 )
-DIFFERING_IN_FRONT = frozenset(
-    {"server-sse-multiple-streams", "server-sse-polling", "server-stateless"}
-)
+DIFFERING_IN_FRONT = frozenset({"server-sse-multiple-streams", "server-stateless"})
 """Scenarios in which fewer checks pass in front of all servers; in none does one fail."""
 _EXPECTED = frozenset({"protocol_error", "unknown_tool"})
 """The suite sends malformed requests on purpose, and asks for tools that the fixture lacks."""

@@ -17,12 +17,12 @@ from gateway.builtin.follows import METHODS as FOLLOWS
 from gateway.builtin.follows import Follows
 from gateway.builtin.homeward import Homeward, events_of
 from gateway.builtin.meta_tools import called_through
-from gateway.builtin.notices import Notices
+from gateway.builtin.notices import PRIMED_SINCE, Notices
 from gateway.builtin.offers import Offers
 from gateway.builtin.unqualified import Unqualified
 from gateway.builtin.waits import Waits
 from gateway.domain._value import value
-from gateway.domain.calls import Call, CallId, Form, Message, Reply
+from gateway.domain.calls import Call, CallId, Form, Message, OriginKind, Reply
 from gateway.domain.tools import OWN, Kind, Profile, Target, UpstreamId
 from gateway.errors import GatewayError
 from gateway.wire import jsontext
@@ -92,6 +92,7 @@ class Aggregate:
         self._limits = limits
         self._new_id = new_id
         self._brief = brief
+        self._notices = notices
         self._follows = Follows(
             carry=carrier.handle,
             towards=self._towards,
@@ -120,7 +121,7 @@ class Aggregate:
             case Form.REQUEST if message.method in FOLLOWS:
                 return await self._follows.handle(call)
             case Form.STREAM:
-                return await self._follows.stream(call)
+                return await self._follows.stream(self._notices.asked_again(call))
             case Form.REQUEST:
                 return await self._requested(call)
             case Form.NOTIFICATION if message.method == CANCELLED and call.session is not None:
@@ -140,6 +141,16 @@ class Aggregate:
     async def refuse(self, call: Call, error: GatewayError) -> Reply:
         """Refuse what could not be read as a call, and record it like any refusal."""
         return await self._carrier.refuse(call, error)
+
+    async def _kept(self, call: Call, reply: Reply) -> Reply:
+        """Return `reply` as one that its client can come back to, where that is a session's stream."""
+        if isinstance(reply.body, bytes) or not _comes_back(call):
+            return reply
+        who = await self._carrier.known(call)
+        if not isinstance(who, str) or call.session is None:
+            return reply
+        parts = self._notices.calls.kept((who, call.session), reply.body, self._limits)
+        return replace(reply, body=parts)
 
     async def _requested(self, call: Call) -> Reply:
         meant = called_through(call)
@@ -202,6 +213,7 @@ class Aggregate:
             client=call.profile,
             logs=call.profile is Profile.LEGACY or wants_logs(message),
             limits=self._limits,
+            comes_back=_comes_back(call),
         )
         return Directed(call=inner, home=home)
 
@@ -261,7 +273,8 @@ class Aggregate:
             if isinstance(reply.body, bytes):
                 return reply
             streams = True
-            return replace(reply, body=self._until_its_end(reply.body, key))
+            found = replace(reply, body=self._until_its_end(reply.body, key))
+            return await self._kept(call, found)
         finally:
             if not streams:
                 self._under_way.pop(key, None)
@@ -348,6 +361,15 @@ class Aggregate:
         if not body:
             return {}
         return read_server_message(body, self._limits).result or {}
+
+
+def _comes_back(call: Call) -> bool:
+    return (
+        call.session is not None
+        and call.revision >= PRIMED_SINCE
+        and call.profile is Profile.LEGACY
+        and call.origin is OriginKind.DIRECT
+    )
 
 
 def _own_mirrored(call: Call) -> Headers:

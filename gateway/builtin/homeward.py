@@ -14,7 +14,7 @@ from gateway.wire.eras import error_for, result_for
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.operations import TASKS_GET
 from gateway.wire.server_message import ServerMessage, read_server_message, with_member
-from gateway.wire.sse import EventReader, data_event
+from gateway.wire.sse import EventReader, data_event, retry_s
 
 _PASSED: Final = frozenset(
     {"notifications/progress", "notifications/message", "notifications/elicitation/complete"}
@@ -37,6 +37,8 @@ class Homeward:
     logs: bool
     """Whether the client wants to hear what the server logs."""
     limits: WireLimits
+    comes_back: bool = False
+    """Whether its client can ask for the rest of a stream that ends."""
 
     def reply(self, reply: Reply) -> Reply:
         """Return `reply` as the client gets it."""
@@ -60,6 +62,8 @@ class Homeward:
             yield await anext(parts)
             async for part in parts:
                 for event in events_of(part, self.limits):
+                    if self.comes_back and event.data is None and retry_s(event) is not None:
+                        yield event.raw
                     if (told := self._event(event)) is not None:
                         yield data_event(told).raw
 

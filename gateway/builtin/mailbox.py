@@ -18,6 +18,8 @@ _OCTETS: Final = 64 * 1024
 _QUIET_S: Final = 15.0
 """After how long without an event a comment keeps proxies from closing the connection."""
 _COMMENT: Final = ServerEvent(raw=b": still here\n\n", data=None)
+_AGAIN: Final = b"retry: 1000\ndata:\n\n"
+"""How soon to come back where a stream ends, in milliseconds."""
 _ID: Final = re.compile(r"(.+)-(\d{1,15})")
 
 
@@ -42,6 +44,8 @@ class Mailbox:
         self.left_at: float | None = asyncio.get_running_loop().time()
         """Since when nobody listens; `None` while somebody does."""
         self.closed = False
+        self.is_full = False
+        """Whether somebody waits for room."""
         self._nonce = nonce
         self._resumable = resumable
         self._kept: deque[tuple[int, bytes]] = deque()
@@ -49,6 +53,23 @@ class Mailbox:
         self._last = 0
         self._sent = 0
         self._news = asyncio.Event()
+        self._room = asyncio.Event()
+
+    @property
+    def octets(self) -> int:
+        """How many bytes of messages are kept."""
+        return self._octets
+
+    async def room_for(self, octets: int) -> None:
+        """Return once a message of that size can be put and none is dropped that was never sent."""
+        while self._last > self._sent and not self.closed:
+            unsent = sum(len(data) for number, data in self._kept if number > self._sent)
+            if unsent + octets <= _OCTETS and self._last - self._sent < _MOST_KEPT:
+                return
+            self._room.clear()
+            self.is_full = True
+            await self._room.wait()
+            self.is_full = False
 
     def put(self, data: bytes) -> None:
         """Add a message."""
@@ -63,6 +84,7 @@ class Mailbox:
         """End whatever stream there is, once it has told what there is to tell."""
         self.closed = True
         self._news.set()
+        self._room.set()
 
     def cut(self) -> None:
         """End whatever stream there is at once; what it has not told the next one tells."""
@@ -82,12 +104,13 @@ class Mailbox:
         self.left_at = None
         try:
             if primes:
-                yield ServerEvent(raw=b"id: %s\ndata:\n\n" % self._id(at), data=None)
+                yield ServerEvent(raw=b"id: %s\n%s" % (self._id(at), _AGAIN), data=None)
             while self._news is mine:
                 mine.clear()
                 for number, data in [one for one in self._kept if one[0] > at]:
                     at = number
                     self._sent = max(self._sent, number)
+                    self._room.set()
                     yield self._event(number, data)
                 if self.closed and at >= self._last:
                     return

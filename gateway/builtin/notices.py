@@ -11,11 +11,12 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Final
 
+from gateway.builtin.call_streams import CallStreams
 from gateway.builtin.followers import Followers
 from gateway.builtin.mailbox import Mailbox
 from gateway.builtin.mailboxes import Key
 from gateway.builtin.names import public_uri
-from gateway.domain.calls import Permit, ServerEvent
+from gateway.domain.calls import Call, Permit, ServerEvent
 from gateway.domain.flow import RunId
 from gateway.domain.identity import Principal
 from gateway.domain.selection import Selection
@@ -48,9 +49,12 @@ _SETTLE_S: Final = 0.05
 """What comes within it is told together."""
 _RECHECK_S: Final = 30.0
 """After how long a stream that nothing was said on is asked if its token still holds."""
+_AFTER: Final = "last-event-id"
+_MOST_AGAIN: Final = 10_000
+"""Calls that were refused leave theirs behind."""
 _MOST_STREAMS: Final = 200
 """Of one principal: each is looked at whenever anything changes, and is a connection."""
-_PRIMED_SINCE: Final = "2025-11-25"
+PRIMED_SINCE: Final = "2025-11-25"
 """Clients of earlier revisions would take an event without data for a broken message."""
 _SCOPES: Final[Mapping[Kind, frozenset[str]]] = {
     Kind.TOOL: frozenset({"tools:list", "tools:call"}),
@@ -88,6 +92,7 @@ class Notices:
         self,
         *,
         followers: Followers,
+        calls: CallStreams,
         authenticator: Authenticator,
         shown: Shown,
         sees: Sees,
@@ -104,6 +109,8 @@ class Notices:
         stream a session's subscriptions at servers end; they begin anew with its next stream.
         """
         self._followers = followers
+        self.calls = calls
+        """The streams of sessions' calls."""
         self._authenticator = authenticator
         self._shown = shown
         self._sees = sees
@@ -113,11 +120,27 @@ class Notices:
         self._idle_s = idle_s
         self._streams: dict[Key, _Stream] = {}
         self._missing: dict[str, Sequence[str]] = {}
+        self._again: dict[str, str] = {}
+        """By the id of a call, after which event of an earlier call's it wants to go on."""
+
+    def asked_again(self, call: Call) -> Call:
+        """Return `call` without the id of an event that came on the stream of an earlier call.
+
+        It is kept for `stream`: no server has to know of it.
+        """
+        after = dict(call.headers).get(_AFTER, "")
+        if not self.calls.is_ours(after):
+            return call
+        self._again[call.id] = after
+        while len(self._again) > _MOST_AGAIN:
+            del self._again[next(iter(self._again))]
+        return replace(call, headers=tuple(one for one in call.headers if one[0] != _AFTER))
 
     def stream(self, permit: Permit) -> AsyncGenerator[ServerEvent, None]:
         """Return what a session is told, until its client goes or the session ends.
 
-        A client that comes back gets what it has missed of its session's stream.
+        A client that comes back gets what it has missed of its session's stream, or the rest of the
+        stream of a call.
 
         Raises:
             ProtocolError: It names no session.
@@ -126,6 +149,10 @@ class Notices:
         """
         if permit.session is None:
             raise ProtocolError("this stream is one of a session's", rpc_code=INVALID_REQUEST)
+        after = self._again.pop(permit.call.id, "")
+        rest = after and self.calls.asked_again(_of_calls(permit), after)
+        if rest:
+            return rest
         key = (permit.principal.key, permit.session)
         self._require_room(key)
         box = self._followers.box(key, resumable=True)
@@ -136,8 +163,8 @@ class Notices:
     async def _streamed(
         self, permit: Permit, key: Key, box: Mailbox
     ) -> AsyncGenerator[ServerEvent, None]:
-        after = dict(permit.call.headers).get("last-event-id")
-        primes = permit.call.revision >= _PRIMED_SINCE
+        after = dict(permit.call.headers).get(_AFTER)
+        primes = permit.call.revision >= PRIMED_SINCE
         stream = _Stream(permit, frozenset(CHANGING), box, None)
         kept = self._followers.sessions.subscribed(*key)
         await self._follow(permit, box, [uri for uri in kept if uri not in box.uris])
@@ -219,6 +246,7 @@ class Notices:
         key = (permit.principal.key, permit.session or "")
         await self._followers.sessions.end(*key)
         self._followers.forget(key)
+        self.calls.end(_of_calls(permit))
 
     def missing(self, call: str) -> Sequence[str]:
         """Return, once, what the session of a stream that was opened by `call` is to hear of again."""
@@ -341,6 +369,10 @@ class Notices:
     def _close(self, key: Key, stream: _Stream) -> None:
         if self._streams.get(key) is stream:
             del self._streams[key]
+
+
+def _of_calls(permit: Permit) -> Key:
+    return (permit.principal.key, permit.call.session or "")
 
 
 def _sees_list(principal: Principal, kind: Kind) -> bool:

@@ -177,6 +177,9 @@ class ServerEvent:
     """With the blank line that ends it."""
     data: bytes | None
     """Joined `data` lines; `None` for a comment, a bare `id` or `retry`, a priming event."""
+    given: bool = False
+    """Whether its bytes, whatever they carry, were judged and recorded already: one of our own
+    servers' that gives a client again what it has lost. No upstream's ever is."""
 
 
 @value

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TypeAlias
 
 from gateway.domain.calls import Form, Permit, ServerEvent
-from gateway.errors import AuditUnavailable, Denied, GatewayError
+from gateway.errors import AuditUnavailable, Denied, GatewayError, UpstreamBroke
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller
@@ -19,7 +19,7 @@ from gateway.wire.jsontext import WireLimits
 from gateway.wire.operations import CANCELLED, Handling, Operation, Sender, find
 from gateway.wire.replies import refusal_event, reject
 from gateway.wire.server_message import ServerMessage, with_member
-from gateway.wire.sse import framed
+from gateway.wire.sse import event_id, framed
 
 Events: TypeAlias = AsyncIterator[ServerEvent]
 
@@ -65,7 +65,7 @@ class StreamRelay:
         A fault on the way puts a refusal in the response's place. A stream that is cut short, by
         either side, is recorded as an outcome that nobody knows.
         """
-        recorded, edge = False, Edge()
+        recorded, edge, resumable = False, Edge(), False
         try:
             # Whoever has begun to read has to end this properly, also before the first event.
             yield b""
@@ -75,9 +75,10 @@ class StreamRelay:
                 if self._sessions.are_over_for(permit):
                     break
                 self._conversations.asides.gave(permit, event)
+                resumable = resumable or bool(permit.session and event_id(event))
                 if event.data is None:
                     self._require_going()
-                    yield framed(event)
+                    yield event.raw if event.given else framed(event)
                     continue
                 message = await heard(permit, event.data, self._limits)
                 message = await self._conversations.asides.home(permit, message)
@@ -93,8 +94,10 @@ class StreamRelay:
                     self._require_going()
                     yield part
         except GatewayError as error:
-            recorded = True
-            yield await self._refused(permit, trail, error)
+            # A server whose connection broke may have kept the rest for whoever asks for it again.
+            if not (resumable and isinstance(error, UpstreamBroke)):
+                recorded = True
+                yield await self._refused(permit, trail, error)
         finally:
             await close(events)
             if not recorded:

@@ -1,6 +1,6 @@
 """What an exchange over HTTP raises, in this package's words."""
 
-from gateway.errors import CredentialRequired, LimitExceeded, UpstreamFailed
+from gateway.errors import CredentialRequired, LimitExceeded, UpstreamBroke, UpstreamFailed
 from gateway.http1.faults import BadMessage, ConnectTimedOut, HttpFault, Silent
 from gateway.upstream.settings import Timeouts
 
@@ -45,7 +45,8 @@ def broken_answer(error: HttpFault, timeouts: Timeouts) -> UpstreamFailed:
         case TimeoutError():
             return _timed_out("hard maximum", f"no end within {timeouts.hard_s:g} s")
         case _:
-            return _broke(error)
+            broke = _broke(error)
+            return UpstreamBroke(broke.public, detail=broke.detail)
 
 
 def late(which: str, waited_s: float) -> Late:

@@ -7,6 +7,7 @@ from typing import Any, Protocol, Self
 from gateway.domain.calls import Form, RawAnswer, ServerEvent
 from gateway.upstream.faults import unusable
 from gateway.upstream.own_asking import Asking
+from gateway.upstream.own_resume import PAUSED
 from gateway.upstream.replies import discard
 from gateway.wire import jsontext
 from gateway.wire.server_message import ServerMessage
@@ -61,6 +62,8 @@ class Events:
 
         """
         while (event := await self._asking.wait(self._soonest())) is not None:
+            if event is PAUSED:
+                return event
             if event.data is None:
                 continue  # with ids of events, which nobody could come back with
             told = await self._told(self._client.read(event.data), event.data)

@@ -31,6 +31,8 @@ _REMEMBERED: Final = 1_000
 """Ids of events that came."""
 _USABLE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?")
 """An id that a header field can carry."""
+PAUSED: Final = ServerEvent(raw=b"retry: 1000\n\n", data=None)
+"""The server has closed the stream, and wants to be asked for the rest."""
 _GET: Final = Message(form=Form.STREAM, method="GET", id=None, params={}, body=b"")
 
 
@@ -72,12 +74,14 @@ class Resumed:
         self._retry_s = _RETRY_S
         self._tries = 0
         """In a row, since anything came."""
+        self._pauses = False
+        """Whether it was said that the last stream has ended."""
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ServerEvent:
-        """Return the next event.
+        """Return the next event, or `PAUSED` where a stream has ended before the answer.
 
         Raises:
             UpstreamFailed: The stream broke and cannot be taken up again, or the upstream fell silent.
@@ -85,11 +89,16 @@ class Resumed:
 
         """
         while True:
+            if self._pauses and not await self._taken_up():
+                raise StopAsyncIteration
+            self._pauses = False
             try:
                 event = await self._next()
             except StopAsyncIteration:
-                if not await self._taken_up():
+                if not self._may_go_on:
                     raise
+                self._pauses = True
+                return PAUSED
             except Late:
                 raise  # it was given up, and has been told so
             except UpstreamFailed:
@@ -134,10 +143,14 @@ class Resumed:
         self._ids.append(id_)
         return id_ not in self._before
 
+    @property
+    def _may_go_on(self) -> bool:
+        return not self._asking.answered and bool(self._last_id) and self._tries < _MOST_TRIES
+
     async def _taken_up(self) -> bool:
         """Go on with another stream; `False` if there is no need for one, or no way to it."""
         await self.aclose()
-        while not self._asking.answered and self._last_id and self._tries < _MOST_TRIES:
+        while self._may_go_on:
             pause_s = self._pause_s()
             if pause_s >= self._left_s():
                 return False

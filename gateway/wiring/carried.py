@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from typing import Any
 
+from gateway.builtin.call_streams import CallStreams
 from gateway.builtin.mailboxes import Mailboxes
 from gateway.dlp.values import ValueMemory
 from gateway.domain._value import value
@@ -77,4 +78,5 @@ class Carried:
     quotas: Quotas
     values: ValueMemory
     boxes: Mailboxes
+    calls: CallStreams
     links: Links = field(default_factory=Links)

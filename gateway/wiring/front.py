@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+from gateway.builtin.call_streams import CallStreams
 from gateway.builtin.descriptions import Descriptions
 from gateway.builtin.followers import Followers
 from gateway.builtin.mailboxes import Mailboxes
@@ -26,8 +27,9 @@ from gateway.wiring.background import begun, ended
 class Front:
     """The gateway's own clients, and those whom they tell of what servers say by themselves."""
 
-    def __init__(self, store: Store, boxes: Mailboxes) -> None:
+    def __init__(self, store: Store, boxes: Mailboxes, calls: CallStreams) -> None:
         self.clients: dict[UpstreamId, OwnClient] = {}
+        self.calls = calls
         self.levels: dict[str, str] = {}
         """What clients want to hear of what servers log, by session."""
         self.followers = Followers(
@@ -81,6 +83,7 @@ class Front:
 
         return Notices(
             followers=self.followers,
+            calls=self.calls,
             authenticator=authenticator,
             shown=showing.of,
             sees=showing.sees,

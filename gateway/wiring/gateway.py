@@ -13,6 +13,7 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from gateway.admin.rows import rfc3339
+from gateway.builtin.call_streams import CallStreams
 from gateway.builtin.mailboxes import Mailboxes
 from gateway.config import Config
 from gateway.config.changes import changed_keys
@@ -103,6 +104,7 @@ class Gateway:
             quotas=quotas_of(config, identity.store.used),
             values=ValueMemory(secrets.choice),
             boxes=Mailboxes(new_nonce=new_id),
+            calls=CallStreams(new_nonce=new_id),
         )
         self._metrics.count_quotas(self._carried.quotas.fullest())
         self._current: Tenure | None = None
@@ -148,6 +150,7 @@ class Gateway:
             await ended(settling)
             await ended(ending)
             await self._reloads.end()
+            await self._carried.calls.aclose()
             await asyncio.gather(self._tenure.end(), *self._ending)
 
     def _greet(self) -> None:

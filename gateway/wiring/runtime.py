@@ -101,7 +101,7 @@ async def runtime(
         for link in links.values():
             stack.push_async_callback(carried.links.give_back, link)
         breakers = {server: link.breaker for server, link in links.items()}
-        front = Front(store, carried.boxes)
+        front = Front(store, carried.boxes, carried.calls)
         resources = Resources.of(public_url=config.public_url, servers=config.servers)
         who = await stack.enter_async_context(
             authorization(

@@ -7,6 +7,7 @@ from typing import Any
 
 from gateway.builtin import server_tools
 from gateway.builtin.aggregate import Aggregate
+from gateway.builtin.call_streams import CallStreams
 from gateway.builtin.client_models import ClientModels
 from gateway.builtin.code import CodeMode
 from gateway.builtin.descriptions import Descriptions, Settings
@@ -102,6 +103,7 @@ class Site:
         self.sessions = self.house.kept
         self.clients: dict[UpstreamId, OwnClient] = {}
         self.boxes = Mailboxes(new_nonce=self.house.new_id)
+        self.calls = CallStreams(new_nonce=self.house.new_id)
         self.followers = Followers(
             boxes=self.boxes, sessions=self.sessions, leaving=self.clients.values
         )
@@ -146,6 +148,7 @@ class Site:
         self.told_lists: list[tuple[str, list[str]]] = []
         self.notices = Notices(
             followers=self.followers,
+            calls=self.calls,
             authenticator=self.house.gate,
             shown=showing.of,
             sees=showing.sees,
@@ -329,6 +332,7 @@ class Site:
         ]
 
     async def aclose(self) -> None:
+        await self.calls.aclose()
         for client in self.clients.values():
             await client.aclose()
 

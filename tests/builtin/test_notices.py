@@ -232,7 +232,7 @@ async def test_what_was_missed_comes_to_whoever_comes_back(site: Site) -> None:
     async with listening(site) as first:
         await new_tool(site, "one")
         primed, sent = first.ids
-        assert first.raw[0] == f"id: {primed}\ndata:\n\n".encode()
+        assert first.raw[0] == f"id: {primed}\nretry: 1000\ndata:\n\n".encode()
     await new_tool(site, "two")
     async with listening(site, after=sent) as second:
         await told(site)

@@ -70,7 +70,7 @@ def test_in_front_only_what_is_named_may_end_otherwise_and_nothing_may_fail():
     def found(
         polling: tuple[str, str, str], ping: tuple[str, str, str], *, conforms: bool
     ) -> Score:
-        scenarios = {"server-sse-polling": Counter([polling]), "ping": Counter([ping])}
+        scenarios = {"server-sse-multiple-streams": Counter([polling]), "ping": Counter([ping])}
         return Score(scenarios=scenarios, conforms=conforms)
 
     direct = found(PASSED, PASSED, conforms=True)

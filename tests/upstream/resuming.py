@@ -14,6 +14,7 @@ from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import GatewayError
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.own_client import OwnClient
+from gateway.upstream.own_resume import PAUSED
 from gateway.upstream.replies import discard
 from gateway.upstream.settings import Limits, Timeouts, UpstreamSettings
 from gateway.wire.jsontext import WireLimits
@@ -199,6 +200,8 @@ async def read(answer: RawAnswer) -> list[Any]:
     assert not isinstance(answer.body, bytes)
     try:
         async for event in answer.body:
+            if event is PAUSED:
+                continue
             assert event.data is not None
             message = json.loads(event.data)
             told.append(message["params"]["data"] if "params" in message else message["result"])

@@ -167,6 +167,8 @@ async def test_an_answer_that_comes_when_its_client_has_gone_is_closed(
     (asking,) = site.clients[MAIL]._under_way.values()
     await until(lambda: asking.answering is None or asking.answering.done())
     await reply.body.aclose()
+    assert not answer.closed  # its client may come back
+    await site.calls.aclose()
     assert answer.closed
 
 

@@ -1,0 +1,314 @@
+"""A call whose stream broke off goes on, and its client comes back for the rest."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.builtin import call_streams
+from gateway.builtin.call_streams import CallStreams
+from gateway.domain.calls import Form, Permit, RawAnswer, Reply, ServerEvent
+from gateway.domain.labels import ServerRule
+from gateway.domain.tools import Profile
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.sse import data_event
+from tests.builtin.front import Site, speaks, vars_of
+from tests.builtin.listening import LEGACY, SESSION, Feed, Listener, listening, settled
+from tests.pipeline.house import ALICE, MAIL, PRIVATE, UNHINTED, text
+
+CALL = {"name": "mail__search", "arguments": {}}
+LIMITS = WireLimits()
+ME = ("alice", "sealed")
+BOB = replace(ALICE, subject="bob", client_id="other", token_id="t2")
+
+
+def log(words: str) -> dict[str, Any]:
+    return {"method": "notifications/message", "params": {"level": "info", "data": words}}
+
+
+@asynccontextmanager
+async def calling(site: Site, **more: Any) -> AsyncIterator[Listener]:
+    """Call a tool, and read what is streamed until the connection breaks."""
+    call = site.call("tools/call", CALL, **{**LEGACY, "session": SESSION, **more})
+    listener = Listener(await streamed(site, call))
+    task = asyncio.create_task(listener.read())
+    try:
+        async with asyncio.timeout(60):
+            while not listener.heard and not listener.ended.is_set():
+                await asyncio.sleep(0)
+        yield listener
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await settled()
+
+
+async def streamed(site: Site, call: Any) -> Reply:
+    reply = await site.aggregate.handle(call)
+    assert not isinstance(reply.body, bytes)
+    return reply
+
+
+class Working:
+    """A server that says what it does while it works on one call."""
+
+    def __init__(self, site: Site) -> None:
+        self.feed = Feed(log("one"))
+        self.id: Any = None
+        self.polled: list[str | None] = []
+        site.servers[MAIL].answer = speaks(self._answer)
+
+    def _answer(self, permit: Permit) -> RawAnswer:
+        self.id = permit.call.message.id
+        return self.feed.answer()
+
+    def done(self) -> None:
+        self.feed.say({"id": self.id, "result": text("done")})
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    made = await Site(spoken=frozenset({Profile.LEGACY})).furnish()
+    made.house.gate.people["bob"] = BOB
+    yield made
+    await made.aclose()
+
+
+async def test_the_rest_of_a_call_comes_to_whoever_comes_back(site: Site) -> None:
+    server = Working(site)
+    async with calling(site) as first:
+        assert first.methods == ["notifications/message"]
+        assert b"retry: 1000\ndata:\n\n" in first.raw[0]
+    server.feed.say(log("two"))
+    await settled()
+    server.done()
+    await settled()
+    assert site.house.last["verdict"] == "allow"  # it is done, and on record as that
+    async with listening(site, after=first.ids[-1]) as second:
+        await second.ended.wait()
+        logged, done = second.heard
+    assert (logged["params"]["data"], done["id"], done["result"]) == ("two", 1, text("done"))
+
+
+async def test_what_was_lost_on_the_way_comes_once_more(site: Site) -> None:
+    server = Working(site)
+    async with calling(site) as first:
+        server.done()
+        await first.ended.wait()
+    async with listening(site, after=first.ids[0]) as second:
+        await second.ended.wait()
+        assert second.heard == first.heard
+    async with listening(site, after=first.ids[-1]) as third:
+        await third.ended.wait()
+        assert third.heard == []
+
+
+@pytest.mark.parametrize(
+    "changed", [{"who": "bob"}, {"session": "e.2"}], ids=["another-principal", "another-session"]
+)
+async def test_nobody_else_gets_the_rest(site: Site, changed: dict[str, Any]) -> None:
+    server = Working(site)
+    async with calling(site) as first:
+        pass
+    server.done()
+    await settled()
+    async with listening(site, after=first.ids[-1], **changed) as other:
+        assert other.heard == []
+        assert not other.ended.is_set()
+
+
+async def test_a_session_that_has_ended_gives_nothing_more(site: Site) -> None:
+    server = Working(site)
+    async with calling(site) as first:
+        end = site.call("DELETE", form=Form.END, id_=None, session=SESSION, **LEGACY)
+        assert (await site.aggregate.handle(end)).status == 200
+        await first.ended.wait()
+    assert server.feed.closed
+    call = site.call("GET", form=Form.STREAM, id_=None, session=SESSION, **LEGACY)
+    headers = (("last-event-id", first.ids[-1]),)
+    assert (await site.aggregate.handle(replace(call, headers=headers))).status == 404
+
+
+async def test_where_everything_is_stopped_nothing_more_is_given_out(site: Site) -> None:
+    server = Working(site)
+    async with calling(site) as first:
+        pass
+    server.done()
+    await settled()
+    site.house.stopped = True
+    call = site.call("GET", form=Form.STREAM, id_=None, session=SESSION, **LEGACY)
+    headers = (("last-event-id", first.ids[-1]),)
+    reply = await site.aggregate.handle(replace(call, headers=headers))
+    body = reply.body if isinstance(reply.body, bytes) else b"".join([x async for x in reply.body])
+    assert b"done" not in body
+
+
+async def test_who_has_read_something_comes_back_all_the_same(site: Site) -> None:
+    rules = vars_of(site.house.rules.servers)
+    rules[MAIL] = ServerRule(default=PRIVATE, tools={})
+    server = Working(site)
+    async with calling(site) as first:
+        server.done()
+        await first.ended.wait()
+    run = await site.house.runs.of(ALICE, UNHINTED)
+    assert run.has_read
+    async with listening(site, after=first.ids[-2]) as second:
+        await second.ended.wait()
+        assert second.heard[-1]["result"] == text("done")
+
+
+async def test_a_server_that_wants_to_be_asked_again_is_not_waited_for_on_the_wire(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.upstream.own_resume._SHORTEST_S", 0.0)
+    first, rest = Feed(), Feed()
+    asked: list[Any] = []
+    feeds = iter([first, rest])
+    primes = ServerEvent(raw=b"id: theirs-1\nretry: 0\ndata:\n\n", data=None)
+    first._events.put_nowait(primes)
+    first.end()
+
+    def answer(permit: Permit) -> RawAnswer:
+        asked.append(permit.call)
+        return next(feeds).answer()
+
+    site.servers[MAIL].answer = lambda permit: (
+        rest.answer()
+        if permit.call.message.form is Form.STREAM
+        and ("last-event-id", "theirs-1") in permit.call.headers
+        else speaks(answer)(permit)
+    )
+    async with calling(site) as one:
+        await one.ended.wait()
+        assert one.heard == []
+    rest.say({"id": asked[0].message.id, "result": text("done")})
+    async with listening(site, after=one.ids[-1]) as two:
+        await two.ended.wait()
+    assert [message["id"] for message in two.heard] == [1]
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-03-26"])
+async def test_clients_of_earlier_revisions_get_no_ids(site: Site, revision: str) -> None:
+    server = Working(site)
+    call = site.call("tools/call", CALL, session=SESSION, **LEGACY)
+    listener = Listener(await streamed(site, replace(call, revision=revision)))
+    task = asyncio.create_task(listener.read())
+    await settled()
+    server.done()
+    await task
+    assert (listener.ids, len(listener.heard)) == ([], 2)
+
+
+# Bounds.
+
+
+async def parts_of(*texts: str, ended: list[str] | None = None) -> AsyncIterator[bytes]:
+    try:
+        yield b""
+        for words in texts:
+            yield data_event(words.encode()).raw
+        if ended is not None:
+            await asyncio.Event().wait()
+    finally:
+        if ended is not None:
+            ended.append(texts[0])
+
+
+async def begin(streams: CallStreams, key: tuple[str, str], parts: Any) -> Any:
+    """Begin to read a stream; return it, and the id that its first event had."""
+    body = streams.kept(key, parts, LIMITS)
+    assert await anext(body) == b""
+    primed = await anext(body)
+    found = re.match(rb"id: (\S+)\n", primed)
+    assert found is not None
+    return body, found[1].decode()
+
+
+def streams_with(**more: Any) -> CallStreams:
+    numbers = iter(range(1_000))
+    return CallStreams(new_nonce=lambda: f"n{next(numbers)}", **more)
+
+
+async def test_of_streams_that_nobody_reads_the_newest_of_each_principal_are_kept() -> None:
+    streams = streams_with()
+    ended: list[str] = []
+    ids = []
+    for number in range(call_streams.MOST_LEFT + 2):
+        body, id_ = await begin(streams, ME, parts_of(f'"{number}"', ended=ended))
+        await settled()
+        await body.aclose()
+        ids.append(id_)
+    other, _ = await begin(streams, ("bob", "sealed"), parts_of('"other"', ended=ended))
+    await other.aclose()
+    await settled()
+    assert ended == ['"0"', '"1"']
+    kept = [streams.asked_again(ME, id_) is not None for id_ in ids]
+    assert kept == [False] * 2 + [True] * call_streams.MOST_LEFT
+    await streams.aclose()
+    assert len(ended) == call_streams.MOST_LEFT + 3
+
+
+async def test_all_that_nobody_reads_has_bounds_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_streams, "_OCTETS", 150)
+    streams, ids = streams_with(), []
+    for who in ("alice", "bob", "carol"):
+        body, id_ = await begin(streams, (who, "s"), parts_of(f'"{"x" * 60}"'))
+        await settled()
+        await body.aclose()
+        ids.append((who, id_))
+    kept = [streams.asked_again((who, "s"), id_) is not None for who, id_ in ids]
+    assert kept == [False, True, True]
+    await streams.aclose()
+
+
+async def test_what_is_over_is_kept_for_a_moment() -> None:
+    streams = streams_with(linger_s=0.01)
+    body, id_ = await begin(streams, ME, parts_of('"a"'))
+    assert [part async for part in body]
+    assert streams.is_ours(id_)
+    async with asyncio.timeout(30):
+        while streams.is_ours(id_):
+            await asyncio.sleep(0.01)
+    await streams.aclose()
+
+
+async def test_a_server_is_read_no_further_ahead_than_there_is_room() -> None:
+    streams, taken = streams_with(linger_s=0.01), []
+
+    async def much() -> AsyncIterator[bytes]:
+        yield b""
+        for number in range(1_000):
+            taken.append(number)
+            yield data_event(b'"' + b"x" * 8_192 + b'"').raw
+
+    body, id_ = await begin(streams, ME, much())
+    await body.aclose()
+    await settled()
+    assert 2 <= len(taken) < 20
+    async with asyncio.timeout(30):
+        while streams.is_ours(id_):  # and is left alone when nobody comes
+            await asyncio.sleep(0.01)
+    await streams.aclose()
+
+
+async def test_nothing_is_lost_however_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = [f'"{letter * 100_000}"' for letter in "abcd"]
+    streams = streams_with()
+    body, _ = await begin(streams, ME, parts_of(*large))
+    told = b"".join([part async for part in body])
+    assert [letter in told for letter in (b"aaaa", b"bbbb", b"cccc", b"dddd")] == [True] * 4
+    await streams.aclose()
+
+
+async def test_what_a_stream_raises_reaches_who_reads_it() -> None:
+    async def fails() -> AsyncIterator[bytes]:
+        yield b""
+        raise ValueError("a bug")
+
+    body, _ = await begin(streams_with(), ME, fails())
+    with pytest.raises(ValueError, match="a bug"):
+        await anext(body)
