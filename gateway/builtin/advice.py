@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from gateway.builtin.offers import Offers
+from gateway.builtin.spelling import nearest, parts_of
 from gateway.domain.calls import Call, CallId, Reply
 from gateway.domain.tools import OWN, Kind
 from gateway.wire import jsontext
@@ -17,6 +18,8 @@ from gateway.wire.replies import REFUSAL_KEY
 Carry: TypeAlias = Callable[[Call], Awaitable[Reply]]
 """The one path."""
 
+_MOST: Final = 50
+"""What a search answers at most."""
 _CANDIDATES: Final = 5
 _LONGEST_QUERY: Final = 200
 """Characters of a name that is looked for."""
@@ -28,8 +31,8 @@ _INVALID: Final = "invalid_arguments"
 class Advice:
     """Adds to a refusal what makes the next call a good one.
 
-    Which other tools are named is what the caller's own search for that name answers: one more call of
-    theirs, decided and recorded as such. So a hidden tool is neither named nor told from a missing one.
+    Which other tools are named is what the caller's own searches for that name answer: one or two more
+    calls of theirs, decided and recorded as such. So a hidden tool is neither named nor told from a missing one.
     """
 
     def __init__(self, *, carry: Carry, offers: Offers, new_id: Callable[[], str]) -> None:
@@ -66,13 +69,17 @@ class Advice:
         query = " ".join(re.findall(r"[^\W_]+", name[:_LONGEST_QUERY]))
         if not query or call.script is not None:  # a program guesses no better a second time
             return ()
+        if pattern := parts_of(name):
+            # Of a word that was mistyped no search by keyword knows what it was to be.
+            like_it = await self._searched(call, pattern, _MOST, "regex")
+            if near := nearest(name, like_it):
+                return near[:_CANDIDATES]
         # By keyword, whatever the operator prefers: nobody asked that a name leaves the gateway.
-        arguments = {
-            "query": query,
-            "limit": _CANDIDATES,
-            "detail": "name",
-            "strategy": "keyword",
-        }
+        return await self._searched(call, query, _CANDIDATES, "keyword")
+
+    async def _searched(self, call: Call, query: str, limit: int, strategy: str) -> Sequence[str]:
+        """Return the names that a search of the caller's own finds, one more call of theirs."""
+        arguments = {"query": query, "limit": limit, "detail": "name", "strategy": strategy}
         params = {**call.message.params, "name": SEARCH_TOOLS, "arguments": arguments}
         search = replace(
             call,

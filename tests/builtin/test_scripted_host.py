@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.builtin.advice import Advice
+from gateway.builtin.spelling import parts_of
 from gateway.domain.calls import Call, Reply
 from gateway.domain.decisions import Verdict
 from gateway.domain.scripts import InScript, Script, ScriptId
@@ -185,6 +186,12 @@ async def test_nobody_is_told_of_another_tool_by_what_policy_hides(host: Host) -
     assert "notes__search" in words
 
 
+async def test_who_mistyped_a_name_is_told_the_near_one_alone(host: Host) -> None:
+    for slip in ("notes__serach", "notes__rearch", "note__search", "notes__searh"):
+        words = words_of(await host.call(slip, {}))
+        assert "These may be meant: notes__search. Look" in words
+
+
 async def test_looking_for_what_was_meant_is_a_call_of_the_callers_own(host: Host) -> None:
     before = len(host.site.house.audit.records)
     await host.call("notes__reads", {})
@@ -198,12 +205,20 @@ async def test_looking_for_what_was_meant_is_a_call_of_the_callers_own(host: Hos
     assert "parent" not in refused
     assert {f"d_{fields['parent']}" for fields in searched} == {refused["decision_id"]}
     assert searched[0]["arguments"] == {
-        "query": "notes reads",
-        "limit": 5,
+        "query": parts_of("notes__reads"),
+        "limit": 50,
         "detail": "name",
-        "strategy": "keyword",  # whatever the operator prefers: it leaves the gateway in no case
+        "strategy": "regex",
     }
     assert {fields.get("origin") for fields in searched} == {refused.get("origin")}
+
+
+async def test_nobody_outside_is_asked_what_was_meant(host: Host) -> None:
+    before = len(host.site.house.audit.records)
+    await host.call("notes__nothing_like_it", {})
+    records = [record.fields for record in host.site.house.audit.records[before:]]
+    asked = [one["arguments"]["strategy"] for one in records if one.get("arguments", {})]
+    assert list(dict.fromkeys(asked)) == ["regex", "keyword"]
 
 
 async def test_who_may_call_no_more_is_told_no_names(host: Host) -> None:
