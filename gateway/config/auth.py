@@ -11,6 +11,7 @@ from gateway.config.values import (
     Dpop,
     Duration,
     Issuer,
+    LocalPath,
     PrivateRedirect,
     SecretRef,
     SecretReference,
@@ -37,6 +38,8 @@ class Registration(Section):
     token: SecretReference | None = None
     documents: bool = True
     """Whether a client may name itself by the https URL of its metadata document."""
+    copies: dict[Word, LocalPath] = written({})
+    """Client id -> a file that is read in the place of the document at that URL."""
     redirect_uris: tuple[PrivateRedirect, ...] = (
         "cursor://anysphere.cursor-mcp/oauth/callback",
         "vscode://vscode.github-authentication/did-authenticate",

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 
-class Fetched(Protocol):
-    """An answer to something that we fetched on somebody's word."""
+class Served(Protocol):
+    """What a web server answers, as far as documents are read from it."""
 
     @property
     def status(self) -> int: ...
@@ -17,6 +17,10 @@ class Fetched(Protocol):
 
     @property
     def body(self) -> bytes: ...
+
+
+class Fetched(Served, Protocol):
+    """An answer to something that we fetched on somebody's word."""
 
     def json(self) -> Mapping[str, Any]:
         """Return the body as a JSON object, read strictly.

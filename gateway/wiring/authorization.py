@@ -58,6 +58,7 @@ from gateway.web.signin import SignInPages
 from gateway.web.visits import Visits
 from gateway.wiring.background import begun, ended
 from gateway.wiring.connections import broker_of
+from gateway.wiring.copies import copies_of
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
 from gateway.wiring.proofs import proof_rules, proven_tokens
@@ -291,6 +292,7 @@ def _directory(building: _Building) -> ClientDirectory:
             enabled=registration.documents,
             private_redirects=frozenset(registration.redirect_uris),
             most_clients=registration.most_clients,
+            copies=copies_of(registration),
         ),
     )
 
@@ -410,7 +412,7 @@ async def _tidy(building: _Building, registration: RegistrationEndpoint) -> None
 def _offers(auth: Auth) -> Offers:
     return Offers(
         registration=auth.registration.mode != "closed",
-        documents=auth.registration.documents,
+        documents=auth.registration.documents or bool(auth.registration.copies),
         enterprise=bool(auth.enterprise),
         external_issuer="" if auth.external is None else str(auth.external.issuer),
     )

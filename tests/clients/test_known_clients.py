@@ -3,12 +3,17 @@
 source: where it was told, and when
 steps:  one request each, with what must come back; `{name}` stands for what is known by then
 after:  what the record says then
+alone:  whether it is at a gateway of its own, which it leaves unfit for others
+
+tools:  definitions of a `server`, by their names, in the place of steps
+lint:   by host, what is told of them as an error
 """
 
 import http.client
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -16,41 +21,81 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 import yaml
 
+from gateway.pins.hosts import HOSTS
+from gateway.pins.portability import troubles
 from tests.e2e.own import own_gateway
-from tests.e2e.scripted import Raw, raw_in_a_thread
+from tests.e2e.scripted import raw_in_a_thread
 from tests.e2e.site import Corridor
 from tests.running import rules_in
 
-FILES = sorted(Path(__file__).parent.glob("*.yaml"))
+HERE = Path(__file__).parent
+PLAYS = {file.stem: yaml.safe_load(file.read_text()) for file in sorted(HERE.glob("*.yaml"))}
+CALLING = [name for name, play in PLAYS.items() if "steps" in play]
+LINTED = [name for name, play in PLAYS.items() if "lint" in play]
+COPIES = {
+    json.loads(file.read_text())["client_id"]: str(file)
+    for file in sorted((HERE / "documents").glob("*.json"))
+}
+"""Documents of clients, as an administrator keeps them."""
 _FIELD = re.compile(r"\{(\w+)\}")
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Corridor, Raw]]:
-    folder = tmp_path_factory.mktemp("clients")
+@contextmanager
+def gateway_in(folder: Path) -> Iterator[Corridor]:
+    registration = {"copies": COPIES}
     with (
         raw_in_a_thread() as raw,
-        own_gateway(folder, raw, rules_in(folder / "policies")) as gateway,
+        own_gateway(
+            folder,
+            raw,
+            rules_in(folder / "policies"),
+            auth={"registration": registration},
+        ) as gateway,
     ):
-        yield gateway, raw
+        yield gateway
 
 
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
-def test_a_client_gets_what_it_can_go_on_with(site: tuple[Corridor, Raw], file: Path) -> None:
-    gateway, _ = site
-    play = yaml.safe_load(file.read_text())
-    assert play["source"].strip()
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corridor]:
+    with gateway_in(tmp_path_factory.mktemp("clients")) as gateway:
+        yield gateway
+
+
+@pytest.mark.parametrize("name", PLAYS)
+def test_each_says_who_told_it_and_when(name: str) -> None:
+    assert re.search(r"20\d\d-\d\d", PLAYS[name]["source"])
+
+
+@pytest.mark.parametrize("name", LINTED)
+def test_what_a_host_does_not_take_is_told(name: str) -> None:
+    play = PLAYS[name]
+    for host, patterns in play["lint"].items():
+        told = troubles(HOSTS[host], play["server"], play["tools"])
+        said = [f"{one.tool}: {one.text}" for one in told if one.level == "error"]
+        for pattern in patterns:
+            assert any(re.search(pattern, one) for one in said), f"{host}: {pattern}: {said}"
+
+
+@pytest.mark.parametrize("name", CALLING)
+def test_a_client_gets_what_it_can_go_on_with(site: Corridor, name: str, tmp_path: Path) -> None:
+    if PLAYS[name].get("alone"):
+        with gateway_in(tmp_path) as gateway:
+            play_at(gateway, name)
+    else:
+        play_at(site, name)
+
+
+def play_at(gateway: Corridor, name: str) -> None:
+    play = PLAYS[name]
     known = {"url": gateway.url, "token": gateway.token("raw")}
     for number, step in enumerate(play["steps"], 1):
         try:
             _played(gateway, step, known)
         except AssertionError as error:
-            raise AssertionError(f"{file.stem}, step {number}: {error}") from None
+            raise AssertionError(f"{name}, step {number}: {error}") from None
     for query in play.get("after", ()):
         rows = gateway.running.rows("audit", "query", "--where", _filled(query["where"], known))
-        assert len(rows) >= query.get("least", 1), (
-            f"{file.stem}: {query['where']}: {len(rows)} records"
-        )
+        assert len(rows) >= query.get("least", 1), f"{name}: {query['where']}: {len(rows)} records"
 
 
 def _played(gateway: Corridor, step: Mapping[str, Any], known: dict[str, str]) -> None:

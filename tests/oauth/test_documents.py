@@ -14,7 +14,7 @@ from joserfc.jwk import ECKey
 from gateway.domain.identity import AuthMethod, Client, ClientKind
 from gateway.errors import EgressRefused, UpstreamFailed
 from gateway.oauth.authorization import RedirectedError
-from gateway.oauth.documents import LARGEST_DOCUMENT_BYTES, DocumentRules, is_document_url
+from gateway.oauth.documents import LARGEST_DOCUMENT_BYTES, Copy, DocumentRules, is_document_url
 from gateway.oauth.errors import OAuthError
 from gateway.storage.identity.store import IdentityStores
 from tests.oauth.house import ALICE, CURSOR, SOURCE, House, Page, answer_in, query
@@ -395,3 +395,27 @@ async def test_an_approval_goes_nowhere_that_the_document_does_not_name_now(hous
     with pytest.raises(OAuthError) as refusal:
         await house.authorization.approve(begun.request, ALICE, SOURCE)
     assert not isinstance(refusal.value, RedirectedError)
+
+
+# Copies that an administrator keeps.
+
+
+def with_copy(tmp_path: Path, **rules: Any) -> House:
+    return House(tmp_path, documents=DocumentRules(copies={URL: Copy(body=page().body)}, **rules))
+
+
+async def test_a_copy_is_read_and_its_document_is_not_fetched(tmp_path: Path) -> None:
+    house = with_copy(tmp_path, fetches_per_source=0, fetches=0)
+    house.web.pages[URL] = Page(b"<html>", headers={"content-type": "text/html"}, status=403)
+    for _ in range(3):
+        assert await resolve(house) == replace(APP, fresh_until=house.clock.now + 3600)
+        house.clock.now += 3600
+    assert house.web.asked == []
+    assert house.told == [("auth", "allow", None, URL)]
+
+
+async def test_where_documents_are_off_those_that_are_copied_are_known(tmp_path: Path) -> None:
+    house = with_copy(tmp_path, enabled=False)
+    assert await resolve(house) is not None
+    assert await resolve(house, URL + "x") is None
+    assert house.web.asked == []
