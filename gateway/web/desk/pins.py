@@ -176,8 +176,8 @@ def _holds(days: str) -> float | None:
 
 
 def _badness(row: Row) -> str:
-    calm, mildness, explained, *named = how_bad(row)
-    return "|".join([f"{calm:d}{9 + mildness}{explained:d}", *named])
+    calm, mildness, explained, reach, *named = how_bad(row)
+    return "|".join([f"{calm:d}{9 + mildness}{explained:d}{9 + reach}", *named])
 
 
 def _name(row: Row) -> str:
