@@ -1,14 +1,16 @@
 """Pins and what changed of them, as the documented JSON objects."""
 
-from collections.abc import Collection
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from gateway.admin.labels import suggestion_for_pins, words_of_suggestion
 from gateway.admin.lock import LockedPin
 from gateway.admin.rows import Row, rfc3339
+from gateway.domain._value import value
+from gateway.domain.bounded import Bounded
 from gateway.domain.descriptions import Guidance
+from gateway.domain.document import Digest
 from gateway.domain.labels import Effect, ServerRule
-from gateway.domain.tools import Kind, Pin, PinApproval, PinStatus
+from gateway.domain.tools import Kind, Manifest, Pin, PinApproval, PinStatus
 from gateway.flow.effects import effect_of, result_label
 from gateway.pins.catalog import HASH
 from gateway.pins.diff import Change, classify
@@ -78,16 +80,61 @@ def locked_row(locked: LockedPin) -> Row:
     }
 
 
-def difference_row(
-    pin: Pin, elsewhere: Collection[str], *, rule: ServerRule, labelled: bool
-) -> Row:
+@value
+class Elsewhere:
+    """The names of tools that only other servers have."""
+
+    names: frozenset[str]
+    digest: str
+
+    @classmethod
+    def of(cls, names: frozenset[str]) -> Self:
+        return cls(names=names, digest=str(Digest.of("\n".join(sorted(names)).encode())))
+
+
+class Comparisons:
+    """Compares pins with what was approved, and remembers what came of it.
+
+    A comparison takes some ten milliseconds, and a review is of hundreds that have not changed
+    since the last one.
+    """
+
+    def __init__(self) -> None:
+        self._known: Bounded[tuple[str, ...], Change] = Bounded(
+            most=_MOST_COMPARED, octets=_COMPARED_OCTETS
+        )
+
+    def of(self, pin: Pin, elsewhere: Elsewhere) -> Change:
+        """Return how what `pin` shows differs from what was approved."""
+        key = (*map(_shown, (pin.approved, pin.observed)), str(pin.target), elsewhere.digest)
+        change = self._known.get(key)
+        if change is None:
+            change = classify(pin.approved, pin.observed, elsewhere=elsewhere.names)
+            self._known.put(key, change, _octets(change))
+        return change
+
+
+_MOST_COMPARED = 5_000
+_COMPARED_OCTETS = 32 << 20
+
+
+def _shown(manifest: Manifest | None) -> str:
+    return "" if manifest is None else f"{manifest.digest} {manifest.server_version}"
+
+
+def _octets(change: Change) -> int:
+    """Return about how many bytes a comparison holds."""
+    texts = [text or "" for each in change.differences for text in (each.path, each.old, each.new)]
+    return 4 * sum(map(len, (*texts, *(hint.excerpt for hint in change.findings))))
+
+
+def difference_row(pin: Pin, change: Change, *, rule: ServerRule, labelled: bool) -> Row:
     """Return a pin's fields with how what is shown differs from what was approved.
 
-    `elsewhere` are the names of tools that only other servers have. What nobody approved yet is
+    `change` is the difference. What nobody approved yet is
     told whole, part by part, and of such a tool the labels that would apply by `rule`; if it is
     not `labelled`, also which ones its definition suggests.
     """
-    change = classify(pin.approved, pin.observed, elsewhere=elsewhere)
     moved = pin.approved is not None and pin.approved.identity != pin.observed.identity
     return {
         **row_of(pin),

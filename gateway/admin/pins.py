@@ -12,6 +12,8 @@ from gateway.admin.labels import Labelled
 from gateway.admin.lock import LockedPin, LockSigner, open_lock
 from gateway.admin.person import EVERY_ROLE, Person, Role
 from gateway.admin.pin_rows import (
+    Comparisons,
+    Elsewhere,
     approved_digest,
     difference_row,
     digest_in_force,
@@ -88,6 +90,7 @@ class PinDesk:
         self._rule = rule
         self._guidance = guidance
         self._clock = clock
+        self._compared = Comparisons()
         self._alone = asyncio.Lock()
         """Held from counting approvals until another one is stored."""
 
@@ -149,7 +152,11 @@ class PinDesk:
 
     def _waiting(self, server: str | None) -> Rows:
         """Compare all that waits, which takes a while: beside the event loop."""
-        rows = [self._difference(pin) for pin in self._all(server) if waits(pin)]
+        waiting = [pin for pin in self._all(server) if waits(pin)]
+        elsewhere = {
+            each: self._names_elsewhere(each) for each in {pin.target.server for pin in waiting}
+        }
+        rows = [self._difference(pin, elsewhere[pin.target.server]) for pin in waiting]
         return sorted(rows, key=how_bad)
 
     async def approve(
@@ -294,14 +301,18 @@ class PinDesk:
         spans = [span for span in (expires_s, self._expire_s()) if span is not None]
         return self._clock() + min(spans) if spans else None
 
-    def _difference(self, pin: Pin) -> Row:
+    def _difference(self, pin: Pin, elsewhere: Elsewhere | None = None) -> Row:
         server = pin.target.server
+        known = elsewhere or self._names_elsewhere(server)
         return difference_row(
             pin,
-            self._elsewhere(pin),
+            self._compared.of(pin, known),
             rule=self._rule(server),
             labelled=pin.target.name in self._labelled(server),
         )
+
+    def _names_elsewhere(self, server: UpstreamId) -> Elsewhere:
+        return Elsewhere.of(tools_elsewhere(self._pins.all(), server))
 
     def _elsewhere(self, pin: Pin) -> frozenset[str]:
         return tools_elsewhere(self._pins.all(), pin.target.server)

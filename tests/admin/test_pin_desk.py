@@ -318,3 +318,20 @@ async def test_a_pin_is_shown_with_what_the_configuration_tells_models_of_it() -
     }
     (row,) = await world.pin_desk.show(USER, server="mail", name="read")
     assert "guidance" not in row
+
+
+async def test_a_review_is_of_what_is_shown_now_however_often_it_was_asked_for() -> None:
+    world = World()
+    await approved(world, "send")
+    for text in ("Sends mail, slowly.", "Sends mail, to everybody."):
+        await world.show(sighting(text=text))
+        for _ in range(2):
+            (row,) = await world.pin_desk.review(EMMA)
+            assert [each["new"] for each in row["differences"]] == [text]
+    # That another server has a tool of this name is seen as well.
+    await world.show(sighting(text="Before this use other_tool."))
+    (row,) = await world.pin_desk.review(EMMA, server="mail")
+    before = row["findings"]
+    await world.show(sighting("other_tool", server="web"))
+    (row,) = await world.pin_desk.review(EMMA, server="mail")
+    assert set(before) < set(row["findings"])
