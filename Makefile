@@ -158,6 +158,10 @@ ROWS ?= 1000000 10000000
 audit-report: setup ## Durable records a second, kills and power cuts, questions at 1 and 10 million records, tampering (ROWS="...").
 	@$(BIN)/python -m benchmarks.audit.report --rows $(ROWS)
 
+.PHONY: desk-report
+desk-report: setup ## What each page of the desk takes beside a million records (DESK_ROWS=N for another number).
+	@$(BIN)/python -m benchmarks.desk.report $(if $(DESK_ROWS),--rows $(DESK_ROWS))
+
 .PHONY: alerts-report
 alerts-report: setup ## An ordinary month for false alarms, and seeded incidents to be found.
 	@$(BIN)/python -m benchmarks.alerts.report

@@ -1,5 +1,6 @@
 """What people do with questions about calls: look at them, say yes, say no."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -61,7 +62,9 @@ class ApprovalDesk:
 
         Whoever neither approves nor audits sees the questions about their own calls.
         """
-        return [self._row(one) for one in self._seen_by(person) if all or _waits(one)]
+        seen = [one for one in self._seen_by(person) if all or _waits(one)]
+        # Of hundreds it takes a while.
+        return await asyncio.to_thread(lambda: [self._row(one) for one in seen])
 
     def waiting(self, person: Person) -> Sequence[Approval]:
         """Return the questions that wait for an answer that would count, of those of `list`."""

@@ -5,6 +5,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 from gateway.web.desk.frame import RECENT_S
+from tests.signin.browser import Sent, to_app
 from tests.signin.house import HTTP, Provider, Vouched
 from tests.web.desk_site import PEOPLE, desk_house
 
@@ -31,6 +32,33 @@ async def test_nobody_else_learns_that_there_is_a_desk(house, tmp_path):
     for browser in (stranger, uma):
         for path in ("", "/approvals", "/approvals/a", "/no/such/page"):
             assert seen(await browser.get(DESK + path)) == nowhere
+
+
+@pytest.mark.parametrize("octets", [1, 20_000, 100_000])
+@pytest.mark.parametrize("method", ["POST", "PUT", "HEAD", "DELETE"])
+async def test_no_method_tells_a_stranger_what_is_there(house, method, octets):
+    async def answered(path):
+        headers = {
+            "host": "127.0.0.1:8080",
+            "content-type": "application/x-www-form-urlencoded",
+            "cookie": f"{house.names.session}={'a' * 43}",
+        }
+        transport = to_app(house.app)
+        sent = Sent(method=method, url=DESK + path, headers=headers, body=b"csrf=" + octets * b"x")
+        answer = await transport(sent)
+        kept = [pair for pair in answer.headers if pair[0] != "set-cookie"]
+        return answer.status, answer.body, kept
+
+    nowhere = await answered("/no/such/page")
+    for path in (
+        "",
+        "/approvals",
+        "/approvals/a",
+        "/pins/one",
+        "/pins/together",
+        "/do/policy.stop",
+    ):
+        assert await answered(path) == nowhere
 
 
 async def test_a_desk_that_is_switched_off_looks_like_none_to_anybody(tmp_path):

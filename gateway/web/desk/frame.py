@@ -27,7 +27,7 @@ from gateway.errors import (
     Refusal,
 )
 from gateway.ports import Clock
-from gateway.signin.errors import NotSignedIn, SignInRefused
+from gateway.signin.errors import SignInRefused
 from gateway.signin.sign_in import DESK_PATH, SignIn
 from gateway.web.desk.rooms import READERS, rooms_of
 from gateway.web.forms import BadForm
@@ -37,6 +37,8 @@ from gateway.web.words import href
 RECENT_S = 15 * 60.0
 """For how long after a sign-in somebody may change things without being asked again."""
 
+_MOST_FIELDS = 64
+"""Of a form at the desk: one with a tick for each definition of a page has the most."""
 _STATUS: tuple[tuple[type[GatewayError], int], ...] = (
     (Forbidden, 403),
     (NotFound, 404),
@@ -111,15 +113,20 @@ class Frame:
         *,
         get: GuestHandler | None = None,
         post: GuestHandler | None = None,
-        most_fields: int = 16,
     ) -> Route:
-        """Return the route of one page below `/desk`, for whoever may come in."""
+        """Return the route of one page below `/desk`, for whoever may come in.
+
+        It takes the same methods and sizes as what is not there, so that none tells them apart.
+        """
         return self._visits.route(
             DESK_PATH + path,
-            get=None if get is None else partial(self._answered, get),
-            post=None if post is None else partial(self._answered, post),
-            most_fields=most_fields,
+            get=partial(self._answered, get or self._none),
+            post=partial(self._answered, post or self._none),
+            most_fields=_MOST_FIELDS,
         )
+
+    async def _none(self, _: Guest) -> Response:
+        return self.nowhere()
 
     async def ask(self, guest: Guest, command: str, /, **arguments: Any) -> Any:
         """Return what a use case says to the guest, of one that streams all of it.
@@ -212,8 +219,6 @@ class Frame:
     async def _guest(self, visit: Visit) -> Guest | None:
         found = await self._sign_in.signed_in(visit.request.cookies)
         if found is None:
-            if visit.request.method == "POST" and visit.browser.session:
-                raise NotSignedIn
             return None
         person = replace(self._person_of(found.user), source_ip=visit.browser.source_ip)
         if person.roles.isdisjoint(READERS):
@@ -244,7 +249,9 @@ def elsewhere(visits: Visits, frame: Frame) -> list[Route]:
 
     handler: Handler = nowhere
     paths = (DESK_PATH, f"{DESK_PATH}/{{rest:path}}")
-    return [visits.route(path, get=handler, post=handler) for path in paths]
+    return [
+        visits.route(path, get=handler, post=handler, most_fields=_MOST_FIELDS) for path in paths
+    ]
 
 
 def _back(guest: Guest) -> str:

@@ -32,7 +32,7 @@ class PinPages:
             route("/pins/all", get=self._all),
             route("/pins/one", get=self._one, post=self._decide),
             route("/pins/lock", get=self._lock),
-            route("/pins/together", get=self._together, post=self._approve, most_fields=SIZE + 14),
+            route("/pins/together", get=self._together, post=self._approve),
         ]
 
     async def _waiting(self, guest: Guest) -> Response:
