@@ -7,7 +7,7 @@ not matches, decide what may go where.
 from array import array
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
-from itertools import compress, repeat
+from itertools import chain, compress, repeat
 from typing import TypeAlias
 
 from gateway.domain._value import value
@@ -72,21 +72,21 @@ class Fragments:
     def add(self, serial: int, text: bytes) -> None:
         """Remember `text`; `serial` is positive, and greater than every one before."""
         self._texts[serial] = text
-        grams = _grams_of(text)
-        shared = self._grams.keys() & grams
-        for gram in shared:
+        grams: dict[int, Serials] = dict.fromkeys(_grams_of(text), serial)
+        for gram in self._grams.keys() & grams.keys():
             known = _several(self._grams[gram])
-            self._grams[gram] = (*known[1 - _MOST_TEXTS :], serial)
-        self._grams.update(dict.fromkeys(grams - shared, serial))
+            grams[gram] = (*known[1 - _MOST_TEXTS :], serial)
+        self._grams.update(grams)
 
     def drop(self, serial: int) -> None:
         """Forget the text `serial`, if it is there."""
         for gram in _grams_of(self._texts.pop(serial, b"")):
-            left = tuple(one for one in _several(self._grams.get(gram, ())) if one != serial)
-            if left:
+            known = self._grams.get(gram)
+            if known == serial:
+                del self._grams[gram]
+            elif isinstance(known, tuple):
+                left = tuple(one for one in known if one != serial)
                 self._grams[gram] = left if len(left) > 1 else left[0]
-            else:
-                self._grams.pop(gram, None)
 
     def has(self, serial: int, piece: bytes) -> bool:
         return piece in self._texts[serial]
@@ -177,13 +177,11 @@ def _grams_from(blend: bytes, begin: int) -> "array[int]":
     return array(_UNIT, blend[begin : begin + whole])
 
 
-def _grams_of(text: bytes) -> set[int]:
+def _grams_of(text: bytes) -> Iterator[int]:
     """Return the grams that begin at multiples of `_STRIDE`."""
-    grams: set[int] = set()
     blend = mixed(text)
-    for begin in range(0, _MIXED * _STRIDE, _STRIDE):
-        grams.update(_grams_from(blend, begin)[::_STRIDE])
-    return grams
+    begins = range(0, _MIXED * _STRIDE, _STRIDE)
+    return chain.from_iterable(_grams_from(blend, begin)[::_STRIDE] for begin in begins)
 
 
 def _is_short(one: bytes, at: int, other: bytes, there: int) -> bool:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Iterator
 from itertools import islice
-from typing import TypeAlias
 
 from gateway.domain._value import value
 from gateway.domain.flow import Match
@@ -11,6 +10,7 @@ from gateway.domain.labels import Confidentiality
 from gateway.flow.decoding import Decoded, decoded_forms
 from gateway.flow.folding import BOUNDARY, folded, is_disguised, places, revealed
 from gateway.flow.fragments import LONGEST_SCANNED, SHORTEST_FRAGMENT, SOME, Fragments, Piece, mixed
+from gateway.flow.index import Index
 from gateway.flow.telling import IN_A_PIECE, IN_A_VALUE, codes_in, tells
 
 SHORTEST_VALUE = 4
@@ -28,30 +28,6 @@ _KINDS = ("exact", "fragment", "link")
 _REVERSED = "reversed"
 _SPREAD = 1.75
 """How many times as long as its letters a text is in which something stands between all of them."""
-
-Numbers: TypeAlias = tuple[int, ...]
-
-
-class _Words:
-    """Words and values that are too short to be found as pieces, and the texts that have them."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[bytes, Numbers] = {}
-
-    def add(self, number: int, words: Collection[bytes]) -> None:
-        for word in words:
-            self._numbers[word] = (*self._numbers.get(word, ()), number)
-
-    def drop(self, number: int, words: Collection[bytes]) -> None:
-        for word in words:
-            left = tuple(one for one in self._numbers[word] if one != number)
-            if left:
-                self._numbers[word] = left
-            else:
-                del self._numbers[word]
-
-    def having(self, word: bytes) -> Numbers:
-        return self._numbers.get(word, ())
 
 
 @value
@@ -79,8 +55,8 @@ class Payloads:
         self._numbers: dict[int, range] = {}
         """Of each result's texts, those that are forgotten included."""
         self._fragments = Fragments()
-        self._values = _Words()
-        self._codes = _Words()
+        self._values: Index[bytes] = Index()
+        self._codes: Index[bytes] = Index()
 
     def add(
         self,
@@ -149,7 +125,7 @@ class _Search:
         self,
         texts: dict[int, _Text],
         fragments: Fragments,
-        words: tuple[_Words, _Words],
+        words: tuple[Index[bytes], Index[bytes]],
         known: str,
     ) -> None:
         self._texts = texts

@@ -10,6 +10,7 @@ from itertools import islice
 
 from gateway.flow.decoding import decoded_forms
 from gateway.flow.folding import is_suspicious, revealed
+from gateway.flow.index import Index
 
 _TOKEN = re.compile(r"[^\W_]+")
 _WORDS_IN_ASCII = {c: chr(c).lower() if chr(c).isalnum() else " " for c in range(128)}
@@ -58,24 +59,21 @@ class Voices:
 
     def __init__(self) -> None:
         self._texts: dict[int, Spoken] = {}
-        self._by_word: dict[str, tuple[int, ...]] = {}
+        self._words: Index[str] = Index()
 
     def add(self, serial: int, spoken: Spoken) -> None:
         self._texts[serial] = spoken
-        for word in spoken.words:
-            self._by_word[word] = (*self._by_word.get(word, ()), serial)
+        self._words.add(serial, spoken.words)
 
     def drop(self, serial: int) -> None:
         spoken = self._texts.pop(serial, None)
-        for word in () if spoken is None else spoken.words:
-            rest = tuple(other for other in self._by_word.pop(word) if other != serial)
-            if rest:
-                self._by_word[word] = rest
+        if spoken is not None:
+            self._words.drop(serial, spoken.words)
 
     def naming(self, text: str, nouns: Collection[str] = ()) -> frozenset[int]:
         """Return under which serials `text` is named."""
         wanted = _tokens(text)
-        rarest = min((self._by_word.get(word, ()) for word in wanted), key=len, default=())
+        rarest = min(map(self._words.having, wanted), key=len, default=())
         return frozenset(serial for serial in rarest if self._texts[serial].names(wanted, nouns))
 
 
