@@ -87,7 +87,8 @@ class TokenGate:
         seen = self._held(credential.text, endpoint)
         bound, rules = seen.token.bound_to, self._possession.rules
         if bound or endpoint in rules.required or not isinstance(credential, BearerToken):
-            self._possession.require(bound, credential, endpoint)
+            owner = seen.principal.key
+            self._possession.require(bound, credential, endpoint, owner=owner)
         return seen.principal
 
     def _held(self, text: str, endpoint: str) -> _Seen:

@@ -61,12 +61,12 @@ class Possession:
             raise ValueError("more than one" if proofs else "missing")
         return judge(proofs[0], shown, window_s=self.rules.window_s, now=self._clock())
 
-    def use(self, proof: Proof) -> None:
+    def use(self, proof: Proof, *, owner: str) -> None:
         """Note the use of a proof; raises ValueError like `SeenProofs.use`."""
-        self._seen.use(proof, now=self._clock())
+        self._seen.use(proof, owner=owner, now=self._clock())
 
-    def require(self, key: str, credential: Credential, endpoint: str) -> None:
-        """Return only if whoever shows a token that is bound to `key` holds it.
+    def require(self, key: str, credential: Credential, endpoint: str, *, owner: str) -> None:
+        """Return only if whoever shows a token of `owner` that is bound to `key` holds it.
 
         Last of all that is looked at: what is refused for something else uses no proof up.
 
@@ -91,7 +91,7 @@ class Possession:
         if proof.key != key:
             raise Unauthenticated(_UNPROVEN, detail="the token is bound to another key")
         try:
-            self.use(proof)
+            self.use(proof, owner=owner)
         except ValueError as error:
             raise ProofRefused(_PUBLIC, detail=f"DPoP proof: {error}") from error
 

@@ -10,7 +10,7 @@ MOST_PROOFS: Final = 200_000
 """At once, of everybody: about 50 MiB."""
 
 _SHARE: Final = 10
-"""One key has at most this part of them."""
+"""Of all of them one client, calling for one person, has at most this part: keys cost nothing."""
 
 _MARGIN_S: Final = 60.0
 """A request may take so long from where its proof is read to where its use is noted."""
@@ -21,12 +21,12 @@ class _Generation:
 
     def __init__(self) -> None:
         self.by_use: dict[bytes, Proof] = {}
-        self.by_key: Counter[str] = Counter()
+        self.by_owner: Counter[str] = Counter()
         self.until = 0.0
 
-    def add(self, proof: Proof) -> None:
+    def add(self, proof: Proof, owner: str) -> None:
         self.by_use[proof.use] = proof
-        self.by_key[proof.key] += 1
+        self.by_owner[owner] += 1
         self.until = max(self.until, proof.until)
 
 
@@ -49,8 +49,10 @@ class SeenProofs:
     def __len__(self) -> int:
         return len(self._recent.by_use) + len(self._before.by_use)
 
-    def use(self, proof: Proof, *, now: float) -> None:
+    def use(self, proof: Proof, *, owner: str, now: float) -> None:
         """Note the use of `proof`; looked at again for the same request it is no second one.
+
+        `owner` is whose it is by what else the request shows: it takes room from nobody else.
 
         Raises:
             ValueError: It was used before, or nobody can tell; the text says which.
@@ -67,12 +69,12 @@ class SeenProofs:
                 raise ValueError("made before the gateway began, which has not seen what was used")
             if now > proof.until + _MARGIN_S:
                 return  # its request goes on for long, and nobody else's could come so late
-            self._require_room(proof.key)
-            self._recent.add(proof)
+            self._require_room(owner)
+            self._recent.add(proof, owner)
 
-    def _require_room(self, key: str) -> None:
-        of_key = self._recent.by_key[key] + self._before.by_key[key]
-        if len(self) >= self._most or of_key >= max(1, self._most // _SHARE):
+    def _require_room(self, owner: str) -> None:
+        theirs = self._recent.by_owner[owner] + self._before.by_owner[owner]
+        if len(self) >= self._most or theirs >= max(1, self._most // _SHARE):
             raise ValueError("more proofs are in use than can be remembered")
 
     def _forget(self, now: float) -> None:

@@ -172,7 +172,7 @@ class Issuing(BaseGrant):
                 raise refused_proof("missing", "a DPoP proof is required")
             return ""
         try:
-            possession.use(proof)
+            possession.use(proof, owner=self.asking.id)
         except ValueError as error:
             raise refused_proof(str(error)) from error
         return proof.key
