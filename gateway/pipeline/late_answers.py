@@ -11,6 +11,7 @@ from gateway.domain.decisions import Duty, Obligation
 from gateway.domain.document import DEEPEST
 from gateway.domain.flow import FlowReview
 from gateway.domain.late import MOST_ASKED, LateCall, Stage, asks, decision_of
+from gateway.domain.nodes import most_nodes
 from gateway.domain.question import NOTHING_FOUND
 from gateway.domain.quotas import UNCOUNTED
 from gateway.domain.tools import Kind, Profile, Target
@@ -35,6 +36,7 @@ from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.trail import Trail
 from gateway.ports import Catalogs, Clock, PinStore
 from gateway.ports.late import LateCalls
+from gateway.turns import finished
 from gateway.wire import jsontext
 from gateway.wire.outgoing import said
 from gateway.wire.replies import refusal_body
@@ -133,22 +135,23 @@ class LateAnswers:
         """Give out an answer that has come: to whoever asks first it is the call's outcome."""
         failed = seen.status is Status.FAILED
         member, content = ("error", seen.error) if failed else ("result", seen.result)
-        text = jsontext.write(content).encode()
-        digest = f"sha256:{hashlib.sha256(text).hexdigest()}"
+        who, nodes = permit.principal.key, most_nodes(seen.size)
+        text, digest = await finished(who, nodes, _written, content)
         if late.progress.answer not in {"", digest}:
             return await self._withheld(late, permit, _changed(), trail)
         about = trail if late.progress.has_ended else self._trail(late, permit)
         try:
             creating = await self._creating(late, permit, about)
-            answer = response(permit.call.message.id, member, content)
+            rpc_id = permit.call.message.id
+            answer = await finished(who, nodes, response, rpc_id, member, content)
             body = await self._release.response(creating, answer, about)
         except _WITHHELD as error:
             return await self._withheld(late, permit, error, about)
         about.answer(_OK, text)
         if about is not trail:
             await self._ends.end(late, _STAGES[seen.status], about, answer=digest)
-        given = jsontext.read_exact(body, DEEPEST)[member]
-        return self._told(late, seen.status, **{member: given})
+        given = await finished(who, nodes, jsontext.read_lenient, body, DEEPEST)
+        return self._told(late, seen.status, **{member: given[member]})
 
     async def _withheld(
         self, late: LateCall, permit: Permit, error: GatewayError, about: Trail
@@ -189,7 +192,8 @@ class LateAnswers:
         body = await self._release.notification(creating, remark(message), trail, Edge())
         if not body:
             return {}
-        return {"statusMessage": jsontext.read_exact(body, DEEPEST)["params"].get("message", "")}
+        told = jsontext.read_lenient(body, DEEPEST)["params"]
+        return {"statusMessage": told.get("message", "")}
 
     async def _asked(
         self, creating: Permit, late: LateCall, requests: Mapping[str, Any], trail: Trail
@@ -271,8 +275,14 @@ class LateAnswers:
         """Return a task that has ended with our no: a tool's result, for that reaches the model."""
         call = self.call_of(late, permit.call)
         body = refusal_body(error, call.message, call.profile, decision_id=late.decision["id"])
-        result = jsontext.read_exact(body, DEEPEST)["result"]
+        result = jsontext.read_lenient(body, DEEPEST)["result"]
         return self._told(late, Status.COMPLETED, result=result)
+
+
+def _written(content: Mapping[str, Any]) -> tuple[bytes, str]:
+    """Return the text of an answer, and by what it is known again."""
+    text = jsontext.write(content).encode()
+    return text, f"sha256:{hashlib.sha256(text).hexdigest()}"
 
 
 def _changed() -> Denied:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from gateway.domain.bounded import Bounded
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
 from gateway.domain.late import LateCall, LateId, Progress, open_in
+from gateway.domain.nodes import most_nodes
 from gateway.domain.tools import OWN, Kind, Profile, Target
 from gateway.errors import UpstreamFailed
 from gateway.pipeline.admission import Admission
@@ -20,6 +21,7 @@ from gateway.pipeline.streams import close
 from gateway.pipeline.trail import Trail
 from gateway.ports import AuditLog, Clock, PinStore, UpstreamDirectory
 from gateway.ports.late import LateCalls
+from gateway.turns import finished
 from gateway.wire import jsontext
 from gateway.wire.extensions import with_params
 from gateway.wire.inbound import CONTENT_TYPE
@@ -125,7 +127,7 @@ class LateRequests:
 
     async def _get(self, late: LateCall, permit: Permit, trail: Trail) -> Reply:
         if (told := self._told_just_now(late)) is not None:
-            return _reply(permit, told)
+            return await _reply(permit, told)
         settled = self._answers.settled(late, permit)
         if settled is not None:
             return await self._out(late, permit, settled, trail)
@@ -135,12 +137,11 @@ class LateRequests:
                 await self._answers.lost(late, permit)
                 raise unknown_task(permit.call.message)
             return await self._error(permit, message, trail)
-        seen = read_seen(late, message.result or {})
+        seen = read_seen(late, message.result or {}, len(message.data))
         # What it was when it was asked about may be another by now.
         late = self._store.find(late.id) or late
-        return await self._out(
-            late, permit, await self._answers.of(late, permit, seen, trail), trail
-        )
+        told = await self._answers.of(late, permit, seen, trail)
+        return await self._out(late, permit, told, trail, size=seen.size)
 
     def _told_just_now(self, late: LateCall) -> Mapping[str, Any] | None:
         """Return what was told of one that is not over, where it is too soon to ask again.
@@ -151,7 +152,13 @@ class LateRequests:
         return known[1] if known is not None and self._clock() < known[0] else None
 
     async def _out(
-        self, late: LateCall, permit: Permit, told: Mapping[str, Any], trail: Trail
+        self,
+        late: LateCall,
+        permit: Permit,
+        told: Mapping[str, Any],
+        trail: Trail,
+        *,
+        size: int = 0,
     ) -> Reply:
         """Give out what is told of `late`, once that is on record."""
         trail.reasons("task", str(told["status"]))
@@ -159,9 +166,8 @@ class LateRequests:
         self._admission.require_going()
         known = self._store.find(late.id)
         if known is not None and not known.progress.has_ended:
-            text = jsontext.write(told)
-            self._looked.put(late.id, (self._clock() + late.poll_s / 2, told), len(text))
-        return _reply(permit, told)
+            self._looked.put(late.id, (self._clock() + late.poll_s / 2, told), size)
+        return await _reply(permit, told, size)
 
     async def _cancel(self, late: LateCall, permit: Permit, trail: Trail) -> Reply:
         """Ask the server to give up: the owner may, whatever policy says of the call by now."""
@@ -264,7 +270,7 @@ class LateRequests:
     async def _acknowledged(self, permit: Permit, trail: Trail) -> Reply:
         await self._audit.append(trail.outcome())
         self._admission.require_going()
-        return _reply(permit, _ACK)
+        return await _reply(permit, _ACK)
 
 
 def _answered(progress: Progress, names: list[str]) -> Progress:
@@ -273,6 +279,7 @@ def _answered(progress: Progress, names: list[str]) -> Progress:
     return replace(progress, answered=(*progress.answered, *names))
 
 
-def _reply(permit: Permit, told: Mapping[str, Any]) -> Reply:
-    body = jsontext.write({"jsonrpc": "2.0", "id": permit.call.message.id, "result": told})
+async def _reply(permit: Permit, told: Mapping[str, Any], size: int = 0) -> Reply:
+    whole = {"jsonrpc": "2.0", "id": permit.call.message.id, "result": told}
+    body = await finished(permit.principal.key, most_nodes(size), jsontext.write, whole)
     return Reply(status=HTTPStatus.OK, headers=(CONTENT_TYPE,), body=body.encode())

@@ -73,6 +73,8 @@ class Seen:
     result: Mapping[str, Any]
     error: Mapping[str, Any]
     requests: Mapping[str, Any]
+    size: int
+    """Bytes of the message that says so, which tell how much work it is."""
 
 
 def declares_tasks(message: Message) -> bool:
@@ -134,8 +136,8 @@ def read_begun(result: Mapping[str, Any]) -> Begun:
     )
 
 
-def read_seen(late: LateCall, result: Mapping[str, Any]) -> Seen:
-    """Return what the answer to a `tasks/get` about `late` says.
+def read_seen(late: LateCall, result: Mapping[str, Any], size: int = 0) -> Seen:
+    """Return what the answer to a `tasks/get` about `late` says, in a message of `size` bytes.
 
     Raises:
         UpstreamFailed: It is about another task, or not as the extension has it.
@@ -153,6 +155,7 @@ def read_seen(late: LateCall, result: Mapping[str, Any]) -> Seen:
         result=_plain(result["result"]) if status is Status.COMPLETED else {},
         error=result["error"] if status is Status.FAILED else {},
         requests=result[REQUESTS] if status is Status.INPUT_REQUIRED else {},
+        size=size,
     )
 
 

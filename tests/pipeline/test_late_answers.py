@@ -1,6 +1,7 @@
 """A call whose answer is late is one call: one intent, one outcome, and one door for what comes."""
 
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from gateway.domain.labels import Integrity, ToolRule
 from gateway.domain.late import Stage, ended
 from gateway.domain.tools import Kind, Profile, Target
 from gateway.pipeline.trail import Trail
+from gateway.wire import jsontext
 from gateway.wire.extensions import TASKS
 from tests.pipeline.house import (
     ALICE,
@@ -168,6 +170,32 @@ async def test_an_answer_is_given_out_again_and_is_no_second_outcome(
     for _ in range(3):
         assert (await look(house, handle))["result"] == text("found")
     assert len(outcomes(house)) == 1
+
+
+async def test_numbers_of_any_size_are_given_out_as_they_came(house: House, server: Works) -> None:
+    handle = await begin(house)
+    content = {"content": [], "structuredContent": {"id": 2**70, "share": 0.1}}
+    server.completes(content)
+    for _ in range(2):
+        assert (await look(house, handle))["result"] == content
+
+
+async def test_a_large_answer_is_written_beside_the_loop(
+    house: House, server: Works, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle, threads = await begin(house), set[int]()
+    server.completes({"content": [], "structuredContent": {"rows": [{"a": 1}] * 30_000}})
+    write = jsontext.write
+
+    def noted(content: Any) -> str:
+        if isinstance(content, dict) and "structuredContent" in str(content)[:400]:
+            threads.add(threading.get_ident())
+        return write(content)
+
+    monkeypatch.setattr(jsontext, "write", noted)
+    assert len((await look(house, handle))["result"]["structuredContent"]["rows"]) == 30_000
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_an_error_that_ends_a_task_is_told_as_one(house: House, server: Works) -> None:
