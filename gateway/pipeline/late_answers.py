@@ -150,6 +150,10 @@ class LateAnswers:
         about.answer(_OK, text)
         if about is not trail:
             await self._ends.end(late, _STAGES[seen.status], about, answer=digest)
+            # Who looked at the same time may have been first, and have been told something else.
+            late = self._store.find(late.id) or late
+            if late.progress.answer != digest:
+                return await self._withheld(late, permit, _changed(), trail)
         given = await finished(who, nodes, jsontext.read_lenient, body, DEEPEST)
         return self._told(late, seen.status, **{member: given[member]})
 

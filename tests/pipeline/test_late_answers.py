@@ -11,7 +11,7 @@ import pytest
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.labels import Integrity, ToolRule
-from gateway.domain.late import Stage, ended
+from gateway.domain.late import Progress, Stage, ended
 from gateway.domain.tools import Kind, Profile, Target
 from gateway.pipeline.trail import Trail
 from gateway.wire import jsontext
@@ -272,6 +272,26 @@ async def test_a_server_that_changes_an_answer_is_not_heard(house: House, server
     server.completes(text("found"))
     assert (await look(house, handle))["result"] == text("found")
     assert len(outcomes(house)) == 1
+
+
+@pytest.mark.parametrize("first", [Stage.COMPLETED, Stage.WITHHELD])
+async def test_of_two_who_look_at_once_the_second_is_told_what_the_first_was_or_nothing(
+    house: House, server: Works, first: Stage
+) -> None:
+    handle = await begin(house)
+    (late,) = house.late.unsettled(now=9e9)
+
+    def other_first(question: Mapping[str, Any]) -> Verdict:
+        if question["phase"] == "result":
+            was = Progress(stage=first, answer="sha256:other", code="denied", recorded=True)
+            house.late._book.keep(replace(late, progress=was))
+        return Verdict.ALLOW
+
+    house.rule.says = other_first
+    server.completes(text("found"))
+    told = await look(house, handle)
+    assert ("found" in str(told), told["result"]["isError"]) == (False, True)
+    assert outcomes(house) == []
 
 
 async def test_a_result_of_a_definition_that_drifts_while_it_runs_is_withheld(
