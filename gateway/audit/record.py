@@ -25,7 +25,7 @@ FIELDS = (
     "log_id", "id", "time", "kind", "principal", "client", "endpoint", "revision", "method",
     "server", "target", "effect", "pin_digest", "arguments_hmac", "arguments", "roles", "source_ip",
     "token_id", "obligations", "task", "label_before", "label_because", "label_after", "sources", "destinations", "verdict", "code",
-    "reasons", "policy_digest", "config_digest", "decision_id", "approval_id", "run", "origin", "parent", "script_sha256", "seq",
+    "reasons", "policy_digest", "config_digest", "decision_id", "approval_id", "run", "origin", "plane", "request_id", "parent", "script_sha256", "seq",
     "upstream_status", "result_hmac", "result_bytes", "duration_us", "trace_id", "parent_span", "charged", "question", "candidate", "evidence",
     "truncated",
 )  # fmt: skip

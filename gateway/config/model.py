@@ -26,6 +26,7 @@ from gateway.config.discovery import Discovery
 from gateway.config.dlp import DlpSection
 from gateway.config.guidance import GuidanceSection
 from gateway.config.local import LocalServer
+from gateway.config.planes import Planes
 from gateway.config.policy import Policy
 from gateway.config.quotas import Price, QuotaSections
 from gateway.config.runs import RunsSection
@@ -310,6 +311,7 @@ class Config(Section):
     allowed_origins: tuple[Origin, ...] = ()
     """Origins of browser pages that may call; all others are refused."""
     servers: dict[Annotated[str, AfterValidator(_server_id)], Server] = written({})
+    planes: Planes = written({})
     _file: Path = PrivateAttr(default=Path("douane.yaml"))
     _registered: frozenset[str] = PrivateAttr(default=frozenset())
 
@@ -358,6 +360,16 @@ class Config(Section):
                         "here; correct its name, or add the server"
                     )
         return servers
+
+    @field_validator("planes")
+    @classmethod
+    def _about_servers_that_there_are(cls, planes: Planes, info: ValidationInfo) -> Planes:
+        for plane, section in planes.authzen.items():
+            for name in sorted(section.named.difference(info.data.get("servers", section.named))):
+                raise ValueError(
+                    f"`{plane}` names `{name}`, which is no server here; correct its name, or add it"
+                )
+        return planes
 
     @field_validator("servers")
     @classmethod

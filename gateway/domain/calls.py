@@ -27,6 +27,8 @@ class OriginKind(StrEnum):
     META_TOOL = "meta_tool"
     SANDBOX = "sandbox"
     HOST_SANDBOX = "host_sandbox"
+    PLANE = "plane"
+    """Somebody else's data plane carries it, and asks."""
 
 
 class Form(StrEnum):

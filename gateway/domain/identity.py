@@ -43,7 +43,25 @@ class BoundToken:
     proof: Proof
 
 
-Credential = BearerToken | BoundToken | None
+@value
+class Asserted:
+    """What a registered plane says of whose call it asks about, once it is known which plane it is.
+
+    To whoever reads tokens it is an empty one, which opens nothing.
+    """
+
+    plane: str
+    issuer: str
+    subject: str
+    client_id: str
+    groups: frozenset[str] = frozenset()
+
+    @property
+    def text(self) -> str:
+        return ""
+
+
+Credential = BearerToken | BoundToken | Asserted | None
 """What a request carried to prove who sends it; `None` is nothing at all."""
 
 

@@ -89,6 +89,14 @@ class Trail:
         }
         return principal
 
+    def plane(self, name: str, request_id: str) -> "Trail":
+        """Note which data plane asks, and how it calls its question; both may be unknown."""
+        if name:
+            self._fields["plane"] = name
+        if request_id:
+            self._fields["request_id"] = request_id
+        return self
+
     def placed(self, call: Call) -> Call:
         """Note which program makes the call, where one does."""
         if call.script is not None:

@@ -54,6 +54,7 @@ LOG: Final = Tables(
         "m021_usage",
         "m022_where_servers_are_chosen",
         "m023_late_calls",
+        "m024_plane_debts",
     ),
 )
 IDENTITY: Final = Tables(

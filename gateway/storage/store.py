@@ -21,6 +21,7 @@ from gateway.storage.choices import SqliteChoices
 from gateway.storage.connection import Durability, advice_on, open_reader
 from gateway.storage.cursors import SqliteCursors
 from gateway.storage.database import DATABASE, Database
+from gateway.storage.debts import SqliteDebts
 from gateway.storage.disclosures import Disclosures, SqliteDisclosureLedger, kept_rows
 from gateway.storage.files import DirectoryLock, private_directory
 from gateway.storage.identity.store import IdentityStores
@@ -90,6 +91,7 @@ class Store:
             )
             self.choices = SqliteChoices(writer, connection)
             self.sessions = SqliteSessionStore(writer, connection, key=keys.hmac, clock=clock)
+            self.debts = SqliteDebts(writer, connection)
             self.used = used(connection)
             """What was used of quotas when it was opened."""
             table = SqliteRunTable(connection)

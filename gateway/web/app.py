@@ -9,6 +9,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from gateway.domain.calls import AGGREGATE
 from gateway.domain.throttle import Throttle
+from gateway.web.authzen import PATHS, AuthzenEndpoint
 from gateway.web.guard import UNREAD, Guard, Refused, plain, throttled
 from gateway.web.guarded import Guarded
 from gateway.web.mcp import PREFIX, McpEndpoint
@@ -41,6 +42,7 @@ class PublicApp:
         self,
         *,
         mcp: McpEndpoint,
+        planes: AuthzenEndpoint | None = None,
         sign_in: Iterable[Route],
         guard: Guard,
         metrics: Metrics,
@@ -49,10 +51,11 @@ class PublicApp:
     ) -> None:
         """Serve `sign_in`, the routes of documents, endpoints and pages, beside `mcp`.
 
-        `most_failures` is how many refused requests one address has there in a minute: most are a
+        Without `planes` nobody asks here for decisions. `most_failures` is how many refused requests one address has there in a minute: most are a
         record each, and nobody who makes them has to be anybody.
         """
         self._mcp = mcp
+        self._planes = planes
         self._guarded = Guarded(
             self._serve,
             guard,
@@ -82,6 +85,9 @@ class PublicApp:
         path = scope["path"]
         if path == AGGREGATE or path.startswith(PREFIX):
             await self._mcp(scope, receive, send)
+            return
+        if self._planes is not None and path in PATHS:
+            await self._planes(scope, receive, send)
             return
         address = self._client_address(scope)
         refused = throttled(self._failures, address)

@@ -10,6 +10,7 @@ from gateway.dlp.values import ValueMemory
 from gateway.domain._value import value
 from gateway.domain.tools import UpstreamId
 from gateway.pipeline.conversations import Conversations
+from gateway.pipeline.debts import Debts
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.quotas import Quotas
@@ -79,4 +80,6 @@ class Carried:
     values: ValueMemory
     boxes: Mailboxes
     calls: CallStreams
+    debts: Debts
+    """What planes have not reported yet."""
     links: Links = field(default_factory=Links)

@@ -24,12 +24,14 @@ from gateway.errors import ConfigError
 from gateway.oauth.metadata import PROTECTED_RESOURCE_PATH
 from gateway.oauth.resources import ADMIN_API
 from gateway.pipeline.conversations import Conversations
+from gateway.pipeline.debts import Debts
 from gateway.pipeline.late_ends import settled as late_settled
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.web.admin import admin_app
 from gateway.web.api import ApiEndpoint
 from gateway.web.app import PublicApp
+from gateway.web.authzen import AuthzenEndpoint
 from gateway.web.connections import BoundedConnection, Bounds, bounded_by
 from gateway.web.door import admin_door
 from gateway.web.guard import guard_for
@@ -48,6 +50,7 @@ from gateway.wiring.happened import Happened, stopped_facts
 from gateway.wiring.identity import Identity
 from gateway.wiring.in_force import AuthenticatorInForce, PolicyInForce
 from gateway.wiring.indexing import kept_up
+from gateway.wiring.planes import collected
 from gateway.wiring.quotas import prices_of, quotas_of
 from gateway.wiring.reading import Reading
 from gateway.wiring.recorded import recorded
@@ -105,6 +108,12 @@ class Gateway:
             values=ValueMemory(secrets.choice),
             boxes=Mailboxes(new_nonce=new_id),
             calls=CallStreams(new_nonce=new_id),
+            debts=Debts(
+                identity.store.debts,
+                runs=identity.store.runs,
+                audit=identity.store.audit,
+                clock=now,
+            ),
         )
         self._metrics.count_quotas(self._carried.quotas.fullest())
         self._current: Tenure | None = None
@@ -119,6 +128,7 @@ class Gateway:
         self._current.runtime.announce()
         self.happened.stands_still(self._lasting.stop.holds)
         watching = begun(self._identity.watch(), "watching identity providers")
+        collecting = begun(collected(self._carried.debts), "settling what planes owe")
         settling = begun(settled(self._lasting.questions.standing), "settling standing answers")
         ending = begun(late_settled(self._lasting.late_ends), "ending tasks")
         try:
@@ -149,6 +159,7 @@ class Gateway:
             await ended(watching)
             await ended(settling)
             await ended(ending)
+            await ended(collecting)
             await self._reloads.end()
             await self._carried.calls.aclose()
             await asyncio.gather(self._tenure.end(), *self._ending)
@@ -260,8 +271,19 @@ class Gateway:
             new_id=new_id,
             proven=built.authorization.proven.read,
         )
+        planes = AuthzenEndpoint(
+            built.planes,
+            built.decisions,
+            public_url=config.public_url,
+            most_bytes=config.limits.request_bytes,
+            json_depth=config.limits.json_depth,
+            client_address=address,
+            refused_unread=self._metrics.refused_unread,
+            new_id=new_id,
+        )
         return PublicApp(
             mcp=mcp,
+            planes=planes if built.planes else None,
             sign_in=built.authorization.routes,
             guard=guard,
             metrics=self._metrics,

@@ -1,6 +1,7 @@
 """The one path, wired twice: to servers as they are, and to clients of our own in front of all."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
 from gateway.builtin.aggregate import Aggregate
 from gateway.builtin.descriptions import Descriptions
@@ -12,12 +13,17 @@ from gateway.builtin.server import OwnServer
 from gateway.builtin.servers import ServerTools
 from gateway.builtin.shelf import Shelf
 from gateway.config import Config
+from gateway.domain._value import value
 from gateway.domain.calls import Permit
+from gateway.domain.planes import Plane
 from gateway.domain.tools import OWN, UpstreamId
+from gateway.oauth.planes import PlaneGate
 from gateway.pipeline import Pipeline
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.approvals import Approvals
 from gateway.pipeline.begun import BegunRuns
+from gateway.pipeline.debts import Indebted
+from gateway.pipeline.decision_point import DecisionPoint
 from gateway.pipeline.duties import Duties
 from gateway.pipeline.grants import Grants
 from gateway.pipeline.greetings import Greetings
@@ -56,15 +62,28 @@ from gateway.wiring.carried import Carried
 from gateway.wiring.code import code_mode, models_of, stub_of
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.front import Front
+from gateway.wiring.identity import Identity
 from gateway.wiring.lookalikes import LookalikeReporter
 from gateway.wiring.searching import Searching
 from gateway.wiring.sensitive import detector_of
 from gateway.wiring.settings import always_on, described, shelving
 
 
+@value
+class Carriers:
+    """Whatever carries calls, or some stages of them."""
+
+    pipeline: Pipeline
+    aggregate: Aggregate
+    notices: Notices
+    decisions: DecisionPoint
+
+
 def pipelines(
     *,
     config: Config,
+    identity: Identity,
+    planes: Mapping[str, Plane],
     settings: Sequence[UpstreamSettings | LocalSettings],
     store: Store,
     approvals: ApprovalStore,
@@ -84,8 +103,10 @@ def pipelines(
     engine: Engines | None,
     carried: Carried,
     metrics: Metrics,
-) -> tuple[Pipeline, Aggregate, Notices]:
-    """Return the one path twice: to servers as they are, and through clients of our own."""
+) -> Carriers:
+    """Return the one path twice, to servers as they are and through clients of our own; and for
+    planes the part of it that is before a server, and the part behind.
+    """
     seals = tuple(key for key in (store.keys.seal, store.keys.former_seal) if key is not None)
     wire_limits = WireLimits(json_depth=config.limits.json_depth)
     schemas = Schemas(refuse_results=config.pins.results == "refuse")
@@ -106,7 +127,10 @@ def pipelines(
         else own_pins(extracts=models is not None, languages=engine.languages),
     )
     visibility = Visibility(policy=policy, servers=rules.servers, clock=now)
-    labels = Labeller(runs=store.runs, rules=rules)
+    # Where planes ask, what they owe counts at every door; where none do, nobody looks.
+    asked = bool(config.planes.authzen) or carried.debts.are_open
+    runs = Indebted(store.runs, carried.debts) if asked else store.runs
+    labels = Labeller(runs=runs, rules=rules)
     sensitive = Sensitive(detector_of(config.dlp), carried.values)
     duties = Duties(policy=policy, labels=labels, limits=carried.limits, sensitive=sensitive)
     requests = ServerRequests(
@@ -157,9 +181,9 @@ def pipelines(
     )
     selections = Selections(store.choices, always_on=always_on(config))
     sessions = Sessions(store.sessions, is_over=lambda session: is_over(session, now()))
-    admission = Admission(
-        authenticator=who.authenticator,
-        runs=store.runs,
+    admitting = partial(
+        Admission,
+        runs=runs,
         pins=store.pins,
         catalogs=crawler,
         policy=policy,
@@ -193,6 +217,7 @@ def pipelines(
         sessions=sessions,
         require_going=require_going,
     )
+    admission = admitting(authenticator=who.authenticator)
     begun = BegunRuns(
         admission=admission, runs=store.runs, audit=store.audit, idle_s=store.runs.idle_s
     )
@@ -321,7 +346,31 @@ def pipelines(
         priority=config.discovery.priority,
     )
     front_door.append(aggregate)  # whose calls programs make
-    return over(upstreams), aggregate, notices
+    decisions = DecisionPoint(
+        admission=admitting(
+            authenticator=PlaneGate(
+                planes,
+                users=identity.users,
+                clients=store.identity.clients,
+                own_issuer=config.public_url,
+            )
+        ),
+        release=release,
+        labels=labels,
+        visibility=visibility,
+        pins=store.pins,
+        catalogs=crawler,
+        runs=runs,
+        servers=rules.servers,
+        debts=carried.debts,
+        audit=store.audit,
+        limits=wire_limits,
+        clock=now,
+        new_id=new_id,
+    )
+    return Carriers(
+        pipeline=over(upstreams), aggregate=aggregate, notices=notices, decisions=decisions
+    )
 
 
 async def _nothing(permit: Permit) -> Collection[str]:  # noqa: ARG001 - nothing of ours is decided on

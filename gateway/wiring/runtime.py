@@ -1,15 +1,18 @@
 """Everything that a reload replaces: policy, upstreams, rules and the pipeline over them."""
 
-from collections.abc import AsyncIterator, Callable
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from gateway.builtin.aggregate import Aggregate
 from gateway.config import Config
 from gateway.domain._value import value
+from gateway.domain.planes import Plane
 from gateway.domain.tools import UpstreamId
 from gateway.oauth.resources import Resources
 from gateway.pipeline import Pipeline
+from gateway.pipeline.decision_point import DecisionPoint
 from gateway.pipeline.keeper import PinKeeper
 from gateway.policy.reload import PolicyHolder
 from gateway.policy.stopping import Stoppable
@@ -30,6 +33,7 @@ from gateway.wiring.front import Front, telling
 from gateway.wiring.identity import Identity
 from gateway.wiring.lookalikes import LookalikeReporter
 from gateway.wiring.pipelines import pipelines
+from gateway.wiring.planes import planes_of
 from gateway.wiring.refusals import RefusedEgressReporter
 from gateway.wiring.searching import Searching, searching
 from gateway.wiring.shadow import policies
@@ -50,6 +54,9 @@ class Runtime:
     keeper: PinKeeper
     pipeline: Pipeline
     aggregate: Aggregate
+    planes: Mapping[str, Plane]
+    """Those that may ask, by their names."""
+    decisions: DecisionPoint
     search: Searching
     engine: Engines | None
     """What runs programs, where they are run."""
@@ -136,8 +143,11 @@ async def runtime(
         stack.push_async_callback(lookalikes.settle)
         front.connect(config, settings, upstreams, metrics)
         stack.push_async_callback(front.aclose)
-        pipeline, aggregate, notices = pipelines(
+        planes = planes_of(config, os.environ)
+        carriers = pipelines(
             config=config,
+            identity=identity,
+            planes=planes,
             settings=settings,
             store=store,
             approvals=lasting.approvals,
@@ -162,7 +172,7 @@ async def runtime(
             carried=carried,
             metrics=metrics,
         )
-        await stack.enter_async_context(telling(notices))
+        await stack.enter_async_context(telling(carriers.notices))
         metrics.count_placed(lambda: search.catalog.placed)
         metrics.count_failures({name: one.count for name, one in breakers.items()})
         yield Runtime(
@@ -172,8 +182,10 @@ async def runtime(
             candidate=decided_by.candidate,
             crawler=crawler,
             keeper=keeper,
-            pipeline=pipeline,
-            aggregate=aggregate,
+            pipeline=carriers.pipeline,
+            aggregate=carriers.aggregate,
+            planes=planes,
+            decisions=carriers.decisions,
             search=search,
             engine=engine,
             announce=decided_by.announce,

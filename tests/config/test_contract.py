@@ -52,7 +52,8 @@ DEFAULTED = ("listen", "admin_listen", "data_dir", "auth", "policy", "audit", "p
 
 KEYS = {
     "": "version public_url listen admin_listen data_dir auth policy tenant roles audit dlp pins "
-    "approvals console alerts limits runs tasks discovery code egress tls trusted_proxies allowed_origins servers",
+    "approvals console alerts limits runs tasks discovery code egress tls trusted_proxies allowed_origins servers "
+    "planes",
     "Auth": "mode token_lifetime refresh_lifetime refresh_grace refresh_lost refresh_reuse "
     "dpop dpop_window grant_lifetime session_lifetime registration providers external enterprise key_encryption_key former_key_encryption_key "
     "key_lifetime",
@@ -101,6 +102,10 @@ KEYS = {
     "LabelSection": "integrity confidentiality",
     "Tool": "effect destination payload result typed guidance price audit",
     "QuotaSection": "name count most per each people groups clients servers tools effects",
+    "Planes": "authzen",
+    "AuthzenPlane": "key servers issuers subjects groups client scopes reports report_within duties "
+    "resources",
+    "ForeignTypeSection": "server actions",
     "DlpSection": "patterns names lists",
     "NamesSection": "model language",
     "ListSection": "file",

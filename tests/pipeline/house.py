@@ -7,7 +7,8 @@ engine that answers as it is told and remembers what it was asked.
 import itertools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 from gateway.dlp.detector import Detector
@@ -17,7 +18,7 @@ from gateway.domain.calls import Call, CallId, Form, Message, Permit, RawAnswer,
 from gateway.domain.decisions import Decision, Obligation, Reason, Verdict
 from gateway.domain.document import Document
 from gateway.domain.flow import RunHint
-from gateway.domain.identity import BearerToken, Credential, Principal
+from gateway.domain.identity import Asserted, BearerToken, Credential, Principal
 from gateway.domain.labels import (
     Confidentiality,
     Effect,
@@ -34,6 +35,8 @@ from gateway.pipeline.admission import Admission
 from gateway.pipeline.approvals import Approvals
 from gateway.pipeline.begun import BegunRuns
 from gateway.pipeline.conversations import Conversations
+from gateway.pipeline.debts import Debts, Indebted
+from gateway.pipeline.decision_point import DecisionPoint
 from gateway.pipeline.duties import Duties
 from gateway.pipeline.grants import Grants
 from gateway.pipeline.greetings import Greetings
@@ -46,6 +49,7 @@ from gateway.pipeline.late_requests import LateRequests
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
+from gateway.pipeline.plane_calls import EVALUATION
 from gateway.pipeline.prompts import Prompts
 from gateway.pipeline.quotas import Quotas
 from gateway.pipeline.release import Release
@@ -61,6 +65,7 @@ from gateway.policy.stopping import Stoppable
 from gateway.ports import RunStore
 from gateway.ports.descriptions import DescriptionGate
 from gateway.storage.choices import MemoryChoices
+from gateway.storage.debts import MemoryDebts
 from gateway.storage.identity.standing import MemoryStandingAnswers
 from gateway.storage.late_calls import MemoryLateCalls
 from gateway.storage.memory import (
@@ -262,6 +267,15 @@ class Gate:
         return self.people[credential.text]
 
 
+class SaidByPlanes:
+    """Takes a plane's word for it that it is Alice, or anybody else."""
+
+    async def authenticate(self, credential: Credential, endpoint: str) -> Principal:
+        assert endpoint == EVALUATION
+        assert isinstance(credential, Asserted)
+        return replace(ALICE, subject=credential.subject, client_id=credential.client_id)
+
+
 class House:
     """Everything, wired as in production but for the two simulators and the memory."""
 
@@ -313,6 +327,10 @@ class House:
             identities=self.identities,
             extensions={MAIL: extensions},
         )
+        self.plane_gate = SaidByPlanes()
+        self.owed = MemoryDebts()
+        self.debts = Debts(self.owed, runs=self.runs, audit=self.audit, clock=self.clock)
+        """What planes owe."""
         self._ids = itertools.count()
         self.pipeline = self._wired()
 
@@ -337,7 +355,8 @@ class House:
             **shared,
         )
         visibility = Visibility(policy=policy, servers=self.rules.servers, clock=self.clock)
-        labels = Labeller(runs=self.runs, rules=self.rules)
+        runs = Indebted(self.runs, self.debts)
+        labels = Labeller(runs=runs, rules=self.rules)
         sensitive = self.sensitive = Sensitive(self.detector, self.values)
         duties = Duties(policy=policy, labels=labels, limits=self.limits, sensitive=sensitive)
         requests = ServerRequests(
@@ -388,9 +407,9 @@ class House:
             sessions=sessions,
             require_going=self.require_going,
         )
-        admission = Admission(
-            authenticator=self.gate,
-            runs=self.runs,
+        admitting = partial(
+            Admission,
+            runs=runs,
             pins=self.pins,
             catalogs=self.catalogs,
             policy=policy,
@@ -422,6 +441,7 @@ class House:
             sessions=sessions,
             require_going=self.require_going,
         )
+        admission = admitting(authenticator=self.gate)
         late = LateRequests(
             admission=admission,
             beginnings=beginnings,
@@ -446,6 +466,20 @@ class House:
             limits=WireLimits(),
             seal_keys=(KEY,),
             clock=self.clock,
+        )
+        self.decisions = DecisionPoint(
+            admission=admitting(authenticator=self.plane_gate),
+            release=release,
+            labels=labels,
+            visibility=visibility,
+            pins=self.pins,
+            catalogs=self.catalogs,
+            runs=runs,
+            servers=self.rules.servers,
+            debts=self.debts,
+            audit=self.audit,
+            limits=WireLimits(),
+            **shared,
         )
         return Pipeline(
             late=late,

@@ -12,6 +12,7 @@ from gateway.storage.migrations import (
     m021_usage,
     m022_where_servers_are_chosen,
     m023_late_calls,
+    m024_plane_debts,
 )
 from gateway.storage.migrations.registry import migrations
 
@@ -27,5 +28,6 @@ __all__ = [
     "m021_usage",
     "m022_where_servers_are_chosen",
     "m023_late_calls",
+    "m024_plane_debts",
     "migrations",
 ]

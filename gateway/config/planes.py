@@ -1,0 +1,110 @@
+"""Data planes of others that may ask for decisions: the section `planes` of `douane.yaml`."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from gateway.config.section import Section, Word, Words, written
+from gateway.config.values import Duration, Secret, SecretRef, SecretReference
+from gateway.domain.planes import ForeignType, Plane, Reports
+from gateway.domain.tools import UpstreamId
+
+_FEWEST_CHARACTERS = 32
+_Scope = Literal["tools:list", "tools:call", "tools:write", "prompts", "resources"]
+
+
+def key_of(secret: Secret) -> str:
+    """Return what a plane proves itself with.
+
+    Raises:
+        ValueError: It is too short to be nobody's guess.
+
+    """
+    text = secret.reveal()
+    if len(text) < _FEWEST_CHARACTERS or not text.isascii():
+        raise ValueError(
+            f"write {_FEWEST_CHARACTERS} random characters or more: `openssl rand -hex 32`"
+        )
+    return text
+
+
+class ForeignTypeSection(Section):
+    server: Word
+    actions: Annotated[dict[Word, Word], Field(min_length=1)]
+    """An action's name -> the tool that it is."""
+
+
+class AuthzenPlane(Section):
+    key: SecretReference
+    """What it sends as its bearer token."""
+    servers: Annotated[dict[Word, Word], Field(min_length=1)]
+    """What it calls servers -> the name that they have here."""
+    issuers: Words = ()
+    """For whose people it may ask; `public_url` if nothing is given."""
+    subjects: Literal["known", "vouched"] = "known"
+    """`vouched`: also for people who are not known here."""
+    groups: Word | None = None
+    """The property of a subject that names its groups, if it vouches."""
+    client: Word | None = None
+    """The one client whose calls it carries; without it each question names one."""
+    scopes: tuple[_Scope, ...] = ("tools:list", "tools:call", "prompts", "resources")
+    reports: Literal["results", "none"] = "results"
+    report_within: Duration = written("120s")
+    duties: tuple[Literal["replace_result"], ...] = ()
+    resources: dict[Word, ForeignTypeSection] = written({})
+    """Types of resources that are not MCP's, and which tools their actions are."""
+
+    @field_validator("key")
+    @classmethod
+    def _a_long_one(cls, ref: SecretRef, info: ValidationInfo) -> SecretRef:
+        environ = (info.context or {}).get("environ")
+        if environ is not None:
+            key_of(ref.resolve(environ))
+        return ref
+
+    @model_validator(mode="after")
+    def _of_one_mind(self) -> Self:
+        if self.groups is not None and self.subjects != "vouched":
+            raise ValueError("`groups` goes with `subjects: vouched`; those known here have ours")
+        if self.duties and self.reports == "none":
+            raise ValueError("`duties` are about results, which `reports: none` never tells")
+        return self
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The servers that it may ask about, as they are called here."""
+        return frozenset({*self.servers.values(), *(one.server for one in self.resources.values())})
+
+    def value(self, name: str, environ: Mapping[str, str], public_url: str) -> Plane:
+        """Return the domain's form; `environ` is where its key may be.
+
+        Raises:
+            ValueError: Its key is missing or too short.
+
+        """
+        return Plane(
+            name=name,
+            key_digest=sha256(key_of(self.key.resolve(environ)).encode()).digest(),
+            servers={theirs: UpstreamId(ours) for theirs, ours in self.servers.items()},
+            issuers=self.issuers or (public_url,),
+            vouches=self.subjects == "vouched",
+            groups_property=self.groups or "",
+            client=self.client or "",
+            scopes=frozenset(self.scopes),
+            reports=Reports(self.reports),
+            report_within_s=self.report_within,
+            duties=frozenset(self.duties),
+            types={
+                type_: ForeignType(server=UpstreamId(one.server), actions=one.actions)
+                for type_, one in self.resources.items()
+            },
+        )
+
+
+class Planes(Section):
+    authzen: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")], AuthzenPlane] = (
+        written({})
+    )
+    """Who may ask at `/access/v1`, by the name that records have for them."""

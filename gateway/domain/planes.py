@@ -1,0 +1,69 @@
+"""Data planes of others, which carry calls and ask here whether they may."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from enum import StrEnum
+from typing import Final
+
+from gateway.domain._value import value
+from gateway.domain.flow import RunId, Source
+from gateway.domain.tools import UpstreamId
+
+REPLACE_RESULT: Final = "replace_result"
+"""The one duty that a plane can promise: to give out the result that it is answered with, and no other."""
+
+
+class Reports(StrEnum):
+    """What a plane tells of the calls that it was allowed."""
+
+    RESULTS = "results"
+    NONE = "none"
+
+
+@value
+class ForeignType:
+    """How questions about a type of resource that is not MCP's become calls of tools."""
+
+    server: UpstreamId
+    actions: Mapping[str, str]
+    """An action's name -> the tool that it is."""
+
+
+@value
+class Plane:
+    """A policy enforcement point (AuthZEN Authorization API 1.0), as an operator registered it."""
+
+    name: str
+    key_digest: bytes = field(repr=False)
+    """SHA-256 of what it proves itself with."""
+    servers: Mapping[str, UpstreamId]
+    """What it calls servers -> ours; it may ask about no other."""
+    issuers: tuple[str, ...]
+    """For whose people it may ask; the first one where a question names none."""
+    vouches: bool = False
+    """Whether it may ask for people who are not known here, and say their groups."""
+    groups_property: str = ""
+    """Which property of a subject names its groups, if the plane vouches."""
+    client: str = ""
+    """The one client that it carries calls of; empty where questions name it."""
+    scopes: frozenset[str]
+    """The most that its calls may do."""
+    reports: Reports = Reports.RESULTS
+    report_within_s: float = 120.0
+    duties: frozenset[str] = frozenset()
+    types: Mapping[str, ForeignType]
+
+
+@value
+class Debt:
+    """A call that a plane was allowed, and whose result it has not reported yet.
+
+    Until it has, the run counts as if it had read the worst that could come.
+    """
+
+    decision: str
+    run: RunId
+    source: Source
+    """The worst, and where its intent stands in the log."""
+    due: float
+    """Seconds since the epoch: from then on it is not reported any more."""

@@ -1,0 +1,100 @@
+"""Who makes a call that a registered plane asks about: whom the plane names, if it may."""
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from gateway.domain.bounded import Bounded, octets_of
+from gateway.domain.identity import (
+    Asserted,
+    Client,
+    Credential,
+    Principal,
+    User,
+    acting,
+    named_in_records,
+)
+from gateway.domain.planes import Plane
+from gateway.errors import Unauthenticated
+from gateway.oauth.clients import with_builtin
+from gateway.ports.identity import ClientStore, UserStore
+
+_MOST: Final = 10_000
+_OCTETS: Final = 16 * 1024**2
+
+_Seen = tuple[Principal, User | None, Client | None]
+
+
+class PlaneGate:
+    """`ports.Authenticator` for what planes say: a plane's own proof was looked at before.
+
+    It vouches that somebody is who it says. What they may do here is what they may do at the door of
+    the gateway itself: nobody unknown or disabled gets in, unless an operator lets the plane vouch.
+    """
+
+    def __init__(
+        self,
+        planes: Mapping[str, Plane],
+        *,
+        users: UserStore,
+        clients: ClientStore,
+        own_issuer: str,
+    ) -> None:
+        self._planes = planes
+        self._users = users
+        self._find_client = with_builtin(clients)
+        self._own_issuer = own_issuer
+        self._seen: Bounded[Asserted, _Seen] = Bounded(most=_MOST, octets=_OCTETS)
+
+    async def authenticate(self, credential: Credential, endpoint: str) -> Principal:  # noqa: ARG002 - planes ask at one
+        """Return whom a plane names, with what is known of them now.
+
+        Raises:
+            Unauthenticated: Nobody of that name is known here, or they may not sign in; or it is no
+                plane that says so.
+
+        """
+        if not isinstance(credential, Asserted):
+            raise Unauthenticated("only registered planes may ask here")
+        user, client = self._user(credential), self._find_client(credential.client_id)
+        seen = self._seen.get(credential)
+        if seen is not None and seen[1] is user and seen[2] is client:
+            return seen[0]  # the very same one: what is known of it is known by which it is
+        principal = self._principal(credential, user, client)
+        self._seen.put(credential, (principal, user, client), 2 * octets_of(principal))
+        return principal
+
+    def _user(self, said: Asserted) -> User | None:
+        """Return the person; tokens of ours name people by our own ids.
+
+        Raises:
+            Unauthenticated: There is none, and the plane may not vouch for one; or they are disabled.
+
+        """
+        user = self._users.by_subject(said.issuer, said.subject)
+        if user is None and said.issuer == self._own_issuer:
+            user = self._users.find(said.subject)
+        if user is None and self._planes[said.plane].vouches:
+            return None
+        if user is None or user.disabled:
+            why = [("unknown_subject", "nobody of that name may sign in here")]
+            raise Unauthenticated("the subject is not known here", reasons=why)
+        return user
+
+    def _principal(self, said: Asserted, user: User | None, client: Client | None) -> Principal:
+        issuer = said.issuer if user is None else user.issuer
+        subject = said.subject if user is None else user.subject
+        program = "" if user is None or client is None else acting(client, user).program
+        return Principal(
+            issuer=issuer,
+            subject=subject,
+            named=named_in_records(issuer, subject, own=self._own_issuer),
+            user_id="" if user is None else user.id,
+            client_id=said.client_id,
+            client_name=said.client_id if client is None else client.name,
+            groups=said.groups if user is None else user.groups,
+            scopes=self._planes[said.plane].scopes,
+            token_id=f"plane:{said.plane}",
+            expires_at=math.inf,
+            program=program,
+        )

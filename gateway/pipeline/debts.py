@@ -1,0 +1,226 @@
+"""Calls that planes were allowed, until their results are known.
+
+An allowed call is a debt: whatever it brings, its caller may have read it by the time that anybody
+asks again. So its run counts as if it had read the worst that could come until the plane reports
+what did, and for good if it does not.
+"""
+
+import logging
+from dataclasses import replace
+from typing import Final
+
+from gateway.domain._value import value
+from gateway.domain.audit import RecordKind
+from gateway.domain.bounded import Bounded
+from gateway.domain.calls import Permit
+from gateway.domain.flow import Run, RunHandle, RunHint, RunId, Source, Task
+from gateway.domain.identity import Principal
+from gateway.domain.labels import Label
+from gateway.domain.planes import Debt, Plane, Reports
+from gateway.domain.scripts import ScriptId
+from gateway.errors import AuditUnavailable, Fault, GatewayError, RateLimited
+from gateway.pipeline.trail import Trail
+from gateway.ports import AuditLog, Clock, RunStore
+from gateway.ports.debts import DebtStore
+
+MOST: Final = 20_000
+"""Calls without a result at one time: each is kept whole until it has one."""
+_OVER: Final = 20_000
+_OVER_OCTETS: Final = 8 * 1024**2
+_FORMER: Final = ""
+"""Of whichever plane: a former process knew."""
+
+logger = logging.getLogger(__name__)
+
+
+@value
+class Owed:
+    """A debt, with what its report is judged by."""
+
+    debt: Debt
+    plane: str
+    permit: Permit
+    trail: Trail
+
+
+class Debts:
+    """What is owed, in memory as in its store. It outlives a reload, and ends with the process."""
+
+    def __init__(
+        self,
+        store: DebtStore,
+        *,
+        runs: RunStore,
+        audit: AuditLog,
+        clock: Clock,
+        most: int = MOST,
+    ) -> None:
+        self._store = store
+        self._runs = runs
+        self._audit = audit
+        self._clock = clock
+        self._most = most
+        self._open: dict[str, Owed] = {}
+        self._by_run: dict[RunId, dict[str, Debt]] = {}
+        self._claimed: set[str] = set()
+        self._over: Bounded[tuple[str, str], bool] = Bounded(most=_OVER, octets=_OVER_OCTETS)
+        self._left = {debt.decision: debt for debt in store.left()}
+        for debt in self._left.values():
+            self._by_run.setdefault(debt.run, {})[debt.decision] = debt
+            self._over.put((_FORMER, debt.decision), True)
+
+    @property
+    def are_open(self) -> bool:
+        """Whether anything is owed, by whatever planes there were."""
+        return bool(self._by_run)
+
+    def counted(self, run: Run) -> Run:
+        """Return `run` as one that has read the worst of what is owed in it."""
+        debts = self._by_run.get(run.id)
+        if not debts:
+            return run
+        label = run.label
+        for debt in debts.values():
+            label = label.join(debt.source.label)
+        sources = (*run.sources, *(debt.source for debt in debts.values()))
+        return replace(run, label=label, sources=sources)
+
+    def require_room(self) -> None:
+        """Return if one more can be owed.
+
+        Raises:
+            RateLimited: Too many calls have no result yet.
+
+        """
+        if len(self._open) >= self._most:
+            raise RateLimited("too many calls of planes have no result yet; report some first")
+
+    async def owe(self, plane: Plane, permit: Permit, trail: Trail, worst: Source) -> None:
+        """Have the permit's run owe what its call may bring; durable on return.
+
+        Of a plane that reports nothing it is in the run's label at once, for good.
+
+        Raises:
+            AuditUnavailable: It is not, or not known to be.
+
+        """
+        due = self._clock() + plane.report_within_s
+        debt = Debt(decision=permit.decision.id, run=permit.run.id, source=worst, due=due)
+        owed = Owed(debt=debt, plane=plane.name, permit=permit, trail=trail)
+        if plane.reports is Reports.NONE:
+            await self._never_reported(owed)
+            return
+        self._by_run.setdefault(debt.run, {})[debt.decision] = debt
+        try:
+            await self._store.owe(debt)
+        except GatewayError:
+            self._forget(debt)
+            raise
+        self._open[debt.decision] = owed
+
+    def claim(self, plane: Plane, decision: str) -> Owed | None:
+        """Return what `plane` owes for `decision`, for its one report; it counts until `pay`.
+
+        `None`: it owes nothing for that.
+        """
+        owed = self._open.get(decision)
+        if owed is None or owed.plane != plane.name or decision in self._claimed:
+            return None
+        if owed.debt.due <= self._clock():
+            return None
+        self._claimed.add(decision)
+        return owed
+
+    def is_over(self, plane: Plane, decision: str) -> bool:
+        """Whether `plane` was allowed this once, and it is too late, or too often, to report it."""
+        owed = self._open.get(decision)
+        if owed is not None:
+            return owed.plane == plane.name
+        return any((name, decision) in self._over for name in (plane.name, _FORMER))
+
+    def unclaim(self, owed: Owed) -> None:
+        """Let `owed` be reported once more: what was said of it could not be judged."""
+        self._claimed.discard(owed.debt.decision)
+
+    async def pay(self, owed: Owed) -> None:
+        """Forget what was owed: what has come instead is in its run's label, and on record."""
+        self._end(owed)
+        try:
+            await self._store.settle(owed.debt.decision)
+        except GatewayError as error:
+            # It is on record, and what is left of it makes its run stricter after a restart.
+            logger.warning("a plane's debt could not be taken out: %s", error.detail)
+
+    async def settle(self) -> None:
+        """Raise for good whatever nobody reported in time, with what a former process left."""
+        for debt in list(self._left.values()):
+            await self._raise(debt)
+            await self._store.settle(debt.decision)
+            self._forget(debt)
+        now = self._clock()
+        for owed in [one for one in self._open.values() if one.debt.due <= now]:
+            if owed.debt.decision not in self._claimed:
+                await self._never_reported(owed)
+                await self._store.settle(owed.debt.decision)
+                self._end(owed)
+
+    async def _never_reported(self, owed: Owed) -> None:
+        run = await self._raise(owed.debt)
+        if run is not None:
+            owed.trail.label(run.label)
+        owed.trail.unknown("unreported", "the plane did not report what came of it")
+        await self._audit.append(owed.trail.outcome(RecordKind.OUTCOME))
+
+    async def _raise(self, debt: Debt) -> Run | None:
+        try:
+            return await self._runs.raise_label(debt.run, debt.source.label, debt.source)
+        except AuditUnavailable:
+            raise
+        except Fault:
+            return None  # such a run is not kept any more, and nobody is in it
+
+    def _end(self, owed: Owed) -> None:
+        self._forget(owed.debt)
+        self._over.put((owed.plane, owed.debt.decision), True)
+
+    def _forget(self, debt: Debt) -> None:
+        self._left.pop(debt.decision, None)
+        self._open.pop(debt.decision, None)
+        self._claimed.discard(debt.decision)
+        debts = self._by_run.get(debt.run, {})
+        debts.pop(debt.decision, None)
+        if not debts:
+            self._by_run.pop(debt.run, None)
+
+
+class Indebted:
+    """A `RunStore` whose runs have read the worst of what planes owe in them."""
+
+    def __init__(self, runs: RunStore, debts: Debts) -> None:
+        self._runs = runs
+        self._debts = debts
+
+    async def of(self, principal: Principal, hint: RunHint) -> Run:
+        """Return the run of a call, as strict as what is owed in it; see `RunStore`."""
+        return self._debts.counted(await self._runs.of(principal, hint))
+
+    async def begin(self, principal: Principal, task: Task | None) -> tuple[RunHandle, Run]:
+        """Begin a run; see `RunStore`."""
+        return await self._runs.begin(principal, task)
+
+    def live(self, principal: Principal) -> frozenset[RunId]:
+        return self._runs.live(principal)
+
+    async def end(self, run: RunId) -> Run | None:
+        """End a run; see `RunStore`. What is owed in it is raised in whatever comes in its place."""
+        return await self._runs.end(run)
+
+    async def raise_label(
+        self, run: RunId, label: Label, source: Source | None, program: ScriptId | None = None
+    ) -> Run:
+        """Raise a run; see `RunStore`."""
+        return await self._runs.raise_label(run, label, source, program)
+
+    async def lower_label(self, run: RunId, seen: Label, label: Label) -> Run | None:
+        """Lower a run's label on a person's word; see `RunStore`. What is owed stays owed."""
+        return await self._runs.lower_label(run, seen, label)

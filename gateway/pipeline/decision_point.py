@@ -1,0 +1,336 @@
+"""Whoever asks from outside walks the one path: stages 2 to 8 for a question, 10 to 12 for a report.
+
+Between them is somebody else's data plane, which forwards (AuthZEN Authorization API 1.0).
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from gateway.domain._value import value
+from gateway.domain.audit import RecordKind
+from gateway.domain.calls import Call, CallId, Permit
+from gateway.domain.decisions import Duty
+from gateway.domain.flow import RunHint, Source
+from gateway.domain.labels import STRICTEST_DEFAULT, ServerRule
+from gateway.domain.nodes import most_nodes
+from gateway.domain.planes import REPLACE_RESULT, Plane, Reports
+from gateway.domain.tools import Kind, PinStatus, Profile, Target, UpstreamId
+from gateway.errors import (
+    ApprovalRequired,
+    AuditUnavailable,
+    Denied,
+    Fault,
+    GatewayError,
+    IdentityUnavailable,
+    PolicyUnavailable,
+    ProtocolError,
+    Refusal,
+)
+from gateway.pipeline.admission import Admission
+from gateway.pipeline.debts import Debts, Owed
+from gateway.pipeline.heard import heard
+from gateway.pipeline.labels import Labeller, source_of
+from gateway.pipeline.plane_calls import call_of, unread
+from gateway.pipeline.release import Release
+from gateway.pipeline.trail import Trail
+from gateway.pipeline.visibility import Visibility
+from gateway.ports import AuditLog, Catalogs, Clock, PinStore, RunStore
+from gateway.turns import finished
+from gateway.wire import jsontext
+from gateway.wire.authzen import Answer, Evaluation, Reported
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.operations import Sender, find
+
+_REWRITES: Final = frozenset(
+    {Duty.REDACT, Duty.MASK, Duty.TOKENIZE, Duty.DROP, Duty.TRUNCATE, Duty.DROP_STRUCTURED}
+)
+"""Duties that change a result, which a plane cannot meet before it has one."""
+_GREETINGS: Final = frozenset({"initialize", "server/discover"})
+_NO_ANSWER: Final = (AuditUnavailable, PolicyUnavailable, IdentityUnavailable)
+"""Nobody knows what the answer would be: an error of the protocol's, and no decision."""
+
+logger = logging.getLogger(__name__)
+
+
+@value
+class Asking:
+    """Who asks, and how they call their question."""
+
+    plane: Plane
+    source_ip: str
+    request_id: str
+
+
+class DecisionPoint:
+    def __init__(
+        self,
+        *,
+        admission: Admission,
+        release: Release,
+        labels: Labeller,
+        visibility: Visibility,
+        pins: PinStore,
+        catalogs: Catalogs,
+        runs: RunStore,
+        servers: Mapping[UpstreamId, ServerRule],
+        debts: Debts,
+        audit: AuditLog,
+        limits: WireLimits,
+        clock: Clock,
+        new_id: Callable[[], str],
+    ) -> None:
+        """Take an `admission` that knows principals by what registered planes say of them."""
+        self._admission = admission
+        self._release = release
+        self._labels = labels
+        self._visibility = visibility
+        self._pins = pins
+        self._catalogs = catalogs
+        self._runs = runs
+        self._servers = servers
+        self._debts = debts
+        self._audit = audit
+        self._limits = limits
+        self._clock = clock
+        self._new_id = new_id
+
+    async def refuse(
+        self, error: GatewayError, *, source_ip: str, request_id: str, plane: Plane | None = None
+    ) -> None:
+        """Put on record that a question was refused unread; it says nothing of whose it is.
+
+        Raises:
+            AuditUnavailable: It is not on record.
+
+        """
+        trail = self._trail(unread(self._new_call(), source_ip=source_ip))
+        trail.plane("" if plane is None else plane.name, request_id)
+        await self._recorded(trail, error)
+
+    async def answer(self, asking: Asking, asked: Evaluation) -> Answer:
+        """Answer one question. A no is an answer.
+
+        Raises:
+            ProtocolError: It cannot be a question of this plane's.
+            Fault: Nobody knows the answer, or it could not be recorded.
+
+        """
+        id_ = self._new_call()
+        call = unread(id_, source_ip=asking.source_ip)
+        trail = self._trail(call).plane(asking.plane.name, asking.request_id)
+        try:
+            call = call_of(asking.plane, asked, self._profiled, id_=id_, source_ip=asking.source_ip)
+            trail = self._trail(call).plane(asking.plane.name, asking.request_id)
+            if asked.reported is not None:
+                return await self._reported(asking, call, asked.reported, trail)
+            return await self._asked(asking, call, trail)
+        except GatewayError as error:
+            await self._recorded(trail, error)
+            if isinstance(error, (ProtocolError, *_NO_ANSWER)):
+                raise
+            return _no(error, trail.decision_id)
+        except Exception as bug:
+            logger.exception("a question of plane %s met a bug", asking.plane.name)
+            fault = Fault("the gateway failed")
+            await self._recorded(trail, fault)
+            raise fault from bug
+
+    async def _asked(self, asking: Asking, call: Call, trail: Trail) -> Answer:
+        """Carry a question through stages 2 to 8; the debt is durable before the yes is given."""
+        plane = asking.plane
+        self._debts.require_room()
+        nodes = most_nodes(len(call.message.body))
+        call = await finished(call.source_ip, nodes, self._admission.narrowed, call)
+        permit = await self._admission.permit(call, trail)
+        await self._require_possible(plane, permit)
+        trail.intent_index = (await self._audit.append(trail.intent())).leaf_index
+        if permit.access is not None:
+            worst = self._worst(permit, trail.intent_index)
+            # From here on the plane may have been told, whatever becomes of the answer.
+            trail.sent = True
+            await self._debts.owe(plane, permit, trail, worst)
+        try:
+            self._admission.require_unchanged(permit)
+        except GatewayError:
+            if (owed := self._debts.claim(plane, permit.decision.id)) is not None:
+                await self._debts.pay(owed)
+            raise
+        context: dict[str, Any] = {"decision_id": trail.decision_id}
+        if permit.access is not None and plane.reports is Reports.RESULTS:
+            context["report_within"] = round(plane.report_within_s)
+        return Answer(decision=True, context=context)
+
+    def _worst(self, permit: Permit, record: int) -> Source:
+        """Return what the permitted call may bring at worst: nobody here reads what it does."""
+        label = self._labels.of_result(permit).join(STRICTEST_DEFAULT)
+        return source_of(permit, label, record)
+
+    async def _require_possible(self, plane: Plane, permit: Permit) -> None:
+        """Return if a plane can do what a yes would mean: all that the gateway itself would do.
+
+        Raises:
+            Denied: It cannot.
+
+        """
+        if permit.call.restored:
+            raise _cannot("tokens_stand_for_values", "only the gateway puts values in their place")
+        owed = {one.duty for one in permit.decision.obligations} & _REWRITES
+        if owed and not _replaces(plane):
+            raise _duty(sorted(owed))
+        if permit.access is None:
+            await self._require_whole(permit)
+
+    async def _require_whole(self, permit: Permit) -> None:
+        """Return if what comes back may be shown as it is: a plane leaves nothing out of a list.
+
+        Of resources nobody has approved each, so their lists never may.
+
+        Raises:
+            Denied: Something in it was not approved, or is not for this principal.
+            GatewayError: What the server shows cannot be read now.
+
+        """
+        call = permit.call
+        row = find(Sender.CLIENT, call.message.method)
+        kind = None if row is None else row.lists
+        if call.message.method in _GREETINGS:
+            kind = Kind.SERVER
+        if kind is None:
+            return
+        await self._catalogs.refresh(call.server, call.profile, kind, permit.principal)
+        pins = [
+            pin
+            for pin in self._pins.all(call.server)
+            if pin.target.kind is kind and pin.profile is call.profile
+        ]
+        shown = all(pin.status is PinStatus.APPROVED for pin in pins)
+        if kind is Kind.SERVER:
+            shown = shown and bool(pins)
+        elif shown:
+            asked = [(pin.target, pin) for pin in pins]
+            shown = all(await self._visibility.of(call, permit.principal, asked))
+        if not shown or kind is Kind.RESOURCE:
+            raise _cannot("list_not_whole", "it has what is not for this principal; search instead")
+
+    async def _reported(
+        self, asking: Asking, call: Call, reported: Reported, trail: Trail
+    ) -> Answer:
+        """Carry a report through stages 10 to 12, and say whether it may be given out."""
+        owed = self._debts.claim(asking.plane, reported.decision)
+        if owed is None:
+            raise await self._nothing_owed(asking, call, reported, trail)
+        try:
+            return await self._judged(asking.plane, owed, reported)
+        except BaseException:
+            # What it says is not known yet: it stays owed, and may be reported once more.
+            self._debts.unclaim(owed)
+            raise
+
+    async def _judged(self, plane: Plane, owed: Owed, reported: Reported) -> Answer:
+        permit, trail = owed.permit, owed.trail
+        body = jsontext.write(
+            {
+                "jsonrpc": "2.0",
+                "id": permit.call.message.id,
+                reported.member: reported.content,
+            }
+        ).encode()
+        try:
+            if reported.content.get("resultType", "complete") != "complete":
+                raise _cannot("not_complete", "a plane gives out complete results only")
+            message = await heard(permit, body, self._limits)
+            given = await self._release.response(permit, message, trail)
+            if given != body and not _replaces(plane):
+                raise _duty([REPLACE_RESULT])
+            self._admission.require_going()
+        except _NO_ANSWER:
+            raise
+        except GatewayError as error:
+            if not isinstance(error, Refusal):
+                # It could not be read to its end.
+                await self._labels.raise_to(permit, owed.debt.source.label, trail.intent_index)
+            trail.answer(200, body)
+            await self._recorded(trail, error)
+            await self._debts.pay(owed)
+            return _no(error, trail.decision_id)
+        trail.answer(200, body)
+        await self._audit.append(trail.outcome())
+        await self._debts.pay(owed)
+        return _released(trail.decision_id, body, given)
+
+    async def _nothing_owed(
+        self, asking: Asking, call: Call, reported: Reported, trail: Trail
+    ) -> Denied:
+        """Return why a report is of no call that this plane was allowed and has not reported.
+
+        If it never was, the plane has carried what it may not: its caller has read who knows what.
+        """
+        if self._debts.is_over(asking.plane, reported.decision):
+            return _cannot("reported_before", "a result is reported once, and in time")
+        principal = trail.principal(await self._admission.known(call), ())
+        run = trail.run(await self._runs.of(principal, RunHint()))
+        worst = self._servers[call.server].default.join(STRICTEST_DEFAULT)
+        trail.label((await self._runs.raise_label(run.id, worst, None)).label)
+        return _cannot("plane_bypassed", "this plane was allowed no such call")
+
+    async def _recorded(self, trail: Trail, error: GatewayError) -> None:
+        trail.error(error)
+        kind = RecordKind.AUTH if error.code == "unauthenticated" else RecordKind.OUTCOME
+        await self._audit.append(trail.outcome(kind))
+
+    def _profiled(self, server: UpstreamId) -> Profile:
+        target = Target(server=server, kind=Kind.SERVER, name=server)
+        modern = self._pins.find(target, Profile.MODERN)
+        return Profile.LEGACY if modern is None else Profile.MODERN
+
+    def _new_call(self) -> CallId:
+        return CallId(self._new_id())
+
+    def _trail(self, call: Call) -> Trail:
+        return Trail(call, clock=self._clock, new_id=self._new_id)
+
+
+def _replaces(plane: Plane) -> bool:
+    return plane.reports is Reports.RESULTS and REPLACE_RESULT in plane.duties
+
+
+def _duty(owed: list[str]) -> Denied:
+    return _cannot(
+        "duty_unsupported", f"this plane does not promise what it would take: {', '.join(owed)}"
+    )
+
+
+def _cannot(code: str, why: str) -> Denied:
+    return Denied("a plane cannot be told yes to this", reasons=[(code, why)])
+
+
+def _released(decision_id: str, body: bytes, given: bytes) -> Answer:
+    context: dict[str, Any] = {"decision_id": decision_id}
+    if given != body:
+        content = jsontext.read_lenient(given, 1 << 10)
+        member = "result" if "result" in content else "error"
+        context["obligations"] = [
+            {
+                "id": "o_1",
+                "type": f"urn:douane:duty:{REPLACE_RESULT}",
+                "properties": {member: content[member]},
+            }
+        ]
+    return Answer(decision=True, context=context)
+
+
+def _no(error: GatewayError, decision_id: str) -> Answer:
+    """Return the no that `error` is: codes and sentences, and data of nobody."""
+    reasons = [{"code": error.code, "message": error.public}]
+    reasons += [{"code": code, "message": message} for code, message in error.reasons]
+    context: dict[str, Any] = {
+        "decision_id": decision_id,
+        "reason": (error.reasons[0][0] if error.reasons else error.code),
+        "reasons": reasons,
+    }
+    if isinstance(error, ApprovalRequired) and error.approval_id:
+        context["approval_id"] = error.approval_id
+        if error.page:
+            context["approval_url"] = error.page
+    return Answer(decision=False, context=context)

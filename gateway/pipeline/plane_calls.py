@@ -1,0 +1,219 @@
+"""From a plane's question to the call that it is about: the COAZ-MCP binding, and what it leaves open.
+
+The binding's table says which resource goes with which MCP method. It sends neither the server's name
+nor the arguments; both are asked for here, as nothing can be decided without them.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from gateway.domain.calls import Call, CallId, Form, Message, OriginKind
+from gateway.domain.identity import Asserted
+from gateway.domain.planes import ForeignType, Plane
+from gateway.domain.tools import OWN, Profile, UpstreamId
+from gateway.errors import Denied, ProtocolError
+from gateway.wire import jsontext
+from gateway.wire.authzen import Entity, Evaluation
+from gateway.wire.eras import is_stateless
+from gateway.wire.operations import Sender, find
+from gateway.wire.revisions import REVISIONS
+
+EVALUATION: Final = "/access/v1/evaluation"
+"""The endpoint that such calls come in at."""
+_SUBJECTS: Final = frozenset({"identity", "user"})
+"""Types of subjects: the binding's, and what decision points that know no MCP call a person."""
+_SERVER: Final = "mcp_server"
+_NAMED: Final[Mapping[str, tuple[str, ...]]] = {
+    "tools/call": ("tool",),
+    "prompts/get": ("prompt",),
+    "resources/read": ("resource",),
+    "resources/subscribe": ("resource",),
+    "resources/unsubscribe": ("resource",),
+    "completion/complete": ("prompt", "resource"),
+    **dict.fromkeys(
+        (
+            "initialize",
+            "ping",
+            "logging/setLevel",
+            "server/discover",
+            "tools/list",
+            "prompts/list",
+            "resources/list",
+            "resources/templates/list",
+        ),
+        (_SERVER,),
+    ),
+}
+"""Which types of resources go with a method; whatever is not here is a no."""
+_RPC_ID: Final = 1
+Profiled = Callable[[UpstreamId], Profile]
+"""In which family of revisions a server is known, where a question does not say."""
+
+
+def unread(id_: CallId, *, source_ip: str) -> Call:
+    """Return a call that stands for a question that could not be read; it is only refused."""
+    return _call(id_, _request("", {}), OWN, ("", Profile.MODERN), source_ip=source_ip)
+
+
+def call_of(
+    plane: Plane, asked: Evaluation, profiled: Profiled, *, id_: CallId, source_ip: str
+) -> Call:
+    """Return the call that `plane` asks about.
+
+    Raises:
+        ProtocolError: A question is not as it has to be: status 400.
+        Denied: It is about nothing that this plane may ask, or lacks what is decided on.
+
+    """
+    asserted = _asserted(plane, asked)
+    foreign = plane.types.get(asked.resource.type)
+    if foreign is not None:
+        server, message = foreign.server, _request("tools/call", _foreign(foreign, asked))
+    else:
+        server = _server(plane, asked.resource)
+        message = _request(asked.action, _params(asked))
+    spoken = _spoken(asked, message.method, server, profiled)
+    return _call(id_, message, server, spoken, source_ip=source_ip, asserted=asserted)
+
+
+def _call(
+    id_: CallId,
+    message: Message,
+    server: UpstreamId,
+    spoken: tuple[str, Profile],
+    *,
+    source_ip: str,
+    asserted: Asserted | None = None,
+) -> Call:
+    revision, profile = spoken
+    return Call(
+        id=id_,
+        endpoint=EVALUATION,
+        server=server,
+        message=message,
+        revision=revision,
+        profile=profile,
+        headers=(),
+        credential=asserted,
+        session=None,
+        source_ip=source_ip,
+        origin=OriginKind.PLANE,
+    )
+
+
+def _request(method: str, params: Mapping[str, Any]) -> Message:
+    whole = {"jsonrpc": "2.0", "id": _RPC_ID, "method": method, "params": params}
+    return Message(
+        form=Form.REQUEST,
+        method=method,
+        id=_RPC_ID,
+        params=params,
+        body=jsontext.write(whole).encode(),
+    )
+
+
+def _asserted(plane: Plane, asked: Evaluation) -> Asserted:
+    if asked.subject.type not in _SUBJECTS:
+        raise _no("unknown_subject", "a subject is an `identity` or a `user`")
+    issuer = asked.subject.properties.get("iss", "")
+    if not isinstance(issuer, str):
+        raise ProtocolError("this is no question: a subject's `iss` is no string")
+    if not issuer:
+        if len(plane.issuers) > 1:
+            raise ProtocolError("this is no question: a subject's `iss` is missing")
+        issuer = plane.issuers[0]
+    if issuer not in plane.issuers:
+        raise _no("unknown_subject", "this plane may not ask for people of that issuer")
+    client = plane.client or asked.agent
+    if not client:
+        raise _no("unknown_client", "which client acts is told in `context.agent`")
+    return Asserted(
+        plane=plane.name,
+        issuer=issuer,
+        subject=asked.subject.id,
+        client_id=client,
+        groups=_groups(plane, asked.subject),
+    )
+
+
+def _groups(plane: Plane, subject: Entity) -> frozenset[str]:
+    told = subject.properties.get(plane.groups_property) if plane.groups_property else None
+    if told is None:
+        return frozenset()
+    groups = [told] if isinstance(told, str) else told
+    if not isinstance(groups, list) or not all(isinstance(one, str) for one in groups):
+        raise ProtocolError("this is no question: a subject's groups are no strings")
+    return frozenset(groups)
+
+
+def _server(plane: Plane, resource: Entity) -> UpstreamId:
+    """Return whose resource it is, by what the plane calls that; one server needs no name."""
+    told = resource.id if resource.type == _SERVER else resource.properties.get("server")
+    if told is None and len(plane.servers) == 1:
+        (server,) = plane.servers.values()
+        return server
+    server_of = plane.servers.get(told) if isinstance(told, str) else None
+    if server_of is None:
+        raise _no("unknown_server", "which server is meant is told in the resource's `server`")
+    return server_of
+
+
+def _params(asked: Evaluation) -> Mapping[str, Any]:
+    method, resource = asked.action, asked.resource
+    if resource.type not in _NAMED.get(method, ()):
+        raise _no("unknown_action", "no such method of MCP goes with such a resource here")
+    match method:
+        case "tools/call" | "prompts/get":
+            return {"name": resource.id, "arguments": _arguments(asked)}
+        case "completion/complete":
+            of = {"prompt": ("ref/prompt", "name"), "resource": ("ref/resource", "uri")}
+            kind, name = of[resource.type]
+            return {"ref": {"type": kind, name: resource.id}, "argument": _arguments(asked)}
+        case _ if resource.type == "resource":
+            return {"uri": resource.id}
+        case _:
+            return {}
+
+
+def _arguments(asked: Evaluation) -> Mapping[str, Any]:
+    if asked.arguments is None:
+        raise _no("arguments_missing", "what a call says is told in `context.arguments`")
+    return asked.arguments
+
+
+def _foreign(type_: ForeignType, asked: Evaluation) -> Mapping[str, Any]:
+    """Return the params of the tool that a question about something else than MCP is about.
+
+    Properties of the action count before those of the resource, and its id before both.
+    """
+    tool = type_.actions.get(asked.action)
+    if tool is None:
+        raise _no("unknown_action", "there is no such action on such a resource")
+    arguments = {
+        **asked.resource.properties,
+        **asked.action_properties,
+        "id": asked.resource.id,
+    }
+    return {"name": tool, "arguments": arguments}
+
+
+def _spoken(
+    asked: Evaluation, method: str, server: UpstreamId, profiled: Profiled
+) -> tuple[str, Profile]:
+    """Return which revision of MCP the plane speaks to its client, and its family."""
+    if asked.revision:
+        if asked.revision not in REVISIONS:
+            raise _no("unknown_revision", "there is no such revision of MCP")
+        modern = is_stateless(asked.revision)
+        return asked.revision, Profile.MODERN if modern else Profile.LEGACY
+    row = find(Sender.CLIENT, method)
+    profiles = frozenset(Profile) if row is None else row.profiles
+    profile = profiled(server)
+    if profile not in profiles:
+        (profile,) = profiles
+    newest = [one for one in REVISIONS if is_stateless(one) is (profile is Profile.MODERN)]
+    return newest[-1], profile
+
+
+def _no(code: str, why: str) -> Denied:
+    return Denied("this plane cannot be told yes to this", reasons=[(code, why)])

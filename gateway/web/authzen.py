@@ -1,0 +1,176 @@
+"""The AuthZEN Authorization API 1.0 over HTTP, for registered data planes. It holds no rule.
+
+Plain ASGI, as whoever calls through a plane waits for it.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from hashlib import sha256
+from typing import Final, Protocol
+
+import orjson
+from starlette.types import Receive, Scope, Send
+
+from gateway.domain.nodes import weight
+from gateway.domain.planes import Plane
+from gateway.domain.throttle import Throttle
+from gateway.errors import GatewayError, ProtocolError, RateLimited, Unauthenticated
+from gateway.pipeline.decision_point import Asking
+from gateway.turns import in_turn
+from gateway.web.guard import plain, throttled
+from gateway.wire.authzen import Answer, Evaluation, metadata, read_evaluation, write_answer
+
+EVALUATION: Final = "/access/v1/evaluation"
+METADATA: Final = "/.well-known/authzen-configuration"
+PATHS: Final = frozenset({EVALUATION, METADATA})
+_BODY_S: Final = 30.0
+_MOST_FAILURES: Final = 300
+_LONGEST_REQUEST_ID: Final = 128
+_LONGEST_KEY: Final = 4 * 1024
+_JSON: Final = (b"content-type", b"application/json")
+_NO_STORE: Final = (b"cache-control", b"no-store")
+_REQUEST_ID: Final = "x-request-id"
+
+
+class Decisions(Protocol):
+    async def answer(self, asking: Asking, asked: Evaluation) -> Answer:
+        """Answer one question; raises `ProtocolError` or a `Fault`."""
+        ...
+
+    async def refuse(
+        self, error: GatewayError, *, source_ip: str, request_id: str, plane: Plane | None = None
+    ) -> None:
+        """Put on record that a question was refused unread."""
+        ...
+
+
+class AuthzenEndpoint:
+    """Answers planes, and tells anybody where they may ask."""
+
+    def __init__(
+        self,
+        planes: Mapping[str, Plane],
+        decisions: Decisions,
+        *,
+        public_url: str,
+        most_bytes: int,
+        json_depth: int,
+        client_address: Callable[[Scope], str],
+        refused_unread: Callable[[str, str], None],
+        new_id: Callable[[], str],
+    ) -> None:
+        self._by_key = {plane.key_digest: plane for plane in planes.values()}
+        self._decisions = decisions
+        self._metadata = orjson.dumps(metadata(public_url))
+        self._most_bytes = most_bytes
+        self._json_depth = json_depth
+        self._client_address = client_address
+        self._refused_unread = refused_unread
+        self._new_id = new_id
+        self._failures = Throttle(allowed=_MOST_FAILURES, window_s=60.0)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        address = self._client_address(scope)
+        refused = throttled(self._failures, address)
+        if refused is not None:
+            self._refused_unread(refused.code, address)
+            await plain(send, refused)
+            return
+        headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
+        request_id = _request_id(headers) or self._new_id()
+        status, body = await self._answered(scope, headers, receive, address, request_id)
+        if status in {400, 401}:
+            self._failures.note(address, asyncio.get_running_loop().time())
+        fields = [_JSON, _NO_STORE, (b"content-length", str(len(body)).encode())]
+        fields.append((_REQUEST_ID.encode(), request_id.encode()))
+        if status == 401:  # noqa: PLR2004 - RFC 9110 section 15.5.2
+            fields.append((b"www-authenticate", b"Bearer"))
+        await send({"type": "http.response.start", "status": status, "headers": fields})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answered(
+        self,
+        scope: Scope,
+        headers: Mapping[str, str],
+        receive: Receive,
+        address: str,
+        request_id: str,
+    ) -> tuple[int, bytes]:
+        method = "GET" if scope["path"] == METADATA else "POST"
+        if scope["method"] != method:
+            return 405, orjson.dumps(f"use {method}")
+        if scope["path"] == METADATA:
+            return 200, self._metadata
+        plane = self._plane(headers)
+        try:
+            try:
+                asked = await self._read(plane, headers, receive)
+            except GatewayError as error:
+                await self._decisions.refuse(
+                    error, source_ip=address, request_id=request_id, plane=plane
+                )
+                raise
+            asking = Asking(plane=asked[0], source_ip=address, request_id=request_id)
+            return 200, write_answer(await self._decisions.answer(asking, asked[1]))
+        except GatewayError as error:
+            return _status(error), orjson.dumps(error.public)
+
+    async def _read(
+        self, plane: Plane | None, headers: Mapping[str, str], receive: Receive
+    ) -> tuple[Plane, Evaluation]:
+        """Return who asks, and what.
+
+        Raises:
+            Unauthenticated: It is no registered plane; nothing of its question was read.
+            ProtocolError: It is no question.
+            RateLimited: So much of the same plane's is read already.
+
+        """
+        if plane is None:
+            raise Unauthenticated("no registered plane has this key")
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise ProtocolError("a question is application/json")
+        body = await self._body(receive)
+        read = partial(read_evaluation, body, self._json_depth)
+        return plane, await in_turn(f"plane:{plane.name}", weight(body), read)
+
+    async def _body(self, receive: Receive) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(_BODY_S):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ProtocolError("the body did not come whole")
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > self._most_bytes:
+                        raise ProtocolError("the body is too large", status=413)
+                    if not message.get("more_body"):
+                        return b"".join(parts)
+        except TimeoutError:
+            raise ProtocolError("the body took too long", status=408) from None
+
+    def _plane(self, headers: Mapping[str, str]) -> Plane | None:
+        """Return who holds the key of the Authorization header (RFC 6750 section 2.1)."""
+        scheme, _, key = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or len(key) > _LONGEST_KEY:
+            return None
+        return self._by_key.get(sha256(key.strip().encode("latin-1")).digest())
+
+
+def _request_id(headers: Mapping[str, str]) -> str:
+    """Return what the plane calls its request; nothing, if that is nothing to repeat."""
+    told = headers.get(_REQUEST_ID, "")
+    return (
+        told if told.isascii() and told.isprintable() and len(told) <= _LONGEST_REQUEST_ID else ""
+    )
+
+
+def _status(error: GatewayError) -> int:
+    if isinstance(error, ProtocolError):
+        return error.status
+    return {Unauthenticated: 401, RateLimited: 429}.get(type(error), 500)

@@ -1,0 +1,49 @@
+"""Data planes of others that ask for decisions: who they are, and what they owe."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from gateway.config import Config
+from gateway.domain.planes import Plane
+from gateway.errors import ConfigError, GatewayError
+from gateway.pipeline.debts import Debts
+
+_EVERY_S: Final = 1.0
+
+logger = logging.getLogger(__name__)
+
+
+def planes_of(config: Config, environ: Mapping[str, str]) -> Mapping[str, Plane]:
+    """Return the planes that may ask, by their names.
+
+    Raises:
+        ConfigError: A key is missing, too short, or another plane's.
+
+    """
+    found: dict[str, Plane] = {}
+    for name, section in config.planes.authzen.items():
+        try:
+            found[name] = section.value(name, environ, config.public_url)
+        except ValueError as error:
+            raise ConfigError(
+                "a plane cannot be known", problems=[f"planes.authzen.{name}.key: {error}"]
+            ) from error
+    if len({plane.key_digest for plane in found.values()}) < len(found):
+        raise ConfigError(
+            "planes cannot be told apart",
+            problems=["planes.authzen: two have one key; give each its own"],
+        )
+    return found
+
+
+async def collected(debts: Debts) -> None:
+    """Raise runs, until cancelled, to what planes have not reported in time."""
+    while True:
+        try:
+            await debts.settle()
+        except GatewayError as error:
+            # It counts all the same, as long as it is owed.
+            logger.warning("what planes owe could not be settled: %s", error.detail)
+        await asyncio.sleep(_EVERY_S)

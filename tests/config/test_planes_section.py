@@ -1,0 +1,81 @@
+"""The section `planes`: a plane is registered for servers that there are, with a key of its own."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.config import Config, parse
+from gateway.domain.planes import REPLACE_RESULT, Reports
+from gateway.errors import ConfigError
+from gateway.wiring.planes import planes_of
+
+FILE = Path("/etc/douane/douane.yaml")
+HEAD = """\
+version: 1
+public_url: http://127.0.0.1:8080
+servers: {mail: {url: "http://127.0.0.1:9001/mcp"}}
+"""
+KEYS = {"EDGE": "e" * 32, "OTHER": "o" * 32, "SHORT": "s" * 31}
+
+
+def config(planes: str, environ: dict[str, str] | None = None) -> Config:
+    return parse(f"{HEAD}planes: {{authzen: {{{planes}}}}}", file=FILE, environ=environ)
+
+
+def edge(more: str = "", key: str = "EDGE", name: str = "edge") -> str:
+    return f"{name}: {{key: 'env:{key}', servers: {{m: mail}}{more}}}"
+
+
+def test_nobody_is_a_plane_unless_it_is_written_down() -> None:
+    assert planes_of(parse(HEAD, file=FILE), {}) == {}
+
+
+def test_the_least_is_asked_of_an_operator_and_given_to_a_plane() -> None:
+    (plane,) = planes_of(config(edge(), KEYS), KEYS).values()
+    assert plane.issuers == ("http://127.0.0.1:8080",)
+    assert (plane.vouches, plane.client, plane.types, plane.duties) == (False, "", {}, frozenset())
+    assert plane.scopes == {"tools:list", "tools:call", "prompts", "resources"}
+    assert (plane.reports, plane.report_within_s) == (Reports.RESULTS, 120.0)
+    assert KEYS["EDGE"] not in repr(plane)
+
+
+def test_all_of_it_becomes_the_domains() -> None:
+    more = (
+        ", issuers: ['https://idp.example'], subjects: vouched, groups: roles, client: cron, "
+        "scopes: [tools:write], duties: [replace_result], "
+        "resources: {record: {server: mail, actions: {read: read_record}}}"
+    )
+    (plane,) = planes_of(config(edge(more), KEYS), KEYS).values()
+    assert (plane.vouches, plane.groups_property, plane.client) == (True, "roles", "cron")
+    assert plane.duties == {REPLACE_RESULT}
+    assert plane.types["record"].actions == {"read": "read_record"}
+
+
+@pytest.mark.parametrize(
+    "planes",
+    [
+        "edge: {servers: {m: mail}}",
+        "edge: {key: 'env:EDGE'}",
+        "edge: {key: 'env:EDGE', servers: {}}",
+        "edge: {key: 'env:EDGE', servers: {m: bank}}",
+        edge(key="SHORT"),
+        edge(key="MISSING"),
+        edge(name="Edge"),
+        edge(", groups: roles"),
+        edge(", reports: none, duties: [replace_result]"),
+        edge(", duties: [redact]"),
+        edge(", scopes: [admin]"),
+        edge(", resources: {record: {server: bank, actions: {read: x}}}"),
+        edge(", resources: {record: {server: mail, actions: {}}}"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(planes: str) -> None:
+    with pytest.raises(ConfigError):
+        config(planes, KEYS)
+
+
+def test_two_planes_have_two_keys() -> None:
+    both = f"{edge()}, {edge(name='other', key='OTHER')}"
+    assert len(planes_of(config(both, KEYS), KEYS)) == 2
+    with pytest.raises(ConfigError):
+        planes_of(config(both, KEYS), {**KEYS, "OTHER": KEYS["EDGE"]})

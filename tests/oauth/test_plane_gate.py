@@ -1,0 +1,99 @@
+"""Whom a plane names is who they are here, or nobody."""
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.domain.identity import Asserted, BearerToken, ClientKind
+from gateway.domain.planes import Plane
+from gateway.domain.tools import UpstreamId
+from gateway.errors import Unauthenticated
+from gateway.oauth.planes import PlaneGate
+from tests.oauth.house import ALICE, House
+from tests.oauth.world import NOW, PUBLIC_URL, client
+
+ENDPOINT = "/access/v1/evaluation"
+ELSEWHERE = "https://idp.example"
+EDGE = Plane(
+    name="edge",
+    key_digest=b"",
+    servers={"m": UpstreamId("mail")},
+    issuers=(PUBLIC_URL, ELSEWHERE),
+    scopes=frozenset({"tools:call"}),
+    types={},
+)
+SAID = Asserted(
+    plane="edge",
+    issuer=PUBLIC_URL,
+    subject="alice",
+    client_id="assistant",
+    groups=frozenset({"admins"}),
+)
+
+
+def gate(house: House, plane: Plane = EDGE) -> PlaneGate:
+    return PlaneGate(
+        {"edge": plane},
+        users=house.stores.users,
+        clients=house.stores.clients,
+        own_issuer=PUBLIC_URL,
+    )
+
+
+async def test_a_person_has_the_groups_that_they_have_here(house: House) -> None:
+    house.stores.users.change(ALICE.id, groups=frozenset({"users"}), at=NOW)
+    for plane in (EDGE, replace(EDGE, vouches=True)):
+        found = await gate(house, plane).authenticate(SAID, ENDPOINT)
+        assert (found.subject, found.user_id) == ("alice", ALICE.id)
+        assert found.groups == {"users"}
+        assert found.scopes == {"tools:call"}
+        assert not found.trusted_host
+
+
+async def test_the_id_that_our_tokens_name_a_person_by_names_them_here(house: House) -> None:
+    found = await gate(house).authenticate(replace(SAID, subject=ALICE.id), ENDPOINT)
+    assert found.subject == "alice"
+    elsewhere = replace(SAID, issuer=ELSEWHERE, subject=ALICE.id)
+    with pytest.raises(Unauthenticated):
+        await gate(house).authenticate(elsewhere, ENDPOINT)
+
+
+async def test_nobody_unknown_gets_in_unless_the_plane_may_vouch(house: House) -> None:
+    stranger = replace(SAID, issuer=ELSEWHERE, subject="bob")
+    with pytest.raises(Unauthenticated) as refused:
+        await gate(house).authenticate(stranger, ENDPOINT)
+    assert refused.value.reasons[0][0] == "unknown_subject"
+    found = await gate(house, replace(EDGE, vouches=True)).authenticate(stranger, ENDPOINT)
+    assert found.recorded == f"{ELSEWHERE}|bob"
+    assert found.groups == {"admins"}
+
+
+async def test_whoever_is_disabled_here_is_nobody_at_once(house: House) -> None:
+    vouching = gate(house, replace(EDGE, vouches=True))
+    await vouching.authenticate(SAID, ENDPOINT)
+    house.stores.users.change(ALICE.id, disabled=True, at=NOW)
+    with pytest.raises(Unauthenticated):
+        await vouching.authenticate(SAID, ENDPOINT)
+
+
+async def test_the_same_person_is_the_same_principal(house: House) -> None:
+    planes = gate(house)
+    first = await planes.authenticate(SAID, ENDPOINT)
+    assert await planes.authenticate(replace(SAID), ENDPOINT) is first
+
+
+async def test_a_client_that_is_known_here_is_that_client(house: House) -> None:
+    itself = replace(client().client, id="assistant", name="Host", kind=ClientKind.DYNAMIC)
+    house.stores.clients.add(itself)
+    found = await gate(house).authenticate(SAID, ENDPOINT)
+    assert (found.client_name, found.program) == ("Host", "Host")
+
+
+async def test_a_token_is_no_word_of_a_planes(house: House) -> None:
+    for credential in (None, BearerToken(text="x")):
+        with pytest.raises(Unauthenticated):
+            await gate(house).authenticate(credential, ENDPOINT)
+
+
+def test_to_whoever_reads_tokens_it_is_none() -> None:
+    assert SAID.text == ""

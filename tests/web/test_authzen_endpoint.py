@@ -1,0 +1,146 @@
+"""The AuthZEN endpoint reads nothing of a stranger's, and repeats nothing that it should not."""
+
+import json
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+import pytest
+
+from gateway.domain.planes import Plane
+from gateway.domain.tools import UpstreamId
+from gateway.errors import AuditUnavailable, Fault, GatewayError
+from gateway.pipeline.decision_point import Asking
+from gateway.web.authzen import EVALUATION, METADATA, AuthzenEndpoint
+from gateway.wire.authzen import Answer, Evaluation
+from tests.web.asgi import HOST, Exchange, Pairs
+
+KEY = "k" * 32
+EDGE = Plane(
+    name="edge",
+    key_digest=sha256(KEY.encode()).digest(),
+    servers={"m": UpstreamId("mail")},
+    issuers=("https://idp.example",),
+    scopes=frozenset(),
+    types={},
+)
+QUESTION = json.dumps(
+    {
+        "subject": {"type": "user", "id": "alice"},
+        "action": {"name": "tools/call"},
+        "resource": {"type": "tool", "id": "send"},
+    }
+).encode()
+JSON = (b"content-type", b"application/json")
+BEARER = (b"authorization", b"Bearer " + KEY.encode())
+
+
+@dataclass
+class Yes:
+    """Says yes to everybody, or fails, and remembers who asked."""
+
+    fails: GatewayError | None = None
+    asked: list[Asking] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+
+    async def answer(self, asking: Asking, asked: Evaluation) -> Answer:
+        self.asked.append(asking)
+        if self.fails is not None:
+            raise self.fails
+        return Answer(decision=True, context={"of": asked.subject.id})
+
+    async def refuse(
+        self, error: GatewayError, *, source_ip: str, request_id: str, plane: Plane | None = None
+    ) -> None:
+        del source_ip, request_id
+        if self.fails is not None:
+            raise self.fails
+        self.refused.append((error.code, "" if plane is None else plane.name))
+
+
+def endpoint(decisions: Yes, most_bytes: int = 1024) -> AuthzenEndpoint:
+    return AuthzenEndpoint(
+        {"edge": EDGE},
+        decisions,
+        public_url="http://127.0.0.1:8080",
+        most_bytes=most_bytes,
+        json_depth=64,
+        client_address=lambda _: "192.0.2.7",
+        refused_unread=lambda *_: None,
+        new_id=lambda: "made-here",
+    )
+
+
+async def post(
+    app: AuthzenEndpoint, body: bytes = QUESTION, *headers: tuple[bytes, bytes]
+) -> Exchange:
+    fields: Pairs = (HOST, *(headers or (JSON, BEARER)))
+    return await Exchange([body]).ask(app, "POST", EVALUATION, fields)
+
+
+def told(exchange: Exchange) -> dict[str, str]:
+    return {k.decode(): v.decode() for k, v in exchange.sent[0]["headers"]}
+
+
+async def test_a_question_is_answered_for_its_plane() -> None:
+    decisions = Yes()
+    seen = await post(endpoint(decisions))
+    assert seen.status == 200
+    assert json.loads(seen.sent[1]["body"]) == {"decision": True, "context": {"of": "alice"}}
+    assert [one.plane.name for one in decisions.asked] == ["edge"]
+    assert told(seen)["cache-control"] == "no-store"
+
+
+async def test_nothing_of_a_stranger_is_read() -> None:
+    decisions = Yes()
+    for headers in (
+        (JSON,),
+        (JSON, (b"authorization", b"Bearer x")),
+        (JSON, (b"authorization", b"Basic " + KEY.encode())),
+    ):
+        seen = await post(endpoint(decisions), QUESTION, *headers)
+        assert (seen.status, seen.received) == (401, 0)
+    assert decisions.refused == [("unauthenticated", "")] * 3
+    assert decisions.asked == []
+
+
+@pytest.mark.parametrize(
+    ("body", "status"), [(b"{}", 400), (b"x" * 2000, 413), (b"", 400), (b"[" * 500, 400)]
+)
+async def test_what_is_no_question_is_refused_and_on_record(body: bytes, status: int) -> None:
+    decisions = Yes()
+    assert (await post(endpoint(decisions), body)).status == status
+    assert decisions.refused == [("protocol_error", "edge")]
+
+
+@pytest.mark.parametrize("fault", [Fault("it failed"), AuditUnavailable("no record")])
+async def test_where_nobody_knows_the_answer_there_is_none(fault: GatewayError) -> None:
+    for body in (QUESTION, b"{}"):
+        seen = await post(endpoint(Yes(fails=fault)), body)
+        assert seen.status == 500
+        assert b"decision" not in seen.sent[1]["body"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "back"),
+    [(b"q-1", "q-1"), (b"x" * 129, "made-here"), (b"a\x7fb", "made-here"), (b"", "made-here")],
+)
+async def test_what_a_request_is_called_comes_back(sent: bytes, back: str) -> None:
+    seen = await post(endpoint(Yes()), QUESTION, JSON, BEARER, (b"x-request-id", sent))
+    assert told(seen)["x-request-id"] == back
+
+
+async def test_whoever_only_gets_refusals_waits() -> None:
+    app = endpoint(Yes())
+    for _ in range(300):
+        assert (await post(app, QUESTION, JSON)).status == 401
+    assert (await post(app)).status == 429
+
+
+async def test_anybody_may_read_where_to_ask() -> None:
+    seen = await Exchange().ask(endpoint(Yes()), "GET", METADATA, (HOST,))
+    assert json.loads(seen.sent[1]["body"]) == {
+        "policy_decision_point": "http://127.0.0.1:8080",
+        "access_evaluation_endpoint": "http://127.0.0.1:8080/access/v1/evaluation",
+    }
+    assert (await Exchange().ask(endpoint(Yes()), "POST", METADATA, (HOST,))).status == 405
+    assert (await Exchange().ask(endpoint(Yes()), "PUT", EVALUATION, (HOST,))).status == 405
