@@ -68,7 +68,7 @@ _PLACE = {name: place for place, name in enumerate(_GIVEN)}
 _STANDING = frozenset({"arguments", "destinations", "sources"})
 """Members that are not written down as they are given."""
 
-# Clipped, any record fits: each of its at most 48 members is then at most 256 characters of
+# Clipped, any record fits: each of its at most 50 members is then at most 256 characters of
 # at most six bytes each ("\u0000"), or 1024 bytes of other JSON.
 _CLIPPED_CHARACTERS = 256
 _KEPT_BYTES = 1024
