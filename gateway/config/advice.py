@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from gateway.config.model import Config, Server
+from gateway.config.planes import AuthzenPlane
 from gateway.config.values import is_loopback
 
 
@@ -14,6 +15,8 @@ def warnings(config: Config) -> list[str]:
         found.append("servers: there is none; add the first one under `servers`")
     for name, server in config.servers.items():
         found += _server(name, server)
+    for name, plane in config.planes.authzen.items():
+        found += _plane(f"planes.authzen.{name}", plane)
     found += _core(config)
     return found
 
@@ -51,6 +54,23 @@ def _server(name: str, server: Server) -> Iterator[str]:
         yield (
             f"servers.{name}.tools: no tool is labelled, so each is judged by the strictest "
             f"reading; `douane servers suggest-labels {name}` proposes labels"
+        )
+
+
+def _plane(key: str, plane: AuthzenPlane) -> Iterator[str]:
+    yield (
+        f"{key}: nobody here sees whether it asks before it sends; it leaves nothing out of a list "
+        "and judges no stream, so its lists pass whole or not at all: see docs/planes.md"
+    )
+    if plane.reports == "none":
+        yield (
+            f"{key}.reports: it reports no result, so its first call makes a run untrusted and "
+            "private; let it report, if it can"
+        )
+    elif not plane.duties:
+        yield (
+            f"{key}.duties: it promises nothing, so a result that would have to be masked or cut is "
+            "refused whole; write `[replace_result]` if it gives out the result that it is answered with"
         )
 
 

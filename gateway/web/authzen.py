@@ -5,7 +5,6 @@ Plain ASGI, as whoever calls through a plane waits for it.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from functools import partial
 from hashlib import sha256
 from typing import Final, Protocol
 
@@ -19,11 +18,27 @@ from gateway.errors import GatewayError, ProtocolError, RateLimited, Unauthentic
 from gateway.pipeline.decision_point import Asking
 from gateway.turns import in_turn
 from gateway.web.guard import plain, throttled
-from gateway.wire.authzen import Answer, Evaluation, metadata, read_evaluation, write_answer
+from gateway.wire.authzen import (
+    Answer,
+    Batch,
+    Evaluation,
+    Semantic,
+    metadata,
+    read_batch,
+    read_evaluation,
+    spoiled,
+    write_answer,
+    write_answers,
+)
 
 EVALUATION: Final = "/access/v1/evaluation"
+EVALUATIONS: Final = "/access/v1/evaluations"
 METADATA: Final = "/.well-known/authzen-configuration"
-PATHS: Final = frozenset({EVALUATION, METADATA})
+PATHS: Final = frozenset({EVALUATION, EVALUATIONS, METADATA})
+MOST_ITEMS: Final = 100
+"""Of a batch."""
+_AT_ONCE: Final = 8
+"""Items of a batch that are decided on at the same time: one plane's batch does not hold up all others."""
 _BODY_S: Final = 30.0
 _MOST_FAILURES: Final = 300
 _LONGEST_REQUEST_ID: Final = 128
@@ -106,20 +121,20 @@ class AuthzenEndpoint:
         plane = self._plane(headers)
         try:
             try:
-                asked = await self._read(plane, headers, receive)
+                asked = await self._read(plane, scope["path"], headers, receive)
             except GatewayError as error:
                 await self._decisions.refuse(
                     error, source_ip=address, request_id=request_id, plane=plane
                 )
                 raise
             asking = Asking(plane=asked[0], source_ip=address, request_id=request_id)
-            return 200, write_answer(await self._decisions.answer(asking, asked[1]))
+            return 200, await self._written(asking, asked[1])
         except GatewayError as error:
             return _status(error), orjson.dumps(error.public)
 
     async def _read(
-        self, plane: Plane | None, headers: Mapping[str, str], receive: Receive
-    ) -> tuple[Plane, Evaluation]:
+        self, plane: Plane | None, path: str, headers: Mapping[str, str], receive: Receive
+    ) -> tuple[Plane, Batch]:
         """Return who asks, and what.
 
         Raises:
@@ -133,8 +148,58 @@ class AuthzenEndpoint:
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise ProtocolError("a question is application/json")
         body = await self._body(receive)
-        read = partial(read_evaluation, body, self._json_depth)
-        return plane, await in_turn(f"plane:{plane.name}", weight(body), read)
+        read = _single if path == EVALUATION else _several
+        return plane, await in_turn(
+            f"plane:{plane.name}", weight(body), read, body, self._json_depth
+        )
+
+    async def _written(self, asking: Asking, batch: Batch) -> bytes:
+        """Return the answers to what was asked, as they are sent.
+
+        Raises:
+            ProtocolError: What was asked alone is no question that this plane may ask.
+            Fault: Nobody knows the answer to it.
+
+        """
+        if batch.single:
+            (asked,) = batch.items
+            if isinstance(asked, ProtocolError):
+                raise asked
+            return write_answer(await self._decisions.answer(asking, asked))
+        return write_answers(await self._all(asking, batch))
+
+    async def _all(self, asking: Asking, batch: Batch) -> list[Answer]:
+        """Answer the items of a batch in their order, as far as its semantic wants."""
+        if batch.semantic is Semantic.ALL:
+            places = asyncio.Semaphore(_AT_ONCE)
+
+            async def in_its_place(item: Evaluation | ProtocolError) -> Answer:
+                async with places:
+                    return await self._item(asking, item)
+
+            return list(await asyncio.gather(*map(in_its_place, batch.items)))
+        last = batch.semantic is Semantic.TO_FIRST_PERMIT
+        answers: list[Answer] = []
+        for item in batch.items:
+            answers.append(await self._item(asking, item))
+            if answers[-1].decision is last:
+                break
+        return answers
+
+    async def _item(self, asking: Asking, item: Evaluation | ProtocolError) -> Answer:
+        """Answer one item; what is wrong with it changes no other's answer."""
+        try:
+            if isinstance(item, ProtocolError):
+                await self._decisions.refuse(
+                    item,
+                    source_ip=asking.source_ip,
+                    request_id=asking.request_id,
+                    plane=asking.plane,
+                )
+                raise item
+            return await self._decisions.answer(asking, item)
+        except GatewayError as error:
+            return spoiled(error, _status(error))
 
     async def _body(self, receive: Receive) -> bytes:
         parts: list[bytes] = []
@@ -160,6 +225,14 @@ class AuthzenEndpoint:
         if scheme.lower() != "bearer" or len(key) > _LONGEST_KEY:
             return None
         return self._by_key.get(sha256(key.strip().encode("latin-1")).digest())
+
+
+def _single(body: bytes, depth: int) -> Batch:
+    return Batch(items=(read_evaluation(body, depth),), semantic=Semantic.ALL, single=True)
+
+
+def _several(body: bytes, depth: int) -> Batch:
+    return read_batch(body, depth, MOST_ITEMS)
 
 
 def _request_id(headers: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from gateway.domain._value import value
-from gateway.errors import ProtocolError
+from gateway.errors import GatewayError, ProtocolError
 from gateway.wire import jsontext
 from gateway.wire.bounds import within
 
@@ -239,9 +239,9 @@ def write_answers(answers: Sequence[Answer]) -> bytes:
     return jsontext.write({"evaluations": [_told(one) for one in answers]}).encode()
 
 
-def spoiled(error: ProtocolError) -> Answer:
-    """Return the answer to an item of a batch that is no question (section 7.2.1)."""
-    told = {"status": error.status, "message": error.public}
+def spoiled(error: GatewayError, status: int) -> Answer:
+    """Return the answer to an item of a batch that cannot be answered (section 7.2.1)."""
+    told = {"status": status, "message": error.public}
     return Answer(decision=False, context={"error": told})
 
 
@@ -250,6 +250,7 @@ def metadata(public_url: str) -> Mapping[str, Any]:
     return {
         "policy_decision_point": public_url,
         "access_evaluation_endpoint": f"{public_url}/access/v1/evaluation",
+        "access_evaluations_endpoint": f"{public_url}/access/v1/evaluations",
     }
 
 

@@ -68,3 +68,13 @@ def test_a_core_of_servers_that_are_not_there_draws_one_each() -> None:
         "`douane discovery core --suggest` does"
     )
     assert advice(text) == [told.format("b__t"), told.format("a")]
+
+
+def test_what_a_plane_cannot_do_is_told() -> None:
+    text = "public_url: http://127.0.0.1:8080\nplanes: {authzen: {edge: {key: 'env:E', servers: {b: a}%s}}}"
+    cannot, promises = advice(text % "")
+    assert cannot.startswith("planes.authzen.edge: nobody here sees whether it asks")
+    assert promises.startswith("planes.authzen.edge.duties: ")
+    _, reports = advice(text % ", reports: none")
+    assert reports.startswith("planes.authzen.edge.reports: ")
+    assert len(advice(text % ", duties: [replace_result]")) == 1

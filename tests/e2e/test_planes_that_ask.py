@@ -220,6 +220,7 @@ def test_the_document_says_where_to_ask(behind: Running, plane: ReferencePlane) 
     assert found.status == 200
     assert found.body["policy_decision_point"] == behind.url
     assert found.body["access_evaluation_endpoint"] == f"{behind.url}/access/v1/evaluation"
+    assert found.body["access_evaluations_endpoint"] == f"{behind.url}/access/v1/evaluations"
     assert plane.send(b"", method="GET").status == 405
 
 

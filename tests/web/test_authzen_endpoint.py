@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from gateway.domain.planes import Plane
 from gateway.domain.tools import UpstreamId
 from gateway.errors import AuditUnavailable, Fault, GatewayError
 from gateway.pipeline.decision_point import Asking
-from gateway.web.authzen import EVALUATION, METADATA, AuthzenEndpoint
+from gateway.web.authzen import EVALUATION, EVALUATIONS, METADATA, MOST_ITEMS, AuthzenEndpoint
 from gateway.wire.authzen import Answer, Evaluation
 from tests.web.asgi import HOST, Exchange, Pairs
 
@@ -36,7 +37,7 @@ BEARER = (b"authorization", b"Bearer " + KEY.encode())
 
 @dataclass
 class Yes:
-    """Says yes to everybody, or fails, and remembers who asked."""
+    """Says yes to everybody but Bob, or fails, and remembers who asked."""
 
     fails: GatewayError | None = None
     asked: list[Asking] = field(default_factory=list)
@@ -46,7 +47,7 @@ class Yes:
         self.asked.append(asking)
         if self.fails is not None:
             raise self.fails
-        return Answer(decision=True, context={"of": asked.subject.id})
+        return Answer(decision=asked.subject.id != "bob", context={"of": asked.subject.id})
 
     async def refuse(
         self, error: GatewayError, *, source_ip: str, request_id: str, plane: Plane | None = None
@@ -141,6 +142,66 @@ async def test_anybody_may_read_where_to_ask() -> None:
     assert json.loads(seen.sent[1]["body"]) == {
         "policy_decision_point": "http://127.0.0.1:8080",
         "access_evaluation_endpoint": "http://127.0.0.1:8080/access/v1/evaluation",
+        "access_evaluations_endpoint": "http://127.0.0.1:8080/access/v1/evaluations",
     }
     assert (await Exchange().ask(endpoint(Yes()), "POST", METADATA, (HOST,))).status == 405
     assert (await Exchange().ask(endpoint(Yes()), "PUT", EVALUATION, (HOST,))).status == 405
+
+
+async def several(decisions: Yes, who: list[str], semantic: str = "") -> list[dict[str, Any]]:
+    content = json.loads(QUESTION)
+    items = [{"subject": {"type": "user", "id": one} if one else {}} for one in who]
+    options = {"evaluations_semantic": semantic} if semantic else {}
+    body = json.dumps({**content, "evaluations": items, "options": options}).encode()
+    app = endpoint(decisions, most_bytes=1 << 20)
+    seen = await Exchange([body]).ask(app, "POST", EVALUATIONS, (HOST, JSON, BEARER))
+    assert seen.status == 200
+    answers: list[dict[str, Any]] = json.loads(seen.sent[1]["body"])["evaluations"]
+    return answers
+
+
+@pytest.mark.parametrize(
+    ("semantic", "decisions"),
+    [
+        ("", [True, False, True]),
+        ("execute_all", [True, False, True]),
+        ("deny_on_first_deny", [True, False]),
+        ("permit_on_first_permit", [True]),
+    ],
+)
+async def test_a_batch_is_answered_in_its_order_and_as_far_as_it_wants(
+    semantic: str, decisions: list[bool]
+) -> None:
+    asked = Yes()
+    answers = await several(asked, ["alice", "bob", "carol"], semantic)
+    assert [one["decision"] for one in answers] == decisions
+    assert len(asked.asked) == len(decisions)
+
+
+async def test_one_item_that_is_no_question_changes_no_other_answer() -> None:
+    decisions = Yes()
+    first, second, third = await several(decisions, ["alice", "", "carol"])
+    assert (first["decision"], third["decision"]) == (True, True)
+    assert second["decision"] is False
+    assert second["context"]["error"]["status"] == 400
+    assert decisions.refused == [("protocol_error", "edge")]
+
+
+async def test_an_item_that_nobody_knows_the_answer_to_is_a_no() -> None:
+    (answer,) = await several(Yes(fails=AuditUnavailable("no record")), ["alice"])
+    assert (answer["decision"], answer["context"]["error"]["status"]) == (False, 500)
+
+
+async def test_a_batch_has_a_bound() -> None:
+    body = json.dumps({**json.loads(QUESTION), "evaluations": [{}] * (MOST_ITEMS + 1)}).encode()
+    seen = await Exchange([body]).ask(
+        endpoint(Yes(), most_bytes=1 << 20), "POST", EVALUATIONS, (HOST, JSON, BEARER)
+    )
+    assert seen.status == 400
+
+
+async def test_a_batch_without_items_is_one_question() -> None:
+    seen = await Exchange([QUESTION]).ask(
+        endpoint(Yes()), "POST", EVALUATIONS, (HOST, JSON, BEARER)
+    )
+    assert json.loads(seen.sent[1]["body"])["decision"] is True

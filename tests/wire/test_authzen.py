@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import ProtocolError
-from gateway.wire.authzen import Answer, read_evaluation, write_answer
+from gateway.wire.authzen import Answer, Semantic, read_batch, read_evaluation, write_answer
 
 DEPTH = 64
 WHOLE: dict[str, Any] = {
@@ -101,3 +101,44 @@ def test_a_number_of_a_call_is_exact_and_one_of_a_result_is_the_servers() -> Non
 def test_an_answer_is_a_decision_and_its_context() -> None:
     written = write_answer(Answer(decision=False, context={"reason": "closed"}))
     assert json.loads(written) == {"decision": False, "context": {"reason": "closed"}}
+
+
+def several(content: object, most: int = 3) -> Any:
+    return read_batch(json.dumps(content).encode(), DEPTH, most)
+
+
+def test_an_item_takes_each_entity_whole_from_beside_the_array() -> None:
+    resource = {"type": "tool", "id": "other"}
+    found = several({**WHOLE, "evaluations": [{}, {"resource": resource}]})
+    assert [one.resource.id for one in found.items] == ["send", "other"]
+    assert found.items[1].resource.properties == {}
+    assert (found.single, found.semantic) == (False, Semantic.ALL)
+
+
+def test_without_an_array_it_is_one_question() -> None:
+    for content in (WHOLE, {**WHOLE, "evaluations": []}):
+        found = several(content)
+        assert found.single
+        assert found.items[0].resource.id == "send"
+
+
+def test_one_bad_item_spoils_itself_alone() -> None:
+    found = several({**WHOLE, "evaluations": [{}, {"resource": {}}, 7]})
+    assert isinstance(found.items[1], ProtocolError)
+    assert isinstance(found.items[2], ProtocolError)
+    assert found.items[0].resource.id == "send"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"evaluations": {}},
+        {"evaluations": [{}] * 4},
+        {"options": []},
+        {"options": {"evaluations_semantic": "some"}},
+        {"options": {"evaluations_semantic": 7}},
+    ],
+)
+def test_what_is_no_batch_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ProtocolError):
+        several({**WHOLE, **change})
