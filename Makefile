@@ -162,6 +162,10 @@ audit-report: setup ## Durable records a second, kills and power cuts, questions
 desk-report: setup ## What each page of the desk takes beside a million records (DESK_ROWS=N for another number).
 	@$(BIN)/python -m benchmarks.desk.report $(if $(DESK_ROWS),--rows $(DESK_ROWS))
 
+.PHONY: pictures
+pictures: setup ## Take the pictures of the desk anew.
+	@$(BIN)/python -m benchmarks.desk.pictures
+
 .PHONY: alerts-report
 alerts-report: setup ## An ordinary month for false alarms, and seeded incidents to be found.
 	@$(BIN)/python -m benchmarks.alerts.report

@@ -127,14 +127,18 @@ class Sitting:
 
         return await self.person.run(act)
 
-    async def picture(self, path: str, file: Path, *, scheme: Any, size: tuple[int, int]) -> None:
+    async def picture(
+        self, path: str, file: Path, *, scheme: Any, size: tuple[int, int], whole: bool = True
+    ) -> None:
+        """Take a picture of a page, `whole` or as much of it as the window shows."""
+
         async def take(context: BrowserContext) -> None:
             page = await self._page(context)
             try:
                 await page.emulate_media(color_scheme=scheme)
                 await page.set_viewport_size({"width": size[0], "height": size[1]})
                 await page.goto(self.url + path)
-                await page.screenshot(path=file, full_page=True)
+                await page.screenshot(path=file, full_page=whole)
             finally:
                 await page.close()
 
