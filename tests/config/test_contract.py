@@ -57,7 +57,7 @@ KEYS = {
     "Auth": "mode token_lifetime refresh_lifetime refresh_grace refresh_lost refresh_reuse "
     "dpop dpop_window grant_lifetime session_lifetime registration providers external enterprise key_encryption_key former_key_encryption_key "
     "key_lifetime",
-    "Registration": "mode token documents redirect_uris most_clients unused_after",
+    "Registration": "mode token documents copies redirect_uris most_clients unused_after",
     "Provider": "issuer client_id client_secret scopes algorithm groups_claim groups everybody "
     "name_claim",
     "External": "issuer profile audience algorithm groups_claim groups everybody",
