@@ -4,7 +4,7 @@ Between them is somebody else's data plane, which forwards (AuthZEN Authorizatio
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from gateway.domain._value import value
@@ -31,14 +31,14 @@ from gateway.pipeline.admission import Admission
 from gateway.pipeline.debts import Debts, Owed
 from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller, source_of
-from gateway.pipeline.plane_calls import call_of, unread
+from gateway.pipeline.plane_calls import call_of, list_call_of, methods_of, unread
 from gateway.pipeline.release import Release
 from gateway.pipeline.trail import Trail
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import AuditLog, Catalogs, Clock, PinStore, RunStore
 from gateway.turns import finished
 from gateway.wire import jsontext
-from gateway.wire.authzen import Answer, Evaluation, Reported
+from gateway.wire.authzen import Answer, Evaluation, Reported, Search
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.operations import Sender, find
 
@@ -135,6 +135,64 @@ class DecisionPoint:
             fault = Fault("the gateway failed")
             await self._recorded(trail, fault)
             raise fault from bug
+
+    async def search(
+        self, asking: Asking, search: Search, *, for_actions: bool
+    ) -> tuple[Sequence[Mapping[str, str]], str, int]:
+        """Return a page of what a principal may see of what is searched for, as a list shows it.
+
+        Returns where the next page begins, empty after the last, and how much there is in all.
+        Whatever is unknown is found nowhere, and that is no error.
+
+        Raises:
+            ProtocolError: It is no search of this plane's.
+            Fault: Nobody knows what there is, or it could not be recorded.
+
+        """
+        id_ = self._new_call()
+        call = unread(id_, source_ip=asking.source_ip)
+        trail = self._trail(call).plane(asking.plane.name, asking.request_id)
+        try:
+            call = list_call_of(
+                asking.plane, search.asked, self._profiled, id_=id_, source_ip=asking.source_ip
+            )
+            trail = self._trail(call).plane(asking.plane.name, asking.request_id)
+            shown = await self._shown(call, trail)
+            await self._audit.append(trail.outcome(RecordKind.LIST))
+        except GatewayError as error:
+            await self._recorded(trail, error)
+            if isinstance(error, (ProtocolError, *_NO_ANSWER)):
+                raise
+            return (), "", 0
+        type_ = search.asked.resource.type
+        if for_actions:
+            named = search.asked.resource.id in shown
+            return [{"name": one} for one in methods_of(type_) if named], "", int(named)
+        rest = [name for name in shown if name > search.after]
+        page = rest[: search.limit]
+        after = page[-1] if len(rest) > len(page) else ""
+        return [{"type": type_, "id": name} for name in page], after, len(shown)
+
+    async def _shown(self, call: Call, trail: Trail) -> Sequence[str]:
+        """Return the names that a list would show to whoever `call` is made for, in their order."""
+        permit = await self._admission.permit(call, trail)
+        row = find(Sender.CLIENT, call.message.method)
+        if row is None or row.lists is None:
+            return ()
+        await self._catalogs.refresh(call.server, call.profile, row.lists, permit.principal)
+        pins = [
+            pin
+            for pin in self._pins.all(call.server)
+            if pin.target.kind is row.lists
+            and pin.profile is call.profile
+            and pin.status is PinStatus.APPROVED
+        ]
+        seen = await self._visibility.of(
+            call, permit.principal, [(pin.target, pin) for pin in pins]
+        )
+        shown = sorted(pin.target.name for pin, is_seen in zip(pins, seen, strict=True) if is_seen)
+        trail.reasons("shown", f"{len(shown)} of {len(pins)} are shown")
+        return shown
 
     async def _asked(self, asking: Asking, call: Call, trail: Trail) -> Answer:
         """Carry a question through stages 2 to 8; the debt is durable before the yes is given."""

@@ -45,6 +45,7 @@ _NAMED: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 """Which types of resources go with a method; whatever is not here is a no."""
+_LISTS: Final[Mapping[str, str]] = {"tool": "tools/list", "prompt": "prompts/list"}
 _RPC_ID: Final = 1
 Profiled = Callable[[UpstreamId], Profile]
 """In which family of revisions a server is known, where a question does not say."""
@@ -74,6 +75,32 @@ def call_of(
         message = _request(asked.action, _params(asked))
     spoken = _spoken(asked, message.method, server, profiled)
     return _call(id_, message, server, spoken, source_ip=source_ip, asserted=asserted)
+
+
+def list_call_of(
+    plane: Plane, asked: Evaluation, profiled: Profiled, *, id_: CallId, source_ip: str
+) -> Call:
+    """Return the call that lists what `plane` searches for: resources of a type, at one server.
+
+    Raises:
+        ProtocolError: A search is not as it has to be: status 400.
+        Denied: There are no such resources here for this plane.
+
+    """
+    kind = asked.resource.type
+    method = _LISTS.get(kind)
+    if method is None:
+        raise _no("unknown_type", "tools and prompts can be searched for")
+    server = _server(plane, asked.resource)
+    message = _request(method, {})
+    spoken = _spoken(asked, method, server, profiled)
+    asserted = _asserted(plane, asked)
+    return _call(id_, message, server, spoken, source_ip=source_ip, asserted=asserted)
+
+
+def methods_of(type_: str) -> tuple[str, ...]:
+    """Return the MCP methods that go with a type of resource, in their order."""
+    return tuple(method for method, types in _NAMED.items() if type_ in types)
 
 
 def _call(

@@ -4,7 +4,8 @@ Plain ASGI, as whoever calls through a plane waits for it.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Final, Protocol
 
@@ -22,19 +23,27 @@ from gateway.wire.authzen import (
     Answer,
     Batch,
     Evaluation,
+    Search,
     Semantic,
     metadata,
     read_batch,
     read_evaluation,
+    read_search,
     spoiled,
     write_answer,
     write_answers,
+    write_results,
 )
 
 EVALUATION: Final = "/access/v1/evaluation"
 EVALUATIONS: Final = "/access/v1/evaluations"
+SEARCH: Final[Mapping[str, bool]] = {
+    "/access/v1/search/resource": False,
+    "/access/v1/search/action": True,
+}
+"""Whether actions are searched for there, or resources."""
 METADATA: Final = "/.well-known/authzen-configuration"
-PATHS: Final = frozenset({EVALUATION, EVALUATIONS, METADATA})
+PATHS: Final = frozenset({EVALUATION, EVALUATIONS, METADATA, *SEARCH})
 MOST_ITEMS: Final = 100
 """Of a batch."""
 _AT_ONCE: Final = 8
@@ -51,6 +60,12 @@ _REQUEST_ID: Final = "x-request-id"
 class Decisions(Protocol):
     async def answer(self, asking: Asking, asked: Evaluation) -> Answer:
         """Answer one question; raises `ProtocolError` or a `Fault`."""
+        ...
+
+    async def search(
+        self, asking: Asking, search: Search, *, for_actions: bool
+    ) -> tuple[Sequence[Mapping[str, str]], str, int]:
+        """Return a page of what is found, where the next begins, and how much there is."""
         ...
 
     async def refuse(
@@ -128,13 +143,13 @@ class AuthzenEndpoint:
                 )
                 raise
             asking = Asking(plane=asked[0], source_ip=address, request_id=request_id)
-            return 200, await self._written(asking, asked[1])
+            return 200, await self._written(asking, asked[1], scope["path"])
         except GatewayError as error:
             return _status(error), orjson.dumps(error.public)
 
     async def _read(
         self, plane: Plane | None, path: str, headers: Mapping[str, str], receive: Receive
-    ) -> tuple[Plane, Batch]:
+    ) -> tuple[Plane, Batch | Search]:
         """Return who asks, and what.
 
         Raises:
@@ -148,12 +163,12 @@ class AuthzenEndpoint:
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise ProtocolError("a question is application/json")
         body = await self._body(receive)
-        read = _single if path == EVALUATION else _several
+        read: Callable[[bytes, int], Batch | Search] = _READ.get(path, _several)
         return plane, await in_turn(
             f"plane:{plane.name}", weight(body), read, body, self._json_depth
         )
 
-    async def _written(self, asking: Asking, batch: Batch) -> bytes:
+    async def _written(self, asking: Asking, asked: Batch | Search, path: str) -> bytes:
         """Return the answers to what was asked, as they are sent.
 
         Raises:
@@ -161,12 +176,15 @@ class AuthzenEndpoint:
             Fault: Nobody knows the answer to it.
 
         """
-        if batch.single:
-            (asked,) = batch.items
-            if isinstance(asked, ProtocolError):
-                raise asked
-            return write_answer(await self._decisions.answer(asking, asked))
-        return write_answers(await self._all(asking, batch))
+        if isinstance(asked, Search):
+            found = await self._decisions.search(asking, asked, for_actions=SEARCH[path])
+            return write_results(*found)
+        if asked.single:
+            (one,) = asked.items
+            if isinstance(one, ProtocolError):
+                raise one
+            return write_answer(await self._decisions.answer(asking, one))
+        return write_answers(await self._all(asking, asked))
 
     async def _all(self, asking: Asking, batch: Batch) -> list[Answer]:
         """Answer the items of a batch in their order, as far as its semantic wants."""
@@ -233,6 +251,12 @@ def _single(body: bytes, depth: int) -> Batch:
 
 def _several(body: bytes, depth: int) -> Batch:
     return read_batch(body, depth, MOST_ITEMS)
+
+
+_READ: Final[Mapping[str, Callable[[bytes, int], Batch | Search]]] = {
+    EVALUATION: _single,
+    **{path: partial(read_search, for_actions=actions) for path, actions in SEARCH.items()},
+}
 
 
 def _request_id(headers: Mapping[str, str]) -> str:

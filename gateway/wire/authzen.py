@@ -14,6 +14,9 @@ from gateway.wire import jsontext
 from gateway.wire.bounds import within
 
 _NOTHING: Final[Mapping[str, Any]] = {}
+MOST_RESULTS: Final = 100
+"""Of one page of a search."""
+_SEARCHED: Final = "*"
 _ENTITIES: Final = ("subject", "action", "resource", "context")
 
 
@@ -87,6 +90,47 @@ class Answer:
 
     decision: bool
     context: Mapping[str, Any]
+
+
+@value
+class Search:
+    """A question which resources there are for an action (section 8.5), or which actions for one (8.6)."""
+
+    asked: Evaluation
+    """Without an `id` where resources are searched, and without an action where actions are."""
+    limit: int
+    after: str
+    """Where the page before ended, as its answer said."""
+
+
+def read_search(body: bytes, depth: int, *, for_actions: bool) -> Search:
+    """Return the search in `body`. What is searched for is named by nobody, and ignored if it is.
+
+    Raises:
+        ProtocolError: It is none; status 400.
+
+    """
+    members = dict(_members(body, depth))
+    resource = dict(_required(members, "resource"))
+    if for_actions:
+        members["action"] = {"name": _SEARCHED}
+    else:
+        resource["id"] = _SEARCHED
+    page = _object(members, "page")
+    limit = page.get("limit", MOST_RESULTS)
+    if type(limit) is not int or limit < 1:
+        raise _malformed("`limit` is no number of results")
+    return Search(
+        asked=_evaluation({**members, "resource": resource}),
+        limit=min(limit, MOST_RESULTS),
+        after=_text(page, "token"),
+    )
+
+
+def write_results(results: Sequence[Mapping[str, str]], next_token: str, total: int) -> bytes:
+    """Return one page of what a search found, as JSON."""
+    page = {"next_token": next_token, "count": len(results), "total": total}
+    return jsontext.write({"results": results, "page": page}).encode()
 
 
 def read_evaluation(body: bytes, depth: int) -> Evaluation:
@@ -251,6 +295,8 @@ def metadata(public_url: str) -> Mapping[str, Any]:
         "policy_decision_point": public_url,
         "access_evaluation_endpoint": f"{public_url}/access/v1/evaluation",
         "access_evaluations_endpoint": f"{public_url}/access/v1/evaluations",
+        "search_resource_endpoint": f"{public_url}/access/v1/search/resource",
+        "search_action_endpoint": f"{public_url}/access/v1/search/action",
     }
 
 

@@ -15,10 +15,11 @@ from gateway.domain.tools import Kind
 from gateway.errors import AuditUnavailable, Fault, PolicyUnavailable, RateLimited
 from gateway.pipeline.debts import Debts
 from gateway.pipeline.decision_point import Asking
-from gateway.wire.authzen import Answer, Entity, Evaluation, Reported
+from gateway.wire.authzen import Answer, Entity, Evaluation, Reported, Search
 from tests.pipeline.house import (
     ALICE,
     MAIL,
+    TOOLS,
     TRUSTED,
     UNHINTED,
     House,
@@ -321,3 +322,48 @@ async def test_a_list_is_whole_or_a_no(house: House) -> None:
     house.rule.digest, house.rule.says = "sha256:policy", hides
     await house.show({"name": "new", "description": "New.", "inputSchema": {"type": "object"}})
     assert await listed() is False
+
+
+async def found(
+    house: House, *, type_: str = "tool", id_: str = "*", for_actions: bool = False, **page: Any
+) -> tuple[list[str], str, int]:
+    """Return what a search finds, where its next page begins, and how much there is."""
+    asked = replace(question(), resource=Entity(type=type_, id=id_, properties={}))
+    asking = Asking(plane=EDGE, source_ip="192.0.2.1", request_id="q")
+    search = Search(asked=asked, limit=page.get("limit", 100), after=page.get("token", ""))
+    results, after, total = await house.decisions.search(asking, search, for_actions=for_actions)
+    return [one["name" if for_actions else "id"] for one in results], after, total
+
+
+async def test_a_search_finds_what_a_list_would_show(house: House) -> None:
+    assert await found(house) == (["search", "send"], "", 2)
+    assert house.audit.records[-1].kind == "list"
+    await house.show(
+        *TOOLS.values(), {"name": "new", "description": "New.", "inputSchema": {"type": "object"}}
+    )
+    assert (await found(house))[0] == ["search", "send"]
+    allows = house.rule.says
+    house.rule.digest = "sha256:another"
+    house.rule.says = lambda q: Verdict.DENY if q["target"]["name"] == "send" else allows(q)
+    assert await found(house) == (["search"], "", 1)
+
+
+async def test_a_search_goes_on_where_its_page_ended(house: House) -> None:
+    assert await found(house, limit=1) == (["search"], "search", 2)
+    assert await found(house, limit=1, token="search") == (["send"], "", 2)
+
+
+async def test_what_is_unknown_is_found_nowhere(house: House) -> None:
+    assert await found(house, type_="planet") == ([], "", 0)
+    assert await found(house, type_="prompt") == ([], "", 0)
+
+
+async def test_actions_are_those_of_what_can_be_seen(house: House) -> None:
+    assert (await found(house, id_="send", for_actions=True))[0] == ["tools/call"]
+    assert (await found(house, id_="unheard", for_actions=True))[0] == []
+
+
+async def test_what_cannot_be_recorded_is_not_found(house: House) -> None:
+    house.audit.failure = "disk full"
+    with pytest.raises(AuditUnavailable):
+        await found(house)

@@ -12,7 +12,7 @@ from gateway.domain.tools import UpstreamId
 from gateway.errors import AuditUnavailable, Fault, GatewayError
 from gateway.pipeline.decision_point import Asking
 from gateway.web.authzen import EVALUATION, EVALUATIONS, METADATA, MOST_ITEMS, AuthzenEndpoint
-from gateway.wire.authzen import Answer, Evaluation
+from gateway.wire.authzen import Answer, Evaluation, Search
 from tests.web.asgi import HOST, Exchange, Pairs
 
 KEY = "k" * 32
@@ -48,6 +48,12 @@ class Yes:
         if self.fails is not None:
             raise self.fails
         return Answer(decision=asked.subject.id != "bob", context={"of": asked.subject.id})
+
+    async def search(
+        self, asking: Asking, search: Search, *, for_actions: bool
+    ) -> tuple[list[dict[str, str]], str, int]:
+        self.asked.append(asking)
+        return [{"name": f"{search.limit}-{search.after}-{for_actions}"}], "next", 7
 
     async def refuse(
         self, error: GatewayError, *, source_ip: str, request_id: str, plane: Plane | None = None
@@ -143,6 +149,8 @@ async def test_anybody_may_read_where_to_ask() -> None:
         "policy_decision_point": "http://127.0.0.1:8080",
         "access_evaluation_endpoint": "http://127.0.0.1:8080/access/v1/evaluation",
         "access_evaluations_endpoint": "http://127.0.0.1:8080/access/v1/evaluations",
+        "search_resource_endpoint": "http://127.0.0.1:8080/access/v1/search/resource",
+        "search_action_endpoint": "http://127.0.0.1:8080/access/v1/search/action",
     }
     assert (await Exchange().ask(endpoint(Yes()), "POST", METADATA, (HOST,))).status == 405
     assert (await Exchange().ask(endpoint(Yes()), "PUT", EVALUATION, (HOST,))).status == 405
@@ -205,3 +213,15 @@ async def test_a_batch_without_items_is_one_question() -> None:
         endpoint(Yes()), "POST", EVALUATIONS, (HOST, JSON, BEARER)
     )
     assert json.loads(seen.sent[1]["body"])["decision"] is True
+
+
+@pytest.mark.parametrize(("path", "told"), [("resource", "5-b-False"), ("action", "5-b-True")])
+async def test_a_search_is_answered_by_pages(path: str, told: str) -> None:
+    content = {**json.loads(QUESTION), "page": {"limit": 5, "token": "b"}}
+    seen = await Exchange([json.dumps(content).encode()]).ask(
+        endpoint(Yes()), "POST", f"/access/v1/search/{path}", (HOST, JSON, BEARER)
+    )
+    assert json.loads(seen.sent[1]["body"]) == {
+        "results": [{"name": told}],
+        "page": {"next_token": "next", "count": 1, "total": 7},
+    }

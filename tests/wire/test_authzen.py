@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from gateway.errors import ProtocolError
-from gateway.wire.authzen import Answer, Semantic, read_batch, read_evaluation, write_answer
+from gateway.wire.authzen import (
+    Answer,
+    Semantic,
+    read_batch,
+    read_evaluation,
+    read_search,
+    write_answer,
+)
 
 DEPTH = 64
 WHOLE: dict[str, Any] = {
@@ -142,3 +149,18 @@ def test_one_bad_item_spoils_itself_alone() -> None:
 def test_what_is_no_batch_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ProtocolError):
         several({**WHOLE, **change})
+
+
+def test_what_is_searched_for_is_named_by_nobody() -> None:
+    content = {**WHOLE, "resource": {"type": "tool"}, "page": {"limit": 1000, "token": "t"}}
+    found = read_search(json.dumps(content).encode(), DEPTH, for_actions=False)
+    assert (found.asked.resource.type, found.limit, found.after) == ("tool", 100, "t")
+    without = {name: member for name, member in WHOLE.items() if name != "action"}
+    found = read_search(json.dumps(without).encode(), DEPTH, for_actions=True)
+    assert found.asked.resource.id == "send"
+
+
+@pytest.mark.parametrize("page", [[], {"limit": 0}, {"limit": "1"}, {"limit": True}, {"token": 7}])
+def test_a_page_is_a_page(page: Any) -> None:
+    with pytest.raises(ProtocolError):
+        read_search(json.dumps({**WHOLE, "page": page}).encode(), DEPTH, for_actions=False)
