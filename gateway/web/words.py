@@ -15,6 +15,9 @@ _UNSEEN = re.compile(
     r"(\\\\)|(\\u\{[0-9a-f]+\}|\\tags\{[^}]*\}|\\[nrte]|\\\{\d+ times\}| \\\{\d+ times\})"
 )
 """What `visible` writes for what is not to be seen; a doubled backslash is none of it."""
+_PLAIN = re.compile(r"[ !-\[\]-~]*", re.ASCII)
+_LONG_BLANK = 9 * " "
+"""Text of seen ASCII without a backslash or a long blank hides nothing: most of it is."""
 _LONGEST = 64 * 1024
 
 
@@ -31,6 +34,8 @@ def spelled(text: Any) -> Markup:
     told as JSON.
     """
     told = text if isinstance(text, str) else canonical(text).decode()
+    if len(told) <= _LONGEST and _PLAIN.fullmatch(told) and _LONG_BLANK not in told:
+        return escape(told)
     cut = "" if len(told) <= _LONGEST else "…"
     return marked(visible(told[:_LONGEST])) + cut
 
