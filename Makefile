@@ -166,6 +166,10 @@ desk-report: setup ## What each page of the desk takes beside a million records 
 pictures: setup ## Take the pictures of the desk anew.
 	@$(BIN)/python -m benchmarks.desk.pictures
 
+.PHONY: planes-report
+planes-report: setup ## Decisions a second for a data plane, beside OPA's own server with the same rules.
+	@$(BIN)/python -m benchmarks.planes.report
+
 .PHONY: alerts-report
 alerts-report: setup ## An ordinary month for false alarms, and seeded incidents to be found.
 	@$(BIN)/python -m benchmarks.alerts.report

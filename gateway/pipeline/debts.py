@@ -30,6 +30,7 @@ _OVER_OCTETS: Final = 8 * 1024**2
 _FORMER: Final = ""
 """Of whichever plane: a former process knew."""
 
+_Kind = tuple[str, str, Label]
 logger = logging.getLogger(__name__)
 
 
@@ -61,12 +62,13 @@ class Debts:
         self._clock = clock
         self._most = most
         self._open: dict[str, Owed] = {}
-        self._by_run: dict[RunId, dict[str, Debt]] = {}
+        self._by_run: dict[RunId, dict[_Kind, dict[str, Source]]] = {}
+        """Of each run by tool and label: however much is owed, there are few kinds of it."""
         self._claimed: set[str] = set()
         self._over: Bounded[tuple[str, str], bool] = Bounded(most=_OVER, octets=_OVER_OCTETS)
         self._left = {debt.decision: debt for debt in store.left()}
         for debt in self._left.values():
-            self._by_run.setdefault(debt.run, {})[debt.decision] = debt
+            self._count(debt)
             self._over.put((_FORMER, debt.decision), True)
 
     @property
@@ -76,14 +78,14 @@ class Debts:
 
     def counted(self, run: Run) -> Run:
         """Return `run` as one that has read the worst of what is owed in it."""
-        debts = self._by_run.get(run.id)
-        if not debts:
+        kinds = self._by_run.get(run.id)
+        if not kinds:
             return run
         label = run.label
-        for debt in debts.values():
-            label = label.join(debt.source.label)
-        sources = (*run.sources, *(debt.source for debt in debts.values()))
-        return replace(run, label=label, sources=sources)
+        owed = [next(iter(sources.values())) for sources in kinds.values()]
+        for source in owed:
+            label = label.join(source.label)
+        return replace(run, label=label, sources=(*run.sources, *owed))
 
     def require_room(self) -> None:
         """Return if one more can be owed.
@@ -110,7 +112,7 @@ class Debts:
         if plane.reports is Reports.NONE:
             await self._never_reported(owed)
             return
-        self._by_run.setdefault(debt.run, {})[debt.decision] = debt
+        self._count(debt)
         try:
             await self._store.owe(debt)
         except GatewayError:
@@ -187,10 +189,21 @@ class Debts:
         self._left.pop(debt.decision, None)
         self._open.pop(debt.decision, None)
         self._claimed.discard(debt.decision)
-        debts = self._by_run.get(debt.run, {})
-        debts.pop(debt.decision, None)
-        if not debts:
+        kinds = self._by_run.get(debt.run, {})
+        sources = kinds.get(_kind(debt), {})
+        sources.pop(debt.decision, None)
+        if not sources:
+            kinds.pop(_kind(debt), None)
+        if not kinds:
             self._by_run.pop(debt.run, None)
+
+    def _count(self, debt: Debt) -> None:
+        kinds = self._by_run.setdefault(debt.run, {})
+        kinds.setdefault(_kind(debt), {})[debt.decision] = debt.source
+
+
+def _kind(debt: Debt) -> _Kind:
+    return debt.source.server, debt.source.tool, debt.source.label
 
 
 class Indebted:

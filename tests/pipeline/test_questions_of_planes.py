@@ -367,3 +367,10 @@ async def test_what_cannot_be_recorded_is_not_found(house: House) -> None:
     house.audit.failure = "disk full"
     with pytest.raises(AuditUnavailable):
         await found(house)
+
+
+async def test_however_much_is_owed_a_run_lists_each_tool_once(house: House) -> None:
+    for tool in ("search", "send", "search", "search"):
+        await allowed(house, tool)
+    run = house.debts.counted(await house.runs.of(ALICE, UNHINTED))
+    assert [source.tool for source in run.sources] == ["search", "send"]

@@ -1,0 +1,1 @@
+"""What a decision costs whoever asks for it from outside."""
