@@ -208,6 +208,8 @@ class LateAnswers:
         for name, request in requests.items():
             if name not in known and len(known) >= MOST_ASKED:
                 continue
+            # Also what is refused is judged and put on record: it counts in each look.
+            known.add(name)
             try:
                 judged = await self._requests.inputs(creating, {REQUESTS: {name: request}})
             except AuditUnavailable:
@@ -215,7 +217,6 @@ class LateAnswers:
             except GatewayError as error:
                 trail.withheld("inputRequests", error)
                 continue
-            known.add(name)
             kept |= judged[REQUESTS]
         self._rounds.note(creating, {REQUESTS: kept})
         await self._store.change(late.id, partial(asks, names=list(kept)))

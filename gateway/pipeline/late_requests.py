@@ -8,8 +8,10 @@ from typing import Any, Final
 
 from gateway.domain.bounded import Bounded
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
+from gateway.domain.flow import RunId
 from gateway.domain.late import LateCall, LateId, Progress, open_in
 from gateway.domain.nodes import most_nodes
+from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import OWN, Kind, Profile, Target
 from gateway.errors import UpstreamFailed
 from gateway.pipeline.admission import Admission
@@ -29,7 +31,7 @@ from gateway.wire.jsonrpc import INVALID_PARAMS
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.operations import TASKS_CANCEL, TASKS_GET
 from gateway.wire.param_headers import params_mirrored
-from gateway.wire.rounds import RESPONSES
+from gateway.wire.rounds import REQUESTS, RESPONSES
 from gateway.wire.server_message import ServerMessage
 from gateway.wire.tasks import (
     TASK_ID,
@@ -47,6 +49,9 @@ from gateway.wire.tasks import (
 _MOST: Final = 20_000
 _OCTETS: Final = 8 * 1024**2
 _ACK: Final[Mapping[str, Any]] = {"resultType": "complete"}
+_SAID: Final = frozenset({"statusMessage", REQUESTS})
+"""What of a task that is not over is its server's."""
+_Whose = tuple[RunId, ScriptId | None]
 
 
 class LateRequests:
@@ -78,10 +83,10 @@ class LateRequests:
         self._limits = limits
         self._seal_keys = seal_keys
         self._clock = clock
-        self._looked: Bounded[LateId, tuple[float, Mapping[str, Any]]] = Bounded(
+        self._looked: Bounded[LateId, tuple[float, _Whose, Mapping[str, Any]]] = Bounded(
             most=_MOST, octets=_OCTETS
         )
-        """Until when each need not be asked about again, and what was told of it."""
+        """Until when each need not be asked about again, to whom something was told of it, and what."""
         self.servers = beginnings.servers
         """Those whose calls may have their answers late."""
         self.require_room: Callable[[Permit], None] = beginnings.require_room
@@ -126,7 +131,7 @@ class LateRequests:
         return late
 
     async def _get(self, late: LateCall, permit: Permit, trail: Trail) -> Reply:
-        if (told := self._told_just_now(late)) is not None:
+        if (told := self._told_just_now(late, permit)) is not None:
             return await _reply(permit, told)
         settled = self._answers.settled(late, permit)
         if settled is not None:
@@ -143,13 +148,18 @@ class LateRequests:
         told = await self._answers.of(late, permit, seen, trail)
         return await self._out(late, permit, told, trail, size=seen.size)
 
-    def _told_just_now(self, late: LateCall) -> Mapping[str, Any] | None:
+    def _told_just_now(self, late: LateCall, permit: Permit) -> Mapping[str, Any] | None:
         """Return what was told of one that is not over, where it is too soon to ask again.
 
         It has its record; whoever asks and asks makes no more of them, and no work for the server.
+        What its server says in it has raised the run that heard it, and none but that hears it again.
         """
         known = self._looked.get(late.id)
-        return known[1] if known is not None and self._clock() < known[0] else None
+        if known is None or self._clock() >= known[0]:
+            return None
+        _, whose, told = known
+        heard_it = whose == _whose(permit) or told.keys().isdisjoint(_SAID)
+        return told if heard_it else None
 
     async def _out(
         self,
@@ -166,7 +176,8 @@ class LateRequests:
         self._admission.require_going()
         known = self._store.find(late.id)
         if known is not None and not known.progress.has_ended:
-            self._looked.put(late.id, (self._clock() + late.poll_s / 2, told), size)
+            until = self._clock() + late.poll_s / 2
+            self._looked.put(late.id, (until, _whose(permit), told), size)
         return await _reply(permit, told, size)
 
     async def _cancel(self, late: LateCall, permit: Permit, trail: Trail) -> Reply:
@@ -271,6 +282,11 @@ class LateRequests:
         await self._audit.append(trail.outcome())
         self._admission.require_going()
         return await _reply(permit, _ACK)
+
+
+def _whose(permit: Permit) -> _Whose:
+    """Return what is raised by what `permit` lets somebody hear."""
+    return permit.run.id, permit.principal.script
 
 
 def _answered(progress: Progress, names: list[str]) -> Progress:

@@ -11,7 +11,7 @@ import pytest
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.labels import Integrity, ToolRule
-from gateway.domain.late import Progress, Stage, ended
+from gateway.domain.late import MOST_ASKED, Progress, Stage, ended
 from gateway.domain.tools import Kind, Profile, Target
 from gateway.pipeline.trail import Trail
 from gateway.wire import jsontext
@@ -452,6 +452,40 @@ async def test_who_looks_and_looks_makes_no_work_and_no_records(
     house.now += 0.6
     await about(house, "tasks/get", handle)
     assert (len(server.saw), len(house.audit.records)) == (sent + 1, records + 2)
+
+
+async def test_what_a_server_says_meanwhile_raises_every_run_that_hears_it() -> None:
+    house = House(extensions=frozenset({TASKS}), tools={"search": ToolRule(result=PRIVATE)})
+    host = replace(ALICE, trusted_host=True)
+    house.gate.people["alice"] = host
+    await house.approve_all()
+    server = Works(house)
+    server.more = {"statusMessage": "reading the secret plan"}
+    first, _ = await house.runs.begin(host, None)
+    second, other = await house.runs.begin(host, None)
+    params = {"name": "search", "arguments": {}, "_meta": META}
+    seen = await house.handle(house.request("tools/call", params, run=first))
+    params = {"taskId": seen.json["result"]["taskId"], "_meta": META}
+    house.now += 5
+    for run in (first, second):
+        seen = await house.handle(house.request("tasks/get", params, run=run))
+        assert seen.json["result"]["statusMessage"] == "reading the secret plan"
+    assert house.runs.find(other.id).run.label == PRIVATE
+
+
+async def test_of_questions_that_may_not_be_asked_so_many_are_judged_in_a_look_and_no_more(
+    house: House, server: Works
+) -> None:
+    handle = await begin(house)
+    house.rule.says = lambda q: (
+        Verdict.DENY if q["target"]["kind"] == "server_request" else Verdict.ALLOW
+    )
+    server.status = "input_required"
+    server.more = {"inputRequests": {f"q{n}": ASKS for n in range(MOST_ASKED + 50)}}
+    house.rule.asked.clear()
+    assert (await look(house, handle))["inputRequests"] == {}
+    judged = [q for q in house.rule.asked if q["target"]["kind"] == "server_request"]
+    assert len(judged) == MOST_ASKED
 
 
 async def test_a_cancellation_is_its_owners_right_and_undoes_nothing(
