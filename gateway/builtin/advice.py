@@ -72,7 +72,9 @@ class Advice:
         if pattern := parts_of(name):
             # Of a word that was mistyped no search by keyword knows what it was to be.
             like_it = await self._searched(call, pattern, _MOST, "regex")
-            if near := nearest(name, like_it):
+            if len(like_it) == _MOST:  # some of very many, and not the nearest
+                like_it = (*like_it, *await self._searched(call, query, _CANDIDATES, "keyword"))
+            if near := nearest(name, dict.fromkeys(like_it)):
                 return near[:_CANDIDATES]
         # By keyword, whatever the operator prefers: nobody asked that a name leaves the gateway.
         return await self._searched(call, query, _CANDIDATES, "keyword")
