@@ -102,7 +102,7 @@ ACTS: Mapping[str, Act] = {
     ),
     "policy.stop": Act(
         title="Stop everything?",
-        says="Every call is refused from now on, also after a restart, until somebody lets it go on. The note is what callers are told.",
+        says="Every call is refused from now on, also after a restart, until somebody lets it go on. The note is kept on record.",
         back="/desk/policy",
         button="Stop everything",
         typed=("note",),
