@@ -172,7 +172,7 @@ async def test_what_was_refused_is_freed_at_once(kind):
             else:
                 await Line().take(partial(asyncio.to_thread, refuse, large))
         del large
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while left() is not None:
                 await asyncio.sleep(0)
     finally:

@@ -270,7 +270,7 @@ async def test_what_is_over_is_kept_for_a_moment() -> None:
     body, id_ = await begin(streams, ME, parts_of('"a"'))
     assert [part async for part in body]
     assert streams.is_ours(id_)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while streams.is_ours(id_):
             await asyncio.sleep(0.01)
     await streams.aclose()
@@ -289,7 +289,7 @@ async def test_a_server_is_read_no_further_ahead_than_there_is_room() -> None:
     await body.aclose()
     await settled()
     assert 2 <= len(taken) < 20
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while streams.is_ours(id_):  # and is left alone when nobody comes
             await asyncio.sleep(0.01)
     await streams.aclose()

@@ -15,7 +15,7 @@ def expect(what: str, holds: object) -> None:
         raise Failed(what)
 
 
-def until(what: str, holds: Callable[[], object], patience_s: float = 30.0) -> None:
+def until(what: str, holds: Callable[[], object], patience_s: float = 120.0) -> None:
     """Go on as soon as it holds."""
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:

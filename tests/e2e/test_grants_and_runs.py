@@ -80,7 +80,7 @@ class Signed:
         if secret := self.client.get("client_secret"):
             basic = base64.b64encode(f"{self.client['client_id']}:{secret}".encode()).decode()
             request.add_header("Authorization", f"Basic {basic}")
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             self.poster.token = json.load(answer)["access_token"]
         if self.session is None:
             self.session = ("Mcp-Session-Id", self.poster.session())

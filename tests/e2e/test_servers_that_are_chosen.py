@@ -157,7 +157,7 @@ async def test_an_open_session_is_told_that_its_lists_have_changed(front: Corrid
         ) as client,
     ):
         await ask(client, "disable_server", {"servers": ["everything"]})
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await told.wait()
 
 

@@ -13,7 +13,7 @@ def test_every_step_of_the_story_does_what_it_says() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=400,
+        timeout=900,
     )
     assert played.returncode == 0, played.stdout + played.stderr
     assert played.stdout.endswith("Every step did what it says.\n")

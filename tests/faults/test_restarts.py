@@ -105,7 +105,7 @@ def test_a_call_under_way_when_the_process_is_killed_stays_an_intent(tmp_path: P
         calling.start()
         assert eventually(lambda: "tools/call" in at.raw.methods)
         with killed_and_restarted(at, tmp_path) as after:
-            calling.join(timeout=20)
+            calling.join(timeout=60)
             assert got
             assert got != [200]  # the connection ended: the client knows that it knows nothing
             intents = [one for one in after.log() if one["kind"] == "intent"]

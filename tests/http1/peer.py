@@ -168,6 +168,6 @@ async def until_over(response: Response) -> None:
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.005)

@@ -36,7 +36,7 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 WELL = {"fresh", "refreshed", "let in", "read", "died"}
 """What processes say whose person is signed in."""
 _SLOTS = 8
-_PATIENCE_S = 30.0
+_PATIENCE_S = 120.0
 
 
 class Desk:

@@ -122,7 +122,7 @@ async def test_beside_what_waits_for_its_place_a_record_waits_for_its_own(tmp_pa
 async def test_the_database_has_it_a_moment_later(tmp_path: Path) -> None:
     async with opened(tmp_path / "var") as store:
         await append(store, "a")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while waiting_in(tmp_path / "var"):
                 await asyncio.sleep(0.01)
         assert rows(tmp_path / "var") == ["a"]
@@ -133,7 +133,7 @@ async def test_many_are_taken_up_before_their_time(tmp_path: Path) -> None:
     async with opened(tmp_path / "var") as store:
         for number in range(committer._MANY):
             await append(store, f"e{number}")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while waiting_in(tmp_path / "var"):
                 await asyncio.sleep(0.01)
 

@@ -112,7 +112,7 @@ class Client:
 
     async def is_cut_off(self) -> None:
         """Return once nobody takes any more of what is sent."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             with suppress(ConnectionError):
                 while True:
                     self.writer.write(b"x")
