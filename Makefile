@@ -49,7 +49,8 @@ demo: setup ## Play the whole story by itself; exits 0 only if every step did wh
 unexport PYTHONDONTWRITEBYTECODE
 
 # On a fresh clone the tests are compiled once, while packages are fetched, and not by each worker.
-# Three more than processors: many of the tests wait. Neighbours stay together, and share their servers.
+# Three more than processors: many of the tests wait. Neighbours stay together, and share their servers;
+# what takes longest begins first (tests.longest_first).
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3)
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 

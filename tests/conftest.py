@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests import forks, quick, remembered, tables, together
+from tests import forks, longest_first, quick, remembered, tables, together
 
 settings.register_profile("quick", settings.get_profile("ci"), max_examples=10)
 settings.register_profile("test", settings.get_profile("ci"), max_examples=20)
@@ -71,6 +71,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--quick"):
         items[:], more = quick.chosen(items)
         left += more
+    elif among := getattr(config, "workerinput", None):
+        items[:] = longest_first.in_rows(items, among["workercount"])
     if left:
         config.hook.pytest_deselected(items=left)
 
