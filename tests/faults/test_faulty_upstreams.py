@@ -118,17 +118,18 @@ def test_a_silent_upstream_holds_up_nobody_else(at: Scene) -> None:
 
     at.raw.play(instead("tools/call", silent_for_one))
 
-    def all_came_first() -> bool:
+    def others_came_first() -> bool:
         slow: list[str | None] = []
         call = partial(at.call, "slow", {"text": "slow"})
         waiting = threading.Thread(target=lambda: slow.append(call().code))
         waiting.start()
-        others = [at.call() for _ in range(10)]
-        came_first = slow == []
+        came_first = False
+        for _ in range(10):
+            assert at.call().text == "quick"
+            came_first = came_first or slow == []
         waiting.join()
-        assert {one.text for one in others} == {"quick"}
         assert slow == ["upstream_failed"]
         return came_first
 
-    # On a busy machine ten calls may take as long as one that is given up.
-    assert any(all_came_first() for _ in range(5))
+    # On a busy machine a call may take as long as one that is given up.
+    assert any(others_came_first() for _ in range(5))
