@@ -285,6 +285,10 @@ class CredentialRequired(Fault):
         """Whether the message was at the upstream, which says that it wants another credential."""
 
 
+NOT_DONE = (CredentialRequired, EgressRefused, UpstreamResting)
+"""What the client of an upstream raises where nothing was done: mostly before anything has left."""
+
+
 def was_refused_there(error: GatewayError) -> bool:
     """Whether an upstream had the message, and it is the upstream's word that nothing was done."""
     return isinstance(error, CredentialRequired) and error.has_left

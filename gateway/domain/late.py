@@ -17,6 +17,8 @@ LateId = NewType("LateId", str)
 
 MOST_ASKED: Final = 100
 """Questions of one task, in all of its life: each is judged, and put on record."""
+LONGEST_NAME: Final = 256
+"""Bytes of the name of one: it is kept for as long as the task is."""
 
 
 class Stage(StrEnum):
@@ -90,6 +92,11 @@ class LateCall:
     poll_s: float
     """How long its caller is to wait between two looks, in seconds."""
     progress: Progress = Progress()
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes are kept of it."""
+        return self.octets + sum(map(len, self.progress.asked))
 
 
 def kept_decision(decision: Decision) -> Mapping[str, Any]:

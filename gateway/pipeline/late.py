@@ -72,19 +72,23 @@ class LateBeginnings:
         """Return if a task of this call could be kept: before it is sent, as it cannot be undone.
 
         Raises:
-            RateLimited: Too many are open.
+            RateLimited: Too many are open, or hold too much.
             LimitExceeded: The call is too large to be kept.
 
         """
         if not self.may_begin(permit):
             return
-        if len(permit.call.message.body) > _LARGEST:
+        octets = len(permit.call.message.body)
+        if octets > _LARGEST:
             raise LimitExceeded(
                 f"a call that may become a task is {_LARGEST // 1024} KiB at most: send less, or make it"
                 " without declaring tasks"
             )
-        if not self._store.has_room(permit.principal.key):
-            raise RateLimited("too many tasks are open: wait until one has ended, or cancel one")
+        if not self._store.has_room(permit.principal.key, octets):
+            raise RateLimited(
+                "too many tasks are open, or they were called with too much: wait until one has"
+                " ended, or cancel one"
+            )
 
     async def begun(
         self, permit: Permit, access: AccessRequest, result: Mapping[str, Any], trail: Trail

@@ -10,7 +10,7 @@ from gateway.domain.calls import AccessRequest, Call, Permit
 from gateway.domain.decisions import Duty, Obligation
 from gateway.domain.document import DEEPEST
 from gateway.domain.flow import FlowReview
-from gateway.domain.late import MOST_ASKED, LateCall, Stage, asks, decision_of
+from gateway.domain.late import LONGEST_NAME, MOST_ASKED, LateCall, Stage, asks, decision_of
 from gateway.domain.nodes import most_nodes
 from gateway.domain.question import NOTHING_FOUND
 from gateway.domain.quotas import UNCOUNTED
@@ -20,6 +20,7 @@ from gateway.errors import (
     AuditUnavailable,
     Denied,
     GatewayError,
+    LimitExceeded,
     PinMismatch,
     PinRevoked,
 )
@@ -206,7 +207,11 @@ class LateAnswers:
         kept: dict[str, Any] = {}
         known = {*late.progress.asked}
         for name, request in requests.items():
+            if len(name.encode(errors="replace")) > LONGEST_NAME:
+                trail.withheld("inputRequests", LimitExceeded("a name in it is too long"))
+                continue
             if name not in known and len(known) >= MOST_ASKED:
+                trail.withheld("inputRequests", LimitExceeded("the server asks too much"))
                 continue
             # Also what is refused is judged and put on record: it counts in each look.
             known.add(name)

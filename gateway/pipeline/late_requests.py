@@ -7,28 +7,26 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from gateway.domain.bounded import Bounded
-from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
+from gateway.domain.calls import Call, Permit, Reply
 from gateway.domain.flow import RunId
 from gateway.domain.late import LateCall, LateId, Progress, open_in
 from gateway.domain.nodes import most_nodes
 from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import OWN, Kind, Profile, Target
-from gateway.errors import UpstreamFailed
+from gateway.errors import NOT_DONE, GatewayError
 from gateway.pipeline.admission import Admission
-from gateway.pipeline.heard import heard
 from gateway.pipeline.late import LateBeginnings
 from gateway.pipeline.late_answers import LateAnswers
-from gateway.pipeline.release import Release, require_answer
-from gateway.pipeline.streams import close
+from gateway.pipeline.late_exchange import LateExchange
+from gateway.pipeline.release import Release
 from gateway.pipeline.trail import Trail
-from gateway.ports import AuditLog, Clock, PinStore, UpstreamDirectory
+from gateway.ports import AuditLog, Clock, PinStore
 from gateway.ports.late import LateCalls
 from gateway.turns import finished
 from gateway.wire import jsontext
 from gateway.wire.extensions import with_params
 from gateway.wire.inbound import CONTENT_TYPE
 from gateway.wire.jsonrpc import INVALID_PARAMS
-from gateway.wire.jsontext import WireLimits
 from gateway.wire.operations import TASKS_CANCEL, TASKS_GET
 from gateway.wire.param_headers import params_mirrored
 from gateway.wire.rounds import REQUESTS, RESPONSES
@@ -41,7 +39,6 @@ from gateway.wire.tasks import (
     is_handle_of,
     not_offered,
     read_seen,
-    towards,
     undeclared,
     unknown_task,
 )
@@ -66,9 +63,8 @@ class LateRequests:
         release: Release,
         store: LateCalls,
         pins: PinStore,
-        upstreams: UpstreamDirectory,
+        exchange: LateExchange,
         audit: AuditLog,
-        limits: WireLimits,
         seal_keys: tuple[bytes, ...],
         clock: Clock,
     ) -> None:
@@ -78,9 +74,8 @@ class LateRequests:
         self._release = release
         self._store = store
         self._pins = pins
-        self._upstreams = upstreams
+        self._exchange = exchange
         self._audit = audit
-        self._limits = limits
         self._seal_keys = seal_keys
         self._clock = clock
         self._looked: Bounded[LateId, tuple[float, _Whose, Mapping[str, Any]]] = Bounded(
@@ -136,7 +131,7 @@ class LateRequests:
         settled = self._answers.settled(late, permit)
         if settled is not None:
             return await self._out(late, permit, settled, trail)
-        message = await self._asked(late, permit, trail)
+        message = await self._exchange.asked(late, permit, trail)
         if message.error is not None:
             if message.error.get("code") == INVALID_PARAMS:
                 await self._answers.lost(late, permit)
@@ -185,7 +180,7 @@ class LateRequests:
         self._looked.pop(late.id)
         if not late.progress.has_ended:
             await self._store.change(late.id, lambda now: replace(now, cancel_asked=True))
-            message = await self._asked(late, permit, trail)
+            message = await self._exchange.asked(late, permit, trail)
             if message.error is not None:
                 return await self._error(permit, message, trail)
         return await self._acknowledged(permit, trail)
@@ -199,14 +194,14 @@ class LateRequests:
         if not names:
             return await self._acknowledged(permit, trail)
         judged = await self._judged(late, permit, {n: answers[n] for n in names}, trail)
-        if not await self._taken(late, names):
-            return await self._acknowledged(permit, trail)
         self._looked.pop(late.id)
         params = judged.call.message.params
         kept = {n: params[n] for n in ("_meta", RESPONSES) if n in params}
         message = replace(permit.call.message, params={**kept, TASK_ID: ""})
         going = replace(judged, call=replace(judged.call, message=message))
-        answer = await self._asked(late, going, trail)
+        answer = await self._told(late, going, names, trail)
+        if answer is None:
+            return await self._acknowledged(permit, trail)
         if answer.error is not None:
             return await self._error(going, answer, trail)
         return await self._acknowledged(permit, trail)
@@ -231,46 +226,28 @@ class LateRequests:
             replace(call, message=message, headers=headers, answered=answered), trail
         )
 
+    async def _told(
+        self, late: LateCall, going: Permit, names: list[str], trail: Trail
+    ) -> ServerMessage | None:
+        """Send answers to these questions, each once; `None` if one was answered meanwhile.
+
+        A question is answered from when its answer's intent is durable: until then, and where nothing
+        was sent after all, it can be answered again.
+        """
+        prepared = await self._exchange.prepared(late, going, trail)
+        if not await self._taken(late, names):
+            return None
+        try:
+            return await self._exchange.sent(prepared, trail)
+        except GatewayError as error:
+            if not trail.sent or isinstance(error, NOT_DONE):
+                await self._store.change(late.id, partial(_reopened, names=names))
+            raise
+
     async def _taken(self, late: LateCall, names: list[str]) -> bool:
         """Take these questions for answered, each once; whether all of them were open until now."""
         before = await self._store.change(late.id, partial(_answered, names=names))
         return before is not None and open_in(before, names) == names
-
-    async def _asked(self, late: LateCall, permit: Permit, trail: Trail) -> ServerMessage:
-        """Send a request about a task to its server, under the server's own id, and return the answer."""
-        message, headers = towards(permit.call.message, permit.call.headers, late.upstream_id)
-        going = replace(permit, call=replace(permit.call, message=message, headers=headers))
-        entry = await self._audit.append(trail.intent())
-        trail.intent_index = entry.leaf_index
-        going = await self._admission.asides.going(going)
-        self._admission.require_unchanged(permit)
-        trail.sent = True
-        answer = await self._upstreams.of(late.server).forward(going)
-        trail.answer(answer.status, None)
-        found = await self._response(permit, answer)
-        require_answer(permit, found)
-        return found
-
-    async def _response(self, permit: Permit, answer: RawAnswer) -> ServerMessage:
-        """Return the response in an answer; what else comes on a stream has no place there.
-
-        Raises:
-            UpstreamFailed: There is none.
-
-        """
-        if isinstance(answer.body, bytes):
-            message = await heard(permit, answer.body, self._limits)
-            return await self._admission.asides.home(permit, message)
-        try:
-            async for event in answer.body:
-                if event.data is None:
-                    continue
-                message = await heard(permit, event.data, self._limits)
-                if message.form is Form.RESPONSE:
-                    return await self._admission.asides.home(permit, message)
-        finally:
-            await close(answer.body)
-        raise UpstreamFailed("the upstream server gave no answer")
 
     async def _error(self, permit: Permit, message: ServerMessage, trail: Trail) -> Reply:
         body = await self._release.error(permit, message, trail)
@@ -293,6 +270,11 @@ def _answered(progress: Progress, names: list[str]) -> Progress:
     if open_in(progress, names) != names:
         return progress
     return replace(progress, answered=(*progress.answered, *names))
+
+
+def _reopened(progress: Progress, names: list[str]) -> Progress:
+    left = tuple(name for name in progress.answered if name not in names)
+    return replace(progress, answered=left)
 
 
 async def _reply(permit: Permit, told: Mapping[str, Any], size: int = 0) -> Reply:

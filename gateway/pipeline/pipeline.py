@@ -11,13 +11,11 @@ from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
 from gateway.domain.identity import BoundToken
 from gateway.domain.nodes import most_nodes
 from gateway.errors import (
+    NOT_DONE,
     AuditUnavailable,
-    CredentialRequired,
-    EgressRefused,
     Fault,
     GatewayError,
     UpstreamFailed,
-    UpstreamResting,
     was_refused_there,
 )
 from gateway.pipeline.admission import Admission
@@ -37,9 +35,6 @@ from gateway.wire.own import is_ours
 from gateway.wire.replies import Challenge, refuse
 from gateway.wire.returning import returned, returned_fields, streamed_or_not
 from gateway.wire.session import seal
-
-_NOT_DONE = (CredentialRequired, EgressRefused, UpstreamResting)
-"""What the client of an upstream raises where nothing was done: mostly before anything has left."""
 
 logger = logging.getLogger(__name__)
 
@@ -201,7 +196,7 @@ class Pipeline:
     async def _refuse(self, call: Call, trail: Trail, error: GatewayError) -> Reply:
         """Give out a refusal once its one record is durable; unrecorded, it says only that."""
         trail.error(error)
-        unsure = trail.sent and not isinstance(error, _NOT_DONE)
+        unsure = trail.sent and not isinstance(error, NOT_DONE)
         if not unsure and not was_refused_there(error):
             trail.sent = False
         try:

@@ -1,7 +1,6 @@
 """Calls whose answer is late: in SQLite, read from memory; what they were called with is sealed."""
 
 import sqlite3
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
@@ -18,7 +17,9 @@ from gateway.storage.writer import Writer
 MOST: Final = 20_000
 """Late calls of everybody, open or ended, that are kept."""
 MOST_OCTETS: Final = 64 * 1024**2
-"""Bytes of what they were all called with."""
+"""Bytes of what they were all called with, and of the names of what they were asked."""
+SHARE: Final = 4 * 1024**2
+"""Bytes of those that one principal may hold."""
 MOST_ENDED: Final = 1_000
 """Ended ones of one principal: of more its oldest are forgotten."""
 
@@ -29,6 +30,38 @@ _BEGIN: Final = (
 _FORGET: Final = "DELETE FROM late_calls WHERE id = ?"
 
 
+class _Held:
+    """What one principal has of them."""
+
+    def __init__(self) -> None:
+        self.calls: dict[LateId, LateCall] = {}
+        self.open = 0
+        self.octets = 0
+        self.over = 0
+        """Bytes of those that have ended, and are on record: they make way for others."""
+
+    def count(self, late: LateCall, sign: int) -> None:
+        octets = late.weight
+        self.octets += sign * octets
+        self.open += sign * (not late.progress.has_ended)
+        self.over += sign * octets * late.progress.recorded
+
+    def surplus(self, octets: int) -> list[LateCall]:
+        """Return the oldest ended ones that make way for one of `octets` bytes."""
+        over = sorted(
+            (one for one in self.calls.values() if one.progress.recorded),
+            key=lambda one: one.began,
+        )
+        number, beyond = len(over) + 1 - MOST_ENDED, self.octets + octets - SHARE
+        gone: list[LateCall] = []
+        for one in over:
+            if len(gone) >= number and beyond <= 0:
+                break
+            gone.append(one)
+            beyond -= one.weight
+        return gone
+
+
 class LateBook:
     """What of late calls is in memory, and how many there may be."""
 
@@ -36,16 +69,22 @@ class LateBook:
         """`most_open` gives how many of one principal's may be open."""
         self._most_open = most_open
         self._calls: dict[LateId, LateCall] = {}
-        self._open: Counter[str] = Counter()
+        self._held: dict[str, _Held] = {}
         self._octets = 0
 
     def find(self, id_: LateId) -> LateCall | None:
         return self._calls.get(id_)
 
-    def has_room(self, principal: str) -> bool:
-        """Whether one more of this principal's can be kept."""
-        full = len(self._calls) >= MOST or self._octets >= MOST_OCTETS
-        return not full and self._open[principal] < self._most_open()
+    def has_room(self, principal: str, octets: int) -> bool:
+        """Whether one more of this principal's can be kept, of `octets` bytes."""
+        held = self._held.get(principal, _Held())
+        if held.open >= self._most_open() or held.octets - held.over + octets > SHARE:
+            return False
+        if len(self._calls) < MOST and self._octets + octets <= MOST_OCTETS:
+            return True
+        gone = held.surplus(octets)
+        freed = sum(one.weight for one in gone)
+        return len(self._calls) - len(gone) < MOST and self._octets - freed + octets <= MOST_OCTETS
 
     def unsettled(self, *, now: float) -> Sequence[LateCall]:
         """Return those whose time has passed and whose end nobody saw, or has on record."""
@@ -64,15 +103,10 @@ class LateBook:
             if one.expires_at < before and one.progress.recorded
         ]
 
-    def surplus(self, principal: str) -> list[LateId]:
-        """Return the oldest ended ones of a principal who has very many."""
-        mine = [
-            one
-            for one in self._calls.values()
-            if one.principal == principal and one.progress.recorded
-        ]
-        mine.sort(key=lambda one: one.began)
-        return [one.id for one in mine[: max(0, len(mine) + 1 - MOST_ENDED)]]
+    def surplus(self, late: LateCall) -> list[LateId]:
+        """Return the oldest ended ones of its principal, which make way for `late`."""
+        held = self._held.get(late.principal)
+        return [] if held is None else [one.id for one in held.surplus(late.weight)]
 
     def require_room(self, late: LateCall) -> None:
         """Return if `late` can be kept.
@@ -81,26 +115,28 @@ class LateBook:
             LimitExceeded: It cannot.
 
         """
-        if not self.has_room(late.principal) or self._octets + late.octets > MOST_OCTETS:
+        if not self.has_room(late.principal, late.weight):
             raise LimitExceeded("too many tasks are open: wait until one has ended, or cancel one")
 
     def keep(self, late: LateCall) -> None:
         self.drop([late.id])
         self._calls[late.id] = late
-        self._octets += late.octets
-        if not late.progress.has_ended:
-            self._open[late.principal] += 1
+        held = self._held.setdefault(late.principal, _Held())
+        held.calls[late.id] = late
+        held.count(late, 1)
+        self._octets += late.weight
 
     def drop(self, ids: Iterable[LateId]) -> None:
         for id_ in ids:
             late = self._calls.pop(id_, None)
             if late is None:
                 continue
-            self._octets -= late.octets
-            if not late.progress.has_ended:
-                self._open[late.principal] -= 1
-                if not self._open[late.principal]:
-                    del self._open[late.principal]
+            held = self._held[late.principal]
+            del held.calls[id_]
+            held.count(late, -1)
+            self._octets -= late.weight
+            if not held.calls:
+                del self._held[late.principal]
 
 
 class MemoryLateCalls:
@@ -115,7 +151,7 @@ class MemoryLateCalls:
     async def begin(self, late: LateCall) -> None:
         """Keep a call whose answer is late; see `LateCalls`."""
         self._book.require_room(late)
-        self._book.drop(self._book.surplus(late.principal))
+        self._book.drop(self._book.surplus(late))
         self._book.keep(late)
 
     async def change(self, id_: LateId, step: Callable[[Progress], Progress]) -> Progress | None:
@@ -162,7 +198,7 @@ class SqliteLateCalls:
     async def begin(self, late: LateCall) -> None:
         """Keep a call whose answer is late, durable on return; see `LateCalls`."""
         self._book.require_room(late)
-        gone = self._book.surplus(late.principal)
+        gone = self._book.surplus(late)
         sealed = self._sealer.seal(_spelled(late), _row(late.id))
         decision, progress = late.decision["id"], _spelled_progress(late.progress)
 

@@ -32,6 +32,7 @@ from gateway.pipeline.labels import Labeller
 from gateway.pipeline.late import LateBeginnings, LateLimits
 from gateway.pipeline.late_answers import LateAnswers
 from gateway.pipeline.late_ends import LateEnds
+from gateway.pipeline.late_exchange import LateExchange
 from gateway.pipeline.late_requests import LateRequests
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.prompts import Prompts
@@ -262,9 +263,13 @@ def pipelines(
                 release=release,
                 store=late,
                 pins=store.pins,
-                upstreams=directory,
+                exchange=LateExchange(
+                    admission=admission,
+                    upstreams=directory,
+                    audit=store.audit,
+                    limits=wire_limits,
+                ),
                 audit=store.audit,
-                limits=wire_limits,
                 seal_keys=seals,
                 clock=now,
             ),

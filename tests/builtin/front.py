@@ -27,6 +27,7 @@ from gateway.domain.labels import ServerRule, ToolRule
 from gateway.domain.tools import OWN, Kind, Profile, Target, UpstreamId
 from gateway.flow.redaction import redaction
 from gateway.pipeline import Pipeline
+from gateway.pipeline.late_exchange import LateExchange
 from gateway.pipeline.late_requests import LateRequests
 from gateway.pipeline.streams import StreamRelay
 from gateway.ports.sandbox import Engine
@@ -271,9 +272,13 @@ class Site:
             release=late._release,
             store=late._store,
             pins=late._pins,
-            upstreams=directory,
+            exchange=LateExchange(
+                admission=late._admission,
+                upstreams=directory,
+                audit=late._audit,
+                limits=WireLimits(),
+            ),
             audit=late._audit,
-            limits=WireLimits(),
             seal_keys=late._seal_keys,
             clock=late._clock,
         )

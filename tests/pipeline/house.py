@@ -45,6 +45,7 @@ from gateway.pipeline.labels import Labeller
 from gateway.pipeline.late import LateBeginnings, LateLimits
 from gateway.pipeline.late_answers import LateAnswers
 from gateway.pipeline.late_ends import LateEnds
+from gateway.pipeline.late_exchange import LateExchange
 from gateway.pipeline.late_requests import LateRequests
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.lists import ListFilter
@@ -461,9 +462,13 @@ class House:
             release=release,
             store=self.late,
             pins=self.pins,
-            upstreams=self.server,
+            exchange=LateExchange(
+                admission=admission,
+                upstreams=self.server,
+                audit=self.audit,
+                limits=WireLimits(),
+            ),
             audit=self.audit,
-            limits=WireLimits(),
             seal_keys=(KEY,),
             clock=self.clock,
         )

@@ -17,7 +17,7 @@ from gateway.errors import LimitExceeded
 from gateway.ports.late import LateCalls
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
-from gateway.storage.late_calls import MOST_OCTETS, MemoryLateCalls, SqliteLateCalls
+from gateway.storage.late_calls import MOST_OCTETS, SHARE, MemoryLateCalls, SqliteLateCalls
 from gateway.storage.store import Store
 from tests.storage.test_approval_stores import Envelope
 
@@ -102,15 +102,68 @@ async def test_of_one_principal_so_many_are_open_and_of_all_so_much_is_kept(
 ) -> None:
     await kept.begin(late("l1"))
     await kept.begin(late("l2"))
-    assert not kept.has_room("alice")
+    assert not kept.has_room("alice", 1)
     with pytest.raises(LimitExceeded):
         await kept.begin(late("l3"))
-    assert kept.has_room("bob")
+    assert kept.has_room("bob", 1)
     await kept.begin(late("l4", principal="bob"))
     await kept.change(LateId("l1"), partial(ended, stage=Stage.COMPLETED))
-    assert kept.has_room("alice")
+    assert kept.has_room("alice", 1)
     with pytest.raises(LimitExceeded):
         await kept.begin(late("l5", octets=MOST_OCTETS))
+
+
+async def finished(kept: LateCalls, name: str) -> None:
+    await kept.change(LateId(name), partial(ended, stage=Stage.COMPLETED))
+    await kept.change(LateId(name), lambda now: replace(now, recorded=True))
+
+
+async def test_what_one_principal_holds_leaves_room_for_all_others(kept: LateCalls) -> None:
+    half = SHARE // 2
+    for turn in range(3 * MOST_OCTETS // half):
+        assert kept.has_room("alice", half)
+        await kept.begin(late(f"a{turn}", octets=half, began=NOW + turn))
+        await finished(kept, f"a{turn}")
+    # Of what has ended the oldest has made way for the next.
+    last = 3 * MOST_OCTETS // half - 1
+    found = [turn for turn in range(last + 1) if kept.find(LateId(f"a{turn}"))]
+    assert found == [last - 1, last]
+    await kept.begin(late("b1", principal="bob", octets=SHARE))
+    assert kept.find(LateId(f"a{last}")) is not None
+
+
+async def test_what_is_open_makes_way_for_nothing(kept: LateCalls) -> None:
+    await kept.begin(late("l1", octets=SHARE - 100))
+    assert kept.has_room("alice", 100)
+    assert not kept.has_room("alice", 101)
+    with pytest.raises(LimitExceeded):
+        await kept.begin(late("l2", octets=101))
+    await kept.change(LateId("l1"), partial(ended, stage=Stage.COMPLETED))
+    # Its outcome is not on record yet.
+    assert not kept.has_room("alice", 101)
+    await kept.change(LateId("l1"), lambda now: replace(now, recorded=True))
+    await kept.begin(late("l2", octets=101))
+    assert kept.find(LateId("l1")) is None
+
+
+async def test_the_names_of_what_is_asked_are_bytes_too(kept: LateCalls) -> None:
+    await kept.begin(late("l1", octets=SHARE - 100))
+    await kept.change(LateId("l1"), partial(asks, names=["n" * 60]))
+    assert not kept.has_room("alice", 41)
+    assert kept.has_room("alice", 40)
+
+
+async def test_of_all_so_much_is_kept_and_who_has_ended_ones_may_change_them_for_others(
+    kept: LateCalls,
+) -> None:
+    for number in range(MOST_OCTETS // SHARE):
+        await kept.begin(late(f"l{number}", principal=f"p{number}", octets=SHARE))
+    assert not kept.has_room("alice", 1)
+    assert not kept.has_room("p0", 1)
+    await finished(kept, "l0")
+    assert not kept.has_room("alice", 1)
+    await kept.begin(late("again", principal="p0", octets=SHARE))
+    assert kept.find(LateId("l0")) is None
 
 
 async def test_what_ran_out_is_forgotten_once_it_is_on_record(kept: LateCalls) -> None:
