@@ -66,25 +66,24 @@ def test_a_server_that_fails_the_suite_just_as_directly_does_not_conform():
     assert pair.failures == ["2025-11-25: the suite does not pass through the gateway"]
 
 
-def test_in_front_only_what_is_named_may_end_otherwise_and_nothing_may_fail():
-    def found(
-        polling: tuple[str, str, str], ping: tuple[str, str, str], *, conforms: bool
-    ) -> Score:
-        scenarios = {"server-sse-multiple-streams": Counter([polling]), "ping": Counter([ping])}
-        return Score(scenarios=scenarios, conforms=conforms)
+def test_in_front_only_what_is_optional_may_be_left_out_and_all_else_ends_as_directly():
+    streams, accepts = (
+        ("server-sse-streams-functional", "Streams", "SUCCESS"),
+        ("server-accepts-multiple-post-streams", "Accepts", "SUCCESS"),
+    )
 
-    direct = found(PASSED, PASSED, conforms=True)
-    fewer = found(WARNED, PASSED, conforms=True)
-    assert Front(revision="2025-11-25", direct=direct, front=fewer).failures == []
-    failed = found(FAILED, PASSED, conforms=True)
-    assert len(Front(revision="2025-11-25", direct=direct, front=failed).failures) == 1
-    other = found(PASSED, WARNED, conforms=False)
-    assert Front(revision="2025-11-25", direct=direct, front=other).failures == [
-        "2025-11-25 ping: 1 passed, 0 failed directly, 0 passed, 0 failed in front of all servers",
-        "2025-11-25: the suite does not pass in front of all servers",
-    ]
+    def failures(*checks: tuple[str, str, str]) -> int:
+        direct = Score(
+            scenarios={"server-sse-multiple-streams": Counter([accepts, streams])}, conforms=True
+        )
+        front = Score(
+            scenarios={"server-sse-multiple-streams": Counter(checks)},
+            conforms=True,
+        )
+        return len(Front(revision="2025-11-25", direct=direct, front=front).failures)
 
-
-def test_totals_count_every_check():
-    found = score(ping=[PASSED, PASSED, FAILED], polling=[PASSED, WARNED])
-    assert (found.passed, found.failed, found.of("ping")) == (3, 1, (2, 1))
+    assert failures(accepts, streams) == 0
+    assert failures(accepts) == 0
+    assert failures(streams) == 1
+    assert failures(accepts, (*streams[:2], "WARNING")) == 1
+    assert failures(accepts, (*streams[:2], "FAILURE")) == 1

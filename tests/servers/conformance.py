@@ -25,6 +25,7 @@ from tests.servers.conformance_tools import (
     Result,
     ask,
     bus,
+    icons_of,
     image,
     question,
     resource,
@@ -81,7 +82,12 @@ class Events(EventStore):
 
 async def list_tools(context: Context, params: object) -> types.ListToolsResult:
     tools = [
-        {"name": name, "description": f"Does what {name} is for.", "inputSchema": schema}
+        {
+            "name": name,
+            "description": f"Does what {name} is for.",
+            "inputSchema": schema,
+            "icons": icons_of("tools", name),
+        }
         for name, (_, schema) in TOOLS.items()
     ]
     return types.ListToolsResult.model_validate({"tools": tools})
@@ -147,6 +153,7 @@ async def list_prompts(context: Context, params: object) -> types.ListPromptsRes
         {
             "name": name,
             "description": f"Says what {name} is for.",
+            "icons": icons_of("prompts", name),
             "arguments": [
                 {"name": argument, "description": "A text.", "required": True}
                 for argument in arguments

@@ -1,6 +1,7 @@
 """The tools of the conformance fixture: what each is called, what it takes, what it does."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -102,14 +103,27 @@ async def closes_its_stream(context: Context, params: Params) -> Result:
     return text("sent on another stream than the one that asked")
 
 
-async def announces_tools(context: Context, params: Params) -> Result:
+changes: Counter[str] = Counter()
+"""How often each list has changed: one definition in it has got another icon, and nothing else."""
+CHANGING = frozenset({"test_trigger_tool_change", "test_simple_prompt"})
+
+
+def icons_of(listed: str, name: str) -> list[dict[str, str]]:
+    """Return the icons of the one called `name` in a list now."""
+    number = changes[listed] if name in CHANGING else 0
+    return [{"src": f"https://icons.example/{number}.png"}]
+
+
+async def changes_tools(context: Context, params: Params) -> Result:
+    changes["tools"] += 1
     await bus.publish(ToolsListChanged())
-    return text("listeners were told that the tools have changed")
+    return text("the tools have changed, and listeners were told")
 
 
-async def announces_prompts(context: Context, params: Params) -> Result:
+async def changes_prompts(context: Context, params: Params) -> Result:
+    changes["prompts"] += 1
     await bus.publish(PromptsListChanged())
-    return text("listeners were told that the prompts have changed")
+    return text("the prompts have changed, and listeners were told")
 
 
 async def needs_sampling(context: Context, params: Params) -> Result:
@@ -414,8 +428,8 @@ TOOLS: Mapping[str, tuple[Behaviour, Mapping[str, Any]]] = {
     "test_logging_tool": (logs, _NOTHING),
     "test_tool_with_progress": (reports_progress, _NOTHING),
     "test_reconnection": (closes_its_stream, _NOTHING),
-    "test_trigger_tool_change": (announces_tools, _NOTHING),
-    "test_trigger_prompt_change": (announces_prompts, _NOTHING),
+    "test_trigger_tool_change": (changes_tools, _NOTHING),
+    "test_trigger_prompt_change": (changes_prompts, _NOTHING),
     "test_missing_capability": (needs_sampling, _NOTHING),
     "test_x_mcp_header": (echoes_region, _takes("region", **{"x-mcp-header": "Region"})),
     "json_schema_2020_12_tool": (always(text("accepted")), _SCHEMA_2020_12),
