@@ -15,7 +15,7 @@ from gateway.builtin.briefs import is_another
 from gateway.builtin.cursors import cursor_of, place_of
 from gateway.builtin.follows import METHODS as FOLLOWS
 from gateway.builtin.follows import Follows
-from gateway.builtin.homeward import Homeward, events_of
+from gateway.builtin.homeward import Homeward
 from gateway.builtin.meta_tools import called_through
 from gateway.builtin.notices import PRIMED_SINCE, Notices
 from gateway.builtin.offers import Offers
@@ -33,6 +33,7 @@ from gateway.wire.jsontext import WireLimits
 from gateway.wire.operations import ABOUT_TASKS, CANCELLED, LISTEN
 from gateway.wire.param_headers import params_mirrored
 from gateway.wire.server_message import read_server_message
+from gateway.wire.sse import events_of
 from gateway.wire.tasks import TASK_ID, server_of
 
 _RESOURCES: Final = "resources/list"

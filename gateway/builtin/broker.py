@@ -9,7 +9,6 @@ from typing import Any, Final, Protocol
 
 from gateway.builtin.extract import TOOL as EXTRACT
 from gateway.builtin.extract import Extractor
-from gateway.builtin.homeward import events_of
 from gateway.builtin.late_calls import LateCalls, is_late
 from gateway.domain.calls import Call, CallId, Form, Message, OriginKind, Permit, Reply
 from gateway.domain.scripts import InScript, Script
@@ -22,6 +21,7 @@ from gateway.wire.jsonrpc import METHOD_NOT_FOUND
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.replies import REFUSAL_KEY
 from gateway.wire.server_message import ServerMessage, read_server_message
+from gateway.wire.sse import events_of
 from gateway.wire.tasks import TASK_ID
 
 _CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"

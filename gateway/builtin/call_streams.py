@@ -10,10 +10,10 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from gateway.builtin.homeward import events_of
 from gateway.builtin.mailbox import Mailbox
 from gateway.domain.calls import ServerEvent
 from gateway.wire.jsontext import WireLimits
+from gateway.wire.sse import events_of
 
 LINGER_S: Final = 60.0
 """How long a stream that is over is kept for whoever may come back for its end."""

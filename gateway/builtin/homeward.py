@@ -1,6 +1,6 @@
 """The way back: what one server answered, in the words of the client in front of all of them."""
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from http import HTTPStatus
@@ -14,7 +14,7 @@ from gateway.wire.eras import error_for, result_for
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.operations import TASKS_GET
 from gateway.wire.server_message import ServerMessage, read_server_message, with_member
-from gateway.wire.sse import EventReader, data_event, retry_s
+from gateway.wire.sse import data_event, events_of, retry_s
 
 _PASSED: Final = frozenset(
     {"notifications/progress", "notifications/message", "notifications/elicitation/complete"}
@@ -137,16 +137,6 @@ class Homeward:
     def _named(self, holder: dict[str, Any]) -> dict[str, Any]:
         uri = holder.get("uri")
         return {**holder, "uri": public_uri(self.server, uri)} if isinstance(uri, str) else holder
-
-
-def events_of(part: bytes, limits: WireLimits) -> Iterator[ServerEvent]:
-    """Yield the events of `part`, which ends with one: the pipeline gives out whole events.
-
-    How large they may be was said where they came in.
-    """
-    reader = EventReader(replace(limits, event_bytes=max(len(part), 1)))
-    yield from reader.feed(part)
-    yield from reader.finish()[0]
 
 
 def _cannot_ask() -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from gateway.pipeline.admission import Admission
 from gateway.pipeline.late import LateBeginnings
 from gateway.pipeline.late_answers import LateAnswers
 from gateway.pipeline.late_exchange import LateExchange
+from gateway.pipeline.late_handles import LateHandles
 from gateway.pipeline.release import Release
 from gateway.pipeline.trail import Trail
 from gateway.ports import AuditLog, Clock, PinStore
@@ -35,8 +36,6 @@ from gateway.wire.tasks import (
     TASK_ID,
     bad_answers,
     declares_tasks,
-    id_in,
-    is_handle_of,
     not_offered,
     read_seen,
     undeclared,
@@ -65,7 +64,7 @@ class LateRequests:
         pins: PinStore,
         exchange: LateExchange,
         audit: AuditLog,
-        seal_keys: tuple[bytes, ...],
+        handles: LateHandles,
         clock: Clock,
     ) -> None:
         self._admission = admission
@@ -76,7 +75,7 @@ class LateRequests:
         self._pins = pins
         self._exchange = exchange
         self._audit = audit
-        self._seal_keys = seal_keys
+        self._handles = handles
         self._clock = clock
         self._looked: Bounded[LateId, tuple[float, _Whose, Mapping[str, Any]]] = Bounded(
             most=_MOST, octets=_OCTETS
@@ -112,16 +111,13 @@ class LateRequests:
             raise not_offered(message)
         if not declares_tasks(message):
             raise undeclared(message)
-        handle = message.params.get(TASK_ID)
-        id_ = id_in(handle)
-        late = None if id_ is None else self._store.find(id_)
-        if (
-            late is None
-            or late.principal != permit.principal.key
-            or (late.server, late.endpoint) != (call.server, call.endpoint)
-            or late.expires_at <= self._clock()
-            or not any(is_handle_of(key, late, handle) for key in self._seal_keys)
-        ):
+        late = self._handles.find(
+            message.params.get(TASK_ID),
+            principal=permit.principal.key,
+            server=call.server,
+            endpoint=call.endpoint,
+        )
+        if late is None:
             raise unknown_task(message)
         return late
 

@@ -6,12 +6,15 @@ from typing import Any, Final
 from gateway.domain.calls import Message
 from gateway.domain.tools import Kind
 from gateway.wire import jsontext
+from gateway.wire.server_message import ServerMessage, with_member
 
 SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 """In `_meta` of all that is said on a stream of the stateless revision: the id of its request."""
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 UPDATED: Final = "notifications/resources/updated"
 RESOURCES_CHANGED: Final = "notifications/resources/list_changed"
+TASK_IDS: Final = "taskIds"
+_TASKS: Final = "notifications/tasks"
 _CHANGED: Final = {
     Kind.TOOL: "notifications/tools/list_changed",
     Kind.PROMPT: "notifications/prompts/list_changed",
@@ -69,6 +72,21 @@ def acknowledged(lists: Collection[Kind], uris: Sequence[str], to: Subscription)
     if uris:
         agreed[_URIS] = list(uris)
     return _notification(ACKNOWLEDGED, {_FILTER: agreed}, to)
+
+
+def acknowledging(message: ServerMessage, handles: Sequence[str]) -> bytes | None:
+    """Return an acknowledgement that says that these tasks are told of as well; `None` of any other message."""
+    if message.method != ACKNOWLEDGED:
+        return None
+    said = message.params.get(_FILTER)
+    agreed = {**(said if isinstance(said, dict) else {}), TASK_IDS: list(handles)}
+    return with_member(message, "params", {**message.params, _FILTER: agreed})
+
+
+def task_told(told: Mapping[str, Any], to: Subscription) -> bytes:
+    """Return the notification of what is `told` of a task: all that a look would tell."""
+    params = {name: inner for name, inner in told.items() if name != "resultType"}
+    return _notification(_TASKS, params, to)
 
 
 def list_changed(kind: Kind, to: Subscription) -> bytes:

@@ -67,6 +67,8 @@ _BOTH = _LEGACY | _MODERN
 
 _MOST_FOLLOWED = 200
 """Resources on one stream: each is a call of its own."""
+_MOST_WATCHED = 100
+"""Tasks on one stream: each is looked at again and again."""
 LISTEN = "subscriptions/listen"
 TASKS_GET = "tasks/get"
 TASKS_UPDATE = "tasks/update"
@@ -365,6 +367,24 @@ def subscribed(params: Mapping[str, Any], *, rpc_id: str | int | None = None) ->
     if len(uris) > _MOST_FOLLOWED:
         raise _bad_params(f"resourceSubscriptions are {_MOST_FOLLOWED} at most", rpc_id)
     return tuple(dict.fromkeys(uris))
+
+
+def watched(params: Mapping[str, Any], *, rpc_id: str | int | None = None) -> tuple[str, ...]:
+    """Return the handles of the tasks that a subscriptions/listen wants to hear of, each once.
+
+    Raises:
+        ProtocolError: They are not a list of strings, or too many.
+
+    """
+    wanted = params.get("notifications")
+    handles = wanted.get("taskIds") if isinstance(wanted, dict) else None
+    if handles is None:
+        return ()
+    if not isinstance(handles, list) or not all(isinstance(one, str) and one for one in handles):
+        raise _bad_params("taskIds must be a list of strings", rpc_id)
+    if len(handles) > _MOST_WATCHED:
+        raise _bad_params(f"taskIds are {_MOST_WATCHED} at most", rpc_id)
+    return tuple(dict.fromkeys(handles))
 
 
 def followed(call: Call) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ WHATWG HTML section 9.2.5 and 9.2.6.
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gateway.domain.calls import ServerEvent
 from gateway.errors import LimitExceeded
@@ -100,6 +101,16 @@ class EventReader:
     def _check(self, size: int) -> None:
         if size > self._limit:
             raise LimitExceeded("An event of the server's is too large", detail=f"{size} bytes")
+
+
+def events_of(part: bytes, limits: WireLimits) -> Iterator[ServerEvent]:
+    """Yield the events of `part`, which ends with one: the pipeline gives out whole events.
+
+    How large they may be was said where they came in.
+    """
+    reader = EventReader(replace(limits, event_bytes=max(len(part), 1)))
+    yield from reader.feed(part)
+    yield from reader.finish()[0]
 
 
 def data_event(data: bytes) -> ServerEvent:

@@ -37,7 +37,7 @@ from gateway.web.door import admin_door
 from gateway.web.guard import guard_for
 from gateway.web.guarded import Guarded
 from gateway.web.mcp import McpEndpoint
-from gateway.web.metrics import Metered, Metrics
+from gateway.web.metrics import Metrics
 from gateway.web.peers import client_address
 from gateway.web.registry import Registry
 from gateway.wire.jsontext import WireLimits
@@ -261,7 +261,7 @@ class Gateway:
         )
         address = client_address(config.trusted_proxies)
         mcp = McpEndpoint(
-            carrier=Metered(built.pipeline, self._metrics),
+            carrier=built.pipeline,
             aggregate=built.aggregate,
             servers=config.servers,
             most_bytes=config.limits.request_bytes,

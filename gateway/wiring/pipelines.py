@@ -1,5 +1,7 @@
 """The one path, wired twice: to servers as they are, and to clients of our own in front of all."""
 
+import asyncio
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
@@ -29,11 +31,12 @@ from gateway.pipeline.grants import Grants
 from gateway.pipeline.greetings import Greetings
 from gateway.pipeline.keeper import PinKeeper
 from gateway.pipeline.labels import Labeller
-from gateway.pipeline.late import LateBeginnings, LateLimits
 from gateway.pipeline.late_answers import LateAnswers
 from gateway.pipeline.late_ends import LateEnds
 from gateway.pipeline.late_exchange import LateExchange
+from gateway.pipeline.late_handles import LateHandles
 from gateway.pipeline.late_requests import LateRequests
+from gateway.pipeline.late_watch import WatchedTasks
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.prompts import Prompts
 from gateway.pipeline.release import Release
@@ -54,8 +57,8 @@ from gateway.storage.store import Store
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.directory import Directory
 from gateway.upstream.settings import LocalSettings, UpstreamSettings
+from gateway.web.carrier import Carrier
 from gateway.web.metrics import Metered, Metrics
-from gateway.wire.extensions import TASKS
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.own_session import is_over
 from gateway.wiring.authorization import Authorization
@@ -68,14 +71,15 @@ from gateway.wiring.lookalikes import LookalikeReporter
 from gateway.wiring.searching import Searching
 from gateway.wiring.sensitive import detector_of
 from gateway.wiring.settings import always_on, described, shelving
+from gateway.wiring.tasks import beginnings_of, extensions_of
 
 
 @value
 class Carriers:
     """Whatever carries calls, or some stages of them."""
 
-    pipeline: Pipeline
-    aggregate: Aggregate
+    pipeline: Carrier
+    aggregate: Carrier
     notices: Notices
     decisions: DecisionPoint
 
@@ -121,7 +125,7 @@ def pipelines(
         tenant=config.tenant.value,
         roles={name: frozenset(role.groups) for name, role in config.roles},
         identities={OWN: "", **identities},
-        extensions=_extensions(settings),
+        extensions=extensions_of(settings),
         per_person=frozenset(one.server for one in settings if one.per_person),
         own={}
         if engine is None
@@ -147,14 +151,8 @@ def pipelines(
     lists = ListFilter(
         keeper=keeper, pins=store.pins, visibility=visibility, identities=rules.identities
     )
-    beginnings = LateBeginnings(
-        store=late,
-        rules=rules,
-        limits=LateLimits(longest_s=config.tasks.max_ttl, poll_s=config.tasks.poll_floor),
-        seal_key=store.keys.seal,
-        clock=now,
-        new_id=new_id,
-    )
+    beginnings = beginnings_of(config, store, late, rules)
+    late_handles = LateHandles(late, seals, now)
     release = Release(
         rules=rules,
         lists=lists,
@@ -270,7 +268,7 @@ def pipelines(
                     limits=wire_limits,
                 ),
                 audit=store.audit,
-                seal_keys=seals,
+                handles=late_handles,
                 clock=now,
             ),
             upstreams=directory,
@@ -373,19 +371,22 @@ def pipelines(
         clock=now,
         new_id=new_id,
     )
+    watching = partial(
+        WatchedTasks,
+        servers=beginnings.servers,
+        handles=late_handles,
+        limits=wire_limits,
+        clock=time.monotonic,
+        pause=asyncio.sleep,
+        new_id=new_id,
+    )
     return Carriers(
-        pipeline=over(upstreams), aggregate=aggregate, notices=notices, decisions=decisions
+        pipeline=watching(Metered(over(upstreams), metrics)),
+        aggregate=watching(aggregate),
+        notices=notices,
+        decisions=decisions,
     )
 
 
 async def _nothing(permit: Permit) -> Collection[str]:  # noqa: ARG001 - nothing of ours is decided on
     return ()
-
-
-def _extensions(
-    settings: Sequence[UpstreamSettings | LocalSettings],
-) -> Mapping[UpstreamId, frozenset[str]]:
-    """Return what is approved for each server; in front of all, tasks are if any may have them."""
-    found = {one.server: one.extensions for one in settings}
-    tasks = frozenset({TASKS}) & frozenset[str]().union(*found.values())
-    return {**found, OWN: tasks}

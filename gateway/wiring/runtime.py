@@ -5,13 +5,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
-from gateway.builtin.aggregate import Aggregate
 from gateway.config import Config
 from gateway.domain._value import value
 from gateway.domain.planes import Plane
 from gateway.domain.tools import UpstreamId
 from gateway.oauth.resources import Resources
-from gateway.pipeline import Pipeline
 from gateway.pipeline.decision_point import DecisionPoint
 from gateway.pipeline.keeper import PinKeeper
 from gateway.policy.reload import PolicyHolder
@@ -22,6 +20,7 @@ from gateway.upstream.crawler import Crawler
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.personal import People
 from gateway.upstream.settings import LocalSettings
+from gateway.web.carrier import Carrier
 from gateway.web.metrics import Metrics
 from gateway.web.peers import client_address
 from gateway.wire.jsontext import WireLimits
@@ -52,8 +51,10 @@ class Runtime:
     """Asked beside it, and held to by nobody."""
     crawler: Crawler
     keeper: PinKeeper
-    pipeline: Pipeline
-    aggregate: Aggregate
+    pipeline: Carrier
+    """What comes in at a server's own endpoint."""
+    aggregate: Carrier
+    """What comes in in front of all."""
     planes: Mapping[str, Plane]
     """Those that may ask, by their names."""
     decisions: DecisionPoint

@@ -279,7 +279,7 @@ class Site:
                 limits=WireLimits(),
             ),
             audit=late._audit,
-            seal_keys=late._seal_keys,
+            handles=late._handles,
             clock=late._clock,
         )
 

@@ -14,7 +14,7 @@ from gateway.wire.extensions import TASKS
 from tests.builtin.front import Site
 from tests.builtin.test_program_calls import CAPABILITIES, Played, run
 from tests.pipeline.house import ALICE, result, text
-from tests.pipeline.test_late_answers import UPSTREAM, Works, outcomes
+from tests.pipeline.late_house import UPSTREAM, Works, outcomes
 
 PROGRAMMER = replace(ALICE, scopes=ALICE.scopes | {"code:run"}, user_id="u_alice")
 META: dict[str, Any] = {CAPABILITIES: {"sampling": {}}}

@@ -1,5 +1,6 @@
 """A call whose answer is late, in front of all servers: as at the server's own endpoint."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -7,8 +8,10 @@ import pytest
 from gateway.domain.tools import OWN, Profile
 from gateway.wire.extensions import TASKS
 from tests.builtin.front import Site, tool
+from tests.builtin.listening import TAG
 from tests.pipeline.house import MAIL
-from tests.pipeline.test_late_answers import META, UPSTREAM, Works, outcomes
+from tests.pipeline.late_house import META, UPSTREAM, Works, outcomes
+from tests.pipeline.late_listening import Reader, Resting, told
 
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 
@@ -108,3 +111,23 @@ async def test_a_legacy_tool_that_needs_a_task_is_not_offered() -> None:
     found = {one["name"]: one for one in listed}
     assert "mail__must" not in found
     assert "execution" not in found["mail__may"]
+
+
+async def test_who_listens_hears_of_it_as_at_the_servers_own_endpoint(site: Site) -> None:
+    server = Works(site.house)
+    handle = await begin(site)
+    at_all = Resting(site.house, site.aggregate)
+    wanted = {"notifications": {"taskIds": [handle, UPSTREAM]}, "_meta": META}
+    one = Reader(await at_all.handle(site.call("subscriptions/listen", wanted, id_=7)))
+    reading = asyncio.create_task(one.read())
+    await one.hears(1)
+    assert one.heard[0]["params"]["notifications"] == {"taskIds": [handle]}
+    link = {"type": "resource_link", "uri": "mail://1", "name": "one"}
+    server.completes({"content": [link]})
+    await at_all.pass_by()
+    (found,) = told(one)
+    assert (found["_meta"], found["status"]) == ({TAG: 7}, "completed")
+    assert found["result"]["content"][0]["uri"] == "douane://mail/mail://1"
+    assert [one["code"] for one in outcomes(site.house)] == ["task_completed"]
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)

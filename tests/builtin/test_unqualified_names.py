@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from gateway.builtin import unqualified
-from gateway.builtin.homeward import events_of
 from gateway.domain.calls import Call, Form, Reply
 from gateway.domain.decisions import Verdict
 from gateway.domain.tools import Kind, Profile, UpstreamId
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.replies import REFUSAL_KEY
 from gateway.wire.session import unseal
+from gateway.wire.sse import events_of
 from tests.builtin.front import NOTES, Site, methods, sent, speaks
 from tests.builtin.test_meta_tools import hiding
 from tests.pipeline.house import ALICE, KEY, MAIL, Seen, result

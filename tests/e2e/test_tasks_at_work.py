@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from aiohttp import web
 
@@ -14,17 +15,19 @@ from tests.e2e.posting import META, MODERN, Poster
 from tests.e2e.scripted import FRESH, Raw, answer, behaves, raw_in_a_thread, told
 from tests.e2e.site import SERVERS, Corridor
 from tests.e2e.sockets import Answered
-from tests.running import running_gateway
+from tests.running import ALL, running_gateway
 from tests.servers.process import free_port
 
 DECLARED = {**META, "io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}}}
 LOOKS = 400
+LISTEN = "subscriptions/listen"
 
 
 class Late:
     """A server whose one tool answers late; it knows what it has begun as long as it runs."""
 
-    def __init__(self, raw: Raw) -> None:
+    def __init__(self, raw: Raw, poll_ms: int = 60_000) -> None:
+        self.poll_ms = poll_ms
         self.status, self.more = "working", dict[str, Any]()
         self.looks = 0
         raw.play(self.script)
@@ -35,7 +38,7 @@ class Late:
         frame = {"taskId": "theirs", "createdAt": "2026-11-28T10:00:00Z", "ttlMs": 600_000}
         match message.get("method"):
             case "tools/call":
-                begun = {**frame, "status": "working", "pollIntervalMs": 60_000}
+                begun = {**frame, "status": "working", "pollIntervalMs": self.poll_ms}
                 return answer(message, {**begun, "resultType": "task"})
             case "tasks/get":
                 assert request.headers["mcp-name"] == message["params"]["taskId"] == "theirs"
@@ -127,3 +130,32 @@ def test_many_looks_are_few_records_and_a_client_that_is_removed_has_none(
         assert gateway.running.douane("clients", "remove", client).returncode == 0
         assert asked(alice, "tasks/get", {"taskId": handle}, handle).status == 401
         assert late.looks == 1
+
+
+def test_who_listens_in_front_of_all_is_told_how_it_ends(
+    tmp_path: Path, policies: Path, raw_server: Raw
+) -> None:
+    late, ports = Late(raw_server, poll_ms=100), (free_port(), free_port())
+    with gateway_of(tmp_path / "g", raw_server, policies, ports) as gateway:
+        alice = Poster(gateway, ALL)
+        params = {"name": "raw__allowed", "arguments": {"text": "build it"}}
+        begun = asked(alice, "tools/call", params, "raw__allowed").messages[0]["result"]
+        late.status, late.more = "working", {"statusMessage": "half of it is built"}
+        wanted = {"notifications": {"taskIds": [begun["taskId"]]}, "_meta": DECLARED}
+        body = {"jsonrpc": "2.0", "id": 7, "method": LISTEN, "params": wanted}
+        headers = {**dict(alice.fields), "Content-Type": "application/json"}
+        headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": LISTEN}
+        with (
+            httpx2.Client(timeout=60) as http,
+            http.stream("POST", alice.url, content=json.dumps(body), headers=headers) as stream,
+        ):
+            lines = (line[6:] for line in stream.iter_lines() if line.startswith("data: "))
+            messages = map(json.loads, lines)
+            assert next(messages)["params"]["notifications"] == {"taskIds": [begun["taskId"]]}
+            assert next(messages)["params"]["statusMessage"] == "half of it is built"
+            late.status, late.more = "completed", {"result": told("built")}
+            found = next(messages)
+        assert (found["method"], found["params"]["status"]) == ("notifications/tasks", "completed")
+        assert found["params"]["result"]["content"] == told("built")["content"]
+        (outcome,) = of_kind(gateway, "outcome")
+        assert outcome["code"] == "task_completed"

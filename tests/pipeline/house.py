@@ -46,6 +46,7 @@ from gateway.pipeline.late import LateBeginnings, LateLimits
 from gateway.pipeline.late_answers import LateAnswers
 from gateway.pipeline.late_ends import LateEnds
 from gateway.pipeline.late_exchange import LateExchange
+from gateway.pipeline.late_handles import LateHandles
 from gateway.pipeline.late_requests import LateRequests
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.lists import ListFilter
@@ -305,6 +306,7 @@ class House:
         self.answers = MemoryStandingAnswers()
         self.scripts = MemoryScriptStore()
         self.late = MemoryLateCalls(most_open=3)
+        self.late_handles = LateHandles(self.late, (KEY,), self.clock)
         self.runs = cast("Any", runs or MemoryRunStore())
         self.memory = ProvenanceMemory(self.runs.find)
         self.conversations = Conversations()
@@ -469,7 +471,7 @@ class House:
                 limits=WireLimits(),
             ),
             audit=self.audit,
-            seal_keys=(KEY,),
+            handles=self.late_handles,
             clock=self.clock,
         )
         self.decisions = DecisionPoint(

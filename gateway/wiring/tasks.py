@@ -1,0 +1,34 @@
+"""Calls whose answer is late: which servers may have them, and how they begin."""
+
+from collections.abc import Mapping, Sequence
+
+from gateway.config import Config
+from gateway.domain.tools import OWN, UpstreamId
+from gateway.pipeline.late import LateBeginnings, LateLimits
+from gateway.pipeline.rules import Rules
+from gateway.ports.late import LateCalls
+from gateway.storage.store import Store
+from gateway.upstream.settings import LocalSettings, UpstreamSettings
+from gateway.wire.extensions import TASKS
+from gateway.wiring.foundation import new_id, now
+
+
+def beginnings_of(config: Config, store: Store, late: LateCalls, rules: Rules) -> LateBeginnings:
+    """Return what keeps them as the configuration says."""
+    return LateBeginnings(
+        store=late,
+        rules=rules,
+        limits=LateLimits(longest_s=config.tasks.max_ttl, poll_s=config.tasks.poll_floor),
+        seal_key=store.keys.seal,
+        clock=now,
+        new_id=new_id,
+    )
+
+
+def extensions_of(
+    settings: Sequence[UpstreamSettings | LocalSettings],
+) -> Mapping[UpstreamId, frozenset[str]]:
+    """Return what is approved for each server; in front of all, tasks are if any may have them."""
+    found = {one.server: one.extensions for one in settings}
+    tasks = frozenset({TASKS}) & frozenset[str]().union(*found.values())
+    return {**found, OWN: tasks}
