@@ -10,6 +10,7 @@ from gateway.broker.connect import Connecting
 from gateway.broker.discovery import Discovery
 from gateway.broker.exchange import Exchanges, Signer
 from gateway.broker.held import Held, HeldTokens, NotConnected
+from gateway.broker.possession import PROOF, WANTED, Keys, Proofs
 from gateway.broker.records import Records
 from gateway.broker.registration import Registrations
 from gateway.broker.settings import Credential, PersonalConnection, TokenExchange
@@ -45,6 +46,7 @@ class Broker:
         random: Callable[[int], bytes],
         new_id: Callable[[], str],
         public_url: str,
+        keys: Keys,
     ) -> None:
         self._servers = dict(servers)
         self._clock = clock
@@ -52,6 +54,7 @@ class Broker:
         personal = {
             name: one for name, one in self._servers.items() if isinstance(one, PersonalConnection)
         }
+        self._proofs = proofs = Proofs(keys, clock=clock, new_id=new_id)
         records = Records(audit, users, clock=clock, new_id=new_id, issuer=public_url)
         registrations = Registrations(
             connections=connections,
@@ -67,6 +70,7 @@ class Broker:
             fetcher=fetcher,
             registrations=registrations,
             records=records,
+            proofs=proofs,
             clock=clock,
             new_id=new_id,
         )
@@ -87,12 +91,20 @@ class Broker:
             sealer=sealer,
             fetcher=fetcher,
             records=records,
+            proofs=proofs,
             clock=clock,
             random=random,
             public_url=public_url,
         )
 
-    async def headers(self, server: str, user_id: str, principal_key: str) -> _Fields:  # noqa: ARG002 - the port's
+    async def headers(
+        self,
+        server: str,
+        user_id: str,
+        principal_key: str,  # noqa: ARG002 - the port's
+        *,
+        verb: str = "POST",
+    ) -> _Fields:
         """Return the header fields to send to `server` for this person; empty where none is wanted.
 
         Raises:
@@ -110,10 +122,18 @@ class Broker:
                     held = await self._held.current((_person(user_id), server))
                 except NotConnected as error:
                     raise self._required(server, detail=str(error)) from error
-                return _bearer(held.secrets.access_token)
+                return self._shown(held, verb)
 
     async def rejected(
-        self, server: str, user_id: str, *, shown: _Fields, status: int, challenge: str
+        self,
+        server: str,
+        user_id: str,
+        *,
+        shown: _Fields,
+        status: int,
+        challenge: str,
+        nonce: str = "",
+        verb: str = "POST",
     ) -> _Fields:
         """Return other header fields than `shown`, which the upstream has just refused.
 
@@ -122,10 +142,14 @@ class Broker:
             UpstreamFailed: Their authorization server gave no usable answer.
 
         """
-        said = read_challenge(challenge)
         match self._servers.get(server):
             case PersonalConnection() as settings:
-                return await self._renewed(settings, user_id, shown, status, said)
+                said = read_challenge(challenge, "dpop" if settings.is_bound else "bearer")
+                wants = self._proofs.noted(settings.url, nonce) and said.error == WANTED
+                if settings.is_bound and not wants and said == Challenge():
+                    said = read_challenge(challenge)
+                held = await self._renewed(settings, user_id, shown, status, said, wants=wants)
+                return self._shown(held, verb)
             case TokenExchange() as settings if status == HTTPStatus.UNAUTHORIZED:
                 old = _token(shown)
                 return _bearer(await self._exchanges.renewed(settings, user_id, shown=old))
@@ -147,18 +171,29 @@ class Broker:
         shown: _Fields,
         status: int,
         said: Challenge,
-    ) -> _Fields:
+        *,
+        wants: bool,
+    ) -> Held:
+        """Return what to show in place of what was refused: the same, if only a nonce was missing."""
         key = (user_id, settings.server)
         try:
             held = await self._held.read(key)
             if status == HTTPStatus.FORBIDDEN or said.error == "insufficient_scope":
                 raise self._wider(settings, held, said)
-            if held.secrets.access_token == _token(shown):
+            if held.secrets.access_token == _token(shown) and not wants:
                 self._require_age(held)
                 held = await self._held.renewed(key, held)
         except NotConnected as error:
             raise self._required(settings.server, detail=str(error)) from error
-        return _bearer(held.secrets.access_token)
+        return held
+
+    def _shown(self, held: Held, verb: str) -> _Fields:
+        """Return what shows a token: with a proof for this one request, if it is bound to a key."""
+        secrets = held.secrets
+        if not secrets.key:
+            return _bearer(secrets.access_token)
+        proof = self._proofs.of(secrets.key, verb, secrets.url, token=secrets.access_token)
+        return (("authorization", f"DPoP {secrets.access_token}"), (PROOF, proof))
 
     def _require_age(self, held: Held) -> None:
         got_at = held.stored.refreshed_at or held.stored.connected_at
@@ -212,4 +247,4 @@ def _bearer(token: str) -> _Fields:
 
 
 def _token(shown: _Fields) -> str:
-    return next((text.removeprefix("Bearer ") for _, text in shown), "")
+    return next((text.partition(" ")[2] for name, text in shown if name == "authorization"), "")

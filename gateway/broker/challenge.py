@@ -22,7 +22,7 @@ _LONGEST = 8192
 
 @value
 class Challenge:
-    """The members of a Bearer challenge that a client acts on; empty where it names none."""
+    """The members of a challenge that a client acts on; empty where it names none."""
 
     resource_metadata: str = ""
     """RFC 9728 section 5.1: a URL, on nobody's word but the upstream's."""
@@ -30,16 +30,16 @@ class Challenge:
     error: str = ""
 
 
-def read_challenge(text: str) -> Challenge:
-    """Return the first Bearer challenge of a `WWW-Authenticate`, or an empty one."""
+def read_challenge(text: str, scheme: str = "bearer") -> Challenge:
+    """Return the first challenge of `scheme` in a `WWW-Authenticate`, or an empty one."""
     found: dict[str, str] = {}
-    bearer = False
+    inside = False
     for part in _PART.finditer(text[:_LONGEST]):
         if part["scheme"] is not None:
-            if bearer:
+            if inside:
                 break
-            bearer = part["scheme"].lower() == "bearer"
-        elif bearer:
+            inside = part["scheme"].lower() == scheme
+        elif inside:
             plain = part["plain"]
             said = plain if plain is not None else _ESCAPED.sub(r"\1", part["quoted"])
             found.setdefault(part["name"].lower(), said)

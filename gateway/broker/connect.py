@@ -14,6 +14,7 @@ from gateway.broker.authorization import (
     wanted_scopes,
 )
 from gateway.broker.discovery import Discovery, Found
+from gateway.broker.possession import Holds, Proofs
 from gateway.broker.records import Records
 from gateway.broker.registration import CALLBACK_PATH, Registrations
 from gateway.broker.sealing import OurClient, Secrets, seal, unseal
@@ -67,6 +68,7 @@ class Connecting:
         sealer: Sealer,
         fetcher: Fetcher,
         records: Records,
+        proofs: Proofs,
         clock: Clock,
         random: Callable[[int], bytes],
         public_url: str,
@@ -79,6 +81,7 @@ class Connecting:
         self._sealer = sealer
         self._fetcher = fetcher
         self._records = records
+        self._proofs = proofs
         self._clock = clock
         self._random = random
         self._redirect_uri = public_url + CALLBACK_PATH
@@ -157,6 +160,7 @@ class Connecting:
                 "resource": self._resource(server, found),
                 "scopes": prospect.scopes,
                 "client": client.content,
+                "key": self._proofs.new_key() if self._servers[server].is_bound else "",
             },
         )
         return self._authorization_url(prospect, found, client, state, verifier)
@@ -295,8 +299,12 @@ class Connecting:
         if leg["resource"]:
             form["resource"] = leg["resource"]
         client = OurClient(**leg["client"])
+        key = leg.get("key", "")
+        holds = Holds(proofs=self._proofs, key=key) if key else None
         try:
-            return await request_tokens(self._fetcher, leg["token_endpoint"], client, form)
+            return await request_tokens(
+                self._fetcher, leg["token_endpoint"], client, form, holds=holds
+            )
         except TokenRefused as error:
             if error.error == "invalid_client" and not self._servers[server].client_id:
                 await asyncio.to_thread(self._registrations.forget, server, leg["issuer"])
@@ -318,6 +326,7 @@ class Connecting:
             token_endpoint=leg["token_endpoint"],
             resource=leg["resource"],
             client=OurClient(**leg["client"]),
+            key=leg.get("key", ""),
         )
         self._connections.connect(
             StoredConnection(

@@ -6,6 +6,7 @@ from dataclasses import field, replace
 from functools import partial
 from typing import Final
 
+from gateway.broker.possession import Holds, Proofs
 from gateway.broker.records import Records
 from gateway.broker.registration import Registrations
 from gateway.broker.sealing import Secrets
@@ -70,6 +71,7 @@ class HeldTokens:
         fetcher: Fetcher,
         registrations: Registrations,
         records: Records,
+        proofs: Proofs,
         clock: Clock,
         new_id: Callable[[], str],
     ) -> None:
@@ -79,6 +81,7 @@ class HeldTokens:
         self._fetcher = fetcher
         self._registrations = registrations
         self._records = records
+        self._proofs = proofs
         self._clock = clock
         self._new_id = new_id
         self._seen: Bounded[Key, tuple[Held, float]] = Bounded(most=_MOST, octets=_OCTETS)
@@ -116,7 +119,8 @@ class HeldTokens:
         except Unsealable as error:
             raise NotConnected("the stored connection cannot be opened") from error
         settings = self._servers[stored.server]
-        if secrets.url != settings.url or (settings.issuer not in {"", stored.issuer}):
+        is_other = secrets.url != settings.url or bool(secrets.key) is not settings.is_bound
+        if is_other or settings.issuer not in {"", stored.issuer}:
             raise NotConnected("the connection was made for another configuration")
         return self._noted(key, Held(stored=stored, secrets=secrets))
 
@@ -195,7 +199,10 @@ class HeldTokens:
         form = {"grant_type": "refresh_token", "refresh_token": secrets.refresh_token}
         if secrets.resource:
             form["resource"] = secrets.resource
-        return await request_tokens(self._fetcher, secrets.token_endpoint, client, form)
+        holds = Holds(proofs=self._proofs, key=secrets.key) if secrets.key else None
+        return await request_tokens(
+            self._fetcher, secrets.token_endpoint, client, form, holds=holds
+        )
 
     def _successor(self, held: Held, tokens: Tokens) -> Held:
         now = self._clock()

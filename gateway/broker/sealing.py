@@ -37,6 +37,8 @@ class Secrets:
     resource: str
     """What to send as `resource`; empty to send none."""
     client: OurClient
+    key: str = field(default="", repr=False)
+    """To which the tokens are bound; empty if they are to none."""
 
     def sealed(self, sealer: Sealer, user_id: str, server: str) -> str:
         """Return this, sealed for the person's connection to `server` and no other."""
@@ -47,6 +49,7 @@ class Secrets:
             "token_endpoint": self.token_endpoint,
             "resource": self.resource,
             "client": self.client.content,
+            "key": self.key,
         }
         return seal(sealer, content, _row(user_id, server))
 

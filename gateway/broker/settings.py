@@ -28,6 +28,8 @@ class PersonalConnection:
     client_secret: str = field(default="", repr=False)
     sends_resource: bool = True
     """Whether the authorization server takes the parameter `resource` (RFC 8707)."""
+    is_bound: bool = False
+    """Whether tokens are bound to a key of ours, one of each person (RFC 9449)."""
 
     def __post_init__(self) -> None:
         if self.server == "callback":

@@ -9,16 +9,18 @@ from typing import Any, Final
 from urllib.parse import quote_plus
 
 from gateway.broker.challenge import scopes_in
+from gateway.broker.possession import Holds
 from gateway.broker.sealing import OurClient
 from gateway.domain._value import value
 from gateway.errors import EgressRefused, UpstreamFailed
-from gateway.ports.egress import Fetcher
+from gateway.ports.egress import Fetched, Fetcher
 
 _PUBLIC: Final = "The upstream's authorization server gave no usable answer."
 _BEARER: Final = re.compile(r"[A-Za-z0-9\-._~+/]{1,16384}=*")
 """RFC 6750 section 2.1; nothing else can stand in a header."""
 _OPAQUE: Final = re.compile(r"[\x20-\x7e]{0,16384}")
 _ERROR: Final = re.compile(r"[a-z_]{1,40}")
+_REFUSED: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _LONGEST_LIFE_S: Final = 10 * 366 * 86_400.0
 
 
@@ -43,28 +45,50 @@ class Tokens:
 
 
 async def request_tokens(
-    fetcher: Fetcher, endpoint: str, client: OurClient, form: Mapping[str, str]
+    fetcher: Fetcher,
+    endpoint: str,
+    client: OurClient,
+    form: Mapping[str, str],
+    *,
+    holds: Holds | None = None,
 ) -> Tokens:
-    """Ask `endpoint` for tokens as `client`, once.
+    """Ask `endpoint` for tokens as `client`, once; bound to the key that it `holds`, if to one.
+
+    Who wants a nonce in the proof has done nothing else, and is asked once more with it.
 
     Raises:
         TokenRefused: It says no.
         UpstreamFailed: It says nothing of use, or is where the gateway must not go.
 
     """
-    proof, headers = _proof(client)
-    try:
-        answer = await fetcher.post(
-            endpoint, form={**form, **proof}, headers={"accept": "application/json", **headers}
-        )
-    except EgressRefused as error:
-        raise UpstreamFailed(_PUBLIC, detail=str(error)) from error
-    if answer.status in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+    answer = await _asked(fetcher, endpoint, client, form, holds)
+    if holds is not None and holds.is_asked_again(endpoint, answer) and answer.status in _REFUSED:
+        answer = await _asked(fetcher, endpoint, client, form, holds)
+    if answer.status in _REFUSED:
         said = str(answer.json().get("error"))
         raise TokenRefused(said if _ERROR.fullmatch(said) else "an unknown error")
     if answer.status != HTTPStatus.OK:
         raise UpstreamFailed(_PUBLIC, detail=f"the token endpoint: status {answer.status}")
-    return _tokens(answer.json())
+    return _tokens(answer.json(), "bearer" if holds is None else "dpop")
+
+
+async def _asked(
+    fetcher: Fetcher,
+    endpoint: str,
+    client: OurClient,
+    form: Mapping[str, str],
+    holds: Holds | None,
+) -> Fetched:
+    proof, headers = _proof(client)
+    held = {} if holds is None else holds.header(endpoint)
+    try:
+        return await fetcher.post(
+            endpoint,
+            form={**form, **proof},
+            headers={"accept": "application/json", **headers, **held},
+        )
+    except EgressRefused as error:
+        raise UpstreamFailed(_PUBLIC, detail=str(error)) from error
 
 
 def _proof(client: OurClient) -> tuple[dict[str, str], dict[str, str]]:
@@ -77,13 +101,14 @@ def _proof(client: OurClient) -> tuple[dict[str, str], dict[str, str]]:
     return {"client_id": client.id}, {}
 
 
-def _tokens(said: Mapping[str, Any]) -> Tokens:
+def _tokens(said: Mapping[str, Any], wanted: str) -> Tokens:
     access, refresh = said.get("access_token"), said.get("refresh_token")
     kind, scope = said.get("token_type"), said.get("scope")
     if not isinstance(access, str) or not _BEARER.fullmatch(access):
         raise UpstreamFailed(_PUBLIC, detail="the token endpoint gave no bearer token")
-    if not isinstance(kind, str) or kind.lower() != "bearer":
-        # RFC 6749 section 7.1: a token of a type that we do not know must not be used.
+    if not isinstance(kind, str) or kind.lower() != wanted:
+        # RFC 6749 section 7.1: a token of a type that we do not know must not be used. Nor one that
+        # is good for whoever has it where it was to be bound.
         raise UpstreamFailed(_PUBLIC, detail="the token endpoint gave a token of another type")
     return Tokens(
         access_token=access,

@@ -26,6 +26,8 @@ class Credential(Section):
     """The one authorization server to accept; without it, the first that the upstream names."""
     resource: bool = True
     """Whether its authorization server takes the `resource` parameter (RFC 8707)."""
+    dpop: bool = False
+    """Whether tokens of its authorization server are bound to a key of ours (RFC 9449)."""
     token_url: TrustedEndpoint | None = None
     """Where `exchange` trades a person's identity for a token (RFC 8693)."""
     audience: Word | None = None
@@ -80,6 +82,13 @@ class Credential(Section):
         if not resource and info.data.get("kind") not in {"oauth", "exchange"}:
             raise ValueError("is for `kind: oauth` and `exchange`; remove it or change the kind")
         return resource
+
+    @field_validator("dpop")
+    @classmethod
+    def _of_connected_accounts(cls, dpop: bool, info: ValidationInfo) -> bool:
+        if dpop and info.data.get("kind") != "oauth":
+            raise ValueError("is for `kind: oauth` only; remove it or change the kind")
+        return dpop
 
     @field_validator("token_url")
     @classmethod

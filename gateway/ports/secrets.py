@@ -116,9 +116,11 @@ class UpstreamCredentials(Protocol):
     """What the gateway shows to upstream servers in a person's name: never the client's token."""
 
     async def headers(
-        self, server: str, user_id: str, principal_key: str
+        self, server: str, user_id: str, principal_key: str, *, verb: str = "POST"
     ) -> Sequence[tuple[str, str]]:
         """Return the header fields to send to `server` for this person; empty where none is wanted.
+
+        They are for one request, with `verb`.
 
         Raises:
             CredentialRequired: The person has to connect first; `url` is where.
@@ -135,10 +137,12 @@ class UpstreamCredentials(Protocol):
         shown: Sequence[tuple[str, str]],
         status: int,
         challenge: str,
+        nonce: str = "",
+        verb: str = "POST",
     ) -> Sequence[tuple[str, str]]:
         """Return other header fields than `shown`, to try once, after the upstream refused those.
 
-        `status` is 401 or 403, `challenge` its `WWW-Authenticate`.
+        `status` is 401 or 403, `challenge` its `WWW-Authenticate`, `nonce` its `DPoP-Nonce`.
 
         Raises:
             CredentialRequired: There are none; `url` is where the person can get better ones.

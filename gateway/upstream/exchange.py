@@ -219,7 +219,7 @@ def _refuse_what_is_not_ours_to_relay(response: Response) -> None:
     challenge = ", ".join(response.fields.every("www-authenticate"))
     if status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.FORBIDDEN and challenge):
         # Relayed, it would make the client doubt the token that it has for the gateway.
-        raise Challenged(status, challenge)
+        raise Challenged(status, challenge, response.fields.get("dpop-nonce") or "")
     if status // 100 not in {2, 4, 5}:  # RFC 9110 section 15
         raise unusable(f"status {status}")
     for coding in response.fields.every("content-encoding"):

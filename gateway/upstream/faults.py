@@ -10,7 +10,7 @@ PUBLIC = "The upstream server gave no usable answer."
 class Challenged(CredentialRequired):
     """The upstream refused the credential that it was shown, or the lack of one."""
 
-    def __init__(self, status: int, challenge: str) -> None:
+    def __init__(self, status: int, challenge: str, nonce: str = "") -> None:
         super().__init__(
             "The upstream server wants a credential that the gateway does not hold.",
             detail=f"status {status}",
@@ -19,6 +19,8 @@ class Challenged(CredentialRequired):
         self.status = status
         self.challenge = challenge
         """Its `WWW-Authenticate`; empty if it sent none."""
+        self.nonce = nonce
+        """Its `DPoP-Nonce`, likewise."""
 
 
 class Late(UpstreamFailed):

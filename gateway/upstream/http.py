@@ -66,14 +66,15 @@ class HttpUpstream:
         headers = forwarded(call.headers)
         if permit.session is not None:
             headers.append((SESSION, permit.session))
+        verb = _VERBS[message.form]
         send = partial(
             self._exchange.send,
-            _VERBS[message.form],
+            verb,
             body=message.body,
             listens=message.form is Form.STREAM or message.method == _LISTENS,
             abandoned=self._on_abandon(permit),
         )
-        return await self._sent(permit.principal, headers, send)
+        return await self._sent(permit.principal, headers, send, verb=verb)
 
     async def reject(self, permit: Permit, body: bytes) -> None:
         """Answer a request of the server's in the client's place, with a JSON-RPC error `body`.
@@ -114,11 +115,18 @@ class HttpUpstream:
         await self._exchange.aclose()
 
     async def _sent(
-        self, principal: Principal, headers: Headers, send: Callable[..., Awaitable[RawAnswer]]
+        self,
+        principal: Principal,
+        headers: Headers,
+        send: Callable[..., Awaitable[RawAnswer]],
+        *,
+        verb: str = "POST",
     ) -> RawAnswer:
         if self._credentials is None:
             return await send(headers=headers)
-        return await sent_in_name_of(principal, self._server, self._credentials, headers, send)
+        return await sent_in_name_of(
+            principal, self._server, self._credentials, headers, send, verb=verb
+        )
 
     async def _post_beside(self, permit: Permit, body: bytes) -> None:
         send = partial(self._exchange.send, "POST", body=body)

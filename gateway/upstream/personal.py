@@ -26,6 +26,8 @@ async def sent_in_name_of(
     credentials: UpstreamCredentials,
     headers: Headers,
     send: Callable[..., Awaitable[RawAnswer]],
+    *,
+    verb: str = "POST",
 ) -> RawAnswer:
     """Send with the principal's credential; one that was refused is exchanged once.
 
@@ -37,15 +39,15 @@ async def sent_in_name_of(
 
     """
     user = principal.user_id
-    shown = await credentials.headers(server, user, principal.key)
+    shown = await credentials.headers(server, user, principal.key, verb=verb)
     try:
         return await send(headers=[*headers, *shown])
     except Challenged as refused:
-        shown = await _better(server, user, credentials, shown, refused)
+        shown = await _better(server, user, credentials, shown, refused, verb=verb)
     try:
         return await send(headers=[*headers, *shown])
     except Challenged as refused:
-        await _better(server, user, credentials, shown, refused)
+        await _better(server, user, credentials, shown, refused, verb=verb)
         raise
 
 
@@ -55,11 +57,19 @@ async def _better(
     credentials: UpstreamCredentials,
     shown: Sequence[tuple[str, str]],
     refused: Challenged,
+    *,
+    verb: str,
 ) -> Sequence[tuple[str, str]]:
     """Return what to show in place of what was `refused`."""
     try:
         return await credentials.rejected(
-            server, user, shown=shown, status=refused.status, challenge=refused.challenge
+            server,
+            user,
+            shown=shown,
+            status=refused.status,
+            challenge=refused.challenge,
+            nonce=refused.nonce,
+            verb=verb,
         )
     except CredentialRequired as error:
         error.has_left = True
@@ -91,7 +101,7 @@ class InTheirName:
         self.required = None
         try:
             return await sent_in_name_of(
-                self._principal, self._server, self._credentials, headers, send
+                self._principal, self._server, self._credentials, headers, send, verb=verb
             )
         except CredentialRequired as error:
             self.required = error

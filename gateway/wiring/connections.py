@@ -4,6 +4,7 @@ import os
 
 from gateway.broker import Broker, Credential, PersonalConnection, TokenExchange
 from gateway.config import Config, Server
+from gateway.oauth.held_keys import HeldKeys
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
 
@@ -29,6 +30,7 @@ def broker_of(config: Config, identity: Identity) -> Broker:
         random=os.urandom,
         new_id=new_id,
         public_url=config.public_url,
+        keys=HeldKeys(),
     )
 
 
@@ -47,6 +49,7 @@ def _credential(name: str, server: Server) -> Credential | None:
                 client_id=said.client_id or "",
                 client_secret=revealed,
                 sends_resource=said.resource,
+                is_bound=said.dpop,
             )
         case "exchange":
             return TokenExchange(

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from gateway.broker import Broker, Credential, PersonalConnection
 from gateway.domain.identity import User
+from gateway.oauth.held_keys import HeldKeys
 from gateway.storage.identity.store import IdentityStores
 from gateway.storage.memory import MemoryAuditLog
 from gateway.vault import KeyEncryptionKey, Vault
@@ -46,6 +47,8 @@ class Provider:
     """Every form that the token endpoint got."""
     proofs: list[str] = field(default_factory=list)
     """The `Authorization` of each."""
+    dpop: list[str] = field(default_factory=list)
+    """The `DPoP` of each."""
     registered: list[dict[str, Any]] = field(default_factory=list)
     gone: set[str] = field(default_factory=set)
     """Paths that are not there."""
@@ -110,6 +113,7 @@ class Provider:
         form = dict(parse_qsl((await request.read()).decode()))
         self.forms.append(form)
         self.proofs.append(request.headers.get("authorization", ""))
+        self.dpop.append(request.headers.get("dpop", ""))
         if self.wait is not None:
             await self.wait.wait()
         if self.gives is not None:
@@ -184,6 +188,7 @@ class World:
             random=self.random,
             new_id=self.new_id,
             public_url=public_url,
+            keys=HeldKeys(),
         )
         self.brokers.append(broker)
         return broker

@@ -15,6 +15,8 @@ REVISIONS = ("2025-11-25", "2026-07-28")
 REQUIREMENTS = SUITE.parents[1] / "requirements"
 
 
+EXTENSIONS = ("auth/dpop", "auth/dpop-nonce")
+"""Of the suite's scenarios of no revision those that we have."""
 STAND_FOR_OTHERS = {
     ("2025-11-25", "auth/basic-cimd"),
     ("2026-07-28", "auth/iss-wrong-issuer"),
@@ -44,13 +46,23 @@ def test_there_is_something_to_hold_the_gateway_to():
 def test_the_gateway_gets_its_tokens_as_the_suite_requires(
     revision: str, scenario: str, tmp_path: Path
 ):
+    require_passed(scenario, "--spec-version", revision, "-o", str(tmp_path))
+
+
+@pytest.mark.parametrize("scenario", EXTENSIONS)
+def test_the_gateway_holds_keys_as_the_suite_requires(scenario: str, tmp_path: Path):
+    require_passed(scenario, "--force", "-o", str(tmp_path))
+
+
+def require_passed(scenario: str, *arguments: str) -> None:
+    """Have the suite judge the gateway as a client."""
     client = f"{sys.executable} -m tests.conformance.upstream_client"
     done = subprocess.run(
         [
             *suite_command(),
             "client",
-            *("--command", client, "--scenario", scenario),
-            *("--spec-version", revision, "-o", str(tmp_path)),
+            *("--command", client, "--scenario", scenario, "--timeout", "80000"),
+            *arguments,
         ],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,

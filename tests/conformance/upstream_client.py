@@ -24,6 +24,7 @@ from gateway.domain.calls import Form, RawAnswer
 from gateway.domain.identity import User
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import CredentialRequired, GatewayError
+from gateway.oauth.held_keys import HeldKeys
 from gateway.storage.identity.store import IdentityStores
 from gateway.storage.memory import MemoryAuditLog
 from gateway.upstream.http import HttpUpstream
@@ -164,6 +165,7 @@ async def run(url: str, revision: str, context: Mapping[str, Any]) -> None:
         issuer=context.get("issuer", ""),
         client_id=context.get("client_id", ""),
         client_secret=context.get("client_secret", ""),
+        is_bound=os.environ.get("MCP_CONFORMANCE_SCENARIO", "").startswith("auth/dpop"),
     )
     with tempfile.TemporaryDirectory() as folder:
         stores = IdentityStores.open(Path(folder), clock=time.time)
@@ -183,6 +185,7 @@ async def run(url: str, revision: str, context: Mapping[str, Any]) -> None:
                 random=os.urandom,
                 new_id=lambda: os.urandom(16).hex(),
                 public_url=PUBLIC_URL,
+                keys=HeldKeys(),
             )
             upstream = HttpUpstream(
                 UpstreamSettings(server=SERVER, url=url, per_person=True), broker

@@ -247,6 +247,9 @@ async def test_whose_token_has_ended_hears_nothing_more(watching: Watching) -> N
     sent = len(watching.works.saw)
     await watching.pass_by(6)
     assert (told(one), len(watching.works.saw)) == ([], sent)
+    # One look finds it out, and there is no other.
+    codes = [record.fields.get("code") for record in house.audit.records]
+    assert codes.count("unauthenticated") == 1
 
 
 async def test_a_stream_looks_at_one_task_at_a_time_and_no_faster_than_it_may(
@@ -267,6 +270,21 @@ async def test_a_stream_that_is_left_is_ended_at_the_server_and_looks_no_more(
     handle = await begin(watching.house)
     await watching.listen(handle)
     await watching.aclose()
+    assert watching.gone
+    assert not watching.carrier._streams
+
+
+async def test_a_stream_that_is_left_between_two_events_is_ended_at_the_server(
+    watching: Watching,
+) -> None:
+    handle = await begin(watching.house)
+    params = {"notifications": {"taskIds": [handle]}, "_meta": META}
+    reply = await watching.carrier.handle(watching.house.request(LISTEN, params))
+    assert not isinstance(reply.body, bytes)
+    async for part in reply.body:
+        if part:
+            break
+    await reply.body.aclose()
     assert watching.gone
     assert not watching.carrier._streams
 

@@ -81,7 +81,7 @@ class Connected:
     """Gives whoever has a name a credential of their own, and never another one."""
 
     async def headers(
-        self, server: str, user_id: str, principal_key: str
+        self, server: str, user_id: str, principal_key: str, *, verb: str = "POST"
     ) -> Sequence[tuple[str, str]]:
         if not user_id:
             raise CredentialRequired("connect", url=WHERE)
@@ -95,5 +95,7 @@ class Connected:
         shown: Sequence[tuple[str, str]],
         status: int,
         challenge: str,
+        nonce: str = "",
+        verb: str = "POST",
     ) -> Sequence[tuple[str, str]]:
         raise CredentialRequired("connect anew", url=WHERE)

@@ -29,12 +29,22 @@ class Credentials:
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     refused: list[tuple[str, str, int, str]] = field(default_factory=list)
 
-    async def headers(self, server: str, user_id: str, principal_key: str) -> Fields:
+    async def headers(
+        self, server: str, user_id: str, principal_key: str, *, verb: str = "POST"
+    ) -> Fields:
         self.asked.append((server, user_id, principal_key))
         return (("authorization", "Bearer token-1"),)
 
     async def rejected(
-        self, server: str, user_id: str, *, shown: Fields, status: int, challenge: str
+        self,
+        server: str,
+        user_id: str,
+        *,
+        shown: Fields,
+        status: int,
+        challenge: str,
+        nonce: str = "",
+        verb: str = "POST",
     ) -> Fields:
         ((_, text),) = shown
         self.refused.append((user_id, text, status, challenge))

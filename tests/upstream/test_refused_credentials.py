@@ -14,7 +14,7 @@ class Credentials:
     def __init__(self, better: int) -> None:
         self.better = better
 
-    async def headers(self, *_: Any) -> list[tuple[str, str]]:
+    async def headers(self, *_: Any, **__: Any) -> list[tuple[str, str]]:
         return [("authorization", "Bearer a")]
 
     async def rejected(self, *_: Any, **__: Any) -> list[tuple[str, str]]:

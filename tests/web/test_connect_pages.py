@@ -6,6 +6,7 @@ import pytest
 from starlette.routing import Router
 
 from gateway.broker import Broker, PersonalConnection, client_metadata
+from gateway.oauth.held_keys import HeldKeys
 from gateway.oauth.metadata import CLIENT_METADATA_PATH
 from gateway.web.connect import ConnectPages
 from gateway.web.cookies import BrowserCookies
@@ -40,6 +41,7 @@ async def house(tmp_path, other):
         random=house.random,
         new_id=house.new_id,
         public_url=HTTPS,
+        keys=HeldKeys(),
     )
     cookies = BrowserCookies(
         house.names, lambda scope: scope["client"][0], random=house.random, session_s=3600
