@@ -126,6 +126,8 @@ class Auth(Section):
     `external`: clients bring the tokens of another authorization server."""
     token_lifetime: Duration = written("10m")
     """How long an access token is good."""
+    device_token_lifetime: Duration | None = None
+    """How long one of a public client on a person's machine is good; without it as all others."""
     refresh_lifetime: Duration = written("30d")
     """How long a refresh token waits to be used."""
     refresh_grace: Duration = written("2m")

@@ -30,6 +30,7 @@ from gateway.oauth.errors import ErrorCode, OAuthError
 from gateway.oauth.keys import KeyRing
 from gateway.oauth.possession import Possession, without_proofs
 from gateway.oauth.programs import Programs
+from gateway.oauth.redirects import is_of_the_device
 from gateway.oauth.resources import SCOPES, Resources
 from gateway.oauth.tokens import LONGEST_LIFETIME_S
 from gateway.ports.identity import GrantStore, UserStore
@@ -65,6 +66,8 @@ class Lifetimes:
     """How long what is given out is good, in seconds: the section `auth` of the configuration."""
 
     access_s: int = 600
+    device_s: int = 0
+    """Of access tokens for clients on people's machines; 0 for as long as all others."""
     refresh_s: float = 30 * 86400.0
     grace_s: float = 120.0
     """For so long after its use a refresh token is one of a race; 0 is never."""
@@ -77,6 +80,14 @@ class Lifetimes:
     def __post_init__(self) -> None:
         if not 0 < self.access_s <= LONGEST_LIFETIME_S:
             raise ConfigError(f"auth.token_lifetime must be 1 to {LONGEST_LIFETIME_S} seconds")
+        if not 0 <= self.device_s <= LONGEST_LIFETIME_S:
+            raise ConfigError(
+                f"auth.device_token_lifetime must be 1 to {LONGEST_LIFETIME_S} seconds"
+            )
+
+    def access_of(self, client: Client) -> int:
+        """Return how long an access token for `client` is good."""
+        return self.device_s if self.device_s and is_of_the_device(client) else self.access_s
 
 
 class Reuse(StrEnum):

@@ -199,6 +199,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
         resources=building.resources,
         lifetimes=Lifetimes(
             access_s=int(auth.token_lifetime),
+            device_s=int(auth.device_token_lifetime or 0),
             refresh_s=auth.refresh_lifetime,
             grace_s=auth.refresh_grace,
             lost_s=auth.refresh_lost,

@@ -72,7 +72,9 @@ class Identity:
                 store.identity.signing_keys,
                 vault,
                 key_lifetime_s=config.auth.key_lifetime,
-                token_lifetime_s=config.auth.token_lifetime,
+                token_lifetime_s=max(
+                    config.auth.token_lifetime, config.auth.device_token_lifetime or 0
+                ),
                 generate=new_private_key,
             )
             ring = await asyncio.to_thread(_started, custodian, store)

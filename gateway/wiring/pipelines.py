@@ -1,7 +1,5 @@
 """The one path, wired twice: to servers as they are, and to clients of our own in front of all."""
 
-import asyncio
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
@@ -36,7 +34,6 @@ from gateway.pipeline.late_ends import LateEnds
 from gateway.pipeline.late_exchange import LateExchange
 from gateway.pipeline.late_handles import LateHandles
 from gateway.pipeline.late_requests import LateRequests
-from gateway.pipeline.late_watch import WatchedTasks
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.prompts import Prompts
 from gateway.pipeline.release import Release
@@ -71,7 +68,7 @@ from gateway.wiring.lookalikes import LookalikeReporter
 from gateway.wiring.searching import Searching
 from gateway.wiring.sensitive import detector_of
 from gateway.wiring.settings import always_on, described, shelving
-from gateway.wiring.tasks import beginnings_of, extensions_of
+from gateway.wiring.tasks import beginnings_of, extensions_of, watching_of
 
 
 @value
@@ -371,15 +368,7 @@ def pipelines(
         clock=now,
         new_id=new_id,
     )
-    watching = partial(
-        WatchedTasks,
-        servers=beginnings.servers,
-        handles=late_handles,
-        limits=wire_limits,
-        clock=time.monotonic,
-        pause=asyncio.sleep,
-        new_id=new_id,
-    )
+    watching = watching_of(beginnings.servers, late_handles, wire_limits)
     return Carriers(
         pipeline=watching(Metered(over(upstreams), metrics)),
         aggregate=watching(aggregate),

@@ -131,7 +131,8 @@ async def test_a_nonce_that_the_upstream_wants_is_brought_with_the_same_token(
         )
     )
     assert (again["authorization"], said(again["dpop"])["nonce"]) == ("DPoP at-1", "n-1")
-    assert proven(world, again["dpop"], world.provider.resource, verb="GET", token="at-1")
+    url = world.provider.resource
+    assert proven(world, again["dpop"], url, verb="GET", token="at-1").use
     assert said(dict(await broker.headers("mail", EMMA.id, "key"))["dpop"])["nonce"] == "n-1"
     assert world.provider.refreshes() == 0
 

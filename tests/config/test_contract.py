@@ -54,7 +54,7 @@ KEYS = {
     "": "version public_url listen admin_listen data_dir auth policy tenant roles audit dlp pins "
     "approvals console alerts limits runs tasks discovery code egress tls trusted_proxies allowed_origins servers "
     "planes",
-    "Auth": "mode token_lifetime refresh_lifetime refresh_grace refresh_lost refresh_reuse "
+    "Auth": "mode token_lifetime device_token_lifetime refresh_lifetime refresh_grace refresh_lost refresh_reuse "
     "dpop dpop_window grant_lifetime session_lifetime registration providers external enterprise key_encryption_key former_key_encryption_key "
     "key_lifetime",
     "Registration": "mode token documents copies redirect_uris most_clients unused_after",
@@ -98,7 +98,7 @@ KEYS = {
     "dpop audit always_on tools",
     "Files": "read write",
     "Network": "allow",
-    "Credential": "kind name value scopes client_id client_secret issuer resource token_url audience",
+    "Credential": "kind name value scopes client_id client_secret issuer resource dpop token_url audience",
     "LabelSection": "integrity confidentiality",
     "Tool": "effect destination payload result typed guidance price audit",
     "QuotaSection": "name count most per each people groups clients servers tools effects",

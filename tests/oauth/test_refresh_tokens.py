@@ -45,6 +45,17 @@ async def test_a_refresh_gives_a_new_access_token_and_a_new_refresh_token(issuer
     await issuer.admit(second)
 
 
+async def test_a_client_on_a_persons_machine_may_have_its_tokens_for_longer(tmp_path):
+    lives = {}
+    for name, uri in (("here", "http://127.0.0.1/callback"), ("far", "https://app.test/callback")):
+        (folder := tmp_path / name).mkdir()
+        issuer = Issuer(folder, replace(APP, redirect_uris=(uri,)), device_s=HOUR)
+        token = issuer.read(await issuer.signed_in())
+        lives[name] = token.expires_at - token.issued_at
+        issuer.stores.close()
+    assert lives == {"here": HOUR, "far": 900}
+
+
 async def test_a_chain_goes_on_as_long_as_its_last_token_is_used(issuer):
     token = (await issuer.signed_in())["refresh_token"]
     for round_ in range(1, 6):

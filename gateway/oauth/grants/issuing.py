@@ -194,7 +194,7 @@ class Issuing(BaseGrant):
         refresh_token: str = "",
     ) -> Issued:
         issued_at = int(self.now)
-        expires_at = int(min(issued_at + self.server.lifetimes.access_s, until))
+        expires_at = int(min(issued_at + self.server.lifetimes.access_of(self.asking), until))
         if expires_at <= issued_at:
             raise OAuthError(ErrorCode.INVALID_GRANT, OVER, detail="less than a second is left")
         token = AccessToken(

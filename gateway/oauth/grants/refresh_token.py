@@ -110,7 +110,7 @@ class RotatingGrant(Issuing, RefreshTokenGrant):
         if since_s <= lifetimes.grace_s > 0:
             self.check_resource(held.grant)
             return self._answer(held, code="refresh_raced")
-        if behind - since_s / lifetimes.access_s > _FAR:
+        if behind - since_s / lifetimes.access_of(self.asking) > _FAR:
             raise self._ended(
                 held.grant.id, f"a refresh token came back {behind} generations later"
             )
