@@ -331,12 +331,39 @@ class Config(Section):
         self._registered = frozenset(registered)
         return self
 
+    @property
+    def desk_url(self) -> str:
+        """The origin of the desk."""
+        if self.console.listen is None:
+            return self.public_url
+        return (
+            self.console.url or f"{'http' if self.tls is None else 'https'}://{self.console.listen}"
+        )
+
     @field_validator("admin_listen")
     @classmethod
     def _a_listener_of_its_own(cls, address: Address, info: ValidationInfo) -> Address:
         if address == info.data.get("listen"):
             raise ValueError("must not be the address of `listen`; choose another port")
         return address
+
+    @field_validator("console")
+    @classmethod
+    def _another_listener(cls, console: Console, info: ValidationInfo) -> Console:
+        if console.listen is None:
+            return console
+        if console.listen in {info.data.get("listen"), info.data.get("admin_listen")}:
+            raise ValueError("`listen` must be an address of its own; choose another port")
+        if console.url is None and not console.listen.is_loopback:
+            raise ValueError("say in `url` which origin browsers know `listen` by")
+        if console.url is not None and console.url == info.data.get("public_url"):
+            raise ValueError(
+                "`url` must not be `public_url`: cookies and forms are told apart by it"
+            )
+        auth = info.data.get("auth")
+        if auth is not None and auth.mode == "external":
+            raise ValueError("`listen`: nobody signs in here with `auth.mode: external`")
+        return console
 
     @field_validator("auth")
     @classmethod

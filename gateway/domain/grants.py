@@ -62,6 +62,8 @@ class AuthorizationCode:
     used_at: float | None = None
     bound_to: str = ""
     """See `AuthorizationRequest`."""
+    proven_at: float = 0.0
+    """When its person last showed who they are, in seconds since the epoch; 0: nobody knows."""
 
 
 @value

@@ -111,10 +111,17 @@ class AuthorizationEndpoint:
             )
         return Begun(client=client, request=request, prompts=prompts)
 
-    async def approve(self, request: AuthorizationRequest, user: User, source_ip: str) -> str:
+    async def approve(
+        self,
+        request: AuthorizationRequest,
+        user: User,
+        source_ip: str,
+        *,
+        proven_at: float = 0.0,
+    ) -> str:
         """Return where to send the browser with a new code: `user` said yes to `request`.
 
-        What was true when the person was asked is looked at again. The code is stored after its
+        `proven_at` is when they last showed who they are, 0 if nobody knows. What was true when the person was asked is looked at again. The code is stored after its
         record: there is none that is not on record.
 
         Raises:
@@ -141,6 +148,7 @@ class AuthorizationEndpoint:
             redirect_uri=request.redirect_uri,
             code_challenge=request.code_challenge,
             bound_to=request.bound_to,
+            proven_at=proven_at,
             expires_at=now + self._server.lifetimes.code_s,
         )
         message = f"scope {' '.join(sorted(request.scopes))}, grant {grant.id}"

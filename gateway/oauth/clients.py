@@ -53,9 +53,31 @@ class NewClient:
     """Empty where it has none."""
 
 
-def with_builtin(store: ClientStore) -> Callable[[str], Client | None]:
-    """Return a look-up of clients in `store`, and of the one that is built in. From memory."""
-    builtin, find = {COMMAND_LINE.id: COMMAND_LINE}, store.find
+DESK_ID = "douane-desk"
+
+
+def desk_client(redirect_uri: str, secret: str) -> Client:
+    """Return the desk where it has a listener of its own: built in too, and it proves itself.
+
+    `secret` is of this process alone, so that no other program can trade a code for it.
+    """
+    return Client(
+        id=DESK_ID,
+        name="Douane desk",
+        auth_methods=frozenset({AuthMethod.BASIC}),
+        secret_hash=secret_hash(secret),
+        redirect_uris=(redirect_uri,),
+        grants=(AUTHORIZATION_CODE, REFRESH_TOKEN),
+        resources=frozenset({ADMIN_API}),
+        scopes=frozenset({"admin"}),
+        created_at=0.0,
+        created_by="douane",
+    )
+
+
+def with_builtin(store: ClientStore, desk: Client | None = None) -> Callable[[str], Client | None]:
+    """Return a look-up of clients in `store`, and of those that are built in. From memory."""
+    builtin, find = {one.id: one for one in (COMMAND_LINE, desk) if one is not None}, store.find
 
     def found(client_id: str) -> Client | None:
         return builtin.get(client_id) or find(client_id)

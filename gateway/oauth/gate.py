@@ -58,12 +58,16 @@ class TokenGate:
         scripts: ScriptStore,
         clock: Clock,
         possession: Possession | None = None,
+        desk: Client | None = None,
         most_tokens: int = 10_000,
     ) -> None:
-        """Without `possession` a token that is bound to a key opens nothing."""
+        """Without `possession` a token that is bound to a key opens nothing.
+
+        `desk` is the client that the desk is, where it is one.
+        """
         self.keys = keys
         self._resources = resources
-        self._find_client = with_builtin(clients)
+        self._find_client = with_builtin(clients, desk)
         self._find_user = users.find
         self._is_revoked = grants.is_revoked
         self._find_script = scripts.find

@@ -41,13 +41,16 @@ class CookieNames:
     secure: bool
 
     @classmethod
-    def of(cls, public_url: str) -> Self:
-        """Name the cookies of the gateway at `public_url`."""
-        secure = public_url.startswith("https://")
+    def of(cls, url: str, kind: str = "") -> Self:
+        """Name the cookies of the gateway at `url`.
+
+        Another listener of the same host has a `kind` of its own: browsers keep cookies by host,
+        whatever the port (RFC 6265 section 8.5).
+        """
+        secure = url.startswith("https://")
         prefix = "__Host-" if secure else ""
-        return cls(
-            session=f"{prefix}douane-session", browser=f"{prefix}douane-browser", secure=secure
-        )
+        name = f"{prefix}douane{kind}"
+        return cls(session=f"{name}-session", browser=f"{name}-browser", secure=secure)
 
 
 @value

@@ -46,7 +46,8 @@ class Consents:
         """Whether `user` need not be asked: they have allowed this client all of this before."""
         if self._must_ask(client, request.redirect_uri):
             return False
-        asked = client.id, request.endpoint, request.redirect_uri
+        place = _remembered(request.redirect_uri)
+        asked = client.id, request.endpoint, place
         return any(
             (consent.client_id, consent.endpoint, consent.redirect_uri) == asked
             and request.scopes <= consent.scopes
@@ -68,8 +69,7 @@ class Consents:
             user_id=user.id,
             client_id=request.client_id,
             endpoint=request.endpoint,
-            # A program of this machine has another port each time.
-            redirect_uri=_LOOPBACK_PORT.sub(r"\1", request.redirect_uri),
+            redirect_uri=_remembered(request.redirect_uri),
             scopes=request.scopes,
             given_at=self._clock(),
         )
@@ -77,3 +77,8 @@ class Consents:
             await asyncio.to_thread(self._store.consent, consent)
         except LookupError:
             raise NotSignedIn from None
+
+
+def _remembered(redirect_uri: str) -> str:
+    """Return what is kept of it: a program of this machine has another port each time."""
+    return _LOOPBACK_PORT.sub(r"\1", redirect_uri)

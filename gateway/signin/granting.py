@@ -52,8 +52,18 @@ class AuthorizationEndpoint(Protocol):
         """
         ...
 
-    async def approve(self, request: AuthorizationRequest, user: User, source_ip: str) -> str:
-        """Return where to send the browser with a new code; recorded."""
+    async def approve(
+        self,
+        request: AuthorizationRequest,
+        user: User,
+        source_ip: str,
+        *,
+        proven_at: float = 0.0,
+    ) -> str:
+        """Return where to send the browser with a new code; recorded.
+
+        `proven_at` is when they last showed who they are.
+        """
         ...
 
     async def deny(self, request: AuthorizationRequest, user: User, source_ip: str) -> str:
@@ -69,6 +79,8 @@ class Question:
     request: AuthorizationRequest
     client: Client
     user: User
+    proven_at: float = 0.0
+    """When they last showed who they are, in seconds since the epoch; 0: nobody knows."""
     read: Run | None = None
     """What the client has read for them before, where they may say that this counts no more."""
     read_by_all: bool = False
@@ -106,18 +118,22 @@ class Granting:
             Refusal: The endpoint's.
 
         """
-        user = await self._sessions.user_of(browser)
-        validated = await self._endpoint.begin(query, browser.source_ip, signed_in=user is not None)
+        found = await self._sessions.signed_in(browser)
+        validated = await self._endpoint.begin(
+            query, browser.source_ip, signed_in=found is not None
+        )
         client, request, prompts = validated.client, validated.request, validated.prompts
-        if user is not None and prompts & _ANEW:
-            user = None
-        if user is not None and not prompts and await self._consents.given(user, client, request):
-            return await self._endpoint.approve(request, user, browser.source_ip)
+        if found is not None and prompts & _ANEW:
+            found = None
+        if found and not prompts and await self._consents.given(found.user, client, request):
+            return await self._endpoint.approve(
+                request, found.user, browser.source_ip, proven_at=found.proven_at
+            )
         purpose = Purpose(
             name="authorize",
             detail=_ASK if prompts else "",
             request=request,
-            user_id=user.id if user else "",
+            user_id=found.user.id if found else "",
         )
         return await self._transactions.begin(browser, purpose)
 
@@ -134,9 +150,10 @@ class Granting:
         request = transaction.request
         if request is None:
             raise Ended
-        user = await self._sessions.user_of(browser)
-        if user is None:
+        found = await self._sessions.signed_in(browser)
+        if found is None:
             raise NotSignedIn
+        user = found.user
         if transaction.user_id != user.id:
             raise WrongBrowser("Somebody else signed in for this. Begin again.")
         client = self._find_client(request.client_id)
@@ -147,6 +164,7 @@ class Granting:
             request=request,
             client=client,
             user=user,
+            proven_at=found.proven_at,
             read=self._new_tasks.read(user, client),
             read_by_all=self._new_tasks.by_person,
         )
@@ -158,7 +176,7 @@ class Granting:
         if asks or not await self._consents.given(user, client, request):
             return None
         await self._transactions.finish(question.transaction)
-        return await self._endpoint.approve(request, user, browser.source_ip)
+        return await self._approved(question, browser)
 
     async def answer(
         self, question: Question, browser: Browser, *, yes: bool, new_task: bool = False
@@ -191,4 +209,9 @@ class Granting:
         if new_task:
             await self._new_tasks.begin(user, question.client, request.endpoint, browser)
         await self._consents.remember(user, request)
-        return await self._endpoint.approve(request, user, browser.source_ip)
+        return await self._approved(question, browser)
+
+    async def _approved(self, question: Question, browser: Browser) -> str:
+        return await self._endpoint.approve(
+            question.request, question.user, browser.source_ip, proven_at=question.proven_at
+        )

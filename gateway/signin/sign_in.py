@@ -18,7 +18,7 @@ from gateway.signin.errors import Ended, SignInRefused, WrongCredentials
 from gateway.signin.journal import Event, Journal
 from gateway.signin.people import PasswordCheck
 from gateway.signin.providers import Federation, Identity, transaction_of
-from gateway.signin.sessions import Sessions, SignedIn
+from gateway.signin.sessions import Sessions
 from gateway.signin.transactions import Purpose, Transactions
 
 PATH = "/sign-in"
@@ -105,11 +105,6 @@ class SignIn:
         """Return who is signed in in the browser that sent `cookies`."""
         browser = Browser.of(self.names, cookies, source_ip="", user_agent="")
         return await self._sessions.user_of(browser)
-
-    async def signed_in(self, cookies: Mapping[str, str]) -> SignedIn | None:
-        """Return who is signed in in the browser that sent `cookies`, and when they showed it."""
-        browser = Browser.of(self.names, cookies, source_ip="", user_agent="")
-        return await self._sessions.signed_in(browser)
 
     async def begin(self, purpose: Purpose, browser: Browser) -> Transaction:
         """Begin a sign-in; `path_to` says where the browser goes."""

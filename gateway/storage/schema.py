@@ -66,6 +66,7 @@ IDENTITY: Final = Tables(
         "m003_reuse",
         "m004_bound",
         "m005_proven",
+        "m006_proven_for",
     ),
 )
 

@@ -16,6 +16,7 @@ from gateway.web.mcp import PREFIX, McpEndpoint
 from gateway.web.metrics import Metrics
 from gateway.web.oauth import FROM_ANYWHERE
 
+_DESK = "/desk/"
 _FORMS = (
     "/sign-in",
     "/setup",
@@ -25,7 +26,7 @@ _FORMS = (
     "/sign-out",
     "/connect/",
     "/approve/",
-    "/desk/",
+    _DESK,
 )
 """Beginnings of our pages' paths. They judge the origin of a form themselves: on a page that gives
 no referrer, browsers say `Origin: null` even to us (Fetch section 3.2)."""
@@ -35,60 +36,32 @@ _NOWHERE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
 """Clients look for much that is not here, and none of it is recorded."""
 
 
-class PublicApp:
-    """MCP calls go straight to their endpoint; everything else is routed by Starlette."""
+class Routed:
+    """Pages and endpoints by their routes, for whoever is not refused all the time."""
 
     def __init__(
         self,
+        routes: Iterable[Route],
         *,
-        mcp: McpEndpoint,
-        planes: AuthzenEndpoint | None = None,
-        sign_in: Iterable[Route],
-        guard: Guard,
         metrics: Metrics,
         client_address: Callable[[Scope], str],
         most_failures: int = 300,
     ) -> None:
-        """Serve `sign_in`, the routes of documents, endpoints and pages, beside `mcp`.
-
-        Without `planes` nobody asks here for decisions. `most_failures` is how many refused requests one address has there in a minute: most are a
-        record each, and nobody who makes them has to be anybody.
+        """Let one address have so many refused requests in a minute: most are a record each, and
+        nobody who makes them has to be anybody.
         """
-        self._mcp = mcp
-        self._planes = planes
-        self._guarded = Guarded(
-            self._serve,
-            guard,
-            refused_unread=metrics.refused_unread,
-            client_address=client_address,
-            open_to_pages=(*FROM_ANYWHERE, *_FORMS),
-        )
         self._metrics = metrics
         self._client_address = client_address
         self._failures = Throttle(allowed=most_failures, window_s=60.0)
         self._routed = Router(
-            routes=list(sign_in),
+            routes=list(routes),
             # A redirect would be built from the Host header.
             redirect_slashes=False,
             default=_nowhere,
         )
 
-    def end_listening(self) -> None:
-        """End the streams that wait for what servers say by themselves."""
-        self._mcp.end_listening()
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, if the guard lets it pass."""
-        await self._guarded(scope, receive, send)
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope["path"]
-        if path == AGGREGATE or path.startswith(PREFIX):
-            await self._mcp(scope, receive, send)
-            return
-        if self._planes is not None and path in PATHS:
-            await self._planes(scope, receive, send)
-            return
+        """Answer one request, and note if it was refused."""
         address = self._client_address(scope)
         refused = throttled(self._failures, address)
         if refused is not None:
@@ -107,6 +80,73 @@ class PublicApp:
         await self._routed(scope, receive, counted)
         if UNREAD in scope:
             self._metrics.refused_unread(scope[UNREAD], address)
+
+
+def desk_app(
+    routes: Iterable[Route],
+    guard: Guard,
+    *,
+    metrics: Metrics,
+    client_address: Callable[[Scope], str],
+) -> Guarded:
+    """Return the application of the desk's own listener, behind `guard`."""
+    return Guarded(
+        Routed(routes, metrics=metrics, client_address=client_address),
+        guard,
+        refused_unread=metrics.refused_unread,
+        client_address=client_address,
+        open_to_pages=(_DESK,),
+    )
+
+
+class PublicApp:
+    """MCP calls go straight to their endpoint; everything else is routed by Starlette."""
+
+    def __init__(
+        self,
+        *,
+        mcp: McpEndpoint,
+        planes: AuthzenEndpoint | None = None,
+        sign_in: Iterable[Route],
+        guard: Guard,
+        metrics: Metrics,
+        client_address: Callable[[Scope], str],
+        most_failures: int = 300,
+    ) -> None:
+        """Serve `sign_in`, the routes of documents, endpoints and pages, beside `mcp`.
+
+        Without `planes` nobody asks here for decisions. `most_failures` is as for `Routed`.
+        """
+        self._mcp = mcp
+        self._planes = planes
+        self._guarded = Guarded(
+            self._serve,
+            guard,
+            refused_unread=metrics.refused_unread,
+            client_address=client_address,
+            open_to_pages=(*FROM_ANYWHERE, *_FORMS),
+        )
+        self._routed = Routed(
+            sign_in, metrics=metrics, client_address=client_address, most_failures=most_failures
+        )
+
+    def end_listening(self) -> None:
+        """End the streams that wait for what servers say by themselves."""
+        self._mcp.end_listening()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, if the guard lets it pass."""
+        await self._guarded(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        if path == AGGREGATE or path.startswith(PREFIX):
+            await self._mcp(scope, receive, send)
+            return
+        if self._planes is not None and path in PATHS:
+            await self._planes(scope, receive, send)
+            return
+        await self._routed(scope, receive, send)
 
 
 async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:

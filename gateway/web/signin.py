@@ -13,7 +13,7 @@ from gateway.oauth.redirects import is_on_the_device, shown_host
 from gateway.signin.consent import in_words
 from gateway.signin.errors import NotSignedIn, Throttled, WrongCredentials
 from gateway.signin.granting import Granting, Question
-from gateway.signin.sign_in import CONSENT_PATH, DESK_PATH, Entered, SignIn
+from gateway.signin.sign_in import ACCOUNT_PATH, CONSENT_PATH, DESK_PATH, Entered, SignIn
 from gateway.signin.sign_in import PATH as SIGN_IN_PATH
 from gateway.signin.transactions import Purpose
 from gateway.web.forms import BadForm
@@ -143,7 +143,12 @@ class SignInPages:
         return self._leave(location)
 
     async def _sign_out_page(self, visit: Visit) -> Response:
-        return self._pages.page("sign_out.html", csrf=visit.token("sign-out"))
+        return self._pages.page(
+            "sign_out.html",
+            csrf=visit.token("sign-out"),
+            action=SIGN_OUT_PATH,
+            account=ACCOUNT_PATH,
+        )
 
     async def _sign_out(self, visit: Visit) -> Response:
         visit.require_token("sign-out")
@@ -200,10 +205,16 @@ class SignInPages:
 
 def _purpose(to: str) -> Purpose:
     """Return what a sign-in is for that leads to the page `to`, if that is one of the desk."""
+    place = place_at_the_desk(to)
+    return Purpose(name="account") if place is None else Purpose(name="desk", detail=place)
+
+
+def place_at_the_desk(to: str) -> str | None:
+    """Return what of the address `to` stands behind the desk's own; `None` if it leads elsewhere."""
     place = to.removeprefix(DESK_PATH)
     if place == to or len(place) > _LONGEST_PLACE or (place and place[0] not in "/?"):
-        return Purpose(name="account")
-    return Purpose(name="desk", detail=place)
+        return None
+    return place
 
 
 def described(client: Client) -> Mapping[str, Any]:

@@ -50,8 +50,6 @@ from gateway.web.account import AccountPages
 from gateway.web.approvals import ApprovalPages
 from gateway.web.connect import ConnectPages
 from gateway.web.cookies import BrowserCookies
-from gateway.web.desk import desk_routes
-from gateway.web.desk.frame import Frame, elsewhere
 from gateway.web.oauth import IssuingEndpoints, oauth_routes
 from gateway.web.pages import Pages
 from gateway.web.signin import SignInPages
@@ -59,6 +57,7 @@ from gateway.web.visits import Visits
 from gateway.wiring.background import begun, ended
 from gateway.wiring.connections import broker_of
 from gateway.wiring.copies import copies_of
+from gateway.wiring.desk import Desk, own_client
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
 from gateway.wiring.proofs import proof_rules, proven_tokens
@@ -78,6 +77,8 @@ class Authorization:
     broker: Broker
     routes: tuple[Route, ...]
     """Of the public listener: documents, endpoints and pages."""
+    desk: tuple[Route, ...] = ()
+    """Of the desk's own listener, where it has one."""
     proven: ProvenTokens
     """Reads what comes by the scheme DPoP."""
     tools: NamedTools  # what hosts' programs may be given leave for, once it is connected
@@ -128,6 +129,7 @@ class _Building:
         stores, auth, url = identity.store.identity, config.auth, config.public_url
         self.config, self.auth, self.identity, self.stores = config, auth, identity, stores
         self.resources, self.client_address, self.broker = resources, client_address, broker
+        self.desk = own_client(config, lasting)
         self.journal = Journal(identity.store.audit, clock=now, new_id=new_id, issuer=url)
         self.names = CookieNames.of(url)
         self.sessions = Sessions(
@@ -194,6 +196,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
         scripts=scripts,
         clock=now,
         possession=building.possession,
+        desk=building.desk,
     )
     server = ProtocolServer(
         resources=building.resources,
@@ -221,6 +224,15 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
     issuing = _issuing(building, server, directory)
     sign_in = _sign_in(building)
     pages = _pages(building, server, directory, sign_in)
+    desk = Desk(
+        config=building.config,
+        identity=identity,
+        lasting=building.lasting,
+        journal=building.journal,
+        sessions=building.sessions,
+        person_of=building.person_of,
+        client_address=building.client_address,
+    )
     routes = oauth_routes(metadata, issuing, _own_document(building), building.client_address)
     unused = identity.on_rotation(use)
     tidying = begun(_tidy(building, issuing.registration), "tidying the identity database")
@@ -229,7 +241,8 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
             authenticator=gate,
             metadata=metadata,
             broker=building.broker,
-            routes=(*routes, *pages),
+            routes=(*routes, *pages, *desk.on(building.visits)),
+            desk=desk.apart(building.desk, gate, issuing),
             proven=building.proven,
             tools=tools,
         )
@@ -283,7 +296,7 @@ def _issuing(
 def _directory(building: _Building) -> ClientDirectory:
     registration = building.auth.registration
     return ClientDirectory(
-        find=with_builtin(building.stores.clients),
+        find=with_builtin(building.stores.clients, building.desk),
         clients=building.stores.clients,
         fetcher=building.identity.documents,
         audit=building.identity.store.audit,
@@ -340,7 +353,7 @@ def _pages(
     sign_in: SignIn,
 ) -> list[Route]:
     stores, origin, visits = building.stores, building.config.public_url, building.visits
-    find_client = with_builtin(stores.clients)
+    find_client = with_builtin(stores.clients, building.desk)
     granting = Granting(
         AuthorizationEndpoint(
             server=server, directory=directory, audit=building.identity.store.audit, clock=now
@@ -379,24 +392,7 @@ def _pages(
         ConnectPages(visits, sign_in, building.broker.connecting),
         ApprovalPages(visits, sign_in, building.lasting.questions, person_of=building.person_of),
     )
-    desk = _desk(building, sign_in)
-    return [*visits.assets, *(route for page in pages for route in page.routes), *desk]
-
-
-def _desk(building: _Building, sign_in: SignIn) -> list[Route]:
-    """Return the desk's routes; without one, whoever looks for it meets what a stranger does."""
-    commands, console = building.lasting.commands, building.config.console
-    if commands is None:
-        return []
-    frame = Frame(
-        building.visits,
-        sign_in,
-        person_of=building.person_of,
-        commands=commands,
-        read_only=console.read_only,
-        clock=now,
-    )
-    return [*(desk_routes(frame) if console.enabled else []), *elsewhere(building.visits, frame)]
+    return [*visits.assets, *(route for page in pages for route in page.routes)]
 
 
 async def _tidy(building: _Building, registration: RegistrationEndpoint) -> None:

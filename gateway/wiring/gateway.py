@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.admin.rows import rfc3339
 from gateway.builtin.call_streams import CallStreams
@@ -30,7 +30,7 @@ from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.web.admin import admin_app
 from gateway.web.api import ApiEndpoint
-from gateway.web.app import PublicApp
+from gateway.web.app import PublicApp, desk_app
 from gateway.web.authzen import AuthzenEndpoint
 from gateway.web.connections import BoundedConnection, Bounds, bounded_by
 from gateway.web.door import admin_door
@@ -173,6 +173,10 @@ class Gateway:
         """Serve one request by the configuration in force (ASGI)."""
         await self._tenure.serve(scope, receive, send)
 
+    async def serve_desk(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request of the desk's own listener by the configuration in force (ASGI)."""
+        await self._tenure.serve(scope, receive, send, at_desk=True)
+
     def drain(self) -> None:
         """Say in /readyz that this ends, and end whatever waits for no answer."""
         self.draining = True
@@ -290,6 +294,20 @@ class Gateway:
             client_address=address,
         )
 
+    def desk_of(self, built: Runtime) -> Guarded:
+        """Return the application of the desk's own listener; one without a page if it has none."""
+        config = built.config
+        listen = config.console.listen or config.listen
+        guard = guard_for(
+            config.desk_url, (listen.host, listen.port), (), config.limits.request_bytes
+        )
+        return desk_app(
+            built.authorization.desk,
+            guard,
+            metrics=self._metrics,
+            client_address=client_address(config.trusted_proxies),
+        )
+
     @property
     def connections(self) -> type[BoundedConnection]:
         """How connections of the public listener behave."""
@@ -381,9 +399,12 @@ class Gateway:
 class Tenure:
     """A configuration's time in force."""
 
-    def __init__(self, built: Runtime, app: PublicApp, stack: AsyncExitStack) -> None:
+    def __init__(
+        self, built: Runtime, app: PublicApp, desk: ASGIApp, stack: AsyncExitStack
+    ) -> None:
         self.runtime = built
         self._app = app
+        self._desk = desk
         self._stack = stack
         self._under_way = 0
         self._idle = asyncio.Event()
@@ -394,14 +415,17 @@ class Tenure:
         """Build what `config` needs; it ends with `end`."""
         async with AsyncExitStack() as stack:
             built = await gateway.build(config, stack)
-            return cls(built, gateway.app_of(built), stack.pop_all())
+            return cls(built, gateway.app_of(built), gateway.desk_of(built), stack.pop_all())
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(
+        self, scope: Scope, receive: Receive, send: Send, *, at_desk: bool = False
+    ) -> None:
         """Serve one request to its end, also if another configuration comes into force."""
+        app = self._desk if at_desk else self._app
         self._under_way += 1
         self._idle.clear()
         try:
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
         finally:
             self._under_way -= 1
             if self._under_way == 0:
@@ -446,6 +470,8 @@ def _require_same_process(before: Config, after: Config) -> None:
         if getattr(before, key) != getattr(after, key)
         for path in changed_keys(before, after, key)
     ]
+    moved = {"console.listen", "console.url"}
+    changed += [path for path in changed_keys(before, after, "console") if path in moved]
     if changed:
         raise ConfigError(
             "the new configuration needs a restart",

@@ -40,6 +40,9 @@ async def serve_until_told(config: Config, path: Path) -> None:
     async with AsyncExitStack() as stack:
         public = stack.enter_context(_listening(config.listen))
         private = stack.enter_context(_listening(config.admin_listen))
+        at_desk = None
+        if config.console.listen is not None:
+            at_desk = stack.enter_context(_listening(config.console.listen))
         store = await stack.enter_async_context(open_store(config))
         gateway = Gateway(config, path, await Identity.open(config, store))
         await stack.enter_async_context(gateway.running())
@@ -47,15 +50,18 @@ async def serve_until_told(config: Config, path: Path) -> None:
         await stack.enter_async_context(gateway.watch.running())
         await stack.enter_async_context(gateway.unread.running())
         front = _Server(_settings(gateway.serve, gateway.connections, config))
-        back = _Server(_settings(gateway.admin_app(), _admin_connections(), None))
+        back = _Server(_settings(gateway.admin_app(), _few_connections(), None))
+        desk = _Server(_settings(gateway.serve_desk, _few_connections(), config))
         await gateway.started()
         await loading
         housekeeping.settle()
         await stack.enter_async_context(housekeeping.kept_small())
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(_obey(gateway, front))
+                group.create_task(_obey(gateway, front, desk))
                 watching = group.create_task(back.serve(sockets=[private]))
+                if at_desk is not None:
+                    group.create_task(desk.serve(sockets=[at_desk]))
                 await front.serve(sockets=[public])
                 # Until the last call is done, /readyz goes on saying that this gateway stops.
                 back.should_exit = True
@@ -72,7 +78,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _admin_connections() -> type[BoundedConnection]:
+def _few_connections() -> type[BoundedConnection]:
     return bounded_by(Bounds(connections=_MOST_ADMIN_CONNECTIONS))
 
 
@@ -99,7 +105,7 @@ def _settings(
     )
 
 
-async def _obey(gateway: Gateway, front: _Server) -> None:
+async def _obey(gateway: Gateway, *listeners: _Server) -> None:
     """Reload on SIGHUP; on SIGTERM or SIGINT say so in /readyz, and end once calls are done."""
     loop = asyncio.get_running_loop()
     told: asyncio.Queue[int] = asyncio.Queue()
@@ -109,7 +115,8 @@ async def _obey(gateway: Gateway, front: _Server) -> None:
         gateway.reload()
     logger.info("draining")
     gateway.drain()
-    front.should_exit = True
+    for one in listeners:
+        one.should_exit = True
 
 
 @contextmanager

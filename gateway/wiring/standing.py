@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import field
 from functools import partial
 
 from gateway.admin.approvals import ApprovalDesk
@@ -26,6 +27,7 @@ from gateway.ports import ApprovalStore, PinStore
 from gateway.ports.late import LateCalls
 from gateway.ports.scripts import ScriptStore
 from gateway.ports.standing import StandingAnswers
+from gateway.signin.browser import new_secret
 from gateway.signin.device import Devices
 from gateway.signin.journal import Journal
 from gateway.signin.links import SetupLinks
@@ -39,6 +41,7 @@ from gateway.storage.identity.standing import SqliteStandingAnswers
 from gateway.storage.late_calls import SqliteLateCalls
 from gateway.storage.scripts import SqliteScriptStore
 from gateway.storage.stop import Stop
+from gateway.web.desk.as_client import Seats
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
 
@@ -69,6 +72,10 @@ class Standing:
     """Whether everything is refused."""
     proofs: SeenProofs
     """Which proofs of possession were used."""
+    seats: Seats
+    """Who is at the desk, where that has a listener of its own."""
+    desk_secret: str = field(repr=False)
+    """By which it proves then to be our client."""
     commands: Callable[[], Commands] | None
     """Gives the use cases, for the desk; there is none where no gateway runs."""
 
@@ -147,6 +154,8 @@ def standing(
         ),
         stop=Stop(identity.store.data_dir),
         proofs=SeenProofs(since=now()),
+        seats=Seats(),
+        desk_secret=new_secret(os.urandom),
         commands=commands,
     )
 

@@ -77,7 +77,7 @@ KEYS = {
     "Retention": "keep archive",
     "Pins": "recheck fresh expire exclude_meta results",
     "Approvals": "expire denial_holds most_waiting most_per_hour keep standing",
-    "Console": "enabled read_only",
+    "Console": "enabled read_only listen url",
     "Alerts": "baselines learning webhooks",
     "Webhook": "url secret events",
     "RunsSection": "of idle most new_task_choice",

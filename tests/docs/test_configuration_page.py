@@ -7,6 +7,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
+from gateway.config.console import Console
 from gateway.config.model import Config
 from gateway.errors import ConfigError
 from tests.docs.pages import ROOT, rows
@@ -19,6 +20,8 @@ FIXED = (
     "runs",
     "alerts",
 )
+MOVES = {"console.listen", "console.url"}
+"""Where a listener is stays, though what is shown there may change."""
 
 
 def _keys(section: type[BaseModel], before: str = "") -> Iterator[tuple[str, object]]:
@@ -71,7 +74,8 @@ def _told(text: str, default: object) -> object:
 
 def test_the_page_says_which_keys_a_reload_takes_up() -> None:
     told = {key: row["reload"] for key, row in TABLE.items() if key != "version"}
-    assert told == {key: "no" if key.partition(".")[0] in FIXED else "yes" for key in told}
+    fixed = {key for key in told if key.partition(".")[0] in FIXED or key in MOVES}
+    assert told == {key: "no" if key in fixed else "yes" for key in told}
 
 
 @pytest.mark.parametrize("key", [name for name in Config.model_fields if name != "version"])
@@ -85,6 +89,22 @@ def test_a_reload_refuses_exactly_the_keys_that_the_page_says(key: str) -> None:
             gateway._require_same_process(before, after)
     else:
         gateway._require_same_process(before, after)
+
+
+@pytest.mark.parametrize("key", sorted(MOVES))
+def test_where_the_desk_listens_stays_though_what_it_shows_may_change(key: str) -> None:
+    from gateway.wiring import gateway
+
+    sections = {
+        name: Console.model_construct(None, listen=None, url=None, read_only=read_only)
+        for name, read_only in (("one", False), ("other", True))
+    }
+    zeros = dict.fromkeys(Config.model_fields, 0)
+    before = Config.model_construct(None, **{**zeros, "console": sections["one"]})
+    gateway._require_same_process(before, before.model_copy(update={"console": sections["other"]}))
+    moved = sections["one"].model_copy(update={key.partition(".")[2]: "elsewhere"})
+    with pytest.raises(ConfigError):
+        gateway._require_same_process(before, before.model_copy(update={"console": moved}))
 
 
 def test_every_value_of_a_closed_set_is_on_the_page() -> None:

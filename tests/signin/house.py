@@ -113,6 +113,7 @@ class House:
         providers: Mapping[str, str] | None = None,
         offers_new_tasks: bool = True,
         runs: RunLimits | None = None,
+        desk: Client | None = None,
     ) -> None:
         self.url = url
         self.clock = Hand()
@@ -121,7 +122,24 @@ class House:
         self._numbers = iter(range(1, 1_000_000))
         self.names = CookieNames.of(url)
         resources = Resources.of(public_url=url, servers=["mail", "web"])
-        find = with_builtin(stores.clients)
+        find = with_builtin(stores.clients, desk)
+        self.server = ProtocolServer(
+            resources=resources,
+            lifetimes=Lifetimes(),
+            stores=Stores(users=stores.users, grants=stores.grants, sealer=Envelope()),
+            keys=KEYS,
+            new_id=self.new_id,
+            random=self.random,
+        )
+        self.directory = ClientDirectory(
+            find=find,
+            clients=stores.clients,
+            fetcher=Nowhere(),
+            audit=self.log,
+            clock=self.clock,
+            new_id=self.new_id,
+            rules=DocumentRules(),
+        )
         self.journal = Journal(self.log, clock=self.clock, new_id=self.new_id, issuer=url)
         self.passwords = Passwords(self.random)
         self.sessions = Sessions(
@@ -149,27 +167,8 @@ class House:
         self.consents = Consents(stores.browsers, clock=self.clock, must_ask=must_ask)
         self.granting = Granting(
             AuthorizationEndpoint(
-                server=ProtocolServer(
-                    resources=resources,
-                    lifetimes=Lifetimes(),
-                    stores=Stores(
-                        users=stores.users,
-                        grants=stores.grants,
-                        sealer=Envelope(),
-                    ),
-                    keys=KEYS,
-                    new_id=self.new_id,
-                    random=self.random,
-                ),
-                directory=ClientDirectory(
-                    find=find,
-                    clients=stores.clients,
-                    fetcher=Nowhere(),
-                    audit=self.log,
-                    clock=self.clock,
-                    new_id=self.new_id,
-                    rules=DocumentRules(),
-                ),
+                server=self.server,
+                directory=self.directory,
                 audit=self.log,
                 clock=self.clock,
             ),

@@ -1,7 +1,7 @@
 """People of every role in front of a real browser at the desk of a real gateway."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,13 +39,19 @@ decision := {"verdict": "ask", "reasons": [{"code": "outside", "message": "it go
 
 
 @contextmanager
-def desk_gateway(folder: Path, raw: Raw, browser: Chromium) -> Iterator[Corridor]:
-    """Run a gateway whose policy asks about every call, and let everybody in `PEOPLE` in."""
+def desk_gateway(
+    folder: Path,
+    raw: Raw,
+    browser: Chromium,
+    people: Iterable[str] = tuple(PEOPLE),
+    **settings: Any,
+) -> Iterator[Corridor]:
+    """Run a gateway whose policy asks about every call, and let these of `PEOPLE` in."""
     (folder / "policies").mkdir()
     (folder / "policies" / "asks.rego").write_text(POLICY)
-    with own_gateway(folder / "gateway", raw, folder / "policies") as corridor:
-        for name, groups in PEOPLE.items():
-            asyncio.run(_welcome(corridor.running, browser, name, groups))
+    with own_gateway(folder / "gateway", raw, folder / "policies", **settings) as corridor:
+        for name in people:
+            asyncio.run(_welcome(corridor.running, browser, name, PEOPLE[name]))
         yield corridor
 
 

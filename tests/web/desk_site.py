@@ -15,6 +15,7 @@ from gateway.storage.memory import MemoryApprovalStore
 from gateway.storage.store import Store
 from gateway.web.cookies import BrowserCookies
 from gateway.web.desk import desk_routes
+from gateway.web.desk.entrance import Entrance, OwnSessions
 from gateway.web.desk.frame import Frame, elsewhere
 from gateway.web.pages import Pages
 from gateway.web.visits import Visits
@@ -52,18 +53,22 @@ class DeskHouse(House):
             journal=self.journal,
             user_of=self.sessions.user_of,
         )
-        frame = Frame(
+        frame = self.frame(visits, OwnSessions(self.sessions), read_only=read_only)
+        routes = [*(desk_routes(frame) if enabled else []), *elsewhere(visits, frame)]
+        if not self.others:
+            self.others = [*self.app.routes, *visits.assets]
+        self.app = Router([*self.others, *routes], redirect_slashes=False)
+
+    def frame(self, visits: Visits, entrance: Entrance, *, read_only: bool = False) -> Frame:
+        """Return what every page at an entrance has in common."""
+        return Frame(
             visits,
-            self.sign_in,
+            entrance,
             person_of=lambda user: person_of(user, How.PAGE, issuer=self.url, roles_of=roles_of),
             commands=lambda: self.admin.commands,
             read_only=read_only,
             clock=self.clock,
         )
-        routes = [*(desk_routes(frame) if enabled else []), *elsewhere(visits, frame)]
-        if not self.others:
-            self.others = [*self.app.routes, *visits.assets]
-        self.app = Router([*self.others, *routes], redirect_slashes=False)
 
     async def ask(self, name: str = "a", **changes: Any) -> None:
         """Have a question wait."""
@@ -98,7 +103,7 @@ async def desk_house(folder: Path, **settings: Any) -> AsyncIterator[DeskHouse]:
     folder.mkdir(exist_ok=True)
     seen = settings.pop("seen", ())
     signing_in = {
-        name: settings.pop(name) for name in ("federation", "providers") if name in settings
+        name: settings.pop(name) for name in ("federation", "providers", "desk") if name in settings
     }
     house = DeskHouse(folder, url=HTTP, **signing_in)
     around = opened(folder, approvals=approvals, seen=seen, people_in=house.stores)

@@ -122,13 +122,13 @@ async def test_an_address_that_only_gets_refusals_is_refused_unread(app, status)
         assert (await ask(app, "POST", f"/refused/{status}", body=b"x")).body == b"no"
     answer = await ask(app, "POST", "/oauth/token", body=b"x")
     assert (answer.status, answer.headers["retry-after"], answer.received) == (429, "60", 0)
-    assert b'douane_refusals_total{code="throttled"} 1.0' in app._metrics.page()
+    assert b'douane_refusals_total{code="throttled"} 1.0' in app._routed._metrics.page()
 
 
 async def test_what_is_refused_unread_is_counted(app):
     for path, code in (("/unread", "encoding"), ("/refused/405", "method")):
         await ask(app, "POST", path)
-        assert f'douane_refusals_total{{code="{code}"}} 1.0'.encode() in app._metrics.page()
+        assert f'douane_refusals_total{{code="{code}"}} 1.0'.encode() in app._routed._metrics.page()
 
 
 @pytest.mark.parametrize("status", [200, 404, 405, 503])

@@ -1,5 +1,7 @@
 """The authorization code, where it becomes a token (RFC 6749 section 4.1.3)."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant
@@ -10,6 +12,7 @@ from gateway.domain.identity import User
 from gateway.oauth.errors import ErrorCode, OAuthError
 from gateway.oauth.grants.issuing import Issuing, Response
 from gateway.oauth.protocol import token_hash
+from gateway.oauth.resources import ADMIN_API
 
 _REFUSED = "the authorization code is not valid"
 
@@ -66,7 +69,9 @@ class CodeGrant(Issuing, AuthorizationCodeGrant):
 
     def _redeemed(self, code: AuthorizationCode, grant: Grant, user: User) -> Response:
         text, first = self.first_refresh_token(grant)
-        issued = self.for_person(grant, user, grant.scopes, text)
+        issued = replace(
+            self.for_person(grant, user, grant.scopes, text), members=_proven(code, grant)
+        )
         if not self.server.stores.grants.redeem_code(code.code_hash, first, at=self.now):
             raise self._replayed(grant)
         return 200, issued, ()
@@ -76,3 +81,12 @@ class CodeGrant(Issuing, AuthorizationCodeGrant):
         self.server.stores.grants.revoke_grant(grant.id, "code used twice", at=self.now)
         detail = f"the code was used before: grant {grant.id} is revoked"
         return OAuthError(ErrorCode.INVALID_GRANT, _REFUSED, detail=detail)
+
+
+def _proven(code: AuthorizationCode, grant: Grant) -> Mapping[str, int]:
+    """Return when the person signed in, for what administers the gateway, if that is known.
+
+    It is called what an identity provider calls it (OpenID Connect Core section 2).
+    """
+    known = grant.endpoint == ADMIN_API and code.proven_at > 0
+    return {"auth_time": int(code.proven_at)} if known else {}

@@ -45,6 +45,7 @@ _CODE = (
     "expires_at",
     "used_at",
     "bound_to",
+    "proven_at",
 )
 _TOKEN = (
     "token_hash",

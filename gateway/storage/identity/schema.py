@@ -291,3 +291,12 @@ _PROVEN = "ALTER TABLE sessions ADD COLUMN proven_at REAL NOT NULL DEFAULT 0;"
 def m005_proven(database: Database) -> None:
     """Keep when a person last showed who they are."""
     run_script(database, _PROVEN)
+
+
+_PROVEN_FOR = "ALTER TABLE codes ADD COLUMN proven_at REAL NOT NULL DEFAULT 0;"
+
+
+@migrations()
+def m006_proven_for(database: Database) -> None:
+    """Keep it with a code as well, for whoever redeems it."""
+    run_script(database, _PROVEN_FOR)

@@ -28,11 +28,11 @@ from gateway.errors import (
 )
 from gateway.ports import Clock
 from gateway.signin.errors import SignInRefused
-from gateway.signin.sign_in import DESK_PATH, SignIn
+from gateway.signin.sign_in import DESK_PATH
+from gateway.web.desk.entrance import Entrance
 from gateway.web.desk.rooms import READERS, rooms_of
 from gateway.web.forms import BadForm
 from gateway.web.visits import Handler, Visit, Visits
-from gateway.web.words import href
 
 RECENT_S = 15 * 60.0
 """For how long after a sign-in somebody may change things without being asked again."""
@@ -93,7 +93,7 @@ class Frame:
     def __init__(
         self,
         visits: Visits,
-        sign_in: SignIn,
+        entrance: Entrance,
         *,
         person_of: Callable[[User], Person],
         commands: Callable[[], Commands],
@@ -101,7 +101,7 @@ class Frame:
         clock: Clock,
     ) -> None:
         self._visits = visits
-        self._sign_in = sign_in
+        self._entrance = entrance
         self._person_of = person_of
         self._commands = commands
         self._clock = clock
@@ -182,7 +182,9 @@ class Frame:
             approves=not self.read_only and not roles.isdisjoint({Role.APPROVER, Role.ADMIN}),
             administers=not self.read_only and Role.ADMIN in roles,
             recent=guest.recent,
-            again=href("/sign-in", to=guest.here),
+            again=self._entrance.way_in(guest.here, anew=True),
+            account=self._entrance.account,
+            sign_out=self._entrance.sign_out,
             as_of=self._clock(),
             **context,
         )
@@ -202,7 +204,7 @@ class Frame:
             "Nothing here",
             "There is nothing here, or nothing for you. If it is meant for you, sign in.",
             404,
-            link=(href("/sign-in", to=DESK_PATH), "Sign in"),
+            link=(self._entrance.way_in(DESK_PATH), "Sign in"),
         )
 
     async def _answered(self, handler: GuestHandler, visit: Visit) -> Response:
@@ -217,7 +219,7 @@ class Frame:
             return await self._refused(guest, error)
 
     async def _guest(self, visit: Visit) -> Guest | None:
-        found = await self._sign_in.signed_in(visit.request.cookies)
+        found = await self._entrance.signed_in(visit.browser)
         if found is None:
             return None
         person = replace(self._person_of(found.user), source_ip=visit.browser.source_ip)
