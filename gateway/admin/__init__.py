@@ -11,6 +11,7 @@ from gateway.admin.ask import AskDesk
 from gateway.admin.audit import AuditDesk
 from gateway.admin.clients import ClientDesk
 from gateway.admin.commands import Commands
+from gateway.admin.counts import CountDesk
 from gateway.admin.discovery import DiscoveryDesk
 from gateway.admin.exporting import ExportDesk
 from gateway.admin.keeping import KeepingDesk
@@ -55,12 +56,14 @@ class Admin:
         keeping: KeepingDesk,
         ask: AskDesk,
         keys: KeyDesk,
+        counts: CountDesk,
         usage: UsageDesk,
     ) -> None:
         self.people = people
         self.archive = ask.archive
         self._reads: _Table = {
             "whoami": users.whoami,
+            "waiting.counts": counts.waiting,
             "pins.list": pins.list,
             "pins.show": pins.show,
             "pins.diff": pins.diff,

@@ -22,7 +22,7 @@ from gateway.signin.journal import Event, Journal
 from gateway.web.cookies import BrowserCookies
 from gateway.web.forms import MOST_FIELDS, BadForm, form_of, query_of
 from gateway.web.guard import UNREAD
-from gateway.web.pages import DESK_STYLE_PATH, ICON_PATH, STYLE_PATH, Pages
+from gateway.web.pages import DESK_SCRIPT_PATH, DESK_STYLE_PATH, ICON_PATH, STYLE_PATH, Pages
 
 logger = logging.getLogger(__name__)
 
@@ -116,7 +116,11 @@ class Visits:
         async def desk_style(_: Visit) -> Response:
             return self.pages.desk_style()
 
+        async def desk_script(_: Visit) -> Response:
+            return self.pages.desk_script()
+
         return [
+            self.route(DESK_SCRIPT_PATH, get=desk_script),
             self.route(STYLE_PATH, get=style),
             self.route(DESK_STYLE_PATH, get=desk_style),
             self.route(ICON_PATH, get=icon),

@@ -13,6 +13,7 @@ from gateway.admin.approvals import ApprovalDesk
 from gateway.admin.ask import AskDesk
 from gateway.admin.audit import AuditDesk
 from gateway.admin.clients import ClientDesk
+from gateway.admin.counts import CountDesk
 from gateway.admin.discovery import DiscoveryDesk
 from gateway.admin.exporting import Following
 from gateway.admin.journal import Journal
@@ -152,6 +153,7 @@ def admin_of(
         roles_of=roles_of,
         issuer=issuer,
     )
+    stopping = StopDesk(stop, journal, clock=now)
     by_password = current().auth.mode == "embedded"
     with (
         closing(store.reader()) as reader,
@@ -222,7 +224,8 @@ def admin_of(
             ),
             scripts=ScriptDesk(scripts, journal, clock=now),
             policy=PolicyDesk(policy, PolicyFilesOf(current)),
-            stop=StopDesk(stop, journal, clock=now),
+            stop=stopping,
+            counts=CountDesk(questions, store.pins, servers, stopping),
             replay=replay_desk(current, past, journal, audit.explain, store.hashes_of),
             audit=audit,
             export=export,

@@ -50,6 +50,7 @@ from gateway.web.account import AccountPages
 from gateway.web.approvals import ApprovalPages
 from gateway.web.connect import ConnectPages
 from gateway.web.cookies import BrowserCookies
+from gateway.web.desk.streams import Streams
 from gateway.web.oauth import IssuingEndpoints, oauth_routes
 from gateway.web.pages import Pages
 from gateway.web.signin import SignInPages
@@ -79,6 +80,8 @@ class Authorization:
     """Of the public listener: documents, endpoints and pages."""
     desk: tuple[Route, ...] = ()
     """Of the desk's own listener, where it has one."""
+    streams: Streams
+    """Of either: whoever listens at the desk."""
     proven: ProvenTokens
     """Reads what comes by the scheme DPoP."""
     tools: NamedTools  # what hosts' programs may be given leave for, once it is connected
@@ -178,6 +181,7 @@ def _external(trusted: External, building: _Building, metadata: Metadata) -> Aut
         metadata=metadata,
         broker=building.broker,
         routes=tuple(routes),
+        streams=Streams(),
         proven=building.proven,
         tools=NamedTools(),
     )
@@ -232,6 +236,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
         sessions=building.sessions,
         person_of=building.person_of,
         client_address=building.client_address,
+        streams=Streams(),
     )
     routes = oauth_routes(metadata, issuing, _own_document(building), building.client_address)
     unused = identity.on_rotation(use)
@@ -243,6 +248,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
             broker=building.broker,
             routes=(*routes, *pages, *desk.on(building.visits)),
             desk=desk.apart(building.desk, gate, issuing),
+            streams=desk.streams,
             proven=building.proven,
             tools=tools,
         )

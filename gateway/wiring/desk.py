@@ -20,6 +20,7 @@ from gateway.web.desk import desk_routes
 from gateway.web.desk.as_client import ENTERED_PATH, AsClient, Own
 from gateway.web.desk.entrance import Entrance, OwnSessions
 from gateway.web.desk.frame import Frame, elsewhere
+from gateway.web.desk.streams import Streams
 from gateway.web.oauth import IssuingEndpoints
 from gateway.web.pages import Pages
 from gateway.web.visits import Visits
@@ -46,6 +47,7 @@ class Desk:
     sessions: Sessions
     person_of: Callable[[User], Person]
     client_address: Callable[[Scope], str]
+    streams: Streams
 
     def on(self, visits: Visits) -> tuple[Route, ...]:
         """Return the routes of the public listener; where it is not there, what strangers meet."""
@@ -103,6 +105,7 @@ class Desk:
             commands=self.lasting.commands,
             read_only=console.read_only,
             clock=now,
+            streams=self.streams,
         )
         pages = [*entrance.routes, *desk_routes(frame)] if here and console.enabled else []
         return (*pages, *elsewhere(visits, frame))

@@ -434,6 +434,7 @@ class Tenure:
     def end_listening(self) -> None:
         """End the streams on which clients only listen; they may come back for another one."""
         self._app.end_listening()
+        self.runtime.authorization.streams.end()
 
     async def end(self) -> None:
         """Take it down once its calls are done; what goes on too long fails with its connection."""

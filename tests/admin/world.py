@@ -19,6 +19,7 @@ from gateway.admin.approvals import ApprovalDesk
 from gateway.admin.ask import AskDesk
 from gateway.admin.audit import AuditDesk
 from gateway.admin.clients import ClientDesk
+from gateway.admin.counts import CountDesk
 from gateway.admin.discovery import DiscoveryDesk
 from gateway.admin.exporting import ExportDesk
 from gateway.admin.journal import Journal
@@ -589,6 +590,8 @@ async def opened(
         clock=clock,
     )
     no_retention: Any = None
+    questions = _approvals(journal, approvals or MemoryApprovalStore())
+    stopping = StopDesk(Stop(data_dir), journal, clock=clock)
     try:
         await store.pins.observe(seen)
         yield (
@@ -607,7 +610,8 @@ async def opened(
                 ),
                 users=user_desk_of(stores, people, journal),
                 access=access_desk_of(stores, people, journal),
-                approvals=_approvals(journal, approvals or MemoryApprovalStore()),
+                approvals=questions,
+                counts=CountDesk(questions, store.pins, status, stopping),
                 usage=UsageDesk(lambda: QUOTAS, store.usage, clock=clock),
                 alerts=AlertDesk(Alerting(), journal),
                 clients=ClientDesk(stores.clients, journal, make_client),
@@ -630,7 +634,7 @@ async def opened(
                 ),
                 scripts=ScriptDesk(scripts or MemoryScriptStore(), journal, clock=clock),
                 policy=PolicyDesk(Engine(), files or Files()),
-                stop=StopDesk(Stop(data_dir), journal, clock=clock),
+                stop=stopping,
                 replay=replay_desk_of(
                     around.enter_context(closing(store.reader())), journal, audit
                 ),

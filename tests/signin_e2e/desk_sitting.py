@@ -1,11 +1,11 @@
 """People of every role in front of a real browser at the desk of a real gateway."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from playwright.async_api import BrowserContext, ConsoleMessage, Page, Request
@@ -17,6 +17,8 @@ from tests.running import Running
 from tests.servers.process import ROOT
 from tests.signin_e2e.browser import PATIENCE_MS, Chromium, Person
 from tests.signin_e2e.house import PASSWORD
+
+_Found = TypeVar("_Found")
 
 AXE = ROOT / "tests" / "node" / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -111,6 +113,19 @@ class Sitting:
 
         return await self.person.run(act)
 
+    async def on(self, path: str, act: Callable[[Page], Awaitable[_Found]]) -> _Found:
+        """Do something on a page that stays open meanwhile."""
+
+        async def open_it(context: BrowserContext) -> _Found:
+            page = await self._page(context)
+            try:
+                await page.goto(self.url + path)
+                return await act(page)
+            finally:
+                await page.close()
+
+        return await self.person.run(open_it)
+
     async def forged(self, path: str, fields: Mapping[str, str]) -> int:
         """Open a page of another site that sends a form to ours; return what that is answered with."""
 
@@ -186,7 +201,7 @@ async def _wrong(page: Page) -> list[str]:
     """Return what axe finds, whether the page is wider than the window, and what has no business there."""
     wide, ours = await page.evaluate(
         """() => [document.documentElement.scrollWidth > window.innerWidth,
-            document.querySelectorAll('script, style, [style], iframe, object').length
+            document.querySelectorAll('script:not([src="/assets/desk.js"]), style, [style], iframe, object').length
             + [...document.querySelectorAll('*')].filter(
                 one => one.getAttributeNames().some(name => name.startsWith('on'))).length]"""
     )

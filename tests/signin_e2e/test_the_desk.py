@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from playwright.async_api import Page
 
 from tests.e2e.posting import Poster
 from tests.e2e.scripted import Raw, instead, raw_in_a_thread
@@ -61,6 +62,35 @@ async def test_it_is_answered_by_the_keyboard_alone(corridor: Corridor, browser:
         to_the_note = ("Tab", "Tab", *"no", "Tab")
         done = await ada.type(f"/desk/approvals/{id_}", *skip, *to_the_note, "Enter")
         assert "denied by user:ada" in done
+        assert ada.troubles == []
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_a_queue_moves_by_itself_and_never_under_the_pointer(
+    corridor: Corridor, browser: Chromium, streams: bool
+) -> None:
+    async def watch(page: Page) -> None:
+        await page.locator("#live[aria-pressed=true]").wait_for()
+        first = await asyncio.to_thread(ask, corridor, f"moves {streams}")
+        await page.locator(f'a[href="/desk/approvals/{first}"]').wait_for()
+        waiting = int(await page.locator(".rooms > ul [data-count=questions]").inner_text())
+        await page.hover("#questions")
+        second = await asyncio.to_thread(ask, corridor, f"does not move {streams}")
+        await page.locator("#news").wait_for()
+        assert not await page.locator(f'a[href="/desk/approvals/{second}"]').count()
+        told = await page.locator(".rooms > ul [data-count=questions]").inner_text()
+        assert int(told) == waiting + 1
+        await page.locator("#live").click()
+        assert await page.locator("#live").inner_text() == "Paused"
+
+    async def first_without_a_stream(page: Page) -> None:
+        await page.route("**/desk/live", lambda route: route.fulfill(status=204))
+        await page.reload()
+        await watch(page)
+
+    with sitting(corridor, browser, "ada") as ada:
+        await ada.sign_in()
+        await ada.on("/desk/approvals", watch if streams else first_without_a_stream)
         assert ada.troubles == []
 
 

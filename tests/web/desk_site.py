@@ -17,6 +17,7 @@ from gateway.web.cookies import BrowserCookies
 from gateway.web.desk import desk_routes
 from gateway.web.desk.entrance import Entrance, OwnSessions
 from gateway.web.desk.frame import Frame, elsewhere
+from gateway.web.desk.streams import Streams
 from gateway.web.pages import Pages
 from gateway.web.visits import Visits
 from tests.admin.test_approval_desk import question
@@ -40,6 +41,7 @@ class DeskHouse(House):
     store: Store
     approvals: MemoryApprovalStore
     others: Sequence[BaseRoute] = ()
+    streams: Streams
 
     def open_desk(self, *, read_only: bool = False, enabled: bool = True) -> None:
         """Put the desk's routes beside those of sign-in."""
@@ -61,6 +63,7 @@ class DeskHouse(House):
 
     def frame(self, visits: Visits, entrance: Entrance, *, read_only: bool = False) -> Frame:
         """Return what every page at an entrance has in common."""
+        self.streams = Streams()
         return Frame(
             visits,
             entrance,
@@ -68,6 +71,7 @@ class DeskHouse(House):
             commands=lambda: self.admin.commands,
             read_only=read_only,
             clock=self.clock,
+            streams=self.streams,
         )
 
     async def ask(self, name: str = "a", **changes: Any) -> None:

@@ -164,13 +164,16 @@ async def test_where_the_desk_only_shows_things_it_changes_none(tmp_path):
         )
 
 
-async def test_every_page_forbids_scripts_frames_and_what_is_elsewhere(house):
+async def test_every_page_forbids_frames_what_is_elsewhere_and_scripts_but_one_of_ours(house):
     _, page = await house.sits_down("ada")
     policy = page.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "frame-ancestors 'none'" in policy
     assert "unsafe" not in policy
-    assert "script-src" not in policy
+    assert "script-src 'self'" in policy
+    assert "require-trusted-types-for 'script'; trusted-types 'none'" in policy
+    assert page.body.count("<script") == 1
+    assert '<script src="/assets/desk.js" defer></script>' in page.body
     assert page.headers["cache-control"] == "no-store"
     assert page.headers["x-frame-options"] == "DENY"
 

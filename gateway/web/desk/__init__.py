@@ -4,6 +4,7 @@ from starlette.routing import Route
 
 from gateway.web.desk.acts import ActPages
 from gateway.web.desk.frame import Frame
+from gateway.web.desk.live import LivePages
 from gateway.web.desk.now import NowPages
 from gateway.web.desk.others import OtherPages
 from gateway.web.desk.pins import PinPages
@@ -11,7 +12,7 @@ from gateway.web.desk.questions import QuestionPages
 from gateway.web.desk.record import RecordPages
 from gateway.web.desk.runs import RunPages
 
-_ROOMS = (NowPages, QuestionPages, PinPages, RunPages, RecordPages, OtherPages, ActPages)
+_ROOMS = (LivePages, NowPages, QuestionPages, PinPages, RunPages, RecordPages, OtherPages, ActPages)
 
 
 def desk_routes(frame: Frame) -> list[Route]:

@@ -31,6 +31,7 @@ from gateway.signin.errors import SignInRefused
 from gateway.signin.sign_in import DESK_PATH
 from gateway.web.desk.entrance import Entrance
 from gateway.web.desk.rooms import READERS, rooms_of
+from gateway.web.desk.streams import Streams
 from gateway.web.forms import BadForm
 from gateway.web.visits import Handler, Visit, Visits
 
@@ -99,6 +100,7 @@ class Frame:
         commands: Callable[[], Commands],
         read_only: bool,
         clock: Clock,
+        streams: Streams | None = None,
     ) -> None:
         self._visits = visits
         self._entrance = entrance
@@ -106,6 +108,7 @@ class Frame:
         self._commands = commands
         self._clock = clock
         self.read_only = read_only
+        self.streams = streams or Streams()
 
     def route(
         self,
@@ -208,7 +211,7 @@ class Frame:
         )
 
     async def _answered(self, handler: GuestHandler, visit: Visit) -> Response:
-        guest = await self._guest(visit)
+        guest = await self.guest(visit)
         if guest is None:
             return self.nowhere()
         try:
@@ -218,7 +221,8 @@ class Frame:
         except GatewayError as error:
             return await self._refused(guest, error)
 
-    async def _guest(self, visit: Visit) -> Guest | None:
+    async def guest(self, visit: Visit) -> Guest | None:
+        """Return who asks, if they may come in now."""
         found = await self._entrance.signed_in(visit.browser)
         if found is None:
             return None

@@ -47,6 +47,7 @@ class PinPages:
             piece=piece,
             server=server,
             waiting=sorted({row["server"] for row in rows}),
+            changed=None if server or guest.query.get("after") else len(rows),
         )
 
     async def _all(self, guest: Guest) -> Response:

@@ -32,8 +32,14 @@ class QuestionPages:
         rows = await self._frame.ask(guest, "approvals.list", all=every)
         place = _asked if every else _runs_out
         piece = piece_of(rows, place, guest.query.get("after"), last_first=every)
+        later = every or guest.query.get("after")
         return await self._frame.page(
-            guest, "approvals.html", room="approvals", piece=piece, every=every
+            guest,
+            "approvals.html",
+            room="approvals",
+            piece=piece,
+            every=every,
+            waiting=None if later else sum(not row["void"] for row in rows),
         )
 
     async def _standing(self, guest: Guest) -> Response:

@@ -17,17 +17,19 @@ class Room:
     title: str
     path: str
     for_: AbstractSet[Role] = READERS
+    counts: str = ""
+    """Which of the numbers that move by themselves stands beside it."""
 
 
 ROOMS = (
     Room(name="now", title="Now", path="/desk"),
-    Room(name="approvals", title="Approvals", path="/desk/approvals"),
-    Room(name="pins", title="Pins", path="/desk/pins"),
+    Room(name="approvals", title="Approvals", path="/desk/approvals", counts="questions"),
+    Room(name="pins", title="Pins", path="/desk/pins", counts="definitions"),
     Room(name="runs", title="Runs", path="/desk/runs"),
     Room(name="record", title="Record", path="/desk/record", for_=OF_THE_LOG),
     Room(name="policy", title="Policy", path="/desk/policy"),
     Room(name="people", title="People", path="/desk/people", for_=OF_THE_LOG),
-    Room(name="servers", title="Servers", path="/desk/servers"),
+    Room(name="servers", title="Servers", path="/desk/servers", counts="failing"),
     Room(name="alerts", title="Alerts", path="/desk/alerts", for_=OF_THE_LOG),
 )
 

@@ -1,0 +1,40 @@
+"""How many browsers listen at the desk, and how they are told to end."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_MOST, _MOST_OF_ONE = 40, 4
+
+
+class Streams:
+    """The streams that are open, of everybody and of each."""
+
+    def __init__(self) -> None:
+        self._of: Counter[str] = Counter()
+        self._over = asyncio.Event()
+
+    def full(self, person: str) -> bool:
+        return self._of.total() >= _MOST or self._of[person] >= _MOST_OF_ONE
+
+    @contextmanager
+    def one(self, person: str) -> Iterator[None]:
+        """Count a stream of `person` while the context is open."""
+        self._of[person] += 1
+        try:
+            yield
+        finally:
+            self._of[person] -= 1
+
+    async def over(self, seconds: float) -> bool:
+        """Wait so long; return whether every stream is to end."""
+        try:
+            await asyncio.wait_for(self._over.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def end(self) -> None:
+        """Have every stream end; browsers come back by themselves."""
+        self._over.set()
