@@ -18,7 +18,18 @@ def warnings(config: Config) -> list[str]:
     for name, plane in config.planes.authzen.items():
         found += _plane(f"planes.authzen.{name}", plane)
     found += _core(config)
+    found += _told(config)
     return found
+
+
+def _told(config: Config) -> Iterator[str]:
+    if config.servers and not any(
+        "approval" in one.events for one in config.alerts.webhooks.values()
+    ):
+        yield (
+            "alerts.webhooks: calls can wait for a person, and nobody is told of it; name a webhook "
+            "with `events: [approval]`, also one of Slack or Teams"
+        )
 
 
 def _listeners(config: Config) -> Iterator[str]:

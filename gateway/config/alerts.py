@@ -46,14 +46,22 @@ def _name(text: str) -> str:
 
 
 class Webhook(Section):
+    shape: Literal["json", "slack", "teams"] = "json"
+    """What the receiver understands: a chat shows a sentence, names and a link."""
     url: TrustedEndpoint
-    secret: SecretReference
-    """What deliveries are signed with."""
+    path: SecretReference | None = None
+    """What stands behind `url`, where that is a secret, as it is of chats' webhooks."""
+    secret: SecretReference | None = Field(default=None, validate_default=True)
+    """What deliveries are signed with; chats look at no signature."""
     events: Annotated[tuple[Event, ...], Field(min_length=1)]
 
     @field_validator("secret")
     @classmethod
-    def _a_key(cls, ref: SecretRef, info: ValidationInfo) -> SecretRef:
+    def _a_key(cls, ref: SecretRef | None, info: ValidationInfo) -> SecretRef | None:
+        if ref is None:
+            if info.data.get("shape") == "json":
+                raise ValueError("is what its receiver knows the gateway by; name one")
+            return None
         environ = (info.context or {}).get("environ")
         if environ is not None:
             signing_key(ref.resolve(environ))

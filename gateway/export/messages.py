@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
+from urllib.parse import quote, urlencode
 
 import orjson
 
@@ -44,10 +45,11 @@ class Message:
     """For how long after that it is of any use."""
 
 
-def message_of(record: StoredRecord, *, approval_s: float) -> Message | None:
+def message_of(record: StoredRecord, *, approval_s: float, desk: str = "") -> Message | None:
     """Return what is told of a record; `None` if nothing is.
 
-    `approval_s` is for how long a question waits: nobody is told of it after that.
+    `approval_s` is for how long a question waits: nobody is told of it after that. `desk` is the
+    origin of the pages that show the rest; empty where there are none.
     """
     if not any(kind in record.body for kind in _KINDS):
         return None
@@ -59,7 +61,7 @@ def message_of(record: StoredRecord, *, approval_s: float) -> Message | None:
     named = {name: _short(members[name]) for name in _NAMED if name in members}
     data = {
         **named,
-        **_page(members),
+        **_page(members, desk),
         "leaf_index": record.leaf_index,
         "command": _command(members),
     }
@@ -95,11 +97,21 @@ def _event(members: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def _page(members: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the page of a question as `url`, where its record names one."""
-    reasons = members.get("reasons") if members["kind"] == "approval" else None
-    found = next((one["message"] for one in reasons or () if one.get("code") == PAGE), None)
-    return {} if found is None else {"url": found}
+def _page(members: Mapping[str, Any], desk: str) -> Mapping[str, Any]:
+    """Return as `url` the page that shows it: of a question the one that its record names."""
+    if members["kind"] == "approval":
+        reasons = members.get("reasons") or ()
+        found = next((one["message"] for one in reasons if one.get("code") == PAGE), None)
+        return {} if found is None else {"url": found}
+    if not desk:
+        return {}
+    if members["kind"] == "pin":
+        named = {name: members.get(member, "") for name, member in _OF_A_PIN.items()}
+        return {"url": f"{desk}/desk/pins/one?{urlencode(named)}"}
+    return {"url": f"{desk}/desk/record/{quote(members['id'], safe='')}"}
+
+
+_OF_A_PIN = {"server": "server", "name": "target"}
 
 
 def _command(members: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from gateway.domain._value import value
 from gateway.errors import EgressRefused, UpstreamFailed
+from gateway.export.chats import Shape, shaped
 from gateway.export.messages import Message, message_of
 from gateway.export.waiting import retry_after_s
 from gateway.ports import Clock
@@ -54,8 +55,10 @@ class Receiver:
     name: str
     url: str = field(repr=False)
     """Its path may be a secret."""
-    key: bytes = field(repr=False)
+    key: bytes | None = field(repr=False)
+    """What deliveries are signed with; `None`: the receiver looks at no signature."""
     events: frozenset[str]
+    shape: Shape = Shape.JSON
 
 
 class Webhook:
@@ -73,13 +76,18 @@ class Webhook:
         approval_s: float,
         clock: Clock,
         count: Callable[[str], None],
+        desk: str = "",
     ) -> None:
-        """Take the way out; `count` is told how each attempt ended."""
+        """Take the way out; `count` is told how each attempt ended.
+
+        `desk` is the origin of the pages that messages lead to; empty where there are none.
+        """
         self.receiver = receiver
         self._poster = poster
         self._approval_s = approval_s
         self._clock = clock
         self._count = count
+        self._desk = desk
         self._done = -1
 
     async def deliver(self, records: Sequence[StoredRecord]) -> None:
@@ -92,7 +100,7 @@ class Webhook:
         for record in records:
             if record.leaf_index <= self._done:
                 continue  # it arrived before a later one did not
-            message = message_of(record, approval_s=self._approval_s)
+            message = message_of(record, approval_s=self._approval_s, desk=self._desk)
             if message is not None and message.event in self.receiver.events:
                 await self._tell(message)
             self._done = record.leaf_index
@@ -105,14 +113,15 @@ class Webhook:
             UpstreamFailed: No answer in time.
 
         """
-        at = str(int(self._clock()))
+        at, key = str(int(self._clock())), self.receiver.key
+        sent = shaped(self.receiver.shape, body)
         headers = {
             "content-type": "application/json",
             "webhook-id": id_,
             "webhook-timestamp": at,
-            "webhook-signature": signature(self.receiver.key, id_, at, body),
+            **({} if key is None else {"webhook-signature": signature(key, id_, at, sent)}),
         }
-        return await self._poster.send(self.receiver.url, body, headers=headers)
+        return await self._poster.send(self.receiver.url, sent, headers=headers)
 
     async def _tell(self, message: Message) -> None:
         if self._clock() - message.time > message.useful_s:

@@ -14,6 +14,7 @@ from gateway.config import Config
 from gateway.config.alerts import signing_key
 from gateway.config.values import is_loopback
 from gateway.errors import NotFound
+from gateway.export.chats import Shape
 from gateway.export.deviations import DeviationSink
 from gateway.export.follower import Follower
 from gateway.export.messages import ping
@@ -53,9 +54,10 @@ def webhooks_of(config: Config, metrics: Metrics) -> Mapping[str, Webhook]:
         found[name] = Webhook(
             Receiver(
                 name=name,
-                url=one.url,
-                key=signing_key(one.secret.resolve(os.environ)),
+                url=one.url + ("" if one.path is None else one.path.resolve(os.environ).reveal()),
+                key=None if one.secret is None else signing_key(one.secret.resolve(os.environ)),
                 events=frozenset(one.events),
+                shape=Shape(one.shape),
             ),
             poster=GuardedFetcher(
                 EgressPolicy.of([*config.egress.allow, *own]),
@@ -65,8 +67,13 @@ def webhooks_of(config: Config, metrics: Metrics) -> Mapping[str, Webhook]:
             approval_s=config.approvals.expire,
             clock=now,
             count=partial(_count, metrics, name),
+            desk=config.desk_url if _has_desk(config) else "",
         )
     return found
+
+
+def _has_desk(config: Config) -> bool:
+    return config.console.enabled and config.auth.mode != "external"
 
 
 def from_now(store: Store) -> FromNow:

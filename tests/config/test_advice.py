@@ -7,8 +7,21 @@ from gateway.config import parse, warnings
 SERVER = "servers: {a: {url: 'https://a.example/mcp', tools: {t: {effect: read}}}}\n"
 
 
-def advice(text: str, server: str = SERVER) -> list[str]:
-    return warnings(parse(f"version: 1\n{text}\n{server}", file=Path("douane.yaml")))
+TOLD = (
+    "alerts: {webhooks: {chat: {shape: slack, url: 'https://chat.example', events: [approval]}}}\n"
+)
+
+
+def advice(text: str, server: str = SERVER, told: str = TOLD) -> list[str]:
+    return warnings(parse(f"version: 1\n{text}\n{server}\n{told}", file=Path("douane.yaml")))
+
+
+def test_questions_of_which_nobody_is_told_draw_one() -> None:
+    text = "public_url: http://127.0.0.1:8080"
+    (found,) = advice(text, told="")
+    assert found.startswith("alerts.webhooks: calls can wait for a person, and nobody is told")
+    assert advice(text, told=TOLD.replace("approval", "drift")) == [found]
+    assert advice(text) == []
 
 
 def test_a_sound_configuration_draws_no_warning() -> None:

@@ -79,7 +79,7 @@ KEYS = {
     "Approvals": "expire denial_holds most_waiting most_per_hour keep standing",
     "Console": "enabled read_only listen url",
     "Alerts": "baselines learning webhooks",
-    "Webhook": "url secret events",
+    "Webhook": "shape url path secret events",
     "RunsSection": "of idle most new_task_choice",
     "TasksSection": "max_ttl most_open poll_floor",
     "Limits": "request_bytes json_depth calls_per_minute result_bytes upstream_connect upstream_idle "

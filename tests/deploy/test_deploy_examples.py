@@ -64,7 +64,8 @@ def test_the_minimal_example_is_the_fewest_keys_that_work() -> None:
 def test_an_example_has_no_warning_but_the_one_it_is_there_to_show(name: str) -> None:
     found = warnings(read(EXAMPLES[name]))
     expected = {"minimal.yaml": ["servers.notes.tools"]}.get(name, [])
-    assert [text.split(":")[0] for text in found] == expected
+    # Who is told of calls that wait is not for an example to say.
+    assert [text.split(":")[0] for text in found] == [*expected, "alerts.webhooks"]
 
 
 @pytest.mark.parametrize("name", ALL)

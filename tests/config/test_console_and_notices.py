@@ -1,4 +1,4 @@
-"""The section `console`: where the desk is."""
+"""The section `console`, where the desk is, and the webhooks of `alerts`, which lead there."""
 
 from pathlib import Path
 
@@ -51,3 +51,19 @@ def test_where_nobody_signs_in_there_is_no_desk_apart():
     with pytest.raises(ConfigError) as refused:
         told(listen="127.0.0.1:8082", auth=external)
     assert "nobody signs in here" in str(refused.value.problems)
+
+
+def test_a_program_has_a_key_and_a_chat_needs_none():
+    def webhook(shape):
+        one = {"shape": shape, "url": "https://chat.example", "events": ["approval"]}
+        whole = {
+            "version": 1,
+            "public_url": "http://127.0.0.1:8080",
+            "alerts": {"webhooks": {"one": one}},
+        }
+        return parse(yaml.safe_dump(whole), file=Path("douane.yaml"))
+
+    assert webhook("slack").alerts.webhooks["one"].secret is None
+    with pytest.raises(ConfigError) as refused:
+        webhook("json")
+    assert "what its receiver knows the gateway by" in str(refused.value.problems)
