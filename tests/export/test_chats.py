@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,13 @@ NASTY = "<!channel> [x](https://evil.example) *b*\u202e"
 
 def body(**changes):
     told = {**ASKED, "reasons": [{"code": "page", "message": PAGE}], **changes}
-    return message_of(record(**told), approval_s=60, desk="https://desk.example").body
+    return body_of(told, "https://desk.example")
+
+
+def body_of(members: dict[str, Any], desk: str = "") -> bytes:
+    found = message_of(record(**members), approval_s=60, desk=desk)
+    assert found is not None
+    return found.body
 
 
 def test_a_program_is_sent_what_it_was_sent_before():
@@ -78,10 +85,8 @@ def test_no_content_and_no_answer_is_in_what_a_chat_is_sent(shape):
     ],
 )
 def test_a_message_leads_to_the_page_of_what_it_is_about(members, url):
-    found = message_of(record(**members), approval_s=60, desk="https://desk.example")
-    assert json.loads(found.body)["data"]["url"] == url
-    without = message_of(record(**members), approval_s=60)
-    assert "url" not in json.loads(without.body)["data"]
+    assert json.loads(body_of(members, "https://desk.example"))["data"]["url"] == url
+    assert "url" not in json.loads(body_of(members))["data"]
 
 
 async def test_a_chat_without_a_key_is_sent_no_signature(rig: Rig, receiver: Receiving):

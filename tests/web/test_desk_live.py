@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ class Listening:
 
     def __init__(self):
         self.status = 0
-        self.events = asyncio.Queue()
+        self.events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.ended = asyncio.Event()
 
     async def send(self, message):
@@ -136,7 +137,7 @@ async def test_a_stranger_learns_of_no_numbers(house):
 
 
 def test_the_script_makes_no_markup_and_no_program_of_text():
-    script = Pages().desk_script().body.decode()
+    script = bytes(Pages().desk_script().body).decode()
     assert not re.search(SINKS, script)
     assert "http" not in script.replace("XMLHttpRequest", "")
     assert len(script.splitlines()) < 200

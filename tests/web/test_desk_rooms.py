@@ -29,7 +29,7 @@ OF_THE_LOG = (
     "/alerts",
     "/policy/replay",
 )
-ADMINS_ONLY = ("users.disable", "users.enable", "sessions.end", "grants.revoke", "clients.remove", "servers.add", "servers.remove", "alerts.test")  # fmt: skip
+ADMINS_ONLY = ("users.disable", "users.enable", "users.add", "users.link", "sessions.end", "grants.revoke", "clients.remove", "servers.add", "servers.remove", "alerts.test")  # fmt: skip
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ async def test_only_admins_do_what_is_theirs(house, name):
     for who in ("ada", "otto"):
         browser = await house.signed_in(who)
         page = await browser.get(act(name, user=root.id, name="x", grant="x", client="x"))
-        typed = {"name": "x", "url": "https://x.example/mcp"} if name == "servers.add" else {}
+        typed = {"name": "x", "url": "https://x.example/mcp", "groups": "users"}
         page = await browser.submit(page.form("act"), page, action="do", **typed)
         assert (page.status, "needs the role admin" in page.text) == (403, True)
 
@@ -171,8 +171,50 @@ async def test_everything_is_stopped_with_a_reason_and_every_first_page_says_so(
 
 async def test_nothing_else_can_be_done(house):
     browser = await house.signed_in("root")
-    for name in ("keys.rotate", "audit.prune", "users.add", "nothing"):
+    for name in ("keys.rotate", "audit.prune", "clients.add", "nothing"):
         assert (await browser.get(act(name))).status == 404
+
+
+async def test_somebody_is_added_and_their_link_is_shown_once(house):
+    browser = await house.signed_in("root")
+    page = await browser.get(act("users.add"))
+    page = await browser.submit(
+        page.form("act"), page, action="do", name="nina", groups="users, security"
+    )
+    assert (page.status, page.headers["cache-control"]) == (200, "no-store")
+    assert "/setup?link=" in page.ids["setup-url"]
+    nina = house.stores.users.by_subject(HTTP, "nina")
+    assert nina.groups == {"users", "security"}
+    assert ("user:root", "users.add", "added") in house.methods
+    assert "/setup" not in (await browser.get(f"{DESK}/people/one?user={nina.id}")).body
+
+
+async def test_a_lock_file_is_taken_over_and_each_entry_says_what_became_of_it(house):
+    browser = await house.signed_in("ada")
+    lock = (await browser.get(f"{DESK}/pins/lock")).body
+    page = await browser.get(act("pins.import"))
+    done = await browser.submit(page.form("act"), page, action="do", lock=lock)
+    assert done.status == 200
+    assert done.ids["none"] == "There was nothing in it."
+    forged = await browser.submit(
+        page.form("act"), page, action="do", lock=lock.replace('"pins"', '"pinz"')
+    )
+    assert forged.status in {400, 409}
+    broken = await browser.submit(page.form("act"), page, action="do", lock="{")
+    assert (broken.status, "not JSON" in broken.text) == (400, True)
+
+
+async def test_a_runs_label_is_lowered_only_as_it_was_seen(house):
+    browser = await house.signed_in("ada")
+    seen = {"run": "r_x", "seen_integrity": "untrusted", "seen_confidentiality": "private"}
+    page = await browser.get(act("runs.relabel", **seen))
+    said = {"integrity": "trusted", "confidentiality": "private", "note": "I read it"}
+    other = await browser.submit(
+        page.form("act"), page, action="do", **said, seen_confidentiality="secret"
+    )
+    assert other.status == 403
+    gone = await browser.submit(page.form("act"), page, action="do", **said)
+    assert gone.status == 404
 
 
 async def test_a_replay_says_what_would_be_otherwise(house):

@@ -1,7 +1,9 @@
 """What is done at the desk beside answers and approvals: each after a page that says what will happen."""
 
 from collections.abc import Mapping
+from typing import Any
 
+import orjson
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -10,6 +12,42 @@ from gateway.errors import BadCommand, NotFound
 from gateway.web.desk.frame import Frame, Guest
 
 _FORM = "desk-act"
+_BACK = {
+    "users": "/desk/people",
+    "sessions": "/desk/people",
+    "grants": "/desk/people",
+    "clients": "/desk/people/clients",
+    "runs": "/desk/runs",
+    "servers": "/desk/servers",
+    "policy": "/desk/policy",
+    "approvals": "/desk/approvals/standing",
+    "pins": "/desk/pins",
+    "alerts": "/desk/alerts",
+}
+"""By what a use case is about, the room to which its page leads back."""
+
+
+@value
+class Field:
+    """Something that is typed or chosen on the page itself."""
+
+    title: str
+    choices: tuple[str, ...] = ()
+    long: bool = False
+    required: bool = True
+
+
+_FIELDS: Mapping[str, Field] = {
+    "note": Field(title="Why"),
+    "name": Field(title="Name"),
+    "url": Field(title="URL"),
+    "display_name": Field(title="How people read it", required=False),
+    "groups": Field(title="Groups, with commas between"),
+    "lock": Field(title="The lock file", long=True),
+    "key": Field(title="Who signed it, if it was not this gateway", required=False),
+    "integrity": Field(title="What it has read is", choices=("trusted", "untrusted")),
+    "confidentiality": Field(title="and", choices=("public", "internal", "private", "secret")),
+}
 
 
 @value
@@ -19,119 +57,116 @@ class Act:
     title: str
     says: str
     """What happens, and what does not."""
-    back: str
     button: str
-    fields: tuple[str, ...] = ()
+    chosen: tuple[str, ...]
     """Arguments that the page before has chosen."""
-    typed: tuple[str, ...] = ()
-    """Arguments that are typed here; `note` is one of them where there is one."""
-    ends: bool = False
+    typed: tuple[str, ...]
+    ends: bool
     """Whether it takes something away, and waits for no other sign-in."""
+    shows: bool
+    """Whether there is something to read afterwards, some of it this once."""
+
+
+def _act(
+    title: str,
+    says: str,
+    button: str,
+    chosen: str = "",
+    typed: str = "",
+    *,
+    ends: bool = False,
+    shows: bool = False,
+) -> Act:
+    return Act(
+        title=title,
+        says=says,
+        button=button,
+        chosen=tuple(chosen.split()),
+        typed=tuple(typed.split()),
+        ends=ends,
+        shows=shows,
+    )
 
 
 ACTS: Mapping[str, Act] = {
-    "users.disable": Act(
-        title="Disable this person?",
-        says="Their sessions end and every token that they granted is worthless, at once. Nothing of theirs is forgotten.",
-        back="/desk/people",
-        button="Disable them",
-        fields=("user",),
-        ends=True,
+    "users.add": _act(
+        "Add a person",
+        "Their link is shown once, on the page that follows; whoever opens it chooses their password.",
+        "Add them", typed="name display_name groups", shows=True,
     ),
-    "users.enable": Act(
-        title="Let this person in again?",
-        says="They may sign in again. What was revoked stays revoked.",
-        back="/desk/people",
-        button="Enable them",
-        fields=("user",),
+    "users.link": _act(
+        "Make another link for this person?",
+        "It is shown once. Whoever opens it chooses a new password, and every session of theirs ends.",
+        "Make it", "user", shows=True,
     ),
-    "sessions.end": Act(
-        title="Sign this person out everywhere?",
-        says="Every browser in which they are signed in is signed out. What they granted to clients stays.",
-        back="/desk/people",
-        button="Sign them out",
-        fields=("user",),
-        ends=True,
+    "users.disable": _act(
+        "Disable this person?",
+        "Their sessions end and every token that they granted is worthless, at once. Nothing of theirs is forgotten.",
+        "Disable them", "user", ends=True,
     ),
-    "grants.revoke": Act(
-        title="Revoke what this client was granted?",
-        says="Every token of the grant is worthless at once. The client may ask the person again.",
-        back="/desk/people",
-        button="Revoke it",
-        fields=("grant",),
-        ends=True,
+    "users.enable": _act(
+        "Let this person in again?", "They may sign in again. What was revoked stays revoked.",
+        "Enable them", "user",
     ),
-    "clients.remove": Act(
-        title="Remove this client?",
-        says="It is forgotten, and everything that it was granted is revoked.",
-        back="/desk/people/clients",
-        button="Remove it",
-        fields=("client",),
-        ends=True,
+    "sessions.end": _act(
+        "Sign this person out everywhere?",
+        "Every browser in which they are signed in is signed out. What they granted to clients stays.",
+        "Sign them out", "user", ends=True,
     ),
-    "runs.end": Act(
-        title="End this run?",
-        says="The next call of its client begins another run, which has seen nothing.",
-        back="/desk/runs",
-        button="End it",
-        fields=("run",),
-        typed=("note",),
-        ends=True,
+    "grants.revoke": _act(
+        "Revoke what this client was granted?",
+        "Every token of the grant is worthless at once. The client may ask the person again.",
+        "Revoke it", "grant", ends=True,
     ),
-    "servers.refresh": Act(
-        title="Look at this server now?",
-        says="All that it shows is read now. What has changed waits for a person.",
-        back="/desk/servers",
-        button="Look at it",
-        fields=("name",),
+    "clients.remove": _act(
+        "Remove this client?", "It is forgotten, and everything that it was granted is revoked.",
+        "Remove it", "client", ends=True,
     ),
-    "servers.add": Act(
-        title="Register a server",
-        says="All that it shows waits until somebody approves it. Credentials are set in the configuration or at the command line.",
-        back="/desk/servers",
-        button="Register it",
-        typed=("name", "url"),
+    "runs.end": _act(
+        "End this run?", "The next call of its client begins another run, which has seen nothing.",
+        "End it", "run", "note", ends=True,
     ),
-    "servers.remove": Act(
-        title="Remove this server?",
-        says="Calls to it fail from now on. What was approved of it stays on file.",
-        back="/desk/servers",
-        button="Remove it",
-        fields=("name",),
-        ends=True,
+    "runs.relabel": _act(
+        "Lower this run's label?",
+        "You vouch that what it has read is as good as you say. If it has read anything since you looked, nothing is done.",
+        "Lower it", "run seen_integrity seen_confidentiality", "integrity confidentiality note",
     ),
-    "policy.stop": Act(
-        title="Stop everything?",
-        says="Every call is refused from now on, also after a restart, until somebody lets it go on. The note is kept on record.",
-        back="/desk/policy",
-        button="Stop everything",
-        typed=("note",),
-        ends=True,
+    "servers.refresh": _act(
+        "Look at this server now?", "All that it shows is read now. What has changed waits for a person.",
+        "Look at it", "name",
     ),
-    "policy.go": Act(
-        title="Carry calls again?",
-        says="Policy decides about each call, as before.",
-        back="/desk/policy",
-        button="Carry calls",
-        typed=("note",),
+    "servers.add": _act(
+        "Register a server",
+        "All that it shows waits until somebody approves it. Credentials are set in the configuration or at the command line.",
+        "Register it", typed="name url",
     ),
-    "approvals.end": Act(
-        title="End this answer?",
-        says="It stands no more: the next such call asks again.",
-        back="/desk/approvals/standing",
-        button="End it",
-        fields=("approval",),
-        typed=("note",),
-        ends=True,
+    "servers.remove": _act(
+        "Remove this server?", "Calls to it fail from now on. What was approved of it stays on file.",
+        "Remove it", "name", ends=True,
     ),
-    "alerts.test": Act(
-        title="Send a test to this webhook?",
-        says="It gets a signed message of the type `ping`, which says nothing.",
-        back="/desk/alerts",
-        button="Send it",
-        fields=("name",),
+    "pins.import": _act(
+        "Take a lock file over",
+        "What it approved is approved here, where a server shows exactly that, signed by this gateway or by the key that you name. Nothing else changes.",
+        "Take it over", typed="lock key", shows=True,
     ),
-}
+    "policy.stop": _act(
+        "Stop everything?",
+        "Every call is refused from now on, also after a restart, until somebody lets it go on. The note is kept on record.",
+        "Stop everything", typed="note", ends=True,
+    ),
+    "policy.go": _act(
+        "Carry calls again?", "Policy decides about each call, as before.",
+        "Carry calls", typed="note",
+    ),
+    "approvals.end": _act(
+        "End this answer?", "It stands no more: the next such call asks again.",
+        "End it", "approval", "note", ends=True,
+    ),
+    "alerts.test": _act(
+        "Send a test to this webhook?", "It gets a message of the type `ping`, which says nothing.",
+        "Send it", "name",
+    ),
+}  # fmt: skip
 """By the use case's name."""
 
 
@@ -145,34 +180,60 @@ class ActPages:
 
     async def _about(self, guest: Guest) -> Response:
         """Say what will happen; nothing happens yet."""
-        name, act = _act(guest)
-        chosen = {field: guest.query.get(field, "") for field in act.fields}
+        name, act = _named(guest)
+        chosen = {field: guest.query.get(field, "") for field in act.chosen}
         return await self._frame.page(
             guest,
             "act.html",
             name=name,
             act=act,
+            fields={field: _FIELDS[field] for field in act.typed},
             chosen=chosen,
             needs_sign_in=not (guest.recent or act.ends),
             csrf=guest.visit.token(_FORM, name, *chosen.values()),
         )
 
     async def _do(self, guest: Guest) -> Response:
-        name, act = _act(guest)
-        chosen = {field: guest.form.get(field, "") for field in act.fields}
+        name, act = _named(guest)
+        chosen = {field: guest.form.get(field, "") for field in act.chosen}
         self._frame.require_change(guest, _FORM, name, *chosen.values(), ends=act.ends)
+        back = _BACK[name.partition(".")[0]]
         if guest.form.get("action") != "do":
-            return self._frame.go(act.back)
-        typed = {field: guest.form.get(field, "").strip() for field in act.typed}
-        if missing := [field for field, told in typed.items() if not told]:
-            raise BadCommand(f"Say the {' and the '.join(missing)}.")
-        await self._frame.ask(guest, name, **chosen, **typed)
-        return self._frame.go(act.back)
+            return self._frame.go(back)
+        typed = {field: _read(field, guest.form.get(field, "").strip()) for field in act.typed}
+        told = await self._frame.ask(guest, name, **chosen, **typed)
+        if not act.shows:
+            return self._frame.go(back)
+        rows = told if isinstance(told, list) else [told]
+        return await self._frame.page(guest, "done.html", act=act, rows=rows, back=back)
 
 
-def _act(guest: Guest) -> tuple[str, Act]:
+def _named(guest: Guest) -> tuple[str, Act]:
     name = str(guest.visit.request.path_params["act"])
     act = ACTS.get(name)
     if act is None:
         raise NotFound("there is nothing of this name to be done here")
     return name, act
+
+
+def _read(name: str, text: str) -> Any:
+    """Return what was typed as the use case takes it; nothing, where that is allowed.
+
+    Raises:
+        BadCommand: It is missing, or is no lock file.
+
+    """
+    if not text:
+        if _FIELDS[name].required:
+            raise BadCommand(f"Fill in: {_FIELDS[name].title.lower()}.")
+        return None
+    match name:
+        case "groups":
+            return [group.strip() for group in text.split(",") if group.strip()]
+        case "lock":
+            try:
+                return orjson.loads(text)
+            except orjson.JSONDecodeError as error:
+                raise BadCommand("This is no lock file: it is not JSON.") from error
+        case _:
+            return text

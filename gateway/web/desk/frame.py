@@ -38,8 +38,10 @@ from gateway.web.visits import Handler, Visit, Visits
 RECENT_S = 15 * 60.0
 """For how long after a sign-in somebody may change things without being asked again."""
 
-_MOST_FIELDS = 64
-"""Of a form at the desk: one with a tick for each definition of a page has the most."""
+_MOST_FIELDS = 256
+"""Of a form at the desk: one with a tick for each definition of a page has the most. As much longer
+than another form may it be: 256 KiB, which a lock file takes.
+"""
 _STATUS: tuple[tuple[type[GatewayError], int], ...] = (
     (Forbidden, 403),
     (NotFound, 404),
