@@ -93,6 +93,7 @@ class Admin:
             "runs.programs": scripts.list,
             "policy.status": policy.status,
             "policy.check": policy.check,
+            "policy.rules": policy.rules,
             "policy.stopped": stop.state,
             "policy.test": policy.test,
             "policy.explain": replay.explain,

@@ -172,7 +172,7 @@ class AskDesk:
                 rows, progress = await self.archive.asked(partial(found, asked))
                 return Answer(rows=rows, progress=progress)
             case _:
-                counted = partial(_counted, question, asked, since_us)
+                counted = partial(_counted, question, asked, since_us, int(self._clock() * 1e6))
                 rows, progress = await self.archive.asked(counted)
                 return Answer(rows=rows, progress=progress, whole_hours=True)
 
@@ -218,7 +218,7 @@ def _told(question: str, asked: Asked) -> str:
     return ", ".join([question, *about, *asked.hashes[:1]])
 
 
-def _counted(question: str, asked: Asked, since_us: int, answers: Answers) -> Rows:
+def _counted(question: str, asked: Asked, since_us: int, now_us: int, answers: Answers) -> Rows:
     match question:
         case "who-called":
             called = str(asked.server), str(asked.tool)
@@ -230,7 +230,7 @@ def _counted(question: str, asked: Asked, since_us: int, answers: Answers) -> Ro
         case "flows":
             rows = answers.flows(str(asked.source), asked.server, since_us, asked.limit)
         case _:
-            rows = answers.refusals(since_us, asked.limit)
+            rows = answers.refusals(since_us, asked.limit, now_us)
     return [_timed(row) for row in rows]
 
 

@@ -20,6 +20,17 @@ class PolicyFiles(Protocol):
         """
         ...
 
+    async def rules(self) -> Mapping[str, Any]:
+        """Read what is there: its `digest`, and of each of its `files` the `codes` that it can give.
+
+        Both are empty where the policy is somebody's server's.
+
+        Raises:
+            ConfigError: It cannot be read.
+
+        """
+        ...
+
     async def test(self) -> Mapping[str, Any]:
         """Run its own tests: `{"passed": number, "failed": number, "failures": [text], "notices"}`.
 
@@ -72,6 +83,20 @@ class PolicyDesk:
         """Compile the files: `{"ok", "problems", "notices"}`."""
         person.need(*EVERY_ROLE)
         return await check_files(self._files)
+
+    async def rules(self, person: Person) -> Row:
+        """Return the files in the configured place with the codes of their rules, and whether they are in force.
+
+        Raises:
+            Forbidden: The person is neither approver, auditor nor admin.
+
+        """
+        person.need(Role.APPROVER, Role.AUDITOR, Role.ADMIN)
+        found = await self._files.rules()
+        return {
+            **found,
+            "in_force": bool(found["digest"]) and found["digest"] == self._engine.digest,
+        }
 
     async def test(self, person: Person) -> Row:
         """Run the files' tests: `{"ok", "passed", "changed", "failed", "failures", "notices"}`."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import http.client
+import re
 import tarfile
 import tempfile
 import urllib.request
@@ -28,6 +29,7 @@ _OF_BUNDLES = frozenset({".manifest", ".signatures.json"})
 _DATA = frozenset({".json", ".yaml", ".yml"})
 _FETCHED = "bundle.tar.gz"
 _TEST_SUFFIX = "_test.rego"
+_CODE = re.compile(r'"code":\s*"([A-Za-z0-9_.-]{1,64})"')
 _LARGEST_BYTES = 32 * 1024**2
 _FETCH_SECONDS = 20
 
@@ -65,6 +67,15 @@ class Sources:
                 total.update(content)
         total.update(canonical(dict(config)))
         return f"sha256:{total.hexdigest()}"
+
+
+def codes_in(rego: bytes) -> list[str]:
+    """Return the codes that a file's rules give as they stand there, in their order.
+
+    A code that a rule puts together is not among them.
+    """
+    found = _CODE.findall(rego.decode(errors="replace"))
+    return list(dict.fromkeys(found))
 
 
 def _is_test(path: str) -> bool:

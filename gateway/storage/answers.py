@@ -100,9 +100,21 @@ class Answers:
         spans = _spans(since_us)
         return self._counted(_UNDECLARED, (*spans, limit))
 
-    def refusals(self, since_us: int, limit: int) -> Rows:
-        """Return how often what was refused by which rule since the hour of `since_us`."""
-        return self._counted(_REFUSED_BY, (since_us // HOUR_US, limit))
+    def refusals(self, since_us: int, limit: int, until_us: int | None = None) -> Rows:
+        """Return how often what was refused by which rule since the hour of `since_us`.
+
+        With `until_us`, the `trend` of each says how often in each 25th of the time until then.
+        """
+        since = since_us // HOUR_US
+        rows = self._counted(_REFUSED_BY, (since, limit))
+        if until_us is None:
+            return rows
+        part = max(1, -(-(until_us // HOUR_US + 1 - since) // PARTS))
+        trends: dict[tuple[str, ...], list[int]] = {}
+        for *told, place, records in self._rows(_REFUSED_WHEN, (since, part, since)):
+            trend = trends.setdefault(tuple(told), [0] * PARTS)
+            trend[min(max(place, 0), PARTS - 1)] += records
+        return [{**row, "trend": trends.get(_rule_of(row), [0] * PARTS)} for row in rows]
 
     def flows(self, source: str, server: str | None, since_us: int, limit: int) -> Rows:
         """Return which tools got calls of runs that had seen data of `source`."""
@@ -262,11 +274,24 @@ WHERE undeclared + ignored > 0
 ORDER BY undeclared + ignored DESC, last_us DESC LIMIT ?
 """  # noqa: S608
 
+PARTS = 25
+"""Into which the time of an answer is cut for its trends."""
+
 _REFUSED_BY = """
 SELECT rule, code, verdict, kind, sum(records) AS records, max(last_us) AS last_us
 FROM words.refusals WHERE hour >= ?
 GROUP BY rule, code, verdict, kind ORDER BY records DESC, last_us DESC LIMIT ?
 """
+
+_REFUSED_WHEN = """
+SELECT rule, code, verdict, kind, (hour - ?) / ? AS place, sum(records)
+FROM words.refusals WHERE hour >= ? GROUP BY rule, code, verdict, kind, place
+"""
+
+
+def _rule_of(row: Row) -> tuple[str, ...]:
+    return row["rule"], row["code"], row["verdict"], row["kind"]
+
 
 _FLOWS = f"""
 SELECT s.name AS server, t.name AS tool, effect, calls, refused, outside, last_us FROM (

@@ -9,7 +9,9 @@ from gateway.config import Config
 from gateway.domain.tools import Kind
 from gateway.policy import commands
 from gateway.policy.arguments import Takes
+from gateway.policy.sources import codes_in, read_sources
 from gateway.policy.targets import Known
+from gateway.policy.toolchain import find_opa
 from gateway.storage.database import DATABASE
 from gateway.storage.pins import read_pins
 from gateway.turns import Line
@@ -46,6 +48,16 @@ class PolicyFilesOf:
         """Return its problems alone; raises as `check`."""
         return (await self.check())["problems"]
 
+    async def rules(self) -> Mapping[str, Any]:
+        """Read its files, and the codes that stand in each.
+
+        Raises:
+            RateLimited: As `check`.
+
+        """
+        config = self._current()
+        return await self._line.take(lambda: asyncio.to_thread(_rules, config))
+
     async def test(self) -> Mapping[str, Any]:
         """Run its tests, and say how many passed and which failed.
 
@@ -66,6 +78,15 @@ class PolicyFilesOf:
             "failures": failures,
             "notices": list(notices),
         }
+
+
+def _rules(config: Config) -> Mapping[str, Any]:
+    settings = policy_settings(config)
+    if settings.is_central:
+        return {"digest": "", "files": []}
+    sources = read_sources(settings, find_opa())
+    files = [{"file": path, "codes": codes_in(sources.files[path])} for path in sources.rego]
+    return {"digest": sources.digest(policy_data(config)), "files": files}
 
 
 def _known(config: Config) -> Known:

@@ -305,6 +305,10 @@ class Files:
         self.changed = changed
         self.notices = list(notices)
 
+    async def rules(self) -> Mapping[str, Any]:
+        files = [{"file": "flow.rego", "codes": ["rule_a", "rule_b"]}]
+        return {"digest": "sha256:0123", "files": files}
+
     async def check(self) -> Mapping[str, Sequence[str]]:
         return {"problems": self.problems, "notices": self.notices}
 

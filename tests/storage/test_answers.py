@@ -120,6 +120,19 @@ async def test_refusals_are_counted_by_policys_own_code(tmp_path: Path) -> None:
         ]
 
 
+async def test_the_trend_of_a_rule_adds_up_to_its_records(tmp_path: Path) -> None:
+    hour = 3600.0
+    await write(
+        tmp_path, [*refused("1", NOW - 5 * hour), *refused("2", NOW - 5 * hour), *refused("3")]
+    )
+    with indexed(tmp_path) as answers:
+        since = microseconds(NOW - 24 * hour)
+        (row,) = answers.refusals(since, 9, microseconds(NOW))
+        assert (len(row["trend"]), sum(row["trend"]), row["records"]) == (25, 3, 3)
+        assert (row["trend"][24], row["trend"][19]) == (1, 2)
+        assert "trend" not in answers.refusals(since, 9)[0]
+
+
 async def test_refusals_come_newest_first_page_by_page(tmp_path: Path) -> None:
     asked: Event = ("outcome", NOW + 2, {"verdict": "ask", "code": "approval_required"})
     events = [*refused("1", NOW), *made("2", NOW + 1), asked, *refused("3", NOW + 3)]

@@ -1,6 +1,7 @@
 """The record at the desk: who may search it, what an address says, and a proof to take away."""
 
 import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -165,3 +166,21 @@ async def test_a_value_that_is_looked_for_stands_in_no_address_and_no_record(hou
     assert page.url == f"{RECORD}/ask"
     assert "answer" in page.ids
     assert "a secret value" not in json.dumps(house._written())
+
+
+async def test_a_search_is_completed_without_a_script(house):
+    _, page = await house.sits_down("otto", "/desk/record?where=verdict+%3D+deny&since=365d")
+    options = re.findall(r'<option value="([^"]*)"', page.body)
+    assert "verdict = deny and server = " in options
+    assert all(one.startswith("verdict = deny and ") for one in options)
+
+
+async def test_the_rows_of_a_question_are_drawn_over_time(house):
+    for number in range(4):
+        browser = await house.signed_in("otto")
+        await browser.get(f"{RECORD}/none-{number}")
+    _, page = await house.sits_down(
+        "otto", "/desk/record/ask?question=timeline&principal=user:otto"
+    )
+    assert "svg" in page.elements
+    assert page.ids["chart"].split(" ")[1:4] == ["records", "of", "this"]

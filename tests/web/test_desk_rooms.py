@@ -67,6 +67,7 @@ async def test_now_says_what_waits_and_what_was_refused(house):
     assert (page.ids["asked"], page.ids["ill"]) == ("1", "0")
     assert page.ids["digest"] == "sha256:0123"
     assert "rule_a" in page.text
+    assert 'class="spark"' in page.body
     assert [method for _, method, code in house.methods if code == "read"] == ["audit.ask"]
 
 
@@ -233,3 +234,12 @@ async def test_a_persons_page_is_about_who_is_there(house):
     page = await browser.get(f"{DESK}/people/one?user={uma.id}")
     assert "uma" in page.text
     assert set(PEOPLE) == {"uma", "ada", "otto", "root"}
+
+
+async def test_the_policy_room_says_which_rules_refused_and_which_never_did(house):
+    _, page = await house.sits_down("otto", "/desk/policy")
+    assert page.ids["in-force"] == "They are what is in force."
+    assert re.search(r"flow\.rego rule_a rule_b", page.ids["codes"])
+    _, page = await house.sits_down("ada", "/desk/policy")
+    assert "rule_b" in page.ids["codes"]
+    assert "fired" not in page.ids

@@ -39,7 +39,7 @@ class OtherPages:
         refusals = None
         if not guest.person.roles.isdisjoint(OF_THE_LOG):
             refusals = await ask(
-                guest, "audit.ask", question="denied-by-rule", since="7d", limit=50
+                guest, "audit.ask", question="denied-by-rule", since="7d", limit=200
             )
         return await self._frame.page(
             guest,
@@ -48,6 +48,8 @@ class OtherPages:
             policy=await ask(guest, "policy.status"),
             stopped=await ask(guest, "policy.stopped"),
             refusals=refusals,
+            rules=await ask(guest, "policy.rules"),
+            fired={row["rule"] or row["code"] for row in refusals["rows"]} if refusals else set(),
         )
 
     async def _check(self, guest: Guest) -> Response:

@@ -1,7 +1,9 @@
 """The desk's pages of the record: searches, ready-made questions, one record and its proof."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -36,6 +38,8 @@ _FACETS = {
 }
 """By the name of the condition, the record's member."""
 _MOST_OF_A_FACET = 8
+_FEWEST_DRAWN, _PARTS = 3, 48
+"""Rows that are drawn over time, and into how many parts."""
 _ASKED = ("source", "server", "tool", "principal", "subject", "since", "after")
 
 
@@ -74,7 +78,8 @@ class RecordPages:
             rows=[_sentenced(row) for row in rows],
             said=said,
             problem=problem,
-            facets=_facets(rows),
+            facets=(facets := _facets(rows)),
+            completions=_completions(said["where"], facets),
             next=rows[-1]["id"] if len(rows) == SIZE else None,
         )
 
@@ -140,9 +145,12 @@ class RecordPages:
                 )
             except BadCommand as refusal:
                 problem = refusal.public
+        trend, span = _over_time([] if answer is None else answer["rows"])
         return await self._frame.page(
             guest,
             "ask.html",
+            trend=trend,
+            span=span,
             room="record",
             questions=questions,
             question=question,
@@ -170,6 +178,34 @@ def _facets(rows: Rows) -> Mapping[str, Sequence[tuple[str, int]]]:
     }
     return {name: counts.most_common(_MOST_OF_A_FACET) for name, counts in found.items()}
 
+
+_MEMBERS = (
+    "server",
+    "target",
+    "tool",
+    "principal",
+    "verdict",
+    "code",
+    "kind",
+    "effect",
+    "reasons.code",
+)
+"""What searches mostly ask for."""
+
+
+def _completions(where: str, facets: Mapping[str, Sequence[tuple[str, int]]]) -> list[str]:
+    """Return conditions that would go on with a search: values of this page, then what can be asked for."""
+    begun = f"{where.strip()} and " if where.strip() else ""
+    of_page = [
+        f'{name} = "{told}"'
+        for name, values in facets.items()
+        for told, _ in values
+        if _PLAIN.fullmatch(told)
+    ]
+    return [begun + one for one in (*of_page, *(f"{name} = " for name in _MEMBERS))]
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9 ._:@/-]{1,80}", re.ASCII)
 
 _SENTENCES: Mapping[tuple[str, str], str] = {
     ("intent", ""): "A call was let out",
@@ -208,6 +244,19 @@ _APART = frozenset({"id", "time", "kind", "verdict", "code", "reasons", "leaf_in
 def _facts(row: Row) -> list[tuple[str, Any]]:
     """Return what else a record says, as it stands there: what is hashed stays so."""
     return [(name, told) for name, told in row.items() if name not in _APART and told is not None]
+
+
+def _over_time(rows: Rows) -> tuple[list[int], tuple[str, str]]:
+    """Return how many rows fall into each part of the time that they span, and that time."""
+    times = sorted(str(row["time"]) for row in rows if row.get("time"))
+    if len(times) < _FEWEST_DRAWN:
+        return [], ("", "")
+    moments = [datetime.fromisoformat(one).timestamp() for one in times]
+    whole = max(moments[-1] - moments[0], 1e-6)
+    parts = [0] * _PARTS
+    for one in moments:
+        parts[min(int(_PARTS * (one - moments[0]) / whole), _PARTS - 1)] += 1
+    return parts, (times[0], times[-1])
 
 
 def _columns(rows: Rows) -> list[str]:
