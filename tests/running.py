@@ -226,7 +226,9 @@ def _process(
             end_now(process, grace_s=40)
 
 
-def wait_until_ready(admin_url: str, process: Process, log: Path, patience_s: float = 240.0) -> None:
+def wait_until_ready(
+    admin_url: str, process: Process, log: Path, patience_s: float = 240.0
+) -> None:
     """Return once the gateway whose admin listener is at `admin_url` is ready.
 
     Raises:

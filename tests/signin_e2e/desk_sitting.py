@@ -28,8 +28,15 @@ PEOPLE: Mapping[str, Sequence[str]] = {
     "rita": ("users", "admins"),
 }
 """An approver, an auditor, an administrator."""
-SIZES = ((1360, 900), (390, 844), (320, 640))
+LOOKS: Sequence[tuple[Any, tuple[int, int]]] = (
+    ("light", (1360, 900)),
+    ("light", (390, 844)),
+    ("dark", (1360, 900)),
+    ("dark", (320, 640)),
+)
+"""Colours differ by scheme, layouts by width: not every pair of them says something new."""
 
+_MOST_STOPS = 80
 POLICY = """\
 package douane
 
@@ -96,6 +103,43 @@ class Sitting:
                 await page.close()
 
         return await self.person.run(act)
+
+    async def read(self, path: str) -> str:
+        """Return what a page says."""
+
+        async def said(page: Page) -> str:
+            return await page.inner_text("main")
+
+        return await self.on(path, said)
+
+    async def by_keyboard(self, path: str, *steps: tuple[str, str]) -> str:
+        """Walk a page with the Tab key alone: to each element of that id, and press a key or type there.
+
+        Returns what is said after the last one.
+        """
+
+        async def walk(page: Page) -> str:
+            for id_, told in steps:
+                await _tab_to(page, id_)
+                if told in {"Enter", "Space"}:
+                    await page.keyboard.press(told)
+                else:
+                    await page.keyboard.press("ControlOrMeta+a")
+                    await page.keyboard.type(told)
+            await page.wait_for_load_state()
+            return await page.inner_text("main")
+
+        return await self.on(path, walk)
+
+    async def take(self, path: str, press: str, file: Path) -> None:
+        """Keep the file that a page gives out."""
+
+        async def keep(page: Page) -> None:
+            async with page.expect_download() as coming:
+                await page.locator(f"#{press}").click(no_wait_after=True)
+            await (await coming.value).save_as(file)
+
+        await self.on(path, keep)
 
     async def type(self, path: str, *keys: str) -> str:
         """Press keys one after the other on a page; return what is said then."""
@@ -187,14 +231,21 @@ class Sitting:
         found: list[str] = []
         try:
             await page.goto(self.url + path)
-            for scheme in ("light", "dark"):
+            for scheme, (width, height) in LOOKS:
                 await page.emulate_media(color_scheme=scheme)
-                for width, height in SIZES:
-                    await page.set_viewport_size({"width": width, "height": height})
-                    found += [f"{scheme} {width}: {what}" for what in await _wrong(page)]
+                await page.set_viewport_size({"width": width, "height": height})
+                found += [f"{scheme} {width}: {what}" for what in await _wrong(page)]
             return await page.inner_text("main"), found
         finally:
             await page.close()
+
+
+async def _tab_to(page: Page, id_: str) -> None:
+    for _ in range(_MOST_STOPS):
+        if await page.evaluate("() => document.activeElement.id") == id_:
+            return
+        await page.keyboard.press("Tab")
+    raise LookupError(f"{id_} is out of the keyboard's reach on {page.url}")
 
 
 async def _wrong(page: Page) -> list[str]:

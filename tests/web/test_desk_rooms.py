@@ -29,7 +29,7 @@ OF_THE_LOG = (
     "/alerts",
     "/policy/replay",
 )
-ADMINS_ONLY = ("users.disable", "users.enable", "users.add", "users.link", "sessions.end", "grants.revoke", "clients.remove", "servers.add", "servers.remove", "alerts.test")  # fmt: skip
+ADMINS_ONLY = ("users.disable", "users.enable", "users.add", "users.link", "clients.add", "sessions.end", "grants.revoke", "clients.remove", "servers.add", "servers.remove", "alerts.test")  # fmt: skip
 
 
 @pytest.fixture
@@ -142,7 +142,13 @@ async def test_only_admins_do_what_is_theirs(house, name):
     for who in ("ada", "otto"):
         browser = await house.signed_in(who)
         page = await browser.get(act(name, user=root.id, name="x", grant="x", client="x"))
-        typed = {"name": "x", "url": "https://x.example/mcp", "groups": "users"}
+        typed = {
+            "name": "x",
+            "url": "https://x.example/mcp",
+            "groups": "users",
+            "resources": "/mcp/x",
+            "scopes": "tools:call",
+        }
         page = await browser.submit(page.form("act"), page, action="do", **typed)
         assert (page.status, "needs the role admin" in page.text) == (403, True)
 
@@ -172,7 +178,7 @@ async def test_everything_is_stopped_with_a_reason_and_every_first_page_says_so(
 
 async def test_nothing_else_can_be_done(house):
     browser = await house.signed_in("root")
-    for name in ("keys.rotate", "audit.prune", "clients.add", "nothing"):
+    for name in ("keys.rotate", "audit.prune", "users.remove", "nothing"):
         assert (await browser.get(act(name))).status == 404
 
 
@@ -188,6 +194,24 @@ async def test_somebody_is_added_and_their_link_is_shown_once(house):
     assert nina.groups == {"users", "security"}
     assert ("user:root", "users.add", "added") in house.methods
     assert "/setup" not in (await browser.get(f"{DESK}/people/one?user={nina.id}")).body
+
+
+async def test_a_client_is_registered_and_its_secret_is_shown_once(house):
+    browser = await house.signed_in("root")
+    page = await browser.get(act("clients.add"))
+    said = {"name": "agent", "resources": "/mcp/mail", "scopes": "tools:list, tools:call"}
+    page = await browser.submit(page.form("act"), page, action="do", **said)
+    assert (page.status, page.headers["cache-control"]) == (200, "no-store")
+    secret = page.ids["client-secret"]
+    assert len(secret) == 43
+    assert secret not in (await browser.get(f"{DESK}/people/clients")).body
+
+
+async def test_the_record_is_computed_again_and_said_to_be_what_it_was(house):
+    browser = await house.signed_in("otto")
+    page = await browser.get(act("audit.verify"))
+    page = await browser.submit(page.form("act"), page, action="do")
+    assert page.ids["ok"] == "true"
 
 
 async def test_a_lock_file_is_taken_over_and_each_entry_says_what_became_of_it(house):

@@ -23,6 +23,7 @@ _BACK = {
     "approvals": "/desk/approvals/standing",
     "pins": "/desk/pins",
     "alerts": "/desk/alerts",
+    "audit": "/desk/record",
 }
 """By what a use case is about, the room to which its page leads back."""
 
@@ -43,6 +44,8 @@ _FIELDS: Mapping[str, Field] = {
     "url": Field(title="URL"),
     "display_name": Field(title="How people read it", required=False),
     "groups": Field(title="Groups, with commas between"),
+    "resources": Field(title="Endpoints, with commas between"),
+    "scopes": Field(title="Scopes, with commas between: tools:list, tools:call, tools:write"),
     "lock": Field(title="The lock file", long=True),
     "key": Field(title="Who signed it, if it was not this gateway", required=False),
     "integrity": Field(title="What it has read is", choices=("trusted", "untrusted")),
@@ -118,6 +121,11 @@ ACTS: Mapping[str, Act] = {
         "Every token of the grant is worthless at once. The client may ask the person again.",
         "Revoke it", "grant", ends=True,
     ),
+    "clients.add": _act(
+        "Register a client that acts for itself",
+        "Its secret is shown once, on the page that follows. It gets tokens for these endpoints alone, such as `/mcp/notes`, and may do what the scopes say.",
+        "Register it", typed="name resources scopes", shows=True,
+    ),
     "clients.remove": _act(
         "Remove this client?", "It is forgotten, and everything that it was granted is revoked.",
         "Remove it", "client", ends=True,
@@ -148,6 +156,11 @@ ACTS: Mapping[str, Act] = {
         "Take a lock file over",
         "What it approved is approved here, where a server shows exactly that, signed by this gateway or by the key that you name. Nothing else changes.",
         "Take it over", typed="lock key", shows=True,
+    ),
+    "audit.verify": _act(
+        "Compute the whole record again?",
+        "Every record is hashed anew and compared with the signed checkpoints: half a minute for each million. Nothing is changed, and calls do not wait for it.",
+        "Compute it", shows=True,
     ),
     "policy.stop": _act(
         "Stop everything?",
@@ -228,7 +241,7 @@ def _read(name: str, text: str) -> Any:
             raise BadCommand(f"Fill in: {_FIELDS[name].title.lower()}.")
         return None
     match name:
-        case "groups":
+        case "groups" | "resources" | "scopes":
             return [group.strip() for group in text.split(",") if group.strip()]
         case "lock":
             try:
