@@ -17,6 +17,12 @@ def test_a_page_that_is_slower_than_promised_fails() -> None:
     assert told.startswith("now: 151 ms")
 
 
+def test_calls_that_become_slower_while_people_click_fail() -> None:
+    assert report.failures_of({"calls.ratio": 1.1}) == []
+    (told,) = report.failures_of({"calls.ratio": 1.2})
+    assert told.startswith("calls take 1.20 times as long")
+
+
 def test_a_percentile_is_one_of_the_times_that_were_taken() -> None:
     assert report.percentile([4.0, 1.0, 3.0, 2.0], 0.95) == 4.0
     assert report.percentile([1.0], 0.5) == 1.0
