@@ -17,7 +17,9 @@ from benchmarks.flow.upstream import RecordedServers, listening
 from benchmarks.report import ROOT
 from gateway.cli.connection import connect
 from gateway.config import load
+from tests.e2e.planes import key_of, registered
 from tests.running import Running, running_gateway
+from tests.servers.plane import Edge, carrying
 from tests.servers.process import free_port
 
 SCOPES = ("tools:list", "tools:call", "tools:write")
@@ -32,6 +34,7 @@ _SETTINGS: Mapping[str, Any] = {
     "limits": {"calls_per_minute": 1_000_000_000},
 }
 _OURS = {"version", "public_url", "listen", "admin_listen", "data_dir", "policy", "servers"}
+_PLANE: Mapping[str, Any] = {"scopes": list(SCOPES), "tasks": True, "duties": ["replace_result"]}
 _PATIENCE = aiohttp.ClientTimeout(total=60)
 
 
@@ -50,8 +53,13 @@ class Stage:
         *,
         declared: bool,
         sessions: bool,
+        by: str = "",
+        plane: str = "",
     ) -> None:
+        """`by` is the URL of whatever carries calls, if that is not the gateway; `plane` of one that could."""
         self.gateway = gateway
+        self._by = by
+        self._plane = plane
         self._servers = servers
         self._http = http
         self._declared = declared
@@ -60,8 +68,16 @@ class Stage:
 
     def without_sessions(self) -> "Stage":
         """Return the same gateway with clients that speak the stateless revision."""
+        return self._otherwise(sessions=False)
+
+    def by_plane(self) -> "Stage":
+        """Return the same gateway behind a plane that asks it, and carries calls itself."""
+        return self._otherwise(by=self._plane)
+
+    def _otherwise(self, **different: Any) -> "Stage":
+        same = {"declared": self._declared, "sessions": self._sessions, "by": self._by}
         return Stage(
-            self.gateway, self._servers, self._http, declared=self._declared, sessions=False
+            self.gateway, self._servers, self._http, **{**same, "plane": self._plane, **different}
         )
 
     async def play(self, conversations: Sequence[Sequence[Trace]]) -> list[list[list[Outcome]]]:
@@ -105,7 +121,7 @@ class Stage:
 
     def host(self, client: Mapping[str, Any]) -> Host:
         """Return a new conversation of a registered client."""
-        return Host(self._http, self.gateway.url, client, sessions=self._sessions)
+        return Host(self._http, self.gateway.url, client, sessions=self._sessions, by=self._by)
 
     async def call(
         self, host: Host, step: Step, trace: Trace, expected: Sequence[Step]
@@ -146,12 +162,14 @@ async def staged(
     settings: Mapping[str, Any] | None = None,
     declared: bool = False,
     sessions: bool = True,
+    plane: bool = False,
     policies: Path = ROOT / "policies",
 ) -> AsyncIterator[Stage]:
     """Run a gateway in `folder` before the tools of `suite`, all approved, until the context ends.
 
     `settings` are those of the suite, unless given. `declared`: its clients are hosts that are
     trusted to declare the user's task, and do. Without `sessions` they speak the stateless revision.
+    With `plane` there is a reference plane beside it, for `Stage.by_plane`.
 
     Raises:
         GatewayFailed: It did not come up, or not with these tools.
@@ -165,6 +183,9 @@ async def staged(
         for name, server in given["servers"].items()
     }
     others = {key: part for key, part in given.items() if key not in _OURS}
+    if plane:
+        about = {**_PLANE, "servers": {name: name for name in servers}}
+        others["planes"] = {"authzen": registered(folder, edge=about)}
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(listening(recorded, port))
         running = running_gateway(folder, servers, policies=policies, **_merged(others, _SETTINGS))
@@ -181,7 +202,12 @@ async def staged(
         http = await stack.enter_async_context(
             aiohttp.ClientSession(connector=connector, timeout=_PATIENCE)
         )
-        yield Stage(gateway, recorded, http, declared=declared, sessions=sessions)
+        by = ""
+        if plane:
+            urls = {name: server["url"] for name, server in servers.items()}
+            edge = Edge(douane=gateway.url, key=key_of("edge"), servers=urls)
+            by = await stack.enter_async_context(carrying(edge, free_port()))
+        yield Stage(gateway, recorded, http, declared=declared, sessions=sessions, plane=by)
 
 
 def _merged(content: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,10 +36,15 @@ class Host:
         client: Mapping[str, Any],
         *,
         sessions: bool = True,
+        by: str = "",
     ) -> None:
-        """`client` is what `clients add` printed; without `sessions` it speaks `STATELESS`."""
+        """`client` is what `clients add` printed; without `sessions` it speaks `STATELESS`.
+
+        `by` is the URL of whatever carries its calls, if that is not the gateway at `url`.
+        """
         self._http = http
         self._url = url
+        self._by = by or url
         self._client = client
         self._sessions = sessions
         self._headers: dict[str, dict[str, str]] = {}
@@ -72,7 +77,7 @@ class Host:
             return
         for server, headers in self._headers.items():
             with suppress(aiohttp.ClientError, TimeoutError):
-                async with self._http.delete(self._at(server), headers=headers) as answer:
+                async with self._http.delete(self._carrier(server), headers=headers) as answer:
                     answer.raise_for_status()
 
     async def _begin(self, server: str) -> dict[str, str]:
@@ -122,12 +127,15 @@ class Host:
     async def _post(
         self, server: str, message: Mapping[str, Any], headers: Mapping[str, str]
     ) -> tuple[Mapping[str, str], bytes]:
-        async with self._http.post(self._at(server), json=message, headers=headers) as answer:
+        async with self._http.post(self._carrier(server), json=message, headers=headers) as answer:
             answer.raise_for_status()
             return answer.headers, await answer.read()
 
     def _at(self, server: str) -> str:
         return self._url + endpoint_of(server)
+
+    def _carrier(self, server: str) -> str:
+        return self._by + endpoint_of(server)
 
 
 def _stateless_meta() -> dict[str, Any]:

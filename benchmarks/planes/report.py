@@ -1,4 +1,8 @@
-"""`make planes-report`: decisions for a plane, beside OPA's own server with the same rules."""
+"""`make planes-report`: what a plane is answered ends as it does in the path, and how fast it is.
+
+Attacks and recorded tasks are carried by the gateway and by a reference plane that asks it, and are
+compared; decisions are counted beside OPA's own server with the same rules.
+"""
 
 import argparse
 import http.client
@@ -18,6 +22,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from benchmarks.planes.attacks import played
+from benchmarks.planes.flow import measured
 from benchmarks.report import print_table, write_report
 from gateway.policy.toolchain import find_opa
 from gateway.processes import end_now
@@ -30,6 +36,7 @@ from tests.servers.process import ROOT, free_port
 LIMITS = (
     "both servers and who asks them share one machine, and whoever asks is Python",
     "OPA is asked a question that is ready made; the gateway makes it, and writes two durable rows",
+    "of attacks on headers, framing and sessions a plane's are its own, and are not compared",
     "no report follows, so all questions but the first are judged in a run that owes",
 )
 ITEMS = 100
@@ -39,7 +46,10 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make planes-report", description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--connections", type=int, default=8)
+    parser.add_argument("--most", type=int, help="play no more traces of a suite")
+    parser.add_argument("--declared", type=int, choices=(0, 1), default=0)
     plan = parser.parse_args(arguments)
+    alike, unlike = _alike(plan)
     with tempfile.TemporaryDirectory() as folder:
         figures = {**_of_opa(Path(folder), plan), **_of_gateway(Path(folder), plan)}
     names = ("opa", "gateway", "gateway.batch")
@@ -48,10 +58,29 @@ def main(arguments: Sequence[str]) -> int:
         [(n, round(figures[f"{n}.decisions_s"]), round(figures[f"{n}.p99_ms"], 1)) for n in names],
     )
     slower = figures["gateway.decisions_s"] < figures["opa.decisions_s"]
-    failures = ["an evaluation is slower than at OPA's server"] if slower else []
+    failures = [*unlike, *(["an evaluation is slower than at OPA's server"] if slower else [])]
     ratio = figures["gateway.decisions_s"] / figures["opa.decisions_s"]
-    summary = f"{ratio:.2f} times the decisions of OPA's own server"
-    return write_report("planes", figures, failures, LIMITS, summary=summary)
+    summary = (
+        f"{len(unlike)} of {alike['attacks.by_plane']:.0f} attacks and {alike['flow.calls']:.0f} "
+        f"recorded calls end otherwise by a plane; {ratio:.2f} times the decisions of OPA's own server"
+    )
+    return write_report("planes", {**alike, **figures}, failures, LIMITS, summary=summary)
+
+
+def _alike(plan: argparse.Namespace) -> tuple[Mapping[str, float], list[str]]:
+    """Return how much was carried both ways, and what did not end alike."""
+    attacks, failures = played()
+    suites = measured(most=plan.most, declared=bool(plan.declared))
+    print_table(
+        ("suite", "calls", "refused", "harm", "of the gateway", "unlike"),
+        [
+            (one.suite, one.calls, one.refused, one.harm, one.harm_of_gateway, one.unlike.total())
+            for one in suites
+        ],
+    )
+    figures = {name: figure for one in suites for name, figure in one.figures.items()}
+    figures["flow.calls"] = sum(one.calls for one in suites)
+    return {**attacks, **figures}, [*failures, *(f for one in suites for f in one.failures)]
 
 
 def _of_opa(folder: Path, plan: argparse.Namespace) -> Mapping[str, float]:

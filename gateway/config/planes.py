@@ -50,6 +50,8 @@ class AuthzenPlane(Section):
     client: Word | None = None
     """The one client whose calls it carries; without it each question names one."""
     scopes: tuple[_Scope, ...] = ("tools:list", "tools:call", "prompts", "resources")
+    tasks: bool = False
+    """Whether what it tells of a user's task counts, of clients that are trusted hosts here."""
     reports: Literal["results", "none"] = "results"
     report_within: Duration = written("120s")
     duties: tuple[Literal["replace_result"], ...] = ()
@@ -93,6 +95,7 @@ class AuthzenPlane(Section):
             groups_property=self.groups or "",
             client=self.client or "",
             scopes=frozenset(self.scopes),
+            tasks=self.tasks,
             reports=Reports(self.reports),
             report_within_s=self.report_within,
             duties=frozenset(self.duties),

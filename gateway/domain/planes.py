@@ -48,6 +48,8 @@ class Plane:
     """The one client that it carries calls of; empty where questions name it."""
     scopes: frozenset[str]
     """The most that its calls may do."""
+    tasks: bool = False
+    """Whether it may pass on the tasks that trusted hosts declare."""
     reports: Reports = Reports.RESULTS
     report_within_s: float = 120.0
     duties: frozenset[str] = frozenset()

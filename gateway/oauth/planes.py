@@ -56,7 +56,8 @@ class PlaneGate:
         """
         if not isinstance(credential, Asserted):
             raise Unauthenticated("only registered planes may ask here")
-        user, client = self._user(credential), self._find_client(credential.client_id)
+        client = self._find_client(credential.client_id)
+        user = self._user(credential, client)
         seen = self._seen.get(credential)
         if seen is not None and seen[1] is user and seen[2] is client:
             return seen[0]  # the very same one: what is known of it is known by which it is
@@ -64,8 +65,10 @@ class PlaneGate:
         self._seen.put(credential, (principal, user, client), 2 * octets_of(principal))
         return principal
 
-    def _user(self, said: Asserted) -> User | None:
-        """Return the person; tokens of ours name people by our own ids.
+    def _user(self, said: Asserted, client: Client | None) -> User | None:
+        """Return the person; `None` for a client that acts for itself, and for a stranger who is vouched for.
+
+        Tokens of ours name people by our own ids.
 
         Raises:
             Unauthenticated: There is none, and the plane may not vouch for one; or they are disabled.
@@ -74,14 +77,19 @@ class PlaneGate:
         user = self._users.by_subject(said.issuer, said.subject)
         if user is None and said.issuer == self._own_issuer:
             user = self._users.find(said.subject)
-        if user is None and self._planes[said.plane].vouches:
+        if user is None and (self._planes[said.plane].vouches or self._is_itself(said, client)):
             return None
         if user is None or user.disabled:
             why = [("unknown_subject", "nobody of that name may sign in here")]
             raise Unauthenticated("the subject is not known here", reasons=why)
         return user
 
+    def _is_itself(self, said: Asserted, client: Client | None) -> bool:
+        """Whether the subject is a client that is known here: our tokens for one say so."""
+        return client is not None and (said.issuer, said.subject) == (self._own_issuer, client.id)
+
     def _principal(self, said: Asserted, user: User | None, client: Client | None) -> Principal:
+        plane = self._planes[said.plane]
         issuer = said.issuer if user is None else user.issuer
         subject = said.subject if user is None else user.subject
         program = "" if user is None or client is None else acting(client, user).program
@@ -92,9 +100,18 @@ class PlaneGate:
             user_id="" if user is None else user.id,
             client_id=said.client_id,
             client_name=said.client_id if client is None else client.name,
-            groups=said.groups if user is None else user.groups,
-            scopes=self._planes[said.plane].scopes,
+            groups=self._groups(said, user, client),
+            scopes=plane.scopes if client is None else client.ceiling(plane.scopes),
             token_id=f"plane:{said.plane}",
             expires_at=math.inf,
             program=program,
+            trusted_host=plane.tasks and client is not None and client.trusted_host,
         )
+
+    def _groups(self, said: Asserted, user: User | None, client: Client | None) -> frozenset[str]:
+        """Return whose groups count: a plane gives nobody who is known here any other."""
+        if user is not None:
+            return user.groups
+        if client is not None and self._is_itself(said, client):
+            return client.groups
+        return said.groups

@@ -161,7 +161,7 @@ class DecisionPoint:
             await self._audit.append(trail.outcome(RecordKind.LIST))
         except GatewayError as error:
             await self._recorded(trail, error)
-            if isinstance(error, (ProtocolError, *_NO_ANSWER)):
+            if isinstance(error, (ProtocolError, Fault)):
                 raise
             return (), "", 0
         type_ = search.asked.resource.type

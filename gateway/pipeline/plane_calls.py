@@ -5,9 +5,11 @@ nor the arguments; both are asked for here, as nothing can be decided without th
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from gateway.domain.calls import Call, CallId, Form, Message, OriginKind
+from gateway.domain.flow import Task
 from gateway.domain.identity import Asserted
 from gateway.domain.planes import ForeignType, Plane
 from gateway.domain.tools import OWN, Profile, UpstreamId
@@ -16,6 +18,7 @@ from gateway.wire import jsontext
 from gateway.wire.authzen import Entity, Evaluation
 from gateway.wire.eras import is_stateless
 from gateway.wire.operations import Sender, find
+from gateway.wire.own import TASK_KEY, told_us
 from gateway.wire.revisions import REVISIONS
 
 EVALUATION: Final = "/access/v1/evaluation"
@@ -74,7 +77,8 @@ def call_of(
         server = _server(plane, asked.resource)
         message = _request(asked.action, _params(asked))
     spoken = _spoken(asked, message.method, server, profiled)
-    return _call(id_, message, server, spoken, source_ip=source_ip, asserted=asserted)
+    call = _call(id_, message, server, spoken, source_ip=source_ip, asserted=asserted)
+    return call if asked.task is None else replace(call, declared=_declared(asked.task))
 
 
 def list_call_of(
@@ -137,6 +141,11 @@ def _request(method: str, params: Mapping[str, Any]) -> Message:
         params=params,
         body=jsontext.write(whole).encode(),
     )
+
+
+def _declared(task: Mapping[str, Any]) -> Task | None:
+    """Return the user's task, read as it is where a host declares it with a call."""
+    return told_us(_request("", {"_meta": {TASK_KEY: task}}))[1]
 
 
 def _asserted(plane: Plane, asked: Evaluation) -> Asserted:

@@ -70,6 +70,8 @@ class Evaluation:
     """`context.agent`: the client that acts for the subject."""
     revision: str = ""
     """`context.protocol_version`: of MCP."""
+    task: Mapping[str, Any] | None = None
+    """`context.task`: what its host declares of its user's task."""
     reported: Reported | None = None
     """What it tells in phase `result`."""
 
@@ -209,6 +211,7 @@ def _evaluation(members: Mapping[str, Any]) -> Evaluation:
         arguments=_object(context, "arguments") if "arguments" in context else None,
         agent=_text(context, "agent"),
         revision=_text(context, "protocol_version"),
+        task=_object(context, "task") if "task" in context else None,
         reported=_reported(context),
     )
 

@@ -103,7 +103,7 @@ KEYS = {
     "Tool": "effect destination payload result typed guidance price audit",
     "QuotaSection": "name count most per each people groups clients servers tools effects",
     "Planes": "authzen",
-    "AuthzenPlane": "key servers issuers subjects groups client scopes reports report_within duties "
+    "AuthzenPlane": "key servers issuers subjects groups client scopes tasks reports report_within duties "
     "resources",
     "ForeignTypeSection": "server actions",
     "DlpSection": "patterns names lists",

@@ -36,18 +36,19 @@ def test_the_least_is_asked_of_an_operator_and_given_to_a_plane() -> None:
     assert (plane.vouches, plane.client, plane.types, plane.duties) == (False, "", {}, frozenset())
     assert plane.scopes == {"tools:list", "tools:call", "prompts", "resources"}
     assert (plane.reports, plane.report_within_s) == (Reports.RESULTS, 120.0)
+    assert not plane.tasks
     assert KEYS["EDGE"] not in repr(plane)
 
 
 def test_all_of_it_becomes_the_domains() -> None:
     more = (
         ", issuers: ['https://idp.example'], subjects: vouched, groups: roles, client: cron, "
-        "scopes: [tools:write], duties: [replace_result], "
+        "scopes: [tools:write], tasks: true, duties: [replace_result], "
         "resources: {record: {server: mail, actions: {read: read_record}}}"
     )
     (plane,) = planes_of(config(edge(more), KEYS), KEYS).values()
     assert (plane.vouches, plane.groups_property, plane.client) == (True, "roles", "cron")
-    assert plane.duties == {REPLACE_RESULT}
+    assert (plane.duties, plane.tasks) == ({REPLACE_RESULT}, True)
     assert plane.types["record"].actions == {"read": "read_record"}
 
 

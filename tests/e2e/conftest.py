@@ -1,20 +1,24 @@
 """One gateway for a whole session of tests, in front of four real servers; everything approved."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.planes import key_of, registered
 from tests.e2e.posting import Poster
 from tests.e2e.programs import CODE
 from tests.e2e.scripted import Raw, raw_in_a_thread
 from tests.e2e.site import RULES, SERVERS, Corridor
-from tests.running import rules_in, running_gateway
+from tests.running import EVERY_SCOPE, rules_in, running_gateway
 from tests.servers import process
 from tests.servers.fixtures import everything, notes
-from tests.servers.process import RunningServer
+from tests.servers.plane import Edge, plane_in_a_thread
+from tests.servers.process import RunningServer, free_port
 
 __all__ = ["everything", "notes"]
+
+PLANE = {"servers": {"raw": "raw"}, "scopes": list(EVERY_SCOPE), "duties": ["replace_result"]}
 
 
 @pytest.fixture(scope="session")
@@ -67,10 +71,35 @@ def gateway(
         policies=policies_in(folder),
         limits={"calls_per_minute": 100_000, "upstream_failures": 1000},
         pins={"recheck": "1h", "fresh": "1h"},
+        planes={"authzen": registered(folder, edge=PLANE)},
     ) as running:
         for name in urls:
             running.approve_all(name)
         yield Corridor(running)
+
+
+@pytest.fixture(scope="session")
+def plane(gateway: Corridor, session_raw: Raw) -> Iterator[str]:
+    """The URL of a plane that carries calls to the scripted upstream, and asks about each."""
+    edge = Edge(douane=gateway.url, key=key_of("edge"), servers={"raw": session_raw.url})
+    with plane_in_a_thread(edge, free_port()) as url:
+        first = Poster(gateway, "raw", name="carried", by=url)
+        # So that the gateway has looked at the lists before a test has them say something else.
+        assert first.modern("tools/list", {}).json["result"]["tools"]
+        assert first.legacy("tools/list", {}).json["result"]["tools"]
+        yield url
+
+
+@pytest.fixture(params=["gateway", "plane"])
+def carriers(request: pytest.FixtureRequest) -> Mapping[str, str]:
+    """What carries messages in this test, as `Poster` is told: the gateway itself, and the plane."""
+    return {"by": request.getfixturevalue("plane")} if request.param == "plane" else {}
+
+
+@pytest.fixture
+def either(gateway: Corridor, carriers: Mapping[str, str]) -> Poster:
+    """`poster`, of either; a plane's is another client, as what it does not report is owed."""
+    return Poster(gateway, "raw", name="carried" if carriers else "agent", **carriers)
 
 
 @pytest.fixture(scope="session")

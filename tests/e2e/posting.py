@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from tests.e2e.site import Corridor
 from tests.e2e.sockets import Answered, Pairs, exchange, head
+from tests.running import endpoint_of
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
@@ -32,9 +33,12 @@ def modern_params(params: dict[str, Any]) -> dict[str, Any]:
 class Poster:
     """Sends to one endpoint as one principal; `post` says no more than it is told to."""
 
-    def __init__(self, gateway: Corridor, server: str, *, name: str = "agent") -> None:
+    def __init__(
+        self, gateway: Corridor, server: str, *, name: str = "agent", by: str = ""
+    ) -> None:
+        """`by` is the URL of whatever carries what is sent, if that is not the gateway."""
         self.gateway = gateway
-        self.url = gateway.endpoint(server)
+        self.url = (by + endpoint_of(server)) if by else gateway.endpoint(server)
         self.path = urlsplit(self.url).path
         self.token = gateway.token(server, name=name)
 

@@ -61,20 +61,20 @@ AMBIGUOUS = {
 
 
 @pytest.mark.parametrize("case", AMBIGUOUS)
-def test_an_ambiguous_body_is_refused(poster: Poster, raw: Raw, case: str) -> None:
+def test_an_ambiguous_body_is_refused(either: Poster, raw: Raw, case: str) -> None:
     body, code = AMBIGUOUS[case]
-    answered = poster.post(body, *ALLOWED)
+    answered = either.post(body, *ALLOWED)
     assert (answered.status, answered.error_code) == (400, code)
     assert raw.seen == []
 
 
 @pytest.mark.parametrize("case", [name for name in AMBIGUOUS if name.startswith("P0")])
-def test_an_ambiguous_body_is_refused_in_a_session_too(poster: Poster, raw: Raw, case: str) -> None:
+def test_an_ambiguous_body_is_refused_in_a_session_too(either: Poster, raw: Raw, case: str) -> None:
     body, code = AMBIGUOUS[case]
-    session = poster.session()
+    session = either.session()
     raw.forget()
     in_session = body.replace(f',"_meta":{META_TEXT}'.encode(), b"")
-    answered = poster.post(
+    answered = either.post(
         in_session, ("MCP-Protocol-Version", LEGACY), ("Mcp-Session-Id", session)
     )
     assert (answered.status, answered.error_code) == (400, code)
@@ -238,9 +238,9 @@ def test_a_page_of_another_origin_is_forbidden(poster: Poster, raw: Raw) -> None
     assert raw.seen == []
 
 
-def test_a_call_without_an_id_does_not_happen(poster: Poster, raw: Raw) -> None:
+def test_a_call_without_an_id_does_not_happen(either: Poster, raw: Raw) -> None:
     params = {"name": "allowed", "arguments": {}}
-    answered = poster.post(
+    answered = either.post(
         body_of("tools/call", modern_params(params), id=None), *mirrored("tools/call", params)
     )
     assert answered.status == 400

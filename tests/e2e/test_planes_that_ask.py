@@ -224,8 +224,8 @@ def test_the_document_says_where_to_ask(behind: Running, plane: ReferencePlane) 
     assert plane.send(b"", method="GET").status == 405
 
 
-def test_nobody_asks_where_no_plane_is_registered(gateway: Corridor) -> None:
-    stranger = ReferencePlane(url=gateway.running.url, name="edge")
+def test_nobody_asks_where_no_plane_is_registered(programs: Corridor) -> None:
+    stranger = ReferencePlane(url=programs.running.url, name="edge")
     assert stranger.ask("allowed").status == 404
     document = "/.well-known/authzen-configuration"
     assert stranger.send(b"", path=document, method="GET").status == 404

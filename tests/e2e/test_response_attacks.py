@@ -35,34 +35,34 @@ def names(answered: Answered) -> list[str]:
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_the_hidden_tool_is_in_no_list(poster: Poster, raw: Raw, era: str) -> None:
+def test_the_hidden_tool_is_in_no_list(either: Poster, raw: Raw, era: str) -> None:
     raw.play(instead("tools/list", listing()))
-    assert names(getattr(poster, era)("tools/list", {})) == SHOWN
+    assert names(getattr(either, era)("tools/list", {})) == SHOWN
 
 
-def test_r01_a_media_type_in_other_letters_is_filtered(poster: Poster, raw: Raw) -> None:
+def test_r01_a_media_type_in_other_letters_is_filtered(either: Poster, raw: Raw) -> None:
     raw.play(instead("tools/list", listing(media="Application/JSON; charset=utf-8")))
-    assert names(poster.modern("tools/list", {})) == SHOWN
+    assert names(either.modern("tools/list", {})) == SHOWN
 
 
 @pytest.mark.parametrize("media", ["text/html", "application/jsonl", "text/json", ""])
-def test_r01_another_media_type_is_refused(poster: Poster, raw: Raw, media: str) -> None:
+def test_r01_another_media_type_is_refused(either: Poster, raw: Raw, media: str) -> None:
     raw.play(instead("tools/list", listing(media=media)))
-    answered = poster.modern("tools/list", {})
+    answered = either.modern("tools/list", {})
     assert answered.refusal == "upstream_failed"
     assert b"hidden" not in answered.body
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 203, 206, 299])
-def test_r02_every_good_status_is_filtered(poster: Poster, raw: Raw, status: int) -> None:
+def test_r02_every_good_status_is_filtered(either: Poster, raw: Raw, status: int) -> None:
     raw.play(instead("tools/list", listing(status=status)))
-    assert names(poster.modern("tools/list", {})) == SHOWN
+    assert names(either.modern("tools/list", {})) == SHOWN
 
 
 @pytest.mark.parametrize("status", [400, 404, 500])
-def test_r02_a_list_under_a_bad_status_is_filtered(poster: Poster, raw: Raw, status: int) -> None:
+def test_r02_a_list_under_a_bad_status_is_filtered(either: Poster, raw: Raw, status: int) -> None:
     raw.play(instead("tools/list", listing(status=status)))
-    answered = poster.modern("tools/list", {})
+    answered = either.modern("tools/list", {})
     assert b'"hidden"' not in answered.body
 
 
@@ -96,8 +96,8 @@ FILTERED = {
 
 
 @pytest.mark.parametrize("case", FILTERED)
-def test_a_stream_is_filtered_however_its_lines_end(poster: Poster, raw: Raw, case: str) -> None:
-    answered = streamed(poster, raw, FILTERED[case])
+def test_a_stream_is_filtered_however_its_lines_end(either: Poster, raw: Raw, case: str) -> None:
+    answered = streamed(either, raw, FILTERED[case])
     assert names(answered) == SHOWN
     assert b'"hidden"' not in answered.body
 
@@ -118,15 +118,15 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_an_ambiguous_answer_is_withheld(poster: Poster, raw: Raw, case: str) -> None:
-    answered = streamed(poster, raw, REFUSED[case])
+def test_an_ambiguous_answer_is_withheld(either: Poster, raw: Raw, case: str) -> None:
+    answered = streamed(either, raw, REFUSED[case])
     assert b'"hidden"' not in answered.body
     if answered.body:  # a stream that ends early has nothing to say
         assert answered.refusal == "upstream_failed"
 
 
-def test_r06_what_comes_after_the_response_is_withheld(poster: Poster, raw: Raw) -> None:
-    answered = streamed(poster, raw, event(result(7)) + event(result(7)))
+def test_r06_what_comes_after_the_response_is_withheld(either: Poster, raw: Raw) -> None:
+    answered = streamed(either, raw, event(result(7)) + event(result(7)))
     assert len(answered.messages) == 1
     assert b'"hidden"' not in answered.body
 
@@ -208,9 +208,9 @@ def test_r10_a_question_that_policy_does_not_know_is_withheld(poster: Poster, ra
     assert b"who?" not in answered.body
 
 
-def test_a_redirect_is_not_followed(poster: Poster, raw: Raw) -> None:
+def test_a_redirect_is_not_followed(either: Poster, raw: Raw) -> None:
     raw.play(instead("tools/call", answers(status=307, headers={"Location": "/elsewhere"})))
-    assert poster.call("allowed").refusal == "upstream_failed"
+    assert either.call("allowed").refusal == "upstream_failed"
     assert raw.methods == ["tools/call"]
 
 

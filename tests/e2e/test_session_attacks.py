@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import httpx2
@@ -49,8 +49,10 @@ async def caller(poster: Poster, session: str | None) -> AsyncIterator[httpx2.As
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_s03_every_response_goes_to_whoever_asked(
-    alice: Poster, bob: Poster, raw: Raw, era: str
+    gateway: Corridor, carriers: Mapping[str, str], raw: Raw, era: str
 ) -> None:
+    names = ("carol", "dave") if carriers else ("alice", "bob")
+    alice, bob = (Poster(gateway, "raw", name=name, **carriers) for name in names)
     raw.play(instead("tools/call", at_its_own_pace))
     sessions = [p.session() if era == "legacy" else None for p in (alice, bob)]
     free = asyncio.Semaphore(TOGETHER)

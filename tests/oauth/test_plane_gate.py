@@ -89,6 +89,35 @@ async def test_a_client_that_is_known_here_is_that_client(house: House) -> None:
     assert (found.client_name, found.program) == ("Host", "Host")
 
 
+async def test_a_client_that_acts_for_itself_is_known_by_its_registration(house: House) -> None:
+    itself = replace(
+        client().client,
+        id="nightly",
+        groups=frozenset({"robots"}),
+        scopes=frozenset({"tools:list"}),
+        trusted_host=True,
+    )
+    house.stores.clients.add(itself)
+    said = replace(SAID, subject="nightly", client_id="nightly")
+    for plane in (EDGE, replace(EDGE, vouches=True)):
+        found = await gate(house, plane).authenticate(said, ENDPOINT)
+        assert (found.subject, found.recorded, found.groups) == ("nightly", "nightly", {"robots"})
+        assert found.scopes == frozenset()  # it may list, and the plane may call
+    for unlike in (replace(said, client_id="assistant"), replace(said, issuer=ELSEWHERE)):
+        with pytest.raises(Unauthenticated):
+            await gate(house).authenticate(unlike, ENDPOINT)
+
+
+@pytest.mark.parametrize(("tasks", "trusted"), [(True, True), (True, False), (False, True)])
+async def test_tasks_count_of_trusted_hosts_by_a_plane_that_may_tell_them(
+    house: House, *, tasks: bool, trusted: bool
+) -> None:
+    host = replace(client().client, id="assistant", trusted_host=trusted)
+    house.stores.clients.add(host)
+    found = await gate(house, replace(EDGE, tasks=tasks)).authenticate(SAID, ENDPOINT)
+    assert found.trusted_host is (tasks and trusted)
+
+
 async def test_a_token_is_no_word_of_a_planes(house: House) -> None:
     for credential in (None, BearerToken(text="x")):
         with pytest.raises(Unauthenticated):

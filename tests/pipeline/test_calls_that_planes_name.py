@@ -71,6 +71,13 @@ def test_each_method_has_its_own_params(action: str, type_: str, params: dict[st
     assert call(asked).message.params == params
 
 
+def test_a_task_that_is_told_is_declared_and_goes_no_further() -> None:
+    found = call(replace(ASKED, task={"prompt": "Write to bob.", "tools": ["send"]}))
+    assert (found.declared.prompt, found.declared.tools) == ("Write to bob.", ("send",))
+    assert b"Write to bob" not in found.message.body
+    assert call(replace(ASKED, task={"prompt": 7})).declared is None
+
+
 @pytest.mark.parametrize(
     "method", ["initialize", "ping", "server/discover", "tools/list", "resources/templates/list"]
 )
