@@ -5,8 +5,15 @@ from typing import Literal, Self, TypeVar
 
 from pydantic import ValidationInfo, field_validator, model_validator
 
-from gateway.config.section import Section, written
-from gateway.config.values import Duration, Endpoint, LocalPath, PolicyPath, SecretReference
+from gateway.config.section import Section, Word, written
+from gateway.config.values import (
+    Duration,
+    Endpoint,
+    LocalPath,
+    PolicyPath,
+    SecretReference,
+    TrustedEndpoint,
+)
 
 T = TypeVar("T")
 
@@ -36,6 +43,23 @@ class Opa(Section):
         return given
 
 
+class AuthzenPoint(Section):
+    """Somebody else's decision point, which has to allow what policy allows."""
+
+    url: TrustedEndpoint
+    """Its identifier: what its `/.well-known/authzen-configuration` says that it is."""
+    token: SecretReference | None = None
+    """Sent as a bearer token."""
+    ca: LocalPath | None = None
+    """PEM file of the authority that signed its certificate."""
+    subject: Word = "user"
+    """The type that it knows people by."""
+    send: tuple[Literal["groups", "arguments", "label"], ...] = ()
+    """What it is told beside who calls what, of which server."""
+    deadline: Duration = written("250ms")
+    """How long one answer may take before the call is refused."""
+
+
 class Bundle(Section):
     """How a signed bundle in `policy.path` is verified and watched."""
 
@@ -55,6 +79,8 @@ class Policy(Section):
     """A folder of Rego, or a bundle. Its answers are recorded and count for nothing."""
     opa: Opa | None = None
     bundle: Bundle | None = None
+    authzen: AuthzenPoint | None = None
+    """Asked about every call that policy does not refuse; both must allow it."""
     deadline: Duration = written("250ms")
     """How long one decision may take before it is refused."""
 

@@ -32,6 +32,24 @@ class OpaServer:
 
 
 @value
+class DecisionPoint:
+    """An AuthZEN decision point that is asked beside policy (AuthZEN Authorization API 1.0)."""
+
+    url: str
+    """Its identifier: what its own document says that it is."""
+    token: str = field(default="", repr=False)
+    """A bearer token; empty sends none."""
+    ca_file: Path | None = None
+    """A PEM file of the authorities to trust instead of the system's."""
+    deadline: float = 0.25
+    """Seconds that one answer may take."""
+    subject: str = "user"
+    """The type that it knows people by."""
+    send: frozenset[str] = frozenset()
+    """What it is told beside who calls what: `groups`, `arguments`, `label`."""
+
+
+@value
 class PolicySettings:
     """Where the policy is and who evaluates it. The times are in seconds."""
 

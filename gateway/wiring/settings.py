@@ -8,7 +8,7 @@ from gateway.builtin.descriptions import Mode, Settings
 from gateway.builtin.shelf import ClientShelving, Defer, Shelving
 from gateway.config import Config
 from gateway.domain.tools import Kind, Target, UpstreamId
-from gateway.policy.settings import EngineKind, OpaServer, PolicySettings
+from gateway.policy.settings import DecisionPoint, EngineKind, OpaServer, PolicySettings
 
 
 def policy_settings(config: Config) -> PolicySettings:
@@ -28,6 +28,22 @@ def policy_settings(config: Config) -> PolicySettings:
         signing_algorithm=bundle.algorithm if bundle else "RS256",
         deadline=policy.deadline,
         poll=bundle.poll if bundle else 60.0,
+    )
+
+
+def decision_point(config: Config) -> DecisionPoint | None:
+    """Return who is asked beside policy, if anybody is."""
+    section = config.policy.authzen
+    if section is None:
+        return None
+    token = section.token.resolve(os.environ).reveal() if section.token is not None else ""
+    return DecisionPoint(
+        url=section.url,
+        token=token,
+        ca_file=section.ca,
+        deadline=section.deadline,
+        subject=section.subject,
+        send=frozenset(section.send),
     )
 
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from gateway.config import Config
 from gateway.domain._value import value
+from gateway.policy.authzen import AuthzenPoint
+from gateway.policy.beside import Beside
 from gateway.policy.candidate import Shadowed
 from gateway.policy.reload import PolicyHolder, load
 from gateway.policy.settings import FUEL, EngineKind, PolicySettings
@@ -15,7 +17,7 @@ from gateway.web.metrics import Metrics
 from gateway.wiring.foundation import now
 from gateway.wiring.policy_files import policy_files
 from gateway.wiring.reporting import CandidateReporter, PolicyReporter
-from gateway.wiring.settings import policy_data, policy_settings
+from gateway.wiring.settings import decision_point, policy_data, policy_settings
 
 ARCHIVE = "policies"
 """The folder in `data_dir` where the text of every policy that was in force is kept."""
@@ -53,9 +55,10 @@ async def policies(config: Config, store: Store, metrics: Metrics) -> AsyncItera
         in_force = await load(settings, policy_data(config), on_change=reporter, clock=now)
         stack.push_async_callback(in_force.close)
         stack.push_async_callback(reporter.settle)
+        deciding = await _beside(config, in_force, stack)
         if config.policy.candidate is None:
             yield Policies(
-                in_force=in_force, candidate=None, deciding=in_force, announce=reporter.begin
+                in_force=in_force, candidate=None, deciding=deciding, announce=reporter.begin
             )
             return
         beside = CandidateReporter(store, metrics)
@@ -74,12 +77,22 @@ async def policies(config: Config, store: Store, metrics: Metrics) -> AsyncItera
             beside.begin()
 
         shadowed = Shadowed(
-            in_force,
+            deciding,
             candidate,
             deadline_s=settings.deadline,
             on_answer=lambda verdict, live: metrics.candidates.labels(verdict, live).inc(),
         )
         yield Policies(in_force=in_force, candidate=candidate, deciding=shadowed, announce=announce)
+
+
+async def _beside(config: Config, live: PolicyEngine, stack: AsyncExitStack) -> PolicyEngine:
+    """Return `live` with the decision point behind it that has to allow calls too, if there is one."""
+    settings = decision_point(config)
+    if settings is None:
+        return live
+    point = AuthzenPoint(settings)
+    stack.push_async_callback(point.close)
+    return Beside(live, point)
 
 
 def candidate_settings(config: Config, settings: PolicySettings) -> PolicySettings:

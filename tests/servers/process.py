@@ -1,5 +1,6 @@
 """Real upstream servers as child processes: started on a free loopback port, and ended."""
 
+import json
 import os
 import shlex
 import socket
@@ -22,6 +23,7 @@ MODULES = ROOT / "tests/node/node_modules"
 EVERYTHING = MODULES / "@modelcontextprotocol/server-everything/dist/index.js"
 FILESYSTEM = MODULES / "@modelcontextprotocol/server-filesystem/dist/index.js"
 GIT = Path(sys.executable).parent / "mcp-server-git"
+CERBOS = MODULES / "@cerbos/cerbos-linux-x64/cerbos-linux-x64"
 SUPERGATEWAY = MODULES / "supergateway/dist/index.js"
 
 
@@ -65,6 +67,24 @@ def notes(
     command = [sys.executable, "-m", "tests.servers.notes", "--port", str(port)]
     command += [f"--note={name}={text}" for name, text in (kept or {}).items()]
     with running(command, {}, port, logs / f"notes-{port}.log") as server:
+        yield server
+
+
+@contextmanager
+def cerbos(folder: Path, policies: Path, *, port: int | None = None) -> Iterator[RunningServer]:
+    """Run the decision point Cerbos over `policies`; `folder` holds its configuration and its log."""
+    port = port or free_port()
+    settings = {
+        "server": {
+            "httpListenAddr": f"127.0.0.1:{port}",
+            "grpcListenAddr": f"unix:{folder / 'cerbos.sock'}",
+        },
+        "storage": {"driver": "disk", "disk": {"directory": str(policies)}},
+        "telemetry": {"disabled": True},
+    }
+    (folder / "cerbos.yaml").write_text(json.dumps(settings))  # which is YAML as well
+    command = [str(CERBOS), "server", "--config", str(folder / "cerbos.yaml")]
+    with running(command, {}, port, folder / "cerbos.log") as server:
         yield server
 
 
