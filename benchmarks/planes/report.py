@@ -35,7 +35,7 @@ from tests.servers.process import ROOT, free_port
 
 LIMITS = (
     "both servers and who asks them share one machine, and whoever asks is Python",
-    "OPA is asked a question that is ready made; the gateway makes it, and writes two durable rows",
+    "OPA is asked a question that is ready made; the gateway makes it, and writes two durable rows at once",
     "of attacks on headers, framing and sessions a plane's are its own, and are not compared",
     "no report follows, so all questions but the first are judged in a run that owes",
 )

@@ -66,6 +66,6 @@ class Debt:
     decision: str
     run: RunId
     source: Source
-    """The worst, and where its intent stands in the log."""
+    """The worst, and where its intent stands in the log; below zero as long as that is not known."""
     due: float
     """Seconds since the epoch: from then on it is not reported any more."""

@@ -5,6 +5,7 @@ asks again. So its run counts as if it had read the worst that could come until 
 what did, and for good if it does not.
 """
 
+import asyncio
 import logging
 from dataclasses import replace
 from typing import Final
@@ -19,6 +20,7 @@ from gateway.domain.labels import Label
 from gateway.domain.planes import Debt, Plane, Reports
 from gateway.domain.scripts import ScriptId
 from gateway.errors import AuditUnavailable, Fault, GatewayError, RateLimited
+from gateway.pipeline.labels import source_of
 from gateway.pipeline.trail import Trail
 from gateway.ports import AuditLog, Clock, RunStore
 from gateway.ports.debts import DebtStore
@@ -97,28 +99,55 @@ class Debts:
         if len(self._open) >= self._most:
             raise RateLimited("too many calls of planes have no result yet; report some first")
 
-    async def owe(self, plane: Plane, permit: Permit, trail: Trail, worst: Source) -> None:
-        """Have the permit's run owe what its call may bring; durable on return.
+    async def owe(self, plane: Plane, permit: Permit, trail: Trail, worst: Label) -> None:
+        """Put the permitted call's intent on record, and have its run owe what it may bring.
 
-        Of a plane that reports nothing it is in the run's label at once, for good.
+        Both are durable on return. Of a plane that reports nothing it is in the run's label at once,
+        for good.
 
         Raises:
-            AuditUnavailable: It is not, or not known to be.
+            AuditUnavailable: One of them is not, or not known to be.
 
         """
+        source = source_of(permit, worst, trail.intent_index)
         due = self._clock() + plane.report_within_s
-        debt = Debt(decision=permit.decision.id, run=permit.run.id, source=worst, due=due)
+        debt = Debt(decision=permit.decision.id, run=permit.run.id, source=source, due=due)
         owed = Owed(debt=debt, plane=plane.name, permit=permit, trail=trail)
         if plane.reports is Reports.NONE:
+            owed = _placed(owed, (await self._audit.append(trail.intent())).leaf_index)
             await self._never_reported(owed)
             return
         self._count(debt)
         try:
-            await self._store.owe(debt)
-        except GatewayError:
+            owed = _placed(owed, await self._kept_with_its_intent(owed))
+        except BaseException:
             self._forget(debt)
             raise
+        self._forget(debt)
+        self._count(owed.debt)
         self._open[debt.decision] = owed
+
+    async def _kept_with_its_intent(self, owed: Owed) -> int:
+        """Write the debt beside the intent, so that one wait is for both; return the intent's place.
+
+        A debt whose intent is not on record is no permitted call's, and is taken out again.
+
+        Raises:
+            AuditUnavailable: One of them is not durable, or not known to be.
+
+        """
+        intent, kept = await asyncio.gather(
+            self._audit.append(owed.trail.intent()),
+            self._store.owe(owed.debt),
+            return_exceptions=True,
+        )
+        if isinstance(intent, BaseException):
+            await self._taken_out(owed.debt)
+            raise intent
+        owed.trail.intent_index = intent.leaf_index
+        if kept is not None:
+            raise kept
+        return intent.leaf_index
 
     def claim(self, plane: Plane, decision: str) -> Owed | None:
         """Return what `plane` owes for `decision`, for its one report; it counts until `pay`.
@@ -147,10 +176,13 @@ class Debts:
     async def pay(self, owed: Owed) -> None:
         """Forget what was owed: what has come instead is in its run's label, and on record."""
         self._end(owed)
+        await self._taken_out(owed.debt)
+
+    async def _taken_out(self, debt: Debt) -> None:
         try:
-            await self._store.settle(owed.debt.decision)
+            await self._store.settle(debt.decision)
         except GatewayError as error:
-            # It is on record, and what is left of it makes its run stricter after a restart.
+            # What is left of it makes its run stricter after a restart.
             logger.warning("a plane's debt could not be taken out: %s", error.detail)
 
     async def settle(self) -> None:
@@ -200,6 +232,13 @@ class Debts:
     def _count(self, debt: Debt) -> None:
         kinds = self._by_run.setdefault(debt.run, {})
         kinds.setdefault(_kind(debt), {})[debt.decision] = debt.source
+
+
+def _placed(owed: Owed, record: int) -> Owed:
+    """Return `owed` once it is known where its intent stands, which its store is not told any more."""
+    owed.trail.intent_index = record
+    source = replace(owed.debt.source, record=record)
+    return replace(owed, debt=replace(owed.debt, source=source))
 
 
 def _kind(debt: Debt) -> _Kind:

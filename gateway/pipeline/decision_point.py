@@ -11,8 +11,8 @@ from gateway.domain._value import value
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, CallId, Permit
 from gateway.domain.decisions import Duty
-from gateway.domain.flow import RunHint, Source
-from gateway.domain.labels import STRICTEST_DEFAULT, ServerRule
+from gateway.domain.flow import RunHint
+from gateway.domain.labels import STRICTEST_DEFAULT, Label, ServerRule
 from gateway.domain.nodes import most_nodes
 from gateway.domain.planes import REPLACE_RESULT, Plane, Reports
 from gateway.domain.tools import Kind, PinStatus, Profile, Target, UpstreamId
@@ -30,7 +30,7 @@ from gateway.errors import (
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.debts import Debts, Owed
 from gateway.pipeline.heard import heard
-from gateway.pipeline.labels import Labeller, source_of
+from gateway.pipeline.labels import Labeller
 from gateway.pipeline.plane_calls import call_of, list_call_of, methods_of, unread
 from gateway.pipeline.release import Release
 from gateway.pipeline.trail import Trail
@@ -202,12 +202,12 @@ class DecisionPoint:
         call = await finished(call.source_ip, nodes, self._admission.narrowed, call)
         permit = await self._admission.permit(call, trail)
         await self._require_possible(plane, permit)
-        trail.intent_index = (await self._audit.append(trail.intent())).leaf_index
-        if permit.access is not None:
-            worst = self._worst(permit, trail.intent_index)
+        if permit.access is None:
+            trail.intent_index = (await self._audit.append(trail.intent())).leaf_index
+        else:
+            await self._debts.owe(plane, permit, trail, self._worst(permit))
             # From here on the plane may have been told, whatever becomes of the answer.
             trail.sent = True
-            await self._debts.owe(plane, permit, trail, worst)
         try:
             self._admission.require_unchanged(permit)
         except GatewayError:
@@ -219,10 +219,9 @@ class DecisionPoint:
             context["report_within"] = round(plane.report_within_s)
         return Answer(decision=True, context=context)
 
-    def _worst(self, permit: Permit, record: int) -> Source:
+    def _worst(self, permit: Permit) -> Label:
         """Return what the permitted call may bring at worst: nobody here reads what it does."""
-        label = self._labels.of_result(permit).join(STRICTEST_DEFAULT)
-        return source_of(permit, label, record)
+        return self._labels.of_result(permit).join(STRICTEST_DEFAULT)
 
     async def _require_possible(self, plane: Plane, permit: Permit) -> None:
         """Return if a plane can do what a yes would mean: all that the gateway itself would do.

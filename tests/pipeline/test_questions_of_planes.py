@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
 from gateway.domain.decisions import Decision, Duty, Obligation, Verdict
 from gateway.domain.labels import Confidentiality, Integrity, Label, ToolRule
-from gateway.domain.planes import REPLACE_RESULT, Plane, Reports
+from gateway.domain.planes import REPLACE_RESULT, Debt, Plane, Reports
 from gateway.domain.tools import Kind
 from gateway.errors import AuditUnavailable, Fault, PolicyUnavailable, RateLimited
 from gateway.pipeline.debts import Debts
@@ -101,6 +102,29 @@ async def test_no_yes_without_a_durable_intent(house: House) -> None:
     with pytest.raises(AuditUnavailable):
         await ask(house)
     assert house.owed.kept == {}
+    assert await counted(house) == (await house.runs.of(ALICE, UNHINTED)).label
+
+
+async def test_the_debt_is_written_while_the_intent_is(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, appends = asyncio.Event(), house.audit.append
+
+    async def waits(record: AuditRecord) -> LogEntry:
+        if record.kind is RecordKind.INTENT:
+            async with asyncio.timeout(60):
+                await begun.wait()
+        return await appends(record)
+
+    owes = house.owed.owe
+
+    async def begins(debt: Debt) -> None:
+        begun.set()
+        await owes(debt)
+
+    monkeypatch.setattr(house.audit, "append", waits)
+    monkeypatch.setattr(house.owed, "owe", begins)
+    await allowed(house)
 
 
 async def test_no_yes_without_a_durable_debt(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +141,9 @@ async def test_the_debt_is_there_when_the_yes_is_given(house: House) -> None:
     decision_id = await allowed(house)
     (debt,) = house.owed.kept.values()
     assert (debt.decision, debt.source.label) == (decision_id, WORST)
-    intent = house.audit.records[debt.source.record]
+    (*_, source) = house.debts.counted(await house.runs.of(ALICE, UNHINTED)).sources
+    assert source.record >= 0
+    intent = house.audit.records[source.record]
     assert (intent.kind, intent.fields["decision_id"]) == ("intent", decision_id)
 
 
