@@ -30,7 +30,7 @@ resourcePolicy:
           all:
             of:
               - expr: R.attr.server == "raw" && R.attr.effect == "read"
-              - expr: R.id != "slow"
+              - expr: R.id != "slow" && size(P.attr.groups) == 0
 """
 
 
@@ -62,7 +62,8 @@ def site(tmp_path_factory: pytest.TempPathFactory, session_raw: Raw) -> Iterator
     (rules / "tool.yaml").write_text(RULES)
     with ExitStack() as point:
         there = point.enter_context(cerbos(folder, rules, port=port))
-        asked = {"authzen": {"url": there.origin, "deadline": "20s"}}
+        more = {"send": ["groups", "arguments", "label"], "deadline": "20s"}
+        asked = {"authzen": {"url": there.origin, **more}}
         policy = {"policy": {"path": str(policies_in(folder)), **asked}}
         with own_gateway(folder / "gateway", session_raw, folder / "policies", **policy) as own:
             yield Site(own, session_raw, point)
