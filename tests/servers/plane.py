@@ -217,8 +217,9 @@ class Plane:
                 self._keys = KeySet.import_key_set(await answer.json())
         try:
             claims = jwt.decode(token, self._keys, algorithms=["ES256"]).claims
-            good = {"essential": True}
-            jwt.JWTClaimsRegistry(exp=good, aud={**good, "value": audience}).validate(claims)
+            jwt.JWTClaimsRegistry(
+                exp={"essential": True}, aud={"essential": True, "value": audience}
+            ).validate(claims)
         except (JoseError, ValueError):
             return None
         return claims
