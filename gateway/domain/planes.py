@@ -12,6 +12,9 @@ from gateway.domain.tools import UpstreamId
 REPLACE_RESULT: Final = "replace_result"
 """The one duty that a plane can promise: to give out the result that it is answered with, and no other."""
 
+DUTY: Final = "urn:douane:duty:"
+"""Before the name of a duty: what an obligation's type is (AuthZEN, obligations profile)."""
+
 
 class Reports(StrEnum):
     """What a plane tells of the calls that it was allowed."""

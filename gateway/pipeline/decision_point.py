@@ -5,6 +5,7 @@ Between them is somebody else's data plane, which forwards (AuthZEN Authorizatio
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from gateway.domain._value import value
@@ -17,7 +18,6 @@ from gateway.domain.nodes import most_nodes
 from gateway.domain.planes import REPLACE_RESULT, Plane, Reports
 from gateway.domain.tools import Kind, PinStatus, Profile, Target, UpstreamId
 from gateway.errors import (
-    ApprovalRequired,
     AuditUnavailable,
     Denied,
     Fault,
@@ -31,6 +31,7 @@ from gateway.pipeline.admission import Admission
 from gateway.pipeline.debts import Debts, Owed
 from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller
+from gateway.pipeline.plane_answers import cannot, promising, refused, released, replaces, unmet
 from gateway.pipeline.plane_calls import call_of, list_call_of, methods_of, unread
 from gateway.pipeline.release import Release
 from gateway.pipeline.trail import Trail
@@ -116,6 +117,7 @@ class DecisionPoint:
             Fault: Nobody knows the answer, or it could not be recorded.
 
         """
+        asking = replace(asking, plane=promising(asking.plane, asked))
         id_ = self._new_call()
         call = unread(id_, source_ip=asking.source_ip)
         trail = self._trail(call).plane(asking.plane.name, asking.request_id)
@@ -129,7 +131,7 @@ class DecisionPoint:
             await self._recorded(trail, error)
             if isinstance(error, (ProtocolError, *_NO_ANSWER)):
                 raise
-            return _no(error, trail.decision_id)
+            return refused(error, trail.decision_id)
         except Exception as bug:
             logger.exception("a question of plane %s met a bug", asking.plane.name)
             fault = Fault("the gateway failed")
@@ -231,10 +233,10 @@ class DecisionPoint:
 
         """
         if permit.call.restored:
-            raise _cannot("tokens_stand_for_values", "only the gateway puts values in their place")
+            raise cannot("tokens_stand_for_values", "only the gateway puts values in their place")
         owed = {one.duty for one in permit.decision.obligations} & _REWRITES
-        if owed and not _replaces(plane):
-            raise _duty(sorted(owed))
+        if owed and not replaces(plane):
+            raise unmet(sorted(owed))
         if permit.access is None:
             await self._require_whole(permit)
 
@@ -268,7 +270,7 @@ class DecisionPoint:
             asked = [(pin.target, pin) for pin in pins]
             shown = all(await self._visibility.of(call, permit.principal, asked))
         if not shown or kind is Kind.RESOURCE:
-            raise _cannot("list_not_whole", "it has what is not for this principal; search instead")
+            raise cannot("list_not_whole", "it has what is not for this principal; search instead")
 
     async def _reported(
         self, asking: Asking, call: Call, reported: Reported, trail: Trail
@@ -295,11 +297,11 @@ class DecisionPoint:
         ).encode()
         try:
             if reported.content.get("resultType", "complete") != "complete":
-                raise _cannot("not_complete", "a plane gives out complete results only")
+                raise cannot("not_complete", "a plane gives out complete results only")
             message = await heard(permit, body, self._limits)
             given = await self._release.response(permit, message, trail)
-            if given != body and not _replaces(plane):
-                raise _duty([REPLACE_RESULT])
+            if given != body and not replaces(plane):
+                raise unmet([REPLACE_RESULT])
             self._admission.require_going()
         except _NO_ANSWER:
             raise
@@ -310,11 +312,11 @@ class DecisionPoint:
             trail.answer(200, body)
             await self._recorded(trail, error)
             await self._debts.pay(owed)
-            return _no(error, trail.decision_id)
+            return refused(error, trail.decision_id)
         trail.answer(200, body)
         await self._audit.append(trail.outcome())
         await self._debts.pay(owed)
-        return _released(trail.decision_id, body, given)
+        return released(trail.decision_id, body, given)
 
     async def _nothing_owed(
         self, asking: Asking, call: Call, reported: Reported, trail: Trail
@@ -324,12 +326,12 @@ class DecisionPoint:
         If it never was, the plane has carried what it may not: its caller has read who knows what.
         """
         if self._debts.is_over(asking.plane, reported.decision):
-            return _cannot("reported_before", "a result is reported once, and in time")
+            return cannot("reported_before", "a result is reported once, and in time")
         principal = trail.principal(await self._admission.known(call), ())
         run = trail.run(await self._runs.of(principal, RunHint()))
         worst = self._servers[call.server].default.join(STRICTEST_DEFAULT)
         trail.label((await self._runs.raise_label(run.id, worst, None)).label)
-        return _cannot("plane_bypassed", "this plane was allowed no such call")
+        return cannot("plane_bypassed", "this plane was allowed no such call")
 
     async def _recorded(self, trail: Trail, error: GatewayError) -> None:
         trail.error(error)
@@ -346,48 +348,3 @@ class DecisionPoint:
 
     def _trail(self, call: Call) -> Trail:
         return Trail(call, clock=self._clock, new_id=self._new_id)
-
-
-def _replaces(plane: Plane) -> bool:
-    return plane.reports is Reports.RESULTS and REPLACE_RESULT in plane.duties
-
-
-def _duty(owed: list[str]) -> Denied:
-    return _cannot(
-        "duty_unsupported", f"this plane does not promise what it would take: {', '.join(owed)}"
-    )
-
-
-def _cannot(code: str, why: str) -> Denied:
-    return Denied("a plane cannot be told yes to this", reasons=[(code, why)])
-
-
-def _released(decision_id: str, body: bytes, given: bytes) -> Answer:
-    context: dict[str, Any] = {"decision_id": decision_id}
-    if given != body:
-        content = jsontext.read_lenient(given, 1 << 10)
-        member = "result" if "result" in content else "error"
-        context["obligations"] = [
-            {
-                "id": "o_1",
-                "type": f"urn:douane:duty:{REPLACE_RESULT}",
-                "properties": {member: content[member]},
-            }
-        ]
-    return Answer(decision=True, context=context)
-
-
-def _no(error: GatewayError, decision_id: str) -> Answer:
-    """Return the no that `error` is: codes and sentences, and data of nobody."""
-    reasons = [{"code": error.code, "message": error.public}]
-    reasons += [{"code": code, "message": message} for code, message in error.reasons]
-    context: dict[str, Any] = {
-        "decision_id": decision_id,
-        "reason": (error.reasons[0][0] if error.reasons else error.code),
-        "reasons": reasons,
-    }
-    if isinstance(error, ApprovalRequired) and error.approval_id:
-        context["approval_id"] = error.approval_id
-        if error.page:
-            context["approval_url"] = error.page
-    return Answer(decision=False, context=context)

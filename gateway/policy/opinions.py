@@ -9,12 +9,11 @@ from typing import Any, Final
 
 from gateway.domain._value import value
 from gateway.domain.decisions import Obligation
+from gateway.domain.planes import DUTY
 from gateway.errors import PolicyUnavailable
 from gateway.policy.answer import read_decision
 from gateway.policy.settings import DecisionPoint
 
-DUTY: Final = "urn:douane:duty:"
-"""Before the name of a duty: what an obligation's type is that the gateway can meet."""
 _CODE: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}", re.ASCII)
 
 

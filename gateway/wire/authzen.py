@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from gateway.domain._value import value
+from gateway.domain.decisions import Duty
+from gateway.domain.planes import DUTY, REPLACE_RESULT
 from gateway.errors import GatewayError, ProtocolError
 from gateway.wire import jsontext
 from gateway.wire.bounds import within
@@ -72,6 +74,8 @@ class Evaluation:
     """`context.protocol_version`: of MCP."""
     task: Mapping[str, Any] | None = None
     """`context.task`: what its host declares of its user's task."""
+    supported: frozenset[str] | None = None
+    """`context.supported_obligations`: the types that it meets; `None` if it does not say."""
     reported: Reported | None = None
     """What it tells in phase `result`."""
 
@@ -212,6 +216,7 @@ def _evaluation(members: Mapping[str, Any]) -> Evaluation:
         agent=_text(context, "agent"),
         revision=_text(context, "protocol_version"),
         task=_object(context, "task") if "task" in context else None,
+        supported=_supported(context),
         reported=_reported(context),
     )
 
@@ -230,6 +235,15 @@ def _reported(context: Mapping[str, Any]) -> Reported | None:
         member=told[0],
         content=_object(context, told[0]),
     )
+
+
+def _supported(context: Mapping[str, Any]) -> frozenset[str] | None:
+    if "supported_obligations" not in context:
+        return None
+    found = context["supported_obligations"]
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise _malformed("`supported_obligations` are no list of types")
+    return frozenset(found)
 
 
 def _entity(members: Mapping[str, Any], name: str) -> Entity:
@@ -300,6 +314,7 @@ def metadata(public_url: str) -> Mapping[str, Any]:
         "access_evaluations_endpoint": f"{public_url}/access/v1/evaluations",
         "search_resource_endpoint": f"{public_url}/access/v1/search/resource",
         "search_action_endpoint": f"{public_url}/access/v1/search/action",
+        "supported_obligations": [f"{DUTY}{REPLACE_RESULT}", f"{DUTY}{Duty.REQUIRE_STEP_UP.value}"],
     }
 
 

@@ -296,6 +296,31 @@ async def test_a_duty_that_no_plane_meets_is_a_no(house: House) -> None:
     assert duty["properties"]["result"]["content"][0]["text"] == "a"
 
 
+async def test_a_question_that_meets_less_is_promised_less_and_never_more(house: House) -> None:
+    house.rule.says = truncating
+    promising = replace(EDGE, duties=frozenset({REPLACE_RESULT}))
+    met = "urn:douane:duty:replace_result"
+    for plane, supported, decision_ in (
+        (promising, [met, "step-up"], True),
+        (promising, ["step-up"], False),
+        (promising, [], False),
+        (EDGE, [met], False),
+    ):
+        asking = Asking(plane=plane, source_ip="192.0.2.1", request_id="q")
+        asked = replace(question(), supported=frozenset(supported))
+        assert (await house.decisions.answer(asking, asked)).decision is decision_
+
+
+async def test_a_scope_that_is_lacking_is_told_as_an_obligation(house: House) -> None:
+    step_up = Obligation(duty=Duty.REQUIRE_STEP_UP, detail={"scopes": ["tools:purge"]})
+    house.rule.says = lambda _: decision(Verdict.ALLOW, obligations=[step_up])
+    answer = await ask(house)
+    assert answer.context["reason"] == "insufficient_scope"
+    (told,) = answer.context["obligations"]
+    assert told["type"] == "urn:douane:duty:require_step_up"
+    assert "tools:purge" in told["properties"]["scopes"]
+
+
 async def test_a_definition_that_changes_meanwhile_is_no_yes_and_no_debt(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,9 @@ def test_a_report_says_of_which_decision_it_is() -> None:
         {"agent": None},
         {"arguments": None},
         {"protocol_version": 7},
+        {"task": "mail"},
+        {"supported_obligations": "step-up"},
+        {"supported_obligations": [7]},
         {"agent": "a" * 10_000},
     ],
 )
@@ -74,6 +77,16 @@ def test_what_is_read_has_one_type(context: dict[str, Any]) -> None:
     with pytest.raises(ProtocolError) as refused:
         read({**WHOLE, "context": context})
     assert refused.value.status == 400
+
+
+def test_what_it_meets_is_told_or_not() -> None:
+    assert read(WHOLE).supported is None
+    none = read({**WHOLE, "context": {"supported_obligations": []}})
+    assert none.supported == frozenset()
+    some = read(
+        {**WHOLE, "context": {"supported_obligations": ["a", "b"], "task": {"prompt": "p"}}}
+    )
+    assert (some.supported, some.task) == (frozenset({"a", "b"}), {"prompt": "p"})
 
 
 @pytest.mark.parametrize("name", ["subject", "action", "resource"])
