@@ -237,6 +237,8 @@ class Debts:
 def _placed(owed: Owed, record: int) -> Owed:
     """Return `owed` once it is known where its intent stands, which its store is not told any more."""
     owed.trail.intent_index = record
+    # From here on the plane may have been told, whatever becomes of the answer.
+    owed.trail.sent = True
     source = replace(owed.debt.source, record=record)
     return replace(owed, debt=replace(owed.debt, source=source))
 

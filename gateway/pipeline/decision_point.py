@@ -208,8 +208,6 @@ class DecisionPoint:
             trail.intent_index = (await self._audit.append(trail.intent())).leaf_index
         else:
             await self._debts.owe(plane, permit, trail, self._worst(permit))
-            # From here on the plane may have been told, whatever becomes of the answer.
-            trail.sent = True
         try:
             self._admission.require_unchanged(permit)
         except GatewayError:

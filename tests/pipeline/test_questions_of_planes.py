@@ -12,10 +12,12 @@ from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
 from gateway.domain.decisions import Decision, Duty, Obligation, Verdict
 from gateway.domain.labels import Confidentiality, Integrity, Label, ToolRule
 from gateway.domain.planes import REPLACE_RESULT, Debt, Plane, Reports
+from gateway.domain.quotas import Count, Per, Quota
 from gateway.domain.tools import Kind
 from gateway.errors import AuditUnavailable, Fault, PolicyUnavailable, RateLimited
 from gateway.pipeline.debts import Debts
 from gateway.pipeline.decision_point import Asking
+from gateway.pipeline.quotas import Quotas
 from gateway.wire.authzen import Answer, Entity, Evaluation, Reported, Search
 from tests.pipeline.house import (
     ALICE,
@@ -272,6 +274,18 @@ async def test_a_plane_that_reports_nothing_raises_before_its_yes(house: House) 
     await allowed(house, plane=replace(EDGE, reports=Reports.NONE))
     assert (await house.runs.of(ALICE, UNHINTED)).label == WORST
     assert house.owed.kept == {}
+
+
+@pytest.mark.parametrize("reports", Reports)
+async def test_what_a_plane_was_allowed_has_used_its_quota(house: House, reports: Reports) -> None:
+    once = Quota(name="calls", count=Count.CALLS, most=1, per=Per.DAY)
+    house.quotas = Quotas([once], prices={}, clock=house.clock)
+    house.pipeline = house._wired()
+    plane = replace(EDGE, reports=reports)
+    await allowed(house, plane=plane)
+    house.now += MINUTE * 3
+    await house.debts.settle()
+    assert "rate_limited" in codes(await ask(house, plane=plane))
 
 
 async def test_only_so_much_is_owed_at_a_time(house: House) -> None:
