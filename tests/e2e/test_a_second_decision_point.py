@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, session_raw: Raw) -> Iterator
         there = point.enter_context(cerbos(folder, rules, port=port))
         more = {"send": ["groups", "arguments", "label"], "deadline": "20s"}
         asked = {"authzen": {"url": there.origin, **more}}
-        policy = {"policy": {"path": str(policies_in(folder)), **asked}}
+        policy: dict[str, Any] = {"policy": {"path": str(policies_in(folder)), **asked}}
         with own_gateway(folder / "gateway", session_raw, folder / "policies", **policy) as own:
             yield Site(own, session_raw, point)
 
