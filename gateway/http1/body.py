@@ -1,12 +1,14 @@
-"""Where the body of a response ends, and what is in it (RFC 9112 sections 6 and 7). Nothing here waits."""
+"""Where the body of a message ends, and what is in it (RFC 9112 sections 6 and 7). Nothing here waits."""
 
 import re
+from collections.abc import Sequence
 from enum import Enum
 from http import HTTPStatus
 from typing import Final, Protocol
 
+from gateway.http1.asked import Asked
 from gateway.http1.faults import BadMessage
-from gateway.http1.head import Head, read_field
+from gateway.http1.head import Head, read_fields
 
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;[\t\x20-\x7e\x80-\xff]*)?")
@@ -43,8 +45,8 @@ class Body(Protocol):
         ...
 
     @property
-    def surplus(self) -> bool:
-        """Whether more has come than belongs to it."""
+    def rest(self) -> bytes:
+        """What has come behind it."""
         ...
 
 
@@ -57,18 +59,42 @@ def body_of(head: Head) -> Body:
     """
     fields = head.fields
     codings, lengths = fields.every("transfer-encoding"), fields.every("content-length")
-    if codings and (lengths or head.minor == 0):
-        raise BadMessage("two ways to tell the end of a body")
-    if codings and [coding.lower() for coding in codings] != ["chunked"]:
-        raise BadMessage("a transfer coding that nobody offered to read")
-    if len(lengths) > 1 or not all(map(_LENGTH.fullmatch, lengths)):
-        raise BadMessage("no usable length")
+    _require_one_end(codings, lengths, head.minor)
     if head.status in _BODILESS:
         announces = codings or lengths not in ([], ["0"])
         return Sized(0, closes=head.status == HTTPStatus.NO_CONTENT and bool(announces))
     if codings:
         return Chunked()
     return Sized(int(lengths[0])) if lengths else ToTheEnd()
+
+
+def body_asked(asked: Asked) -> Body:
+    """Return how the body behind the head of a request is read: what none is announced for has none.
+
+    Raises:
+        BadMessage: As `body_of`.
+
+    """
+    codings, lengths = asked.every(b"transfer-encoding"), asked.every(b"content-length")
+    _require_one_end(codings, lengths, asked.minor)
+    if codings:
+        return Chunked()
+    return Sized(int(lengths[0]) if lengths else 0)
+
+
+def _require_one_end(codings: Sequence[str], lengths: Sequence[str], minor: int) -> None:
+    """Refuse what two readers could end in two places (RFC 9112 sections 6.1 and 6.3).
+
+    Raises:
+        BadMessage: It is that.
+
+    """
+    if codings and (lengths or minor == 0):
+        raise BadMessage("two ways to tell the end of a body")
+    if codings and [coding.lower() for coding in codings] != ["chunked"]:
+        raise BadMessage("a transfer coding that nobody offered to read")
+    if lengths and (len(lengths) > 1 or _LENGTH.fullmatch(lengths[0]) is None):
+        raise BadMessage("no usable length")
 
 
 class Sized:
@@ -81,11 +107,11 @@ class Sized:
         self.closes = closes
         self._missing = size
         self.ended = size == 0
-        self.surplus = False
+        self.rest = b""
 
     def feed(self, data: bytes) -> bytes:
         if len(data) > self._missing:
-            self.surplus = True
+            self.rest += data[self._missing :]
             data = data[: self._missing]
         self._missing -= len(data)
         self.ended = not self._missing
@@ -98,7 +124,7 @@ class ToTheEnd:
     closes = True
     ended = False
     waits = False
-    surplus = False
+    rest = b""
 
     def feed(self, data: bytes) -> bytes:
         return data
@@ -128,8 +154,8 @@ class Chunked:
         self._trailer_bytes = 0
 
     @property
-    def surplus(self) -> bool:
-        return self.ended and self._at < len(self._unread)
+    def rest(self) -> bytes:
+        return self._unread[self._at :] if self.ended else b""
 
     def feed(self, data: bytes) -> bytes:
         self._unread = self._unread[self._at :] + data
@@ -176,7 +202,7 @@ class Chunked:
                     raise BadMessage("a chunk is longer than it says")
                 self._expected = _Line.SIZE
             case _Line.TRAILER if line:
-                read_field(line)
+                read_fields([line])
                 self._trailer_bytes += len(line)
                 if self._trailer_bytes > _MOST_TRAILER:
                     raise BadMessage("too large a trailer")

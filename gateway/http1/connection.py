@@ -182,7 +182,7 @@ class Connection(asyncio.Protocol):
     def _may_go_on(self, body: Body) -> bool:
         """Whether the next request may use the connection: nothing is left over in either direction."""
         head = self._head
-        if head is None or head.minor == 0 or body.surplus or body.closes:
+        if head is None or head.minor == 0 or body.rest or body.closes:
             return False
         if self._unsent or self._transport.get_write_buffer_size():
             return False

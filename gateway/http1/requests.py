@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable
 
+from gateway.http1.faults import BadMessage
+from gateway.http1.head import require_fields
+
 _TARGET = re.compile(r"/[!-~]*")
-_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_TEXT = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-"""As strictly as fields are read: what splits a line, or blurs a name, is not among it."""
 _BODILESS = frozenset({"GET", "DELETE"})
 
 
@@ -35,10 +35,9 @@ def request(verb: str, common: bytes, fields: Iterable[tuple[str, str]], body: b
 
 
 def _lines(fields: Iterable[tuple[str, str]]) -> bytes:
-    return b"".join([_line(name, text) for name, text in fields])
-
-
-def _line(name: str, text: str) -> bytes:
-    if _TOKEN.fullmatch(name) is None or _TEXT.fullmatch(text) is None:
-        raise ValueError("no line of a head")
-    return f"{name}: {text}\r\n".encode("latin-1")
+    try:
+        pairs = [(name.encode("latin-1"), text.encode("latin-1")) for name, text in fields]
+        require_fields(pairs)
+    except (BadMessage, UnicodeEncodeError) as error:
+        raise ValueError("no line of a head") from error
+    return b"".join([b"%b: %b\r\n" % pair for pair in pairs])

@@ -1,29 +1,26 @@
-"""What one connection may cost: how many there are, and how long each may take to say something."""
+"""Clients' connections (RFC 9112): read strictly, one request at a time, each bounded in time and size."""
 
 import asyncio
 import re
-from collections.abc import Callable
-from enum import Enum
-from typing import ClassVar, Final, cast
-
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from collections.abc import Callable, MutableSet
+from typing import Any, Final, cast
 
 from gateway.domain._value import value
-from gateway.web.guard import TARGET, Refused
+from gateway.http1 import END_OF_HEAD, MOST_HEAD_BYTES, BadMessage, Body, body_asked, read_asked
+from gateway.web.exchanges import App, Exchange
+from gateway.web.guard import Refused
 from gateway.web.pieces import Pieces
+from gateway.web.scopes import of_connection, of_request
 
 _CONNECTIONS = "connections"
 """How the counter calls a connection beyond the bound; nothing is said to it."""
 _SLOW_READER = "slow_reader"
 _SLOW_HEAD = Refused(status=408, code="slow_head", text="the request took too long")
 _LARGE_HEAD = Refused(status=431, code="large_head", text="the request's head is too large")
-_UPGRADE = Refused(
-    status=400, code="upgrade", text="this connection stays HTTP/1.1: ask without Upgrade"
-)
-_UPGRADES: Final = re.compile(rb"(\r\n)upgrade(?=:)", re.IGNORECASE)
-_NO_UPGRADE: Final = rb"\1x-grade"
-"""As long: what a length counts stays where it is."""
-_END_OF_HEAD: Final = b"\r\n\r\n"
+_MALFORMED = Refused(status=400, code="malformed", text="this is no request of HTTP/1.1")
+_AHEAD_BYTES: Final = 64 * 1024
+"""Of what comes behind a request that is not answered yet: beyond that the client has to wait."""
+_LINE_BREAKS: Final = re.compile(rb"(?:\r\n)+")
 
 
 @value
@@ -36,8 +33,9 @@ class Bounds:
     """From a connection's first moment, or a request's first byte, to the end of its head."""
     body_s: float = 45.0
     """From there to the request's last byte. An endpoint that answers with 408 is quicker."""
-    head_bytes: int = 64 * 1024
-    """Of a head that does not arrive at once; one that does may be as large as one read."""
+    idle_s: float = 75.0
+    """From an answer to the next request's first byte."""
+    head_bytes: int = MOST_HEAD_BYTES
     left_bytes: int = 4 * 1024 * 1024
     """Of a body that was answered before it was there: they are thrown away, so that its sender
     gets to read the answer. Then the connection is closed."""
@@ -50,164 +48,25 @@ class Bounds:
     """Of all clients together; beyond it the one that has not read for longest is let go."""
 
 
-class _Part(Enum):
-    HEAD = "head"
-    BODY = "body"
-    NOTHING = "nothing"
-    """The request is whole; the next one has not begun."""
+class Listener:
+    """What the connections of one listener have in common; as uvicorn's `http` it makes them."""
 
+    def __init__(self, bounds: Bounds, count: Callable[[str], None] = lambda _: None) -> None:
+        """`count` is called with the code of each refusal."""
+        self.bounds = bounds
+        self.count = count
+        self.unread: dict[Connection, None] = {}
+        """Those whose clients do not read, the longest first."""
 
-class BoundedConnection(HttpToolsProtocol):
-    """Uvicorn's connection, which by itself waits for ever for a head, a body or a reader.
+    def __call__(self, *, config: Any, server_state: Any, **_: object) -> "Connection":
+        """Return how uvicorn has a client served: it accepts, waits for the last answer, and ends."""
+        return Connection(
+            self, config.loaded_app, beside=server_state.connections, tasks=server_state.tasks
+        )
 
-    Between a response and the next request uvicorn's own keep-alive limit holds.
-    """
-
-    bounds: ClassVar[Bounds]
-    count: ClassVar[Callable[[str], None]]
-    """Counts what is refused, by code."""
-    unread: "ClassVar[dict[BoundedConnection, None]]"
-    """Those whose clients do not read, the longest first."""
-
-    _part = _Part.HEAD
-    _is_leaving = False
-    _head_bytes = 0
-    _left_bytes = 0
-    _arrival: asyncio.TimerHandle | None = None
-    _reader: asyncio.TimerHandle | None = None
-    _lingering: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._pieces = Pieces(transport, self._make_room, self._said_all)
-        super().connection_made(cast("asyncio.Transport", self._pieces))
-        if len(self.connections) > self.bounds.connections:
-            type(self).count(_CONNECTIONS)
-            transport.abort()
-        else:
-            self._arrival = self.loop.call_later(self.bounds.head_s, self._too_slow)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._arrived()
-        if self._lingering is not None:
-            self._lingering.cancel()
-        self._pieces.drop()
-        self.resume_writing()
-        super().connection_lost(exc)
-
-    def eof_received(self) -> bool:  # type: ignore[override]
-        # Who says nothing more may still read the answer; below, only what it has is sent.
-        unread = self.transport.get_write_buffer_size() > 0
-        if unread:
-            self.transport.close()
-        return unread
-
-    def data_received(self, data: bytes) -> None:
-        if self._lingering is not None:
-            # None of it is read: what it asks for would have no answer.
-            self._left_bytes += len(data)
-            if self._left_bytes > self.bounds.left_bytes:
-                self.transport.close()
-            return
-        begins = self._part is not _Part.BODY and not self._head_bytes
-        super().data_received(_staying(data) if begins else data)
-        # What came after a whole request and began no other one is not the request's answer.
-        if self._part is _Part.NOTHING and not self.cycle.response_complete:
-            return
-        if self._part is not _Part.BODY:
-            self._head_bytes += len(data)
-            if self._head_bytes > self.bounds.head_bytes:
-                self._end(_LARGE_HEAD)
-                return
-        if self._arrival is None:
-            waiting_for_body = self._part is _Part.BODY
-            limit_s = self.bounds.body_s if waiting_for_body else self.bounds.head_s
-            self._arrival = self.loop.call_later(limit_s, self._too_slow)
-
-    def on_message_begin(self) -> None:
-        self._part = _Part.HEAD
-        self._left_bytes = 0
-        super().on_message_begin()
-
-    def on_headers_complete(self) -> None:
-        self._arrived()
-        self._is_leaving = self.parser.should_upgrade()
-        if self._is_leaving:
-            # Nothing is asked of anybody: what follows may be its body or not.
-            return
-        # An authority in the target, which the scope has no place for, is for the guard to judge.
-        self.scope["extensions"] = {TARGET: {"sent": self.url}}
-        super().on_headers_complete()
-        self._part = _Part.BODY
-
-    def on_body(self, body: bytes) -> None:
-        if self.cycle.response_complete:
-            self._left_bytes += len(body)
-            if self._left_bytes > self.bounds.left_bytes:
-                self.transport.close()
-        super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        if self._is_leaving:
-            return
-        self._part = _Part.NOTHING
-        self._arrived()
-        super().on_message_complete()
-
-    def _should_upgrade(self) -> bool:
-        return False
-
-    def _unsupported_upgrade_warning(self) -> None:
-        """Refuse what the parser takes for the end of HTTP: it reads no body, and what comes next as a request."""
-        self._end(_UPGRADE)
-
-    def pause_writing(self) -> None:
-        self._pieces.pause()
-        if self._reader is None:
-            self._reader = self.loop.call_later(self.bounds.stall_s, self.let_go)
-        super().pause_writing()
-        self.unread[self] = None
-        self._make_room()
-
-    def resume_writing(self) -> None:
-        if not self._pieces.resume():
-            return
-        if self._reader is not None:
-            self._reader.cancel()
-            self._reader = None
-        self.unread.pop(self, None)
-        super().resume_writing()
-
-    def _said_all(self, below: asyncio.Transport) -> None:
-        """Close; where the rest of an answered body is still on its way, once it had time to come."""
-        answered = self._part is _Part.BODY and self.cycle.response_complete
-        over = self._lingering is not None or self._left_bytes > self.bounds.left_bytes
-        if over or not answered or below.is_closing():
-            below.close()
-            return
-        self._arrived()
-        self._lingering = self.loop.call_later(self.bounds.linger_s, below.close)
-        self.flow.resume_reading()
-        if below.can_write_eof():
-            below.write_eof()
-
-    def _arrived(self) -> None:
-        """Note that a part of the request is there; the next one has its own time."""
-        self._head_bytes = 0
-        if self._arrival is not None:
-            self._arrival.cancel()
-            self._arrival = None
-
-    def _too_slow(self) -> None:
-        self._arrival = None
-        if self._part is _Part.HEAD and self._head_bytes:
-            self._end(_SLOW_HEAD)
-        else:
-            # Nothing came at all, or an endpoint still waits for the body: it learns from the close.
-            self.transport.close()
-
-    def _make_room(self) -> None:
+    def make_room(self) -> None:
         """Let go of whoever has not read for longest, while too much is kept for all of them."""
-        kept = {each: each.transport.get_write_buffer_size() for each in self.unread}
+        kept = {each: each.unread_bytes for each in self.unread}
         octets = sum(kept.values())
         for each, size in kept.items():
             if octets <= self.bounds.unread_bytes:
@@ -216,55 +75,326 @@ class BoundedConnection(HttpToolsProtocol):
             del self.unread[each]
             each.let_go()
 
+
+class Connection(asyncio.Protocol):
+    """Reads a request, has it answered, and only then looks at what comes behind it.
+
+    So a request is refused where no answer is under way, and nothing that it says can be taken for
+    another's. Upgrades are passed over, as a server may (RFC 9110 section 7.8).
+    """
+
+    def __init__(
+        self,
+        listener: Listener,
+        app: App,
+        *,
+        beside: "MutableSet[Connection]",
+        tasks: MutableSet[asyncio.Task[None]],
+    ) -> None:
+        self._listener = listener
+        self._bounds = listener.bounds
+        self._app = app
+        self._beside = beside
+        self._tasks = tasks
+        self._loop = asyncio.get_running_loop()
+        self._transport: Pieces
+        self._scope: dict[str, Any] = {}
+        """What all requests here have in common."""
+        self._unread = bytearray()
+        """Of a head whose end has not come, or behind the request that is answered."""
+        self._has_begun = True
+        """Whether the time of the next head runs: the first one's from the connection's first moment."""
+        self._exchange: Exchange | None = None
+        self._body: Body | None = None
+        """Of the request that is answered, as long as it is not whole."""
+        self._left_bytes = 0
+        self._is_stopped = False
+        self.is_full = False
+        self._taken: asyncio.Future[None] | None = None
+        self._due: float | None = None
+        """When what is waited for has to be here, on the loop's clock."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._reader: asyncio.TimerHandle | None = None
+        self._lingering: asyncio.TimerHandle | None = None
+
+    @property
+    def unread_bytes(self) -> int:
+        """How much is kept that the client has not read."""
+        return self._transport.get_write_buffer_size()
+
+    def shutdown(self) -> None:
+        """Close once the request under way is answered."""
+        if self._exchange is None or self._exchange.is_complete:
+            self._transport.close()
+        else:
+            self._exchange.keeps = False
+
     def let_go(self) -> None:
         """End the connection: its client does not read."""
-        type(self).count(_SLOW_READER)
-        self.transport.abort()
+        self._listener.count(_SLOW_READER)
+        self._transport.abort()
 
-    def send_400_response(self, msg: str) -> None:
-        if self._is_answering():
-            self.transport.close()
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        below = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
+        self._transport = Pieces(below, self._listener.make_room, self._said_all)
+        self._scope = of_connection(below)
+        self._beside.add(self)
+        if len(self._beside) > self._bounds.connections:
+            self._listener.count(_CONNECTIONS)
+            below.abort()
         else:
-            super().send_400_response(msg)
+            self._allow(self._bounds.head_s)
 
-    def _is_answering(self) -> bool:
-        """Tell whether whatever is said now would be taken for the answer to an earlier request."""
-        cycle: RequestResponseCycle | None = self.cycle
-        if cycle is None or cycle.response_complete:
-            return False
-        is_its_own = self._part is _Part.BODY and not self.pipeline
-        return cycle.response_started or not is_its_own
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - of any reason
+        self._beside.discard(self)
+        for timer in (self._timer, self._lingering):
+            if timer is not None:
+                timer.cancel()
+        self._due = self._body = None
+        self._transport.drop()
+        self.resume_writing()
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            exchange.leave()
 
-    def _end(self, refused: Refused) -> None:
-        type(self).count(refused.code)
-        if self._is_answering():
-            self.transport.close()
-        elif not self.transport.is_closing():
-            text = refused.text.encode() + b"\n"
-            head = (
-                f"HTTP/1.1 {refused.status} \r\ncontent-type: text/plain; charset=utf-8\r\n"
-                f"content-length: {len(text)}\r\nconnection: close\r\n\r\n"
-            )
-            self.transport.write(head.encode() + text)
-            self.transport.close()
+    def eof_received(self) -> bool:
+        # Who says nothing more may still read the answer; below, only what it has is sent.
+        unread = self._transport.get_write_buffer_size() > 0
+        if unread:
+            self._transport.close()
+        return unread
+
+    def data_received(self, data: bytes) -> None:
+        if self._transport.is_closing():
+            # None of it is read: what it asks for would have no answer.
+            self._throw_away(len(data))
+        elif self._exchange is None:
+            self._read_head(data)
+        elif self._body is not None:
+            self._read_body(self._exchange, self._body, data)
+        else:
+            self._unread += data
+            self._gate()
+
+    def pause_writing(self) -> None:
+        self._transport.pause()
+        self.is_full = True
+        if self._reader is None:
+            self._reader = self._loop.call_later(self._bounds.stall_s, self.let_go)
+        self._listener.unread[self] = None
+        self._listener.make_room()
+
+    def resume_writing(self) -> None:
+        if not self._transport.resume():
+            return
+        self.is_full = False
+        if self._reader is not None:
+            self._reader.cancel()
+            self._reader = None
+        self._listener.unread.pop(self, None)
+        if self._taken is not None and not self._taken.done():
+            self._taken.set_result(None)
+
+    # What comes in.
+
+    def _read_head(self, data: bytes | bytearray) -> None:
+        searched = max(0, len(self._unread) + 1 - len(END_OF_HEAD))
+        if self._unread:
+            self._unread += data
+            data = self._unread
+        if data.startswith(b"\r\n"):
+            # Some clients end a body with a line of its own (RFC 9112 section 2.2).
+            data = data[_blank(data) :]
+            searched = 0
+        end = data.find(END_OF_HEAD, searched)
+        if (len(data) if end < 0 else end) > self._bounds.head_bytes:
+            self._refuse(_LARGE_HEAD)
+        elif end < 0:
+            self._unread = data if isinstance(data, bytearray) else bytearray(data)
+            if not self._has_begun:
+                self._has_begun = True
+                self._allow(self._bounds.head_s)
+        else:
+            head, rest = bytes(data[:end]), bytes(data[end + len(END_OF_HEAD) :])
+            self._unread = bytearray()
+            self._begin(head, rest)
+
+    def _begin(self, head: bytes, rest: bytes) -> None:
+        try:
+            asked = read_asked(head)
+            body = body_asked(asked)
+        except BadMessage:
+            self._refuse(_MALFORMED)
+            return
+        self._has_begun = False
+        self._body = body
+        self._exchange = exchange = Exchange(
+            self,
+            of_request(self._scope, asked),
+            minor=asked.minor,
+            keeps=asked.minor > 0 and not asked.has_option(b"connection", "close"),
+            waits_for_leave=asked.minor > 0 and asked.has_option(b"expect", "100-continue"),
+        )
+        self._due = None
+        self._read_body(exchange, body, rest)
+        if exchange.is_gone:
+            return
+        if not body.ended:
+            self._allow(self._bounds.body_s)
+        task = self._loop.create_task(exchange.run(self._app))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _read_body(self, exchange: Exchange, body: Body, data: bytes) -> None:
+        try:
+            piece = body.feed(data)
+        except BadMessage:
+            self._refuse(_MALFORMED)
+            return
+        if exchange.is_complete:
+            self._throw_away(len(piece))
+        elif piece:
+            exchange.add(piece)
+        if body.ended:
+            self._body = self._due = None
+            self._unread += body.rest
+            exchange.end()
+            if exchange.is_complete:
+                self._next()
+                return
+        elif body.waits:
+            self._loop.call_soon(self._read_on, exchange, body)
+        if self._is_stopped or self._unread or self._body is not None:
+            self._gate()
+
+    def _read_on(self, exchange: Exchange, body: Body) -> None:
+        """Read what was left for this turn."""
+        if self._body is body:
+            self._read_body(exchange, body, b"")
+
+    def _throw_away(self, octets: int) -> None:
+        self._left_bytes += octets
+        if self._left_bytes > self._bounds.left_bytes:
+            self._transport.close()
+
+    def _gate(self) -> None:
+        """Read on, or not, as what has been read allows."""
+        exchange, body = self._exchange, self._body
+        stops = self._lingering is None and (
+            (exchange is not None and exchange.has_much)
+            or (body is not None and body.waits)
+            or (exchange is not None and len(self._unread) > _AHEAD_BYTES)
+        )
+        if stops == self._is_stopped or self._transport.is_closing():
+            return
+        self._is_stopped = stops
+        if stops:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    # What goes out.
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    async def taken(self) -> None:
+        while self.is_full:
+            self._taken = self._loop.create_future()
+            try:
+                await self._taken
+            finally:
+                self._taken = None
+
+    def went_on(self) -> None:
+        self._gate()
+
+    def answered(self) -> None:
+        exchange = self._exchange
+        if exchange is None:
+            return
+        if not exchange.keeps or self._transport.is_closing():
+            self._transport.close()
+        elif self._body is None:
+            self._next()
+        else:
+            self._gate()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def _next(self) -> None:
+        """Look at what has come behind a request that is answered, and wait for more."""
+        self._exchange = None
+        self._left_bytes = 0
+        self._allow(self._bounds.idle_s)
+        if self._unread:
+            data, self._unread = self._unread, bytearray()
+            self._read_head(data)
+        if self._is_stopped:
+            self._gate()
+
+    def _said_all(self, below: asyncio.Transport) -> None:
+        """Close; where the rest of an answered body is still on its way, once it had time to come."""
+        answered = self._exchange is not None and self._exchange.is_complete
+        over = self._lingering is not None or self._left_bytes > self._bounds.left_bytes
+        if over or not answered or self._body is None or below.is_closing():
+            below.close()
+            return
+        self._due = None
+        self._lingering = self._loop.call_later(self._bounds.linger_s, below.close)
+        if self._is_stopped:
+            self._is_stopped = False
+            below.resume_reading()
+        if below.can_write_eof():
+            below.write_eof()
+
+    def _refuse(self, refused: Refused) -> None:
+        """Answer, unless an answer has begun, and close."""
+        self._listener.count(refused.code)
+        exchange = self._exchange
+        if exchange is None or not exchange.is_begun:
+            self._say(refused)
+        self._body = None
+        if exchange is not None:
+            exchange.leave()
+        self._transport.close()
+
+    def _say(self, refused: Refused) -> None:
+        text = refused.text.encode() + b"\n"
+        head = (
+            f"HTTP/1.1 {refused.status} \r\ncontent-type: text/plain; charset=utf-8\r\n"
+            f"content-length: {len(text)}\r\nconnection: close\r\n\r\n"
+        )
+        self._transport.write(head.encode() + text)
+
+    # What takes too long.
+
+    def _allow(self, limit_s: float) -> None:
+        """Wait so long for what comes next. One timer is kept: most of what is waited for comes."""
+        self._due = due = self._loop.time() + limit_s
+        if self._timer is None:
+            self._timer = self._loop.call_at(due, self._look)
+        elif due < self._timer.when():
+            self._timer.cancel()
+            self._timer = self._loop.call_at(due, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._due is None:
+            return
+        if self._due > self._loop.time():
+            self._timer = self._loop.call_at(self._due, self._look)
+        elif self._unread and self._exchange is None:
+            self._refuse(_SLOW_HEAD)
+        else:
+            # Nothing came at all, or an endpoint still waits for the body: it learns from the close.
+            self._transport.close()
 
 
-def _staying(data: bytes) -> bytes:
-    """Return `data` without an `Upgrade` in the head that it begins with: whoever offers may be left
-    unanswered (RFC 9110, 7.8), and clients offer HTTP/2 with the first request that they make.
-    """
-    head, end, rest = data.partition(_END_OF_HEAD)
-    return _UPGRADES.sub(_NO_UPGRADE, head) + end + rest if _UPGRADES.search(head) else data
-
-
-def bounded_by(
-    bounds: Bounds, count: Callable[[str], None] = lambda _: None
-) -> type[BoundedConnection]:
-    """Return the class of a listener's connections; `count` is called with each refusal's code."""
-
-    class Configured(BoundedConnection):
-        pass
-
-    Configured.bounds, Configured.count = bounds, staticmethod(count)
-    Configured.unread = {}
-    return Configured
+def _blank(data: bytes | bytearray) -> int:
+    """Return how many bytes of empty lines stand before anything else."""
+    found = _LINE_BREAKS.match(data)
+    return 0 if found is None else found.end()

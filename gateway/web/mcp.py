@@ -145,7 +145,7 @@ class McpEndpoint:
             refused = known
         self._note(scope, refused)
         body = refused.body if isinstance(refused.body, bytes) else b""
-        await _whole(send, refused, body, closes=_waits_for_leave(headers))
+        await _whole(send, refused, body)
         return None
 
     def _credential(self, scope: Scope, headers: _Pairs) -> Credential:
@@ -376,19 +376,9 @@ def _uncancel() -> None:
         task.uncancel()
 
 
-def _waits_for_leave(headers: _Pairs) -> bool:
-    """Whether the body may never come, as it was not asked for (RFC 9110 section 10.1.1).
-
-    What came next on that connection might be read as the body, or the body as what came next.
-    """
-    return any(name == "expect" for name, _ in headers)
-
-
-async def _whole(send: Send, reply: Reply, body: bytes, *, closes: bool = False) -> None:
+async def _whole(send: Send, reply: Reply, body: bytes) -> None:
     headers = _raw(reply.headers)
     headers.append((b"content-length", str(len(body)).encode()))
-    if closes:
-        headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

@@ -32,7 +32,7 @@ from gateway.web.admin import admin_app
 from gateway.web.api import ApiEndpoint
 from gateway.web.app import PublicApp, desk_app
 from gateway.web.authzen import AuthzenEndpoint
-from gateway.web.connections import BoundedConnection, Bounds, bounded_by
+from gateway.web.connections import Bounds, Listener
 from gateway.web.door import admin_door
 from gateway.web.guard import guard_for
 from gateway.web.guarded import Guarded
@@ -309,13 +309,13 @@ class Gateway:
         )
 
     @property
-    def connections(self) -> type[BoundedConnection]:
+    def listener(self) -> Listener:
         """How connections of the public listener behave."""
         # The other half of the descriptors is for upstreams, the log and the policy.
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         unlimited = descriptors == resource.RLIM_INFINITY
         most = _MOST_CONNECTIONS if unlimited else min(_MOST_CONNECTIONS, descriptors // 2)
-        return bounded_by(Bounds(connections=most), self._metrics.refused_unread)
+        return Listener(Bounds(connections=most), self._metrics.refused_unread)
 
     def admin_app(self) -> Guarded:
         """Return the application of the admin listener."""

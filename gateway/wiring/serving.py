@@ -7,13 +7,13 @@ import socket
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 
 from gateway.config import Address, Config
 from gateway.errors import ConfigError
-from gateway.web.connections import BoundedConnection, Bounds, bounded_by
+from gateway.web.connections import Bounds, Listener
 from gateway.wire import param_headers
 from gateway.wiring import housekeeping
 from gateway.wiring.foundation import open_store
@@ -49,7 +49,7 @@ async def serve_until_told(config: Config, path: Path) -> None:
         await stack.enter_async_context(gateway.recorded.running())
         await stack.enter_async_context(gateway.watch.running())
         await stack.enter_async_context(gateway.unread.running())
-        front = _Server(_settings(gateway.serve, gateway.connections, config))
+        front = _Server(_settings(gateway.serve, gateway.listener, config))
         back = _Server(_settings(gateway.admin_app(), _few_connections(), None))
         desk = _Server(_settings(gateway.serve_desk, _few_connections(), config))
         await gateway.started()
@@ -78,27 +78,23 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _few_connections() -> type[BoundedConnection]:
-    return bounded_by(Bounds(connections=_MOST_ADMIN_CONNECTIONS))
+def _few_connections() -> Listener:
+    return Listener(Bounds(connections=_MOST_ADMIN_CONNECTIONS))
 
 
-def _settings(
-    app: Any, connections: type[BoundedConnection], config: Config | None
-) -> uvicorn.Config:
+def _settings(app: Any, listener: Listener, config: Config | None) -> uvicorn.Config:
     tls = None if config is None else config.tls
     return uvicorn.Config(
         app,
         interface="asgi3",
-        http=connections,
+        # Whatever makes a connection: it asks for a class, and calls it.
+        http=cast("type[asyncio.Protocol]", listener),
         loop="none",
         ws="none",
         lifespan="off",
         access_log=False,
         log_config=None,
         proxy_headers=False,
-        server_header=False,
-        date_header=False,
-        timeout_keep_alive=75,
         timeout_graceful_shutdown=DRAIN_S,
         ssl_certfile=None if tls is None else str(tls.certificate),
         ssl_keyfile=None if tls is None else str(tls.key),

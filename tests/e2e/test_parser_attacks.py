@@ -207,6 +207,19 @@ def test_what_follows_a_body_in_doubt_is_no_request(poster: Poster, raw: Raw) ->
     assert raw.seen == []
 
 
+def test_what_a_trailer_says_is_no_header(poster: Poster, raw: Raw) -> None:
+    fields = [*poster.fields, ("Content-Type", "application/json"), *ALLOWED]
+    token = next(pair for pair in fields if pair[0] == "Authorization")
+    named = "\r\n".join(f"{name}: {text}" for name, text in [token]).encode()
+    body = CHUNKED[:-2] + named + b"\r\n\r\n"
+    chunked = ("Transfer-Encoding", "chunked")
+    without = [pair for pair in fields if pair != token]
+    assert exchange(poster.url, head("POST", poster.path, [*without, chunked]) + body).status == 401
+    assert raw.seen == []
+    assert exchange(poster.url, head("POST", poster.path, [*fields, chunked]) + body).status == 200
+    assert "authorization" not in raw.seen[0].headers
+
+
 @pytest.mark.parametrize(
     ("case", "twice"),
     [

@@ -34,15 +34,19 @@ def is_read(*pieces: bytes) -> bool:
 def test_a_length_ends_a_body():
     body = body_with(b"Content-Length: 5")
     assert (fed(body, b"ab", b"cd"), body.ended) == (b"abcd", False)
-    assert (fed(body, b"e"), body.ended, body.surplus, body.closes) == (b"e", True, False, False)
+    assert (fed(body, b"e"), body.ended, body.rest, body.closes) == (b"e", True, b"", False)
 
 
 def test_what_comes_behind_a_body_is_no_part_of_it():
     body = body_with(b"Content-Length: 2")
-    assert (fed(body, b"abHTTP/1.1 200 OK"), body.ended, body.surplus) == (b"ab", True, True)
+    assert (fed(body, b"abHTTP/1.1 200 OK"), body.ended, body.rest) == (
+        b"ab",
+        True,
+        b"HTTP/1.1 200 OK",
+    )
     chunked = body_with(b"Transfer-Encoding: chunked")
     assert fed(chunked, CHUNKED + b"HTTP/1.1 200 OK") == CONTENT
-    assert (chunked.ended, chunked.surplus) == (True, True)
+    assert (chunked.ended, chunked.rest) == (True, b"HTTP/1.1 200 OK")
 
 
 def test_without_either_the_connections_end_ends_it():
@@ -64,7 +68,7 @@ def test_some_answers_have_no_body_whatever_they_say(status: bytes, field: bytes
     body = body_with(field, status=status)
     assert body.ended
     fed(body, b"5\r\n")
-    assert body.surplus
+    assert body.rest == b"5\r\n"
 
 
 def test_a_chunked_body_is_the_same_however_it_is_cut():
@@ -72,7 +76,7 @@ def test_a_chunked_body_is_the_same_however_it_is_cut():
         for second in range(first, len(CHUNKED) + 1, 7):
             body = Chunked()
             found = fed(body, CHUNKED[:first], CHUNKED[first:second], CHUNKED[second:])
-            assert (found, body.ended, body.surplus) == (CONTENT, True, False), (first, second)
+            assert (found, body.ended, body.rest) == (CONTENT, True, b""), (first, second)
     body = Chunked()
     assert fed(body, *(bytes([byte]) for byte in CHUNKED)) == CONTENT
     assert body.ended

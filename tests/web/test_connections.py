@@ -6,35 +6,42 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import uvicorn
 
-from gateway.web.connections import BoundedConnection, Bounds, bounded_by
+from gateway.web.connections import Bounds, Listener
 from gateway.web.guard import TARGET
 from tests.servers.process import free_port
 
 BOUNDS = Bounds(connections=3, head_s=0.3, body_s=0.8, head_bytes=2000, stall_s=0.3)
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n"
+TORN = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nx"
 SIZES = {"/large": 4_000_000, "/huge": 64_000_000, "/whole": 16_000_000}
 """Of answers, in bytes; the second does not fit into any buffer on the way, and the last is written
 at once."""
 
 
 @dataclass
-class Listener:
+class Served:
     port: int
     refused: list[str] = field(default_factory=list)
     targets: list[bytes] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
+    fields: list[Any] = field(default_factory=list)
+    at_once: int = 0
+    most_at_once: int = 0
+    held: asyncio.Event = field(default_factory=asyncio.Event)
+    """Lets `/held` go on, and `/stream`."""
     faults: list[str] = field(default_factory=list)
     """What the event loop was told that nobody caught."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once an application was told that its caller is gone."""
-    connections: type[BoundedConnection] = BoundedConnection
+    open: set[Any] = field(default_factory=set)
+    shared: Listener = field(default_factory=lambda: Listener(BOUNDS))
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator["Client"]:
@@ -47,7 +54,23 @@ class Listener:
             with suppress(OSError):
                 await writer.wait_closed()
 
+    def ahead(self) -> int:
+        """How many bytes lie unread behind what is being answered."""
+        return sum(len(each._unread) for each in self.open)
+
     async def app(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer as `_answer`, or as a bug would."""
+        self.at_once += 1
+        self.most_at_once = max(self.at_once, self.most_at_once)
+        try:
+            if scope["path"] in BUGS:
+                await BUGS[scope["path"]](send)
+            else:
+                await self._answer(scope, receive, send)
+        finally:
+            self.at_once -= 1
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         """Wait for the whole body, then answer; `/large` and `/huge` answer a lot, `/slow` late.
 
         `/unread` answers at once, and so does `/refused`, which closes the connection.
@@ -63,8 +86,18 @@ class Listener:
             return
         self.bodies.append(sent)
         self.targets.append(scope["extensions"][TARGET]["sent"])
+        self.fields.append(scope["headers"])
         if scope["path"] == "/slow":
             await asyncio.sleep(2 * BOUNDS.head_s)
+        if scope["path"] == "/held":
+            await self.held.wait()
+        if scope["path"] == "/stream":
+            await send({"type": "http.response.start", "status": 200})
+            await send({"type": "http.response.body", "body": b"one", "more_body": True})
+            if scope["http_version"] == "1.1":
+                await self.held.wait()
+            await send({"type": "http.response.body", "body": b"two"})
+            return
         body = b"x" * SIZES.get(scope["path"], 2)
         length = str(len(body)).encode()
         headers = [(b"content-length", length)]
@@ -80,6 +113,34 @@ class Listener:
             self.ended.set()
 
 
+async def _raises(send: Any) -> None:
+    raise ValueError("evil")
+
+
+async def _silent(send: Any) -> None:
+    """Answer nothing."""
+
+
+def _wrong(*messages: tuple[list[tuple[bytes, bytes]], bytes]) -> Any:
+    async def answer(send: Any) -> None:
+        for fields, body in messages:
+            await send({"type": "http.response.start", "status": 200, "headers": fields})
+            await send({"type": "http.response.body", "body": body})
+
+    return answer
+
+
+BUGS: dict[str, Any] = {
+    "/raises": _raises,
+    "/silent": _silent,
+    "/torn": _wrong(([(b"content-length", b"5")], b"evil")),
+    "/long": _wrong(([(b"content-length", b"1")], b"evil")),
+    "/nul": _wrong(([(b"x", b"a\0b")], b"")),
+    "/split": _wrong(([(b"x", b"a\r\ny: evil")], b"")),
+    "/framed": _wrong(([(b"transfer-encoding", b"evil")], b"")),
+}
+
+
 @dataclass(kw_only=True)
 class Client:
     reader: asyncio.StreamReader
@@ -91,6 +152,11 @@ class Client:
         found = await self.status()
         assert await self.reader.readexactly(2) == b"xx"
         return found
+
+    async def answer(self) -> tuple[int, bytes]:
+        """Read one answer of two bytes."""
+        found = await self.status()
+        return found, await self.reader.readexactly(2)
 
     async def status(self) -> int:
         """Read one answer's head, and return its status; 0 if the connection ends before."""
@@ -152,13 +218,13 @@ class Quiet(uvicorn.Server):
 
 
 @asynccontextmanager
-async def listening(bounds: Bounds = BOUNDS) -> AsyncIterator[Listener]:
-    listener = Listener(port=free_port())
-    listener.connections = bounded_by(bounds, listener.refused.append)
+async def listening(bounds: Bounds = BOUNDS) -> AsyncIterator[Served]:
+    listener = Served(port=free_port())
+    listener.shared = Listener(bounds, listener.refused.append)
     config = uvicorn.Config(
         listener.app,
         port=listener.port,
-        http=listener.connections,
+        http=cast("type[asyncio.Protocol]", listener.shared),
         lifespan="off",
         interface="asgi3",
         ws="none",
@@ -170,7 +236,9 @@ async def listening(bounds: Bounds = BOUNDS) -> AsyncIterator[Listener]:
         listener.faults.append(context["message"])
 
     asyncio.get_running_loop().set_exception_handler(told)
-    async with Quiet(config).running():
+    server = Quiet(config)
+    listener.open = server.server_state.connections
+    async with server.running():
         yield listener
 
 
@@ -196,10 +264,13 @@ OFFER = (
 OFFERED = b"POST / HTTP/1.1\r\n" + OFFER + b"content-length: 10\r\n\r\n"
 
 
-async def test_an_offer_of_another_protocol_is_left_alone():
+@pytest.mark.parametrize("cut", [0, 60, len(OFFERED) - 30])
+async def test_an_offer_of_another_protocol_is_left_alone(cut: int):
     async with listening() as listener, listener.client() as client:
         assert await client.ask(OFFERED + b"upgrade:10") == 200
-        client.writer.write(OFFERED)
+        client.writer.write(OFFERED[:cut])
+        await asyncio.sleep(0)
+        client.writer.write(OFFERED[cut:])
         while len(listener.begun) < 2:
             await asyncio.sleep(0.01)
         assert await client.ask(b"0123456789") == 200
@@ -207,41 +278,163 @@ async def test_an_offer_of_another_protocol_is_left_alone():
     assert listener.bodies == [b"upgrade:10", b"0123456789", b""]
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        (OFFERED[:60], OFFERED[60:], GET),
-        (b"POST / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nup", b"grade: a\r\n\r\n", GET),
-        (b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n", GET),
-    ],
-)
-async def test_what_follows_an_offer_is_never_read_as_a_request(parts: tuple[bytes, ...]):
+SHAPELESS = {
+    "no target": GET.replace(b"/", b"x", 1),
+    "a proxy's target": b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n",
+    "no path": GET.replace(b"/", b"*", 1),
+    "a fragment": GET.replace(b"/", b"/#", 1),
+    "two blanks": GET.replace(b" ", b"  ", 1),
+    "another version": GET.replace(b"1.1", b"1.2"),
+    "the next version": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "no version": b"GET /\r\n\r\n",
+    "a line break by itself": GET.replace(b"\r\nhost", b"\nhost"),
+    "a folded line": GET.replace(b"\r\n\r\n", b"\r\n folded\r\n\r\n"),
+    "two ends": POST.replace(b"\r\n\r\n", b"\r\ntransfer-encoding: chunked\r\n\r\n"),
+    "an unknown coding": TORN.replace(b"chunked", b"gzip, chunked"),
+    "chunks in HTTP/1.0": TORN.replace(b"1.1", b"1.0"),
+    "a chunk without a size": TORN,
+}
+
+
+@pytest.mark.parametrize("case", SHAPELESS)
+async def test_what_is_no_request_is_refused_and_nothing_behind_it_is_read(case: str):
     async with listening() as listener, listener.client() as client:
-        for part in parts:
-            client.writer.write(part)
-            await asyncio.sleep(0.01)
+        client.writer.write(SHAPELESS[case] + GET)
         assert await client.status() == 400
         await client.ends()
-    assert (listener.targets, listener.refused) == ([], ["upgrade"])
+    assert (listener.targets, listener.refused, listener.faults) == ([], ["malformed"], [])
 
 
-async def test_a_target_that_is_none_is_refused_and_its_connection_closed():
-    async with listening() as listener, listener.client() as client:
-        for _ in range(3):
-            client.writer.write(b"GET http://[ HTTP/1.1\r\nhost: x\r\n\r\n")
-        assert await client.status() == 400
-        await client.ends()
-    assert (listener.targets, listener.faults) == ([], [])
-
-
-TORN = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nx"
-
-
-@pytest.mark.parametrize("second", [b"GET\r\n\r\n", OFFERED, TORN])
+@pytest.mark.parametrize("second", [b"GET\r\n\r\n", TORN + b"\r\n"])
 async def test_a_refusal_is_not_taken_for_an_answer_that_is_still_made(second: bytes):
     async with listening() as listener, listener.client() as client:
         client.writer.write(GET.replace(b"/", b"/slow", 1) + second)
+        assert await client.answer() == (200, b"xx")
+        assert await client.status() == 400
+        await client.ends()
+    assert listener.targets == [b"/slow"]
+
+
+async def test_what_is_in_chunks_is_read_without_what_is_around_them():
+    chunked = POST.replace(b"content-length: 10", b"transfer-encoding: Chunked")
+    async with listening() as listener, listener.client() as client:
+        for trailer in (b"", b"host: y\r\nauthorization: Bearer a\r\nx-forwarded-for: 1.2.3.4\r\n"):
+            body = b"5;a=b\r\n01234\r\n005\r\n56789\r\n0\r\n" + trailer + b"\r\n"
+            assert await client.ask(chunked + body) == 200
+    assert listener.bodies == [b"0123456789"] * 2
+    assert listener.fields == [[(b"host", b"x"), (b"transfer-encoding", b"Chunked")]] * 2
+
+
+async def test_extensions_of_chunks_and_trailers_are_bounded():
+    chunked = POST.replace(b"content-length: 10", b"transfer-encoding: chunked")
+    endless = (
+        b"1;" + b"a" * 2000 + b"\r\nx\r\n0\r\n\r\n",
+        b"1;" + b"a" * 900 + b"\r\nx\r\n",
+        b"0\r\n" + b"x: " + b"y" * 900 + b"\r\n",
+    )
+    for piece in endless:
+        async with listening() as listener, listener.client() as client:
+            client.writer.write(chunked + piece * 400)
+            assert await client.status() == 400
+            await client.ends()
+        assert (listener.bodies, listener.refused) == ([], ["malformed"])
+
+
+async def test_requests_that_come_at_once_are_answered_one_after_the_other():
+    asked = [b"/slow", b"/", b"/slow", b"/"]
+    async with listening() as listener, listener.client() as client:
+        client.writer.write(GET.replace(b"/", b"/slow", 1))
+        while not listener.begun:
+            await asyncio.sleep(0.01)
+        client.writer.write(b"".join(GET.replace(b"/", path, 1) for path in asked[1:]))
+        for _ in asked:
+            assert await client.answer() == (200, b"xx")
+        client.writer.write(POST + b"01234567" + b"89" + GET)
+        assert await client.answer() == (200, b"xx")
+        assert await client.answer() == (200, b"xx")
+    assert (listener.targets, listener.most_at_once) == ([*asked, b"/", b"/"], 1)
+
+
+async def test_who_asks_ahead_without_end_has_to_wait():
+    async with listening() as listener, listener.client() as client:
+        client.writer.write(GET.replace(b"/", b"/held", 1))
+        flood = GET * 200_000
+        client.writer.write(flood)
+        while not (listener.begun and (held := listener.ahead())):
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        assert held <= listener.ahead() < len(flood) // 8
+        listener.held.set()
+        assert await client.answer() == (200, b"xx")
+
+
+async def test_line_breaks_before_a_request_are_passed_over():
+    async with listening() as listener, listener.client() as client:
+        client.writer.write(b"\r")
+        await asyncio.sleep(0)
+        for octets in (b"\n\r\n" + GET, POST + b"0123456789\r\n", GET):
+            assert await client.ask(octets) == 200
+    assert listener.refused == []
+
+
+LEAVE = POST.replace(b"\r\n\r\n", b"\r\nExpect: 100-Continue\r\n\r\n")
+
+
+async def test_who_waits_for_leave_to_send_a_body_gets_it():
+    async with listening() as listener, listener.client() as client:
+        client.writer.write(LEAVE)
+        assert await client.status() == 100
+        assert await client.ask(b"0123456789") == 200
+        # Who does not wait is not told to go on.
+        assert await client.ask(LEAVE + b"0123456789") == 200
+    assert listener.bodies == [b"0123456789"] * 2
+
+
+async def test_what_comes_behind_a_body_that_was_not_asked_for_is_not_read():
+    async with listening() as listener, listener.client() as client:
+        client.writer.write(LEAVE.replace(b"/", b"/unread", 1))
+        assert await client.answer() == (200, b"xx")
+        client.writer.write(GET)
         assert await client.status() == 0
+    assert listener.begun == ["/unread"]
+
+
+async def test_a_head_answer_has_no_body_and_the_old_version_one_that_the_close_ends():
+    async with listening() as listener, listener.client() as client:
+        client.writer.write(GET.replace(b"GET", b"HEAD"))
+        assert await client.status() == 200
+        assert await client.ask(GET) == 200
+        client.writer.write(GET.replace(b"1.1", b"1.0").replace(b"/", b"/stream", 1))
+        assert await client.reader.read() == b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nonetwo"
+
+
+async def test_an_answer_of_no_told_length_comes_in_chunks_as_it_is_made():
+    async with listening() as listener, listener.client() as client:
+        client.writer.write(GET.replace(b"/", b"/stream", 1))
+        assert await client.status() == 200
+        assert await client.reader.readuntil(b"one\r\n") == b"3\r\none\r\n"
+        listener.held.set()
+        assert await client.reader.readuntil(b"0\r\n\r\n") == b"3\r\ntwo\r\n0\r\n\r\n"
+        assert await client.ask(GET) == 200
+
+
+async def test_what_is_no_field_is_not_sent():
+    async with listening() as listener, listener.client() as client:
+        client.writer.write(GET.replace(b"/", b"/nul", 1))
+        assert await client.status() == 500
+    assert listener.faults == []
+
+
+@pytest.mark.parametrize(
+    "path", [b"/raises", b"/silent", b"/torn", b"/long", b"/split", b"/framed"]
+)
+async def test_a_bug_is_a_failure_or_the_end_and_no_half_answer(path: bytes):
+    async with listening() as listener, listener.client() as client:
+        client.writer.write(GET.replace(b"/", path, 1))
+        answer = await client.reader.read()
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
+        assert (b"evil" in answer, answer.count(b"HTTP/1.1")) == (False, int(bool(answer)))
+    assert listener.faults == []
 
 
 async def test_an_answer_may_take_its_time():
@@ -283,7 +476,7 @@ async def test_the_next_head_is_held_to_the_same_time():
 async def test_line_breaks_between_requests_do_not_keep_a_connection():
     async with listening() as at, at.client() as client:
         assert await client.ask(GET) == 200
-        async with client.dripping(b"\r\n"):
+        async with client.dripping(b"\r\n" * 10):
             await client.ends()
 
 
@@ -349,12 +542,12 @@ async def test_of_a_large_answer_only_what_was_not_taken_is_kept():
     async with listening(replace(BOUNDS, stall_s=60)) as at, at.client() as client:
         client.writer.write(GET.replace(b"/", b"/whole", 1))
         async with asyncio.timeout(60):
-            while not at.connections.unread:
+            while not at.shared.unread:
                 await asyncio.sleep(0)
-        (unread,) = at.connections.unread
-        kept = unread._pieces._left
+        (unread,) = at.shared.unread
+        kept = unread._transport._left
         assert max(map(len, kept)) <= 65536
-        assert sum(map(len, kept)) <= unread.transport.get_write_buffer_size() < SIZES["/whole"]
+        assert sum(map(len, kept)) <= unread.unread_bytes < SIZES["/whole"]
         await client.status()
         await client.reader.readexactly(SIZES["/whole"])
         assert at.refused == []
@@ -409,7 +602,10 @@ async def test_what_comes_after_a_refused_body_is_not_read_as_a_request():
 
 
 async def test_whoever_is_refused_and_does_not_end_is_cut_off():
-    async with listening(replace(BOUNDS, left_bytes=100_000)) as at, at.client() as client:
+    async with (
+        listening(replace(BOUNDS, left_bytes=100_000, linger_s=600)) as at,
+        at.client() as client,
+    ):
         client.writer.write(REFUSED)
         assert await client.status() == 200
         client.writer.write(b"x" * 100_001)

@@ -52,11 +52,6 @@ async def test_what_a_stranger_sends_makes_no_difference(site, body):
     assert (answer.status, answer.received) == (401, 0)
 
 
-async def test_a_stranger_whose_body_waits_for_our_leave_gets_another_connection(site):
-    answer = await unread(site, "POST", PATH, (HOST, JSON, (b"expect", b"100-continue")))
-    assert (answer.status, answer.headers["connection"]) == (401, "close")
-
-
 async def test_strangers_are_throttled(site):
     site.endpoint._failures = Throttle(allowed=2, window_s=60)
     for _ in range(2):
