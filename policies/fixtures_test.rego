@@ -20,9 +20,9 @@ read := {
 	"flow": {
 		"label": label("untrusted", "private"),
 		"sources": [
-			{"server": "mail", "tool": "search", "record": 1, "label": label("untrusted", "private")},
-			{"server": "wiki", "tool": "page", "record": 2, "label": label("untrusted", "public")},
-			{"server": "safe", "tool": "key", "record": 3, "label": label("trusted", "secret")},
+			{"server": "mail", "tool": "search", "record": "r1", "label": label("untrusted", "private")},
+			{"server": "wiki", "tool": "page", "record": "r2", "label": label("untrusted", "public")},
+			{"server": "safe", "tool": "key", "record": "r3", "label": label("trusted", "secret")},
 		],
 		"destinations": [],
 		"names_where": false,
@@ -81,7 +81,7 @@ oddities := {
 told_by_outsider := [{"path": "$.body", "matches": [], "said": "outsider"}]
 
 carrying(confidentiality) := [{"path": "$.body", "said": "", "matches": [{
-	"record": 1,
+	"record": "r1",
 	"kind": "exact",
 	"bytes": 9,
 	"confidentiality": confidentiality,

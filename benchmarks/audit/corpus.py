@@ -96,7 +96,7 @@ def _some(world: _World, leaf_index: int) -> list[dict[str, Any]]:
     call = _call(world, principal, (server, tool, effect), run, sources)
     seen = any(source["server"] == server for source in sources)
     if effect == "read" and not seen and len(sources) < MOST_SOURCES:
-        sources = [*sources, {"server": server, "tool": tool, "record": leaf_index}]
+        sources = [*sources, {"server": server, "tool": tool, "record": f"{leaf_index:032x}"}]
     world.runs[principal] = (run, sources, left - 1)
     return _told(world, call)
 

@@ -130,7 +130,7 @@ def _remembered(results: list[Mapping[str, Any]]) -> tuple[Provenance, float]:
 
 def _answered(number: int, result: Mapping[str, Any]) -> Answered:
     return Answered(
-        source=Source(server="s", tool="t", record=number, label=STRICTEST_DEFAULT),
+        source=Source(server="s", tool="t", record=str(number), label=STRICTEST_DEFAULT),
         effect=Effect.READ,
         arguments={},
         content=result,

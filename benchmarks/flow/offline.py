@@ -150,7 +150,7 @@ class Conversation:
         self._provenance.sends(step.arguments, effect, clean=clean)
         content, _ = content_label(step.result)
         label = result_label(rule, server).join(content)
-        source = Source(server=step.server, tool=step.tool, record=self._record, label=label)
+        source = Source(server=step.server, tool=step.tool, record=str(self._record), label=label)
         failed = step.result.get("isError") is True
         answered = Answered(
             source=source,

@@ -76,6 +76,7 @@ _LEFT_OUT_FIRST = ("candidate", "arguments", "question")
 _MOST_SERVERS = 128
 _LONGEST_SERVER = 64
 _SOURCE_CHARACTERS = 16
+_LONGEST_ID = 32
 _MOST_HARMLESS = 10_000
 _OCTETS = 4 * 1024**2
 _TIME = re.compile(rb'"time":"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(?:\.[0-9]{6})?Z"')
@@ -317,8 +318,15 @@ def _by_server(sources: list[Any]) -> list[dict[str, Any]]:
         if isinstance(one, dict) and isinstance(server := one.get("server"), str):
             short: dict[str, Any] = {"server": server}
             short["tool"] = str(one.get("tool"))[:_SOURCE_CHARACTERS]
-            if type(record := one.get("record")) is int:
+            if _is_named(record := one.get("record")):
                 short["record"] = record
             if len(server) <= _LONGEST_SERVER and len(found) < _MOST_SERVERS:
                 found.setdefault(server, short)
     return list(found.values())
+
+
+def _is_named(record: Any) -> bool:
+    """Say whether this is a record's id, or the leaf index that an earlier version noted."""
+    if isinstance(record, str):
+        return len(record) <= _LONGEST_ID and record.isascii() and record.isalnum()
+    return type(record) is int

@@ -257,13 +257,14 @@ def _folded(line: str, most: int) -> Sequence[str]:
 def _sending(row: Mapping[str, Any], names: Names, *, wide: bool) -> Sequence[str]:
     client = names.client(row["client"]) or "-"
     through = f"client {client}, from {row['source_ip'] or '-'}"
+    seen = [_source(one, wide=wide) for one in row["seen"]]
     to = [_destination(one) for one in row["destinations"][:_MOST_DESTINATIONS]]
     left = len(row["destinations"]) - len(to)
     return [
         "",
         cell(f"{row['time'][:19]}Z {_ended(row)}: {names.principal(row['principal']) or '-'}"),
         _line("through", through),
-        _line("data of", "; ".join(map(_source, row["seen"])) + f"; run is {_label(row['label'])}"),
+        _line("data of", "; ".join(seen) + f"; run is {_label(row['label'])}"),
         _line("sent by", f"{row['server']}/{row['tool']} ({row['effect']})"),
         _line("to", "; ".join(to) + (f"; {left} more" if left > 0 else "") or "no argument says"),
         _line("policy", _policy(row)),
@@ -284,8 +285,9 @@ def _ended(row: Mapping[str, Any]) -> str:
     return f"NOT SENT ({row['verdict']})"
 
 
-def _source(seen: Mapping[str, Any]) -> str:
-    return f"{seen.get('server')}/{seen.get('tool')} (record {seen.get('record')})"
+def _source(seen: Mapping[str, Any], *, wide: bool) -> str:
+    record = f" (record {seen.get('record')})" if wide else ""
+    return f"{seen.get('server')}/{seen.get('tool')}{record}"
 
 
 def _label(label: Mapping[str, Any] | None) -> str:

@@ -214,7 +214,8 @@ def _story(steps: list[Mapping[str, Any]], most: int) -> Iterator[str]:
         if not fits:
             yield _UNDER + _clipped(f"because of {code}", most - len(_UNDER))
         for destination in step["destinations"]:
-            yield _UNDER + _clipped(f"to {_destination(destination)}", most - len(_UNDER))
+            for line in _destination(destination):
+                yield _UNDER + _clipped(line, most - len(_UNDER))
     if any(step["label_because"] for step in steps):
         yield _UNKNOWN_RUN
 
@@ -233,16 +234,16 @@ def _why(step: Mapping[str, Any]) -> str:
     return str(next(told, step["code"] or ""))
 
 
-def _destination(destination: Mapping[str, Any]) -> str:
+def _destination(destination: Mapping[str, Any]) -> Iterator[str]:
     proof, origin = destination.get("proof"), destination.get("from")
     told = "unproven" if proof == "none" else f"{proof}, {destination.get('integrity')}"
     if destination.get("by") == "standing":
         told = f"standing answer {destination.get('answer')}"
     if isinstance(origin, dict):
-        told += (
-            f", from {origin.get('server')}/{origin.get('tool')} (record {origin.get('record')})"
-        )
-    return f"{destination.get('path')}: {told}"
+        told += f", from {origin.get('server')}/{origin.get('tool')}"
+    yield f"to {destination.get('path')}: {told}"
+    if isinstance(origin, dict):
+        yield f"   in record {origin.get('record')}"  # an id is as wide as half of the screen
 
 
 def _label(words: Mapping[str, Any]) -> str:

@@ -44,8 +44,8 @@ class Source:
     server: str
     tool: str
     """Or the resource, the prompt, the method: as `source_name` has it."""
-    record: int
-    """`leaf_index` of the outcome's intent record."""
+    record: str
+    """Id of the outcome's intent record; a leaf index, where an earlier version noted no id."""
     label: Label
 
 
@@ -192,7 +192,8 @@ class Destination:
 class Match:
     """A piece of an earlier result found in a payload."""
 
-    record: int
+    record: str
+    """As `Source.record`; empty where nobody knows of which result it is."""
     kind: str
     """`exact`, `fragment` or `link`."""
     bytes: int

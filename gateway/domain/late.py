@@ -69,8 +69,8 @@ class LateCall:
     principal: str
     """`Principal.key` of whose it is."""
     run: RunId
-    record: int
-    """Where its intent stands in the log."""
+    record: str
+    """Id of its intent's record."""
     target: str
     """The tool's name."""
     definition: str

@@ -45,7 +45,7 @@ def secrets_of(run: Run, use: Use, knowledge: Knowledge) -> Iterator[Payload]:
     if run.label.confidentiality is not Confidentiality.SECRET:
         return
     if not knowledge.provenance.knows_secrets:
-        yield _secret("$.*", (0,))
+        yield _secret("$.*", ("",))
     home = "" if use.effect in _REACHES else use.server
     texts = [*said_in(use.arguments), *(text for _, text in use.beside.texts)]
     found = knowledge.provenance.secrets_in(texts, home, knowledge.prompt or "")
@@ -53,7 +53,7 @@ def secrets_of(run: Run, use: Use, knowledge: Knowledge) -> Iterator[Payload]:
         yield _secret("$", found)
 
 
-def _secret(path: str, records: tuple[int, ...]) -> Payload:
+def _secret(path: str, records: tuple[str, ...]) -> Payload:
     secret = Confidentiality.SECRET
     matches = (Match(record=r, kind="exact", bytes=0, confidentiality=secret) for r in records)
     return Payload(path=path, matches=tuple(matches))

@@ -34,7 +34,7 @@ _SPREAD = 1.75
 class _Text:
     """A result's text, or one that was encoded in it."""
 
-    record: int
+    record: str
     level: Confidentiality
     how: str
     text: bytes
@@ -61,7 +61,7 @@ class Payloads:
     def add(
         self,
         serial: int,
-        record: int,
+        record: str,
         texts: Collection[str],
         asked: Collection[str],
         level: Confidentiality,
@@ -133,9 +133,9 @@ class _Search:
         self._values, self._codes = words
         self._known = known
         self._prompt: bytes | None = None
-        self._sizes: dict[tuple[int, str, str], int] = {}
+        self._sizes: dict[tuple[str, str, str], int] = {}
         """Bytes by record, kind and how they were encoded."""
-        self._levels: dict[int, Confidentiality] = {}
+        self._levels: dict[str, Confidentiality] = {}
 
     def look(self, text: str, how: str) -> None:
         """Look for what is of results in `text`, which was decoded by `how`, or stands there itself."""
@@ -234,12 +234,12 @@ class _Search:
                     record=record, kind=kind, bytes=size, decoded=how, confidentiality=level
                 )
 
-    def _plain(self, record: int, kind: str) -> int:
+    def _plain(self, record: str, kind: str) -> int:
         kinds = ("link",) if kind == "link" else ("exact", "fragment")
         return max(self._sizes.get((record, one, ""), 0) for one in kinds)
 
 
-def _rank(found: tuple[int, str, str]) -> tuple[int, str, int]:
+def _rank(found: tuple[str, str, str]) -> tuple[str, str, int]:
     record, kind, how = found
     return record, how, _KINDS.index(kind)
 
@@ -251,7 +251,7 @@ def _hidden(words: str, letters: bytes) -> str:
     return "spaced" if len(words) >= _SPREAD * len(letters) else ""
 
 
-def _text(record: int, level: Confidentiality, form: Decoded, asked: bytes) -> _Text:
+def _text(record: str, level: Confidentiality, form: Decoded, asked: bytes) -> _Text:
     text = _END + folded(form.text) + _END
     values = {v for v in text.split(_END) if SHORTEST_VALUE <= len(v) < SHORTEST_FRAGMENT}
     codes = {folded(code) for code in codes_in(form.text)}

@@ -99,7 +99,7 @@ class Provenance:
         """
         self.knows_secrets = knows_secrets
         self._above = above
-        self._secrets: dict[bytes, tuple[int, str]] = {}
+        self._secrets: dict[bytes, tuple[str, str]] = {}
         """Secrets that stood in results, each with a record and its server. None is forgotten."""
         self._most_results = results
         self._most_octets = octets
@@ -278,7 +278,7 @@ class Provenance:
 
     def secrets_in(
         self, texts: Collection[str], server: str = "", known: str = ""
-    ) -> tuple[int, ...]:
+    ) -> tuple[str, ...]:
         """Return the records of secrets that stand in `texts`, and that `server` did not give out.
 
         What stands in `known`, the user's own prompt, is no secret from them.

@@ -47,7 +47,7 @@ def spellings(secret: bytes) -> Iterator[bytes]:
         yield codecs.encode(piece.decode("utf-8", "replace"), "rot13").encode()
 
 
-def carried_secrets(texts: Iterable[str], known: Mapping[bytes, int]) -> Iterator[int]:
+def carried_secrets(texts: Iterable[str], known: Mapping[bytes, str]) -> Iterator[str]:
     """Yield the records of the `known` secrets that stand in `texts`, plain or encoded."""
     joined = "\n".join(texts)
     shown = [joined, *(form.text for form in decoded_forms(joined)), *_runs(joined)]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from gateway.domain._value import value
-from gateway.domain.audit import RecordKind
+from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.bounded import Bounded
 from gateway.domain.calls import Permit
 from gateway.domain.flow import Run, RunHandle, RunHint, RunId, Source, Task
@@ -109,26 +109,28 @@ class Debts:
             AuditUnavailable: One of them is not, or not known to be.
 
         """
-        source = source_of(permit, worst, trail.intent_index)
+        intent = trail.intent()
+        source = source_of(permit, worst, intent.id)
         due = self._clock() + plane.report_within_s
         debt = Debt(decision=permit.decision.id, run=permit.run.id, source=source, due=due)
         owed = Owed(debt=debt, plane=plane.name, permit=permit, trail=trail)
         if plane.reports is Reports.NONE:
-            owed = _placed(owed, (await self._audit.append(trail.intent())).leaf_index)
+            trail.intent_id = (await self._audit.append(intent)).id
+            trail.sent = True
             await self._never_reported(owed)
             return
         self._count(debt)
         try:
-            owed = _placed(owed, await self._kept_with_its_intent(owed))
+            await self._kept_with_its_intent(owed, intent)
         except BaseException:
             self._forget(debt)
             raise
-        self._forget(debt)
-        self._count(owed.debt)
+        # From here on the plane may have been told, whatever becomes of the answer.
+        trail.sent = True
         self._open[debt.decision] = owed
 
-    async def _kept_with_its_intent(self, owed: Owed) -> int:
-        """Write the debt beside the intent, so that one wait is for both; return the intent's place.
+    async def _kept_with_its_intent(self, owed: Owed, intent: AuditRecord) -> None:
+        """Write the debt beside the intent, so that one wait is for both.
 
         A debt whose intent is not on record is no permitted call's, and is taken out again.
 
@@ -136,18 +138,15 @@ class Debts:
             AuditUnavailable: One of them is not durable, or not known to be.
 
         """
-        intent, kept = await asyncio.gather(
-            self._audit.append(owed.trail.intent()),
-            self._store.owe(owed.debt),
-            return_exceptions=True,
+        entry, kept = await asyncio.gather(
+            self._audit.append(intent), self._store.owe(owed.debt), return_exceptions=True
         )
-        if isinstance(intent, BaseException):
+        if isinstance(entry, BaseException):
             await self._taken_out(owed.debt)
-            raise intent
-        owed.trail.intent_index = intent.leaf_index
+            raise entry
+        owed.trail.intent_id = entry.id
         if kept is not None:
             raise kept
-        return intent.leaf_index
 
     def claim(self, plane: Plane, decision: str) -> Owed | None:
         """Return what `plane` owes for `decision`, for its one report; it counts until `pay`.
@@ -232,15 +231,6 @@ class Debts:
     def _count(self, debt: Debt) -> None:
         kinds = self._by_run.setdefault(debt.run, {})
         kinds.setdefault(_kind(debt), {})[debt.decision] = debt.source
-
-
-def _placed(owed: Owed, record: int) -> Owed:
-    """Return `owed` once it is known where its intent stands, which its store is not told any more."""
-    owed.trail.intent_index = record
-    # From here on the plane may have been told, whatever becomes of the answer.
-    owed.trail.sent = True
-    source = replace(owed.debt.source, record=record)
-    return replace(owed, debt=replace(owed.debt, source=source))
 
 
 def _kind(debt: Debt) -> _Kind:

@@ -205,7 +205,7 @@ class DecisionPoint:
         permit = await self._admission.permit(call, trail)
         await self._require_possible(plane, permit)
         if permit.access is None:
-            trail.intent_index = (await self._audit.append(trail.intent())).leaf_index
+            trail.intent_id = (await self._audit.append(trail.intent())).id
         else:
             await self._debts.owe(plane, permit, trail, self._worst(permit))
         try:
@@ -306,7 +306,7 @@ class DecisionPoint:
         except GatewayError as error:
             if not isinstance(error, Refusal):
                 # It could not be read to its end.
-                await self._labels.raise_to(permit, owed.debt.source.label, trail.intent_index)
+                await self._labels.raise_to(permit, owed.debt.source.label, trail.intent_id)
             trail.answer(200, body)
             await self._recorded(trail, error)
             await self._debts.pay(owed)

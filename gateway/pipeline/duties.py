@@ -45,11 +45,11 @@ class Duties:
         return await self._policy.evaluate(result_question(question, flow, said, found))
 
     async def require(
-        self, permit: Permit, decision: Decision, what: str, record: int | None
+        self, permit: Permit, decision: Decision, what: str, record: str | None
     ) -> Run | None:
         """Return if `decision` allows `what` was said; the run, if the decision raised it.
 
-        `record` is where the intent of what it was said to stands in the log; without one whoever
+        `record` is the id of the intent's record of what it was said to; without one whoever
         asks names a source of the run themselves.
 
         Its label, its rate and its scopes are met by then. What changes content is left.

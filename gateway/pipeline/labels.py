@@ -51,22 +51,22 @@ class Labeller:
         run = await self._runs.of(permit.principal, RunHint(handle=permit.call.run_hint))
         return _as_strict(run, permit)
 
-    async def raise_for_result(self, permit: Permit, record: int) -> Run:
+    async def raise_for_result(self, permit: Permit, record: str) -> Run:
         """Raise the run to what the permitted call's result carries, and return the run after.
 
-        `record` is where the call's intent stands in the log.
+        `record` is the id of its intent's record.
         """
         if permit.access is None:
             return permit.run
         return await self.raise_to(permit, self.of_result(permit), record)
 
-    async def raise_to(self, permit: Permit, label: Label, record: int) -> Run:
+    async def raise_to(self, permit: Permit, label: Label, record: str) -> Run:
         """Raise the run to `label`, what the call's answer turned out to carry."""
         source = source_of(permit, label, record)
         return await self._raised(permit, label, source)
 
     async def raise_for_decision(
-        self, permit: Permit, decision: Decision, record: int | None
+        self, permit: Permit, decision: Decision, record: str | None
     ) -> Run | None:
         """Raise the run to what a decision about the result asks for; `None` if it asks nothing.
 
@@ -79,7 +79,7 @@ class Labeller:
         return await self._raised(permit, label, source)
 
     async def raise_for_server(
-        self, permit: Permit, what: str, record: int, content: Label = BOTTOM
+        self, permit: Permit, what: str, record: str, content: Label = BOTTOM
     ) -> Run:
         """Raise the run to what the server says by itself, in a request or a log message.
 
@@ -113,7 +113,7 @@ def _as_strict(run: Run, permit: Permit) -> Run:
     return run if joined is run.label else replace(run, label=joined)
 
 
-def source_of(permit: Permit, label: Label, record: int) -> Source:
+def source_of(permit: Permit, label: Label, record: str) -> Source:
     """Name the permitted call as where data labelled `label` comes from."""
     if permit.access is None:
         server, name = permit.call.server, permit.call.message.method

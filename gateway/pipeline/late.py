@@ -111,7 +111,7 @@ class LateBeginnings:
             endpoint=call.endpoint,
             principal=permit.principal.key,
             run=permit.run.id,
-            record=trail.intent_index,
+            record=trail.intent_id,
             target=access.target.name,
             definition=str(access.pinned.manifest.digest),
             upstream_id=begun.upstream_id,

@@ -65,7 +65,7 @@ class LateExchange:
         message, headers = towards(call.message, call.headers, late.upstream_id)
         going = replace(permit, call=replace(call, message=message, headers=headers))
         entry = await self._audit.append(trail.intent())
-        trail.intent_index = entry.leaf_index
+        trail.intent_id = entry.id
         going = await self._admission.asides.going(going)
         return Prepared(late=late, permit=permit, going=going)
 

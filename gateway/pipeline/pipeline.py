@@ -114,7 +114,7 @@ class Pipeline:
         if call.server in self._late.servers:
             self._late.require_room(permit)
         entry = await self._audit.append(trail.intent())  # 8
-        trail.intent_index = entry.leaf_index
+        trail.intent_id = entry.id
         await self._raise_for_answer(permit, trail)
         await self._admission.sessions.end(permit)
         going = await self._admission.asides.going(permit)
@@ -135,7 +135,7 @@ class Pipeline:
         if permit.call.message.form is not Form.RESPONSE:
             return
         decision = permit.decision
-        run = await self._labels.raise_for_decision(permit, decision, trail.intent_index)
+        run = await self._labels.raise_for_decision(permit, decision, trail.intent_id)
         if run is not None:
             trail.label(run.label)
 
@@ -149,7 +149,7 @@ class Pipeline:
         headers = await self._headers(permit, answer)
         if not isinstance(answer.body, bytes):
             # Of an answer that comes whole nothing goes out before it was read, and raised the run.
-            run = await self._labels.raise_for_result(permit, trail.intent_index)
+            run = await self._labels.raise_for_result(permit, trail.intent_id)
             trail.label(run.label)
             events = self._streams.relay(permit, answer.body, trail)
             return Reply(status=HTTPStatus.OK, headers=headers, body=events)

@@ -175,7 +175,7 @@ class Release:
             message = await self._bare_notice(permit, message)
         params = message.params
         if permit.access is None and self._speaks(permit, message):
-            await self._labels.raise_for_server(permit, message.method, trail.intent_index)
+            await self._labels.raise_for_server(permit, message.method, trail.intent_id)
         await self._raise_for(permit, params, len(message.data), trail)
         if not params or (permit.call.server == OWN and permit.access is None):
             return message.data
@@ -225,7 +225,7 @@ class Release:
         said = {"notification": {"method": method, "params": params}}
         size = len(message.data)
         decision = await self._duties.asked(permit, question, said, run, size=size, edge=edge)
-        await self._duties.require(permit, decision, f"{method}|result", trail.intent_index)
+        await self._duties.require(permit, decision, f"{method}|result", trail.intent_id)
         return decision
 
     async def _content(
@@ -282,7 +282,7 @@ class Release:
         decision = await self._duties.asked(permit, access.asked, result, run, size=size)
         trail.result_decision(decision)
         raised = await self._duties.require(
-            permit, decision, f"{access.target.approved_name}|result", trail.intent_index
+            permit, decision, f"{access.target.approved_name}|result", trail.intent_id
         )
         if raised is not None:
             trail.label(raised.label)
@@ -333,7 +333,7 @@ class Release:
         """Return the run, durably raised to `label`."""
         if label == BOTTOM and permit.access is None:
             return permit.run
-        run = await self._labels.raise_to(permit, label, trail.intent_index)
+        run = await self._labels.raise_to(permit, label, trail.intent_id)
         trail.label(run.label)
         return run
 
@@ -354,7 +354,7 @@ class Release:
         """
         access, before = permit.access, permit.run.label
         return Answered(
-            source=source_of(permit, label, trail.intent_index),
+            source=source_of(permit, label, trail.intent_id),
             effect=None if access is None else access.effect,
             arguments=_asked(permit),
             content=content,

@@ -98,7 +98,7 @@ class ServerRequests:
             await self._audit.append(trail.outcome())
             raise
         entry = await self._audit.append(trail.outcome())
-        await self._labels.raise_for_server(permit, method, entry.leaf_index, content)
+        await self._labels.raise_for_server(permit, method, entry.id, content)
         return met
 
     async def inputs(self, permit: Permit, result: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -47,8 +47,8 @@ class Trail:
         self._began = clock()
         self.decision_id = f"d_{call.id}"
         """The engine's, once it has decided."""
-        self.intent_index = -1
-        """Where the intent stands in the log, once it does."""
+        self.intent_id = ""
+        """Id of the intent's record, once that is durable."""
         self.sent = False
         """Whether it was handed to the client of its upstream."""
         self.is_late = False
@@ -166,7 +166,7 @@ class Trail:
         """
         trail = cls(call, clock=clock, new_id=new_id)
         trail.decision_id = late.decision["id"]
-        trail.intent_index = late.record
+        trail.intent_id = late.record
         trail.sent = True
         trail._began = late.began
         trail._fields = {**late.joined, "method": call.message.method, "verdict": "allow"}
@@ -347,7 +347,7 @@ class Trail:
 
         An intent that is not known to be durable is not taken back: it may still come into the log.
         """
-        if self.sent or self.intent_index < 0:
+        if self.sent or not self.intent_id:
             charged = taken.ended(answered=self._fields.get("result_bytes", 0))
         else:
             charged = taken.unsent()

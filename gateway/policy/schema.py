@@ -132,7 +132,7 @@ def _level() -> Schema:
 def _flow() -> Schema:
     match_ = _closed(
         ("decoded",),
-        record=_WHOLE,
+        record=_TEXT,
         kind=_word("exact", "fragment", "link"),
         bytes=_WHOLE,
         decoded=_TEXT,
@@ -141,7 +141,7 @@ def _flow() -> Schema:
     return _closed(
         ("told", "lasting"),
         label=_label(),
-        sources=_list_of(_closed(server=_TEXT, tool=_TEXT, record=_WHOLE, label=_label())),
+        sources=_list_of(_closed(server=_TEXT, tool=_TEXT, record=_TEXT, label=_label())),
         destinations=_list_of(_destination()),
         names_where={"type": "boolean"},
         payload=_list_of(_closed(path=_TEXT, matches=_list_of(match_), said=_word(*Said))),

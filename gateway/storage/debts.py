@@ -71,7 +71,7 @@ class MemoryDebts:
         self.kept.pop(decision, None)
 
 
-def _debt(row: tuple[str, str, str, str, int, str, str, float]) -> Debt:
+def _debt(row: tuple[str, str, str, str, str, str, str, float]) -> Debt:
     decision, run, server, tool, record, integrity, confidentiality, due = row
     label = Label(
         integrity=Integrity[integrity.upper()],

@@ -270,6 +270,7 @@ def _late(spelled: bytes) -> LateCall:
             "id": LateId(content["id"]),
             "server": UpstreamId(content["server"]),
             "run": RunId(content["run"]),
+            "record": str(content["record"]),  # an earlier version noted where it stands
         }
     )
 

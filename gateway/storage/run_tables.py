@@ -191,7 +191,7 @@ def _kept(row: Sequence[Any], sources: Iterable[Source]) -> Kept:
     return Kept(run=run, owner=owner, ended=bool(ended))
 
 
-def _source(server: str, tool: str, record: int, integrity: int, confidentiality: int) -> Source:
+def _source(server: str, tool: str, record: str, integrity: int, confidentiality: int) -> Source:
     return Source(server=server, tool=tool, record=record, label=_label(integrity, confidentiality))
 
 

@@ -55,6 +55,7 @@ LOG: Final = Tables(
         "m022_where_servers_are_chosen",
         "m023_late_calls",
         "m024_plane_debts",
+        "m025_records_by_id",
     ),
 )
 IDENTITY: Final = Tables(

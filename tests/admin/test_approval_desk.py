@@ -29,7 +29,7 @@ ADA = person("ada", Role.APPROVER)
 ROOT = Person(name="os:root", roles=frozenset(Role))
 EMMA = person("emma", Role.USER)
 MIGHTY_EMMA = person("emma", *Role)
-SOURCE = Source(server="web", tool="fetch", record=7, label=STRICTEST_DEFAULT)
+SOURCE = Source(server="web", tool="fetch", record="r7", label=STRICTEST_DEFAULT)
 
 
 def question(name: str = "a", **changes: Any) -> ApprovalRequest:
@@ -184,7 +184,7 @@ async def test_a_question_is_shown_with_everything_it_says() -> None:
         "withheld": None,
         "arguments": {"to": ["eve@outside.example"]},
         "label": {"integrity": "untrusted", "confidentiality": "private"},
-        "sources": [{"server": "web", "tool": "fetch", "record": 7}],
+        "sources": [{"server": "web", "tool": "fetch", "record": "r7"}],
         "evidence": ["this address stands only in a mail from outside"],
         "reasons": [{"code": "outside", "message": "it leaves"}],
         "pin_digest": str(Digest.of(b"pin")),

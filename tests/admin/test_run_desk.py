@@ -106,7 +106,7 @@ async def test_a_run_is_shown_with_every_source_of_its_label_and_its_steps() -> 
             {
                 "server": "web",
                 "tool": "fetch",
-                "record": 7,
+                "record": "r7",
                 "integrity": "untrusted",
                 "confidentiality": "private",
             }

@@ -87,7 +87,7 @@ RUNS = [
     Run(
         id=RunId("r_new"),
         label=STRICTEST_DEFAULT,
-        sources=(Source(server="web", tool="fetch", record=7, label=STRICTEST_DEFAULT),),
+        sources=(Source(server="web", tool="fetch", record="r7", label=STRICTEST_DEFAULT),),
     ),
 ]
 

@@ -17,10 +17,10 @@ LABELS = st.fixed_dictionaries({
 })  # fmt: skip
 WORDS = st.text(max_size=8)
 SOURCES = st.fixed_dictionaries(
-    {"server": WORDS, "tool": WORDS, "record": st.integers(0, 9), "label": LABELS}
+    {"server": WORDS, "tool": WORDS, "record": st.integers(0, 9).map(str), "label": LABELS}
 )
 ORIGINS = st.none() | st.fixed_dictionaries({
-    "server": WORDS, "tool": WORDS, "record": st.integers(0, 9), "minted": st.booleans(),
+    "server": WORDS, "tool": WORDS, "record": st.integers(0, 9).map(str), "minted": st.booleans(),
 })  # fmt: skip
 USED = st.fixed_dictionaries({"quota": WORDS, "left": st.integers(0, 3)})
 PLACES = st.fixed_dictionaries({
@@ -33,7 +33,7 @@ PLACES = st.fixed_dictionaries({
     "from": ORIGINS,
 })  # fmt: skip
 MATCHES = st.fixed_dictionaries({
-    "record": st.integers(0, 9), "kind": st.sampled_from(["exact", "fragment", "link"]),
+    "record": st.integers(0, 9).map(str), "kind": st.sampled_from(["exact", "fragment", "link"]),
     "bytes": st.integers(0, 99), "decoded": st.sampled_from(["", "base64"]),
     "confidentiality": st.sampled_from(["internal", "private"]),
 })  # fmt: skip
@@ -48,7 +48,7 @@ QUESTIONS = st.fixed_dictionaries({
     }),
     "origin": st.fixed_dictionaries({
         "kind": st.sampled_from(["direct", "meta_tool", "sandbox", "host_sandbox"]),
-        "run": WORDS, "parent": st.none() | WORDS, "seq": st.integers(0, 9),
+        "run": WORDS, "parent": st.none() | WORDS, "seq": st.integers(0, 9).map(str),
         "script_sha256": st.none() | WORDS,
         "grants": st.lists(st.fixed_dictionaries({"tool": WORDS, "arguments": st.just({"to": "secret place"})}), max_size=2),
     }),
@@ -205,7 +205,7 @@ def call(**changes: Any) -> dict[str, Any]:
         ({"target": "file:///x?key=[redacted]"}, ("target", "name")),
         ({"target": "x['h1:00']"}, ("target", "name")),
         (
-            {"sources": [{"server": "s", "tool": "['...']", "record": 1}]},
+            {"sources": [{"server": "s", "tool": "['...']", "record": "r1"}]},
             ("flow", "sources", "*", "tool"),
         ),
     ],

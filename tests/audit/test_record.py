@@ -206,7 +206,7 @@ def test_large_structures_are_left_out_where_arguments_are_not_the_reason():
 
 
 def test_a_question_is_left_out_before_what_says_where_data_came_from_and_went():
-    told = {"sources": [{"server": "crm", "tool": "read" * 9, "record": 3}], "code": "denied"}
+    told = {"sources": [{"server": "crm", "tool": "read" * 9, "record": "r3"}], "code": "denied"}
     entry = HASHED.encode(record(question={"a": "x" * LARGEST_RECORD_BYTES}, **told))
     written = orjson.loads(entry.body)
     assert written["truncated"] == ["question"]
@@ -214,7 +214,9 @@ def test_a_question_is_left_out_before_what_says_where_data_came_from_and_went()
 
 
 def test_whose_data_a_call_moves_stands_in_a_record_however_it_is_filled():
-    sources = [{"server": f"s{n % 128}", "tool": "\x00" * 300, "record": n} for n in range(500)]
+    sources = [
+        {"server": f"s{n % 128}", "tool": "\x00" * 300, "record": f"{n:032x}"} for n in range(500)
+    ]
     places = [{"path": f"$.to[{n}]", "value": "x", "proof": "none"} for n in range(1000)]
     filled = dict.fromkeys(("target", "principal", "client", "code", "token_id"), "\x00" * 70_000)
     entry = HASHED.encode(record(sources=sources, destinations=places, **filled))
@@ -223,9 +225,20 @@ def test_whose_data_a_call_moves_stands_in_a_record_however_it_is_filled():
     assert {one["server"] for one in written["sources"]} == {f"s{n}" for n in range(128)}
     fifth = written["sources"][5]
     # No tool has such a name, so it may be a caller's and is kept as arguments are.
-    assert (fifth["server"], fifth["record"], fifth["tool"][:5]) == ("s5", 5, "['h1:")
+    assert (fifth["server"], fifth["record"], fifth["tool"][:5]) == ("s5", f"{5:032x}", "['h1:")
     assert len(fifth["tool"]) == 16
     assert {"sources", "destinations"} <= set(written["truncated"])
+
+
+@pytest.mark.parametrize(
+    ("named", "kept"),
+    [("01a2", "01a2"), (7, 7), ("x" * 33, None), ("\x00", None), (True, None), ([], None)],
+)
+def test_a_source_of_a_cut_record_keeps_what_names_its_record(named, kept):
+    sources = [{"server": "crm", "tool": "read", "record": named}] * 2000
+    written = orjson.loads(HASHED.encode(record(sources=sources)).body)
+    (short,) = written["sources"]
+    assert short.get("record") == kept
 
 
 json_values = st.recursive(

@@ -243,11 +243,11 @@ def test_a_destination_whose_argument_is_hidden_is_hashed_at_every_level(path, c
 
 @pytest.mark.parametrize("secret", list(SECRETS.values()), ids=list(SECRETS))
 def test_what_was_read_is_named_without_secrets(secret):
-    sources = [{"server": "notes", "tool": secret, "record": 3}, {"odd": [secret]}, secret]
+    sources = [{"server": "notes", "tool": secret, "record": "r3"}, {"odd": [secret]}, secret]
     text = orjson.dumps(written(Redaction.FULL, sources=sources)["sources"]).decode()
     assert secret not in text
-    assert '"record":3' in text
-    plain = [{"server": "notes", "tool": "read", "record": 3}]
+    assert '"record":"r3"' in text
+    plain = [{"server": "notes", "tool": "read", "record": "r3"}]
     assert written(Redaction.HASHED, sources=plain)["sources"] == plain
 
 

@@ -39,7 +39,7 @@ REFUSED: dict[str, Any] = {
     "code": "denied",
     "label_before": PRIVATE,
     "label_because": "unknown_run",
-    "sources": [{"server": "web", "tool": "fetch", "record": 7, "label": PRIVATE}],
+    "sources": [{"server": "web", "tool": "fetch", "record": "r7", "label": PRIVATE}],
     "reasons": [
         {"code": "denied", "message": ""},
         {"code": "private_to_outside", "message": ""},
@@ -49,7 +49,11 @@ REFUSED: dict[str, Any] = {
             "path": "$.to[0]",
             "proof": "typed",
             "integrity": "untrusted",
-            "from": {"server": "web", "tool": "fetch", "record": 7},
+            "from": {
+                "server": "web",
+                "tool": "fetch",
+                "record": "01a201ee25cd25bbb1950adf0000002c",
+            },
         },
         {"path": "$.cc[0]", "proof": "none", "integrity": "untrusted"},
     ],
@@ -84,12 +88,13 @@ def test_a_story_is_a_table_of_at_most_eighty_columns(told: Site) -> None:
     assert max(map(len, lines)) <= 80
     assert "saw web/fetch: untrusted private" in lines
     assert "This run has read what outsiders can write: web/fetch." in lines
-    assert lines[-7:] == [
+    assert lines[-8:] == [
         "  SEQ  TIME     WHAT                    EFFECT  VERDICT      LABEL AFTER",
         "  1    08:00:00 web/fetch_a_page_with_~ read    allow        untrusted private",
         "x 2    08:00:01   mail/send\\e[2J        egress  deny         untrusted private*",
         "               because of private_to_outside",
-        "               to $.to[0]: typed, untrusted, from web/fetch (record 7)",
+        "               to $.to[0]: typed, untrusted, from web/fetch",
+        "                  in record 01a201ee25cd25bbb1950adf0000002c",
         "               to $.cc[0]: unproven",
         "* it named a run that was not known, so it counted as untrusted",
     ]

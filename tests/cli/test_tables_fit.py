@@ -127,7 +127,7 @@ SENT: dict[str, Any] = {
     **COUNTED,
     "source_ip": "127.0.0.1",
     "went_out": True,
-    "seen": [{"server": LONG, "tool": LONG, "record": 7}],
+    "seen": [{"server": LONG, "tool": LONG, "record": "r7"}],
     "label": LABEL,
     "destinations": [{"path": "$.to[0]", "value": LONG, "proof": "none"}],
     "policy_digest": DIGEST,

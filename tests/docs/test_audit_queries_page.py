@@ -32,7 +32,9 @@ _CALL = {
     "verdict": "allow",
     "code": None,
     "rules": [],
-    "seen": [{"server": "crm", "tool": "get_customer", "record": 37}],
+    "seen": [
+        {"server": "crm", "tool": "get_customer", "record": "01a201ee19f025bbb1950adf00000025"}
+    ],
     "label": {"integrity": "untrusted", "confidentiality": "private"},
     "destinations": [
         {

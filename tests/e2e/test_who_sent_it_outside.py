@@ -105,7 +105,7 @@ def test_one_command_answers_on_one_screen(corridor: Corridor, story: dict[str, 
     assert "Z SENT: agent-all\n" in sent
     expected = [
         r"through +client agent-all, from 127\.0\.0\.1",
-        r"data of +crm/get_customer \(record \d+\); run is \w+ private",
+        r"data of +crm/get_customer; run is \w+ private",
         r"sent by +mail/send_email \(egress\)",
         r"to +\$\.to\[0\] .*\(unproven\)",
         r"policy +sha256:[0-9a-f]{12} since [-0-9T:]+Z",

@@ -33,7 +33,7 @@ SEND = ToolRule(destination=("recipients", "cc"), payload=("subject", "body"))
 
 
 def source(label: Label, record: int = 7, tool: str = "search") -> Source:
-    return Source(server="mail", tool=tool, record=record, label=label)
+    return Source(server="mail", tool=tool, record=f"r{record}", label=label)
 
 
 def remember(

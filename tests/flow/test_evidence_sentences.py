@@ -29,8 +29,8 @@ def test_a_long_destination_does_not_push_the_verdict_out_of_sight() -> None:
     assert told("x" * 5000).startswith(f'"{"x" * 200}..." ($.to) ')
 
 
-READ = Source(server="web", tool="fetch", record=7, label=STRICTEST_DEFAULT)
-OURS = Source(server="crm", tool="find", record=8, label=BOTTOM)
+READ = Source(server="web", tool="fetch", record="r7", label=STRICTEST_DEFAULT)
+OURS = Source(server="crm", tool="find", record="r8", label=BOTTOM)
 
 
 def test_an_untrusted_call_is_told_with_the_results_that_made_it_so() -> None:

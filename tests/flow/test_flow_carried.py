@@ -405,8 +405,10 @@ class Naive:
         while len(self.kept) > self.limits[0] or sum(one[2] for one in self.kept) > self.limits[1]:
             del self.kept[0]
 
-    def seen(self, leaf: str) -> int | None:
-        return next((record for record, leaves, _ in reversed(self.kept) if leaf in leaves), None)
+    def seen(self, leaf: str) -> str | None:
+        return next(
+            (f"r{record}" for record, leaves, _ in reversed(self.kept) if leaf in leaves), None
+        )
 
 
 STEPS = st.lists(

@@ -200,7 +200,7 @@ def test_a_declared_identifier_proves_with_the_integrity_of_its_source() -> None
     provenance = Provenance()
     inbox = structured({"items": [{"sender": "x@evil.com", "body": "y@evil.com"}]})
     remember(provenance, source(UNTRUSTED), inbox, typed=("$.items[*].sender",))
-    origin = {"server": "mail", "tool": "search", "record": 7, "minted": False}
+    origin = {"server": "mail", "tool": "search", "record": "r7", "minted": False}
     assert reviewed(
         {"recipients": ["x@evil.com"], "cc": ["y@evil.com"], "bcc": ["z@evil.com"]},
         rule=ToolRule(destination=("recipients", "cc", "bcc")),
@@ -229,7 +229,12 @@ def test_it_is_told_of_what_a_trusted_author_lists_that_a_server_gave_it_out() -
     for value, minted in (("P-11230", True), ("Theo Wirth", False)):
         (found,) = reviewed({"recipients": [value]}, provenance=provenance).destinations
         assert (found.proof, found.integrity) == (Proof.TRUSTED_RESULT, Integrity.TRUSTED)
-        assert found.origin == {"server": "mail", "tool": "search", "record": 7, "minted": minted}
+        assert found.origin == {
+            "server": "mail",
+            "tool": "search",
+            "record": "r7",
+            "minted": minted,
+        }
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from gateway.domain.labels import BOTTOM, Confidentiality, Integrity, Label
 from gateway.flow.evidence import sentences
 from tests.flow.flow_builders import TRUSTED, UNTRUSTED, source
 
-ORIGIN = {"server": "web", "tool": "fetch", "record": 3, "minted": False}
+ORIGIN = {"server": "web", "tool": "fetch", "record": "r3", "minted": False}
 
 
 def told(review: dict[str, Any]) -> tuple[str, ...]:
@@ -72,7 +72,9 @@ def test_a_long_value_is_cut_and_nothing_in_it_is_escaped_here() -> None:
 
 def test_what_of_confidential_results_is_carried_is_told() -> None:
     def match(record: int, level: Confidentiality, decoded: str = "") -> Match:
-        return Match(record=record, kind="exact", bytes=9, decoded=decoded, confidentiality=level)
+        return Match(
+            record=f"r{record}", kind="exact", bytes=9, decoded=decoded, confidentiality=level
+        )
 
     matches = (
         match(7, Confidentiality.PUBLIC),
@@ -83,7 +85,7 @@ def test_what_of_confidential_results_is_carried_is_told() -> None:
     payload = (Payload(path="$.body", matches=matches),)
     assert told({"sources": (source(TRUSTED),), "payload": payload}) == (
         "$.body carries 9 bytes of a private result of mail/search.",
-        "$.body carries 9 bytes of a secret result of record 8, hidden as base64.",
+        "$.body carries 9 bytes of a secret result of record r8, hidden as base64.",
     )
 
 

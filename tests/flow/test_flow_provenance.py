@@ -106,7 +106,7 @@ def test_only_payload_arguments_that_hold_something_known_are_told() -> None:
     assert reviewed(arguments, provenance=known(SECRET)).payload == (
         Payload(
             path="$.body.parts[1]",
-            matches=(Match(record=7, kind="exact", bytes=len(SECRET)),),
+            matches=(Match(record="r7", kind="exact", bytes=len(SECRET)),),
         ),
     )
 

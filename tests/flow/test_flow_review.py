@@ -207,7 +207,7 @@ def test_policy_gets_a_review_in_the_contracts_words() -> None:
             {
                 "server": "mail",
                 "tool": "search",
-                "record": 7,
+                "record": "r7",
                 "label": {"integrity": "untrusted", "confidentiality": "private"},
             }
         ],
@@ -218,7 +218,7 @@ def test_policy_gets_a_review_in_the_contracts_words() -> None:
                 "form": "email",
                 "proof": "typed",
                 "integrity": "untrusted",
-                "from": {"server": "mail", "tool": "search", "record": 7, "minted": False},
+                "from": {"server": "mail", "tool": "search", "record": "r7", "minted": False},
                 "said": "",
                 "by": "nobody",
             },
@@ -239,7 +239,7 @@ def test_policy_gets_a_review_in_the_contracts_words() -> None:
                 "path": "$.body",
                 "matches": [
                     {
-                        "record": 7,
+                        "record": "r7",
                         "kind": "exact",
                         "bytes": len(said),
                         "decoded": "",

@@ -22,11 +22,11 @@ SPELLED = "The launch code of the eastern silo is kept in a safe under the stair
 def known(*texts: str, asked: tuple[str, ...] = ()) -> Payloads:
     payloads = Payloads()
     for record, text in enumerate(texts, start=7):
-        payloads.add(record, record, (text,), asked, PRIVATE)
+        payloads.add(record, f"r{record}", (text,), asked, PRIVATE)
     return payloads
 
 
-def kinds(payloads: Payloads, text: str, known_: str = "") -> list[tuple[int, str, str]]:
+def kinds(payloads: Payloads, text: str, known_: str = "") -> list[tuple[str, str, str]]:
     return [(m.record, m.kind, m.decoded) for m in payloads.matches(text, known_)]
 
 
@@ -36,26 +36,26 @@ def tags(text: str) -> str:
 
 def test_a_whole_value_is_an_exact_match() -> None:
     assert known(SECRET).matches(SECRET) == (
-        Match(record=7, kind="exact", bytes=len(SECRET.encode())),
+        Match(record="r7", kind="exact", bytes=len(SECRET.encode())),
     )
-    assert kinds(known("Spotify Premium"), "Spotify Premium") == [(7, "exact", "")]
+    assert kinds(known("Spotify Premium"), "Spotify Premium") == [("r7", "exact", "")]
 
 
 def test_a_piece_is_told_with_its_size_in_bytes_of_the_payload() -> None:
     piece = "code of the eastern silo is 7391-4482-AX"
     assert known(SECRET).matches(f"fyi, {piece}!") == (
-        Match(record=7, kind="fragment", bytes=len(piece)),
+        Match(record="r7", kind="fragment", bytes=len(piece)),
     )
     german = "Schl\u00fcssel\u00fcbergabe um neun Uhr am Haupttor"
     assert known(f"Morgen: {german}.").matches(f"({german})") == (
-        Match(record=7, kind="fragment", bytes=len(german.encode())),
+        Match(record="r7", kind="fragment", bytes=len(german.encode())),
     )
 
 
 def test_a_code_in_a_text_is_a_piece_by_itself() -> None:
     payloads = known("Your account is DE-7391-4482-AX, dear customer.")
     assert payloads.matches("pay to DE-7391-4482-AX now") == (
-        Match(record=7, kind="fragment", bytes=15),
+        Match(record="r7", kind="fragment", bytes=15),
     )
 
 
@@ -98,15 +98,15 @@ def test_what_a_payload_hides_is_found(how: str) -> None:
 @pytest.mark.parametrize("how", ["base64", "hex", "percent", "html", "base64+base64"])
 def test_what_a_result_hides_is_found(how: str) -> None:
     found = kinds(known(f"Mind this: {ENCODINGS[how]}"), f"As it says: {SPELLED}")
-    assert (7, "fragment", how) in found
+    assert ("r7", "fragment", how) in found
 
 
 def test_a_text_that_is_not_hidden_is_not_told_as_hidden() -> None:
-    assert kinds(known(SPELLED), SPELLED) == [(7, "exact", "")]
+    assert kinds(known(SPELLED), SPELLED) == [("r7", "exact", "")]
     accented = (
         "L'\u00e9t\u00e9 dernier \u00e0 la gare de Li\u00e8ge\u2026 \U0001f600 tout allait bien"
     )
-    assert kinds(known(accented), f"<<{accented}>>") == [(7, "exact", "")]
+    assert kinds(known(accented), f"<<{accented}>>") == [("r7", "exact", "")]
     russian = "\u0441\u0440\u043e\u0447\u043d\u043e\u0435 " * 6
     assert [m[2] for m in kinds(known(russian), russian)] == [""]
 
@@ -137,7 +137,7 @@ def test_what_a_call_carried_is_no_evidence_when_it_comes_back() -> None:
     payloads = known(f"Sent: {SECRET}", asked=(SECRET,))
     assert payloads.matches(SECRET) == ()
     longer = known(f"{SECRET} It opens at nine in the morning.", asked=(SECRET,))
-    assert kinds(longer, f"{SECRET} It opens at nine.") == [(7, "fragment", "")]
+    assert kinds(longer, f"{SECRET} It opens at nine.") == [("r7", "fragment", "")]
 
 
 def test_an_id_that_every_call_of_a_run_repeats_is_not_looked_for_in_all_its_results() -> None:
@@ -152,7 +152,7 @@ def test_what_the_prompt_says_is_no_evidence() -> None:
     payloads = known(f"Note: {SECRET} It opens at nine in the morning.")
     assert payloads.matches(SECRET, f"Please send Bob this: {SECRET}") == ()
     more = f"{SECRET} It opens at nine."
-    assert kinds(payloads, more, f"Please send Bob this: {SECRET}") == [(7, "fragment", "")]
+    assert kinds(payloads, more, f"Please send Bob this: {SECRET}") == [("r7", "fragment", "")]
     assert (
         known("https://a.example/join").matches("https://a.example/join", "https://a.example/join")
         == ()
@@ -161,23 +161,23 @@ def test_what_the_prompt_says_is_no_evidence() -> None:
 
 def test_links_are_told_beside_the_text_and_out_of_encodings() -> None:
     page = known("Visit https://evil.example/claim?id=1 or www.evl.io today.")
-    assert (7, "link", "") in kinds(page, "See https://evil.example/claim?id=1.")
-    assert kinds(page, "(www.evl.io)") == [(7, "link", "")]
+    assert ("r7", "link", "") in kinds(page, "See https://evil.example/claim?id=1.")
+    assert kinds(page, "(www.evl.io)") == [("r7", "link", "")]
     hidden = base64.b64encode(b"go to https://evil.example/claim?id=1").decode()
-    assert (7, "link", "base64") in kinds(page, hidden)
+    assert ("r7", "link", "base64") in kinds(page, hidden)
     assert "link" not in [kind for _, kind, _ in kinds(page, "https://other.example/page")]
 
 
 def test_every_result_that_has_it_is_told() -> None:
     assert kinds(known(SECRET, f"Again: {SECRET}"), SECRET) == [
-        (7, "exact", ""),
-        (8, "fragment", ""),
+        ("r7", "exact", ""),
+        ("r8", "fragment", ""),
     ]
 
 
 def test_leaves_do_not_run_into_each_other() -> None:
     payloads = Payloads()
-    payloads.add(1, 1, ("the launch code", "of the eastern silo"), (), PRIVATE)
+    payloads.add(1, "r1", ("the launch code", "of the eastern silo"), (), PRIVATE)
     assert payloads.matches("the launch code of the eastern silo") == ()
 
 
@@ -192,21 +192,23 @@ def test_a_dropped_result_leaves_no_trace() -> None:
 
 def test_a_result_that_was_forgotten_for_its_size_can_still_be_dropped() -> None:
     payloads = Payloads(octets=100)
-    payloads.add(7, 7, ("x" * 90,), (), PRIVATE)
-    payloads.add(8, 8, (SPELLED,), (), PRIVATE)
+    payloads.add(7, "r7", ("x" * 90,), (), PRIVATE)
+    payloads.add(8, "r8", (SPELLED,), (), PRIVATE)
     payloads.drop(7)
-    assert kinds(payloads, SPELLED) == [(8, "exact", "")]
+    assert kinds(payloads, SPELLED) == [("r8", "exact", "")]
 
 
 def test_what_is_searchable_is_bounded_and_the_oldest_goes_first() -> None:
     payloads = Payloads(octets=1000)
     for record in range(1, 40):
-        payloads.add(record, record, (f"{record} {SPELLED} number {record:09d}-XYZ",), (), PRIVATE)
+        payloads.add(
+            record, f"r{record}", (f"{record} {SPELLED} number {record:09d}-XYZ",), (), PRIVATE
+        )
         assert payloads._octets <= 1000
     assert len(payloads._texts) < 20
-    assert kinds(payloads, "number 000000039-XYZ")[0][0] == 39
+    assert kinds(payloads, "number 000000039-XYZ")[0][0] == "r39"
     assert payloads.matches("000000001-XYZ") == ()
-    payloads.add(40, 40, ("x" * 5000,), (), PRIVATE)
+    payloads.add(40, "r40", ("x" * 5000,), (), PRIVATE)
     assert payloads._octets <= 1002
 
 
@@ -232,7 +234,7 @@ def test_a_run_takes_no_more_memory_than_is_said() -> None:
     tracemalloc.start()
     payloads = Payloads()
     for record, text in enumerate(texts, start=1):
-        payloads.add(record, record, (text,), (), PRIVATE)
+        payloads.add(record, f"r{record}", (text,), (), PRIVATE)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert payloads._octets <= MOST_SEARCHABLE
@@ -258,7 +260,7 @@ def test_what_is_decoded_of_a_text_is_bounded(payload: str) -> None:
 def test_what_is_found_is_as_confidential_as_the_result_that_it_is_from() -> None:
     payloads = Payloads()
     opening = "The harbour office opens at seven in the summer and at nine in the winter."
-    payloads.add(1, 1, (SECRET,), (), Confidentiality.SECRET)
-    payloads.add(2, 2, (opening,), (), Confidentiality.PUBLIC)
+    payloads.add(1, "r1", (SECRET,), (), Confidentiality.SECRET)
+    payloads.add(2, "r2", (opening,), (), Confidentiality.PUBLIC)
     found = {m.record: m.confidentiality for m in payloads.matches(f"{SECRET} {opening}")}
-    assert found == {1: Confidentiality.SECRET, 2: Confidentiality.PUBLIC}
+    assert found == {"r1": Confidentiality.SECRET, "r2": Confidentiality.PUBLIC}

@@ -144,8 +144,8 @@ async def test_the_debt_is_there_when_the_yes_is_given(house: House) -> None:
     (debt,) = house.owed.kept.values()
     assert (debt.decision, debt.source.label) == (decision_id, WORST)
     (*_, source) = house.debts.counted(await house.runs.of(ALICE, UNHINTED)).sources
-    assert source.record >= 0
-    intent = house.audit.records[source.record]
+    assert source.record == debt.source.record
+    intent = next(one for one in house.audit.records if one.id == source.record)
     assert (intent.kind, intent.fields["decision_id"]) == ("intent", decision_id)
 
 

@@ -94,7 +94,7 @@ def test_the_provenance_of_the_runs_used_last_is_kept(monkeypatch):
     ],
 )
 def test_a_run_that_may_have_been_led_and_was_forgotten_is_not_begun_anew(label, has_read, vouches):
-    seen = Source(server="mail", tool="search", record=1, label=label)
+    seen = Source(server="mail", tool="search", record="r1", label=label)
     run = Run(id=RunId("r1"), label=label, sources=(seen,) if has_read else ())
     kept = ProvenanceMemory({run.id: RunState(run=run, live=True, idle_s=0.0)}.get)
     assert kept.of(run).wrote("anything") is not vouches
@@ -103,7 +103,7 @@ def test_a_run_that_may_have_been_led_and_was_forgotten_is_not_begun_anew(label,
 @pytest.mark.parametrize("known", [True, False])
 def test_what_is_forgotten_is_not_begun_anew_for_a_call_that_came_before_it_was_written(known):
     label = STRICTEST_DEFAULT
-    seen = Source(server="mail", tool="search", record=1, label=label)
+    seen = Source(server="mail", tool="search", record="r1", label=label)
     before = Run(id=RunId("r1"), label=BOTTOM)
     now = RunState(run=replace(before, label=label, sources=(seen,)), live=True, idle_s=0.0)
     kept = ProvenanceMemory(lambda _: now if known else None)
@@ -111,7 +111,7 @@ def test_what_is_forgotten_is_not_begun_anew_for_a_call_that_came_before_it_was_
 
 
 def test_a_person_who_lowers_a_label_does_not_speak_for_what_was_written_and_forgotten():
-    seen = Source(server="mail", tool="search", record=1, label=STRICTEST_DEFAULT)
+    seen = Source(server="mail", tool="search", record="r1", label=STRICTEST_DEFAULT)
     run = Run(id=RunId("r1"), label=BOTTOM, sources=(seen,))
     kept = ProvenanceMemory(lambda _: RunState(run=run, live=True, idle_s=0.0))
     assert kept.of(run).wrote("anything")
@@ -209,7 +209,7 @@ async def test_what_runs_have_read_is_kept_within_its_bytes(monkeypatch):
     monkeypatch.setattr(memory, "_OCTETS", 3_000_000)
     kept = ProvenanceMemory(lambda _: None)
     for number in range(20):
-        source = Source(server="mail", tool="search", record=number, label=BOTTOM)
+        source = Source(server="mail", tool="search", record=f"r{number}", label=BOTTOM)
         said = Answered(
             source=source, effect=None, arguments={}, content={"a": "b"}, octets=250_000
         )

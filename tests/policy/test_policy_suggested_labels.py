@@ -110,7 +110,7 @@ class Judge:
         """How strict the answer to a call is, where its tool is labelled with `rule`."""
         shown = manifest(definition)
         effect = effect_of(rule, shown)
-        source = Source(server="s", tool="list", record=7, label=call.origin)
+        source = Source(server="s", tool="list", record="r7", label=call.origin)
         provenance = Provenance()
         provenance.remember(
             Answered(

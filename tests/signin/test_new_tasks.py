@@ -37,7 +37,7 @@ async def live(house: House, client: Client, subject: str = "alice") -> Run:
 
 async def reads(house: House, client: Client, subject: str = "alice") -> Run:
     run = await live(house, client, subject)
-    source = Source(server="web", tool="page", record=7, label=TAINTED)
+    source = Source(server="web", tool="page", record="r7", label=TAINTED)
     return await house.runs.raise_label(run.id, TAINTED, source)
 
 

@@ -19,7 +19,7 @@ AFTER_ALL = (1 << 62, 1 << 62)
 
 TO_OTHERS = ({"path": "$.to", "proof": "none", "integrity": "untrusted"},)
 TO_US = ({"path": "$.to", "proof": "tenant", "integrity": "trusted"},)
-FROM_CRM = ({"server": "crm", "tool": "read", "record": 3},)
+FROM_CRM = ({"server": "crm", "tool": "read", "record": "r3"},)
 
 Event = tuple[str, float, Mapping[str, Any]]
 

@@ -132,7 +132,7 @@ def label(integrity, confidentiality):
     return Label(integrity=integrity, confidentiality=confidentiality)
 
 
-def source(tool="fetch", server="web", record=3, of=STRICTEST_DEFAULT):
+def source(tool="fetch", server="web", record="r3", of=STRICTEST_DEFAULT):
     return Source(server=server, tool=tool, record=record, label=of)
 
 
@@ -413,14 +413,14 @@ class RunStoreSuite:
     async def test_a_tool_is_one_source_with_the_join_of_its_labels(self, stores):
         run = await stores.runs.of(principal(), NOTHING)
         trusted = label(Integrity.TRUSTED, Confidentiality.INTERNAL)
-        await stores.runs.raise_label(run.id, trusted, source(record=1, of=trusted))
-        await stores.runs.raise_label(run.id, trusted, source(record=2, of=trusted))
-        await stores.runs.raise_label(run.id, trusted, source("other", record=3, of=trusted))
-        after = await stores.runs.raise_label(run.id, UNTRUSTED, source(record=4, of=UNTRUSTED))
+        await stores.runs.raise_label(run.id, trusted, source(record="r1", of=trusted))
+        await stores.runs.raise_label(run.id, trusted, source(record="r2", of=trusted))
+        await stores.runs.raise_label(run.id, trusted, source("other", record="r3", of=trusted))
+        after = await stores.runs.raise_label(run.id, UNTRUSTED, source(record="r4", of=UNTRUSTED))
         joined = label(Integrity.UNTRUSTED, Confidentiality.INTERNAL)
         assert after.sources == (
-            source(record=4, of=joined),
-            source("other", record=3, of=trusted),
+            source(record="r4", of=joined),
+            source("other", record="r3", of=trusted),
         )
 
     async def test_sources_are_bounded_and_the_label_is_not(self, stores):
@@ -440,9 +440,9 @@ class RunStoreSuite:
             await stores.runs.raise_label(run.id, BOTTOM, source(f"t{n}", of=BOTTOM))
         last = run
         for n in range(MOST_OF_NEW_SERVERS + 1):
-            new = Source(server=f"s{n}", tool="read", record=7, label=BOTTOM)
+            new = Source(server=f"s{n}", tool="read", record="r7", label=BOTTOM)
             last = await stores.runs.raise_label(run.id, BOTTOM, new)
-        again = Source(server="s0", tool="more", record=8, label=BOTTOM)
+        again = Source(server="s0", tool="more", record="r8", label=BOTTOM)
         last = await stores.runs.raise_label(run.id, BOTTOM, again)
         listed = [each.server for each in last.sources[MOST_SOURCES:]]
         assert listed == [f"s{n}" for n in range(MOST_OF_NEW_SERVERS)]

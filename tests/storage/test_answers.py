@@ -158,7 +158,7 @@ CASES: dict[str, tuple[dict[str, Any], bool]] = {
     "only read elsewhere": ({"effect": "read", "server": "web"}, False),
     "written where it came from": ({"effect": "write", "server": "crm"}, False),
     "sent by where it came from": ({"server": "crm", "destinations": TO_OTHERS}, True),
-    "of another server": ({"sources": ({"server": "web", "tool": "t", "record": 1},)}, False),
+    "of another server": ({"sources": ({"server": "web", "tool": "t", "record": "r1"},)}, False),
     "of nothing": ({"sources": ()}, False),
 }
 

@@ -184,7 +184,7 @@ def _told(number: int, at: float, word: str) -> list[Event]:
         client=f"c-{says}",
         server=f"s-{says}",
         target=f"t-{says}",
-        sources=({"server": f"o-{says}", "tool": "read", "record": 1},),
+        sources=({"server": f"o-{says}", "tool": "read", "record": "r1"},),
         destinations=TO_OTHERS,
         reasons=[{"code": "rule_a", "message": f"{says} would leave"}],
     )

@@ -31,7 +31,7 @@ def late(name: str = "l1", **changed: Any) -> LateCall:
         "endpoint": "/mcp/desk",
         "principal": "alice",
         "run": RunId("r1"),
-        "record": 7,
+        "record": "r7",
         "target": "export",
         "definition": "sha256:ab",
         "upstream_id": "theirs-and-nobody-elses",
@@ -196,3 +196,9 @@ async def test_what_is_late_is_not_told_as_lost(tmp_path: Path) -> None:
     again = await Store.open(tmp_path / "var", clock=lambda: NOW)
     assert again.found.outcome_unknown == 1
     await again.close()
+
+
+async def test_one_that_noted_a_place_in_the_log_is_known_by_it(store: Store) -> None:
+    earlier: Any = 7
+    await calls(store).begin(late(record=earlier))
+    assert calls(store).find(LateId("l1")) == late(record="7")

@@ -15,7 +15,7 @@ LABEL = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.SEC
 
 
 def debt(decision: str, due: float = 5.0) -> Debt:
-    source = Source(server="mail", tool="search", record=7, label=LABEL)
+    source = Source(server="mail", tool="search", record="r7", label=LABEL)
     return Debt(decision=decision, run=RunId("r_1"), source=source, due=due)
 
 

@@ -23,7 +23,7 @@ sources = st.builds(
     Source,
     server=st.sampled_from(["mail", "web"]),
     tool=st.integers(0, 40).map(str),
-    record=st.integers(0, 1000),
+    record=st.integers(0, 1000).map(str),
     label=labels,
 )
 

@@ -46,8 +46,8 @@ def test_runs_that_were_live_beside_each_other_are_one_that_has_seen_it_all() ->
         id=RunId("r_new"),
         label=both,
         sources=(
-            Source(server="mail", tool="read", record=4, label=both),
-            Source(server="web", tool="page", record=2, label=outside),
+            Source(server="mail", tool="read", record="4", label=both),
+            Source(server="web", tool="page", record="2", label=outside),
         ),
     )
     assert table.wholes("emma") == [Kept(run=joined, owner="emma")]
@@ -58,3 +58,25 @@ def test_runs_that_were_live_beside_each_other_are_one_that_has_seen_it_all() ->
     found = run_changes.current(table, lambda *_: RunId("r_4"), owner="emma", person="p")
     assert found.result == joined
     assert table.belonging() == [Belonging(owner="emma", person="p")]
+
+
+def test_sources_that_named_a_place_in_the_log_name_the_record_there() -> None:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    database = Database(connection)
+    migrations.apply(database, stop_before="m025_records_by_id")
+    connection.executescript("""
+        INSERT INTO audit (leaf_index, id, time_us, kind, leaf_hash, body)
+            VALUES (7, 'theintent', 0, 'intent', x'', '{}');
+        INSERT INTO runs VALUES (1, 'r_1', 'emma', NULL, 0, 1, 0);
+        INSERT INTO run_sources VALUES ('r_1', 'web', 'page', 7, 0, 1), ('r_1', 'mail', 'read', 3, 1, 1);
+        INSERT INTO plane_debts VALUES ('d_1', 'r_1', 'web', 'page', 7, 'untrusted', 'private', 1.0),
+            ('d_2', 'r_1', 'web', 'page', 3, 'untrusted', 'private', 2.0);
+        """)
+    migrations.apply(database)
+    (kept,) = SqliteRunTable(connection).all()
+    named = [(one.server, one.record) for one in kept.run.sources]
+    assert named == [("web", "theintent"), ("mail", "3")]
+    debts = connection.execute("SELECT record FROM plane_debts ORDER BY decision").fetchall()
+    assert debts == [("theintent",), ("3",)]
+    connection.execute("DELETE FROM runs")
+    assert connection.execute("SELECT count(*) FROM run_sources").fetchone() == (0,)

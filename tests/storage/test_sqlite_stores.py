@@ -150,9 +150,9 @@ class TestSqliteRunStore(RunStoreSuite):
 
     async def test_a_label_that_is_high_enough_writes_nothing(self, stores):
         _, run = await stores.runs.begin(host(), None)
-        await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source(record=1))
+        await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source(record="r1"))
         before = await batches(stores)
-        await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source(record=2))
+        await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source(record="r2"))
         await stores.runs.of(host(), NOTHING)
         assert await batches(stores) == before + 1
 

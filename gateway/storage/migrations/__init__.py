@@ -13,6 +13,7 @@ from gateway.storage.migrations import (
     m022_where_servers_are_chosen,
     m023_late_calls,
     m024_plane_debts,
+    m025_records_by_id,
 )
 from gateway.storage.migrations.registry import migrations
 
@@ -29,5 +30,6 @@ __all__ = [
     "m022_where_servers_are_chosen",
     "m023_late_calls",
     "m024_plane_debts",
+    "m025_records_by_id",
     "migrations",
 ]
