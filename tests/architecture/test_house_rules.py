@@ -56,6 +56,7 @@ OUTLIVED = {
     "storage/spooling.py": "what was acknowledged comes back into the log",
     "upstream/crawler.py": "one server's own: the others are looked at",
     "upstream/reading.py": "one list's own: it is nothing to rely on",
+    "web/exchanges.py": "a request's own: it is answered, or its connection closed",
     "wiring/gateway.py": "a reload's own: that it was refused is on record",
     "wiring/reporting.py": "one record's own: later changes are on record",
 }
