@@ -49,7 +49,7 @@ class Secrets:
             "token_endpoint": self.token_endpoint,
             "resource": self.resource,
             "client": self.client.content,
-            "key": self.key,
+            **({"key": self.key} if self.key else {}),
         }
         return seal(sealer, content, _row(user_id, server))
 

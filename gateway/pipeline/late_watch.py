@@ -98,22 +98,24 @@ class WatchedTasks:
                 raise undeclared(message)
         except ProtocolError as error:
             return await self._carrier.refuse(call, error)
+        if not wanted or not self._may_be_late(call):
+            return await self._carrier.handle(call)
+        who = await self._carrier.known(call)
+        if not isinstance(who, str):
+            return who
+        handles = self._owned(call, who, wanted)
         # The handles themselves go nowhere: the protocol's own messages have no place for them.
         reply = await self._carrier.handle(call)
-        if isinstance(reply.body, bytes) or not (wanted and self._may_be_late(call)):
-            return reply
-        who = await self._carrier.known(call)
-        handles = self._owned(call, who, wanted)
-        if not isinstance(who, str) or not handles:
+        if isinstance(reply.body, bytes) or not handles:
             return reply
         return replace(reply, body=self._beside(call, who, reply.body, handles))
 
     def _may_be_late(self, call: Call) -> bool:
         return call.server in self._servers or (call.server == OWN and bool(self._servers))
 
-    def _owned(self, call: Call, who: str | Reply, wanted: Sequence[str]) -> list[str]:
+    def _owned(self, call: Call, who: str, wanted: Sequence[str]) -> list[str]:
         """Return those of these handles that are of its client's own tasks, here."""
-        if not isinstance(who, str) or self._streams[who] >= _MOST_STREAMS:
+        if self._streams.get(who, 0) >= _MOST_STREAMS:
             return []
 
         def is_own(handle: str) -> bool:

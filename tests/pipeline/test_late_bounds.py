@@ -1,15 +1,18 @@
 """What a task may take: of everybody's room, of names, and of a question that was not answered."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gateway.domain.approvals import ApprovalState, Span
 from gateway.domain.calls import Permit, RawAnswer
+from gateway.domain.decisions import Verdict
 from gateway.domain.late import LONGEST_NAME, MOST_ASKED
 from gateway.errors import CredentialRequired, UpstreamFailed
 from gateway.storage.late_calls import SHARE
 from gateway.wire.extensions import TASKS
-from tests.pipeline.house import TOOLS, House
+from tests.pipeline.house import ALICE, TOOLS, House, decision
 from tests.pipeline.late_house import ASKS, META, Works, about, begin, look
 
 ANSWERS: dict[str, Any] = {"one": {"action": "accept", "content": {"yes": True}}}
@@ -129,3 +132,35 @@ async def test_an_answer_that_may_have_arrived_is_given_once(house: House, serve
     sent = len(server.saw)
     await about(house, "tasks/update", handle, inputResponses=ANSWERS)
     assert len(server.saw) == sent
+
+
+async def test_an_answer_that_a_person_is_asked_about_goes_out_by_their_yes_once(
+    house: House, server: Works
+) -> None:
+    house.gate.people["alice"] = replace(ALICE, user_id="u_alice")
+    handle = await asked(house, server)
+    house.rule.says = lambda question: (
+        decision(Verdict.ASK, "outside")
+        if question["phase"] == "call" and not question.get("approval")
+        else Verdict.ALLOW
+    )
+    sent = len(server.saw)
+    seen = await about(house, "tasks/update", handle, inputResponses=ANSWERS)
+    assert (seen.code, len(server.saw)) == ("approval_required", sent)
+    (found,) = house.approvals.all(now=house.now)
+    assert (found.request.target.name, found.request.arguments) == (
+        "search",
+        {"arguments": {}, "inputResponses": ANSWERS},
+    )
+    await house.approvals.answer(
+        found.request.id,
+        allow=True,
+        span=Span.ONCE,
+        by="user:ada",
+        by_user_id="u_ada",
+        note="",
+        now=house.now,
+    )
+    assert (await about(house, "tasks/update", handle, inputResponses=ANSWERS)).code is None
+    assert server.saw[-1][1]["inputResponses"] == ANSWERS
+    assert [one.state for one in house.approvals.all(now=house.now)] == [ApprovalState.USED]
