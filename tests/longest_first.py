@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from typing import Protocol, TypeVar
 
 LONGEST: Sequence[Sequence[str]] = (
-    ("tests/signin_e2e/test_the_desk*",),
+    ("tests/signin_e2e/test_the_desk*", "tests/signin_e2e/test_the_first_hour*"),
     ("tests/e2e/test_the_demo*", "tests/policy/*", "tests/sandbox/*"),
     ("tests/signin_e2e/*", "tests/conformance/*", "tests/faults/*"),
     ("tests/e2e/test_[a-r]*", "tests/architecture/*"),

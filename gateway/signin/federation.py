@@ -25,6 +25,8 @@ _ID_TOKEN_TYPES = frozenset({"", "jwt"})
 _LONGEST_NAME = 200
 _CHANGES = "desk"
 """The purpose of a sign-in that is for changing things."""
+_ADMINISTERS = "/api/v1"
+"""What a client changes things by."""
 _OF_LATE = {"max_age": "900"}
 """Have the provider ask again whoever signed in more than 15 minutes ago, and say when that was
 (Core section 3.1.2.1)."""
@@ -130,7 +132,7 @@ class OpenIdFederation:
             "nonce": leg.nonce,
             "code_challenge": _base64(hashlib.sha256(leg.verifier.encode()).digest()),
             "code_challenge_method": "S256",
-            **(_OF_LATE if transaction.purpose == _CHANGES else {}),
+            **(_OF_LATE if _changes_things(transaction) else {}),
         }
         separator = "&" if "?" in endpoint else "?"
         return Departure(
@@ -287,3 +289,11 @@ _PUBLIC = "The answer of the identity provider is not valid. Begin again."
 
 def _refuse(detail: str) -> Never:
     raise SignInRefused(_PUBLIC, detail=detail)
+
+
+def _changes_things(transaction: Transaction) -> bool:
+    """Whether it has to be known when the person showed who they are."""
+    request = transaction.request
+    return transaction.purpose == _CHANGES or (
+        request is not None and request.endpoint == _ADMINISTERS
+    )

@@ -93,7 +93,7 @@ def test_a_secret_that_is_missing_keeps_the_gateway_from_serving_but_not_the_res
     site.config_file.write_text(CONFIG + credential)
     result = site.run("serve")
     assert (result.exit_code, site.served) == (2, [])
-    assert f"{site.config_file}:7: servers.mail.credential.value: `env:" in result.stderr
+    assert f"{site.config_file}:10: servers.mail.credential.value: `env:" in result.stderr
     assert site.run("servers", "list").exit_code == 0
 
 

@@ -30,6 +30,9 @@ from tests.admin.world import Files, Tokens, opened
 CONFIG = """\
 version: 1
 public_url: http://127.0.0.1:8080
+alerts:
+  webhooks:
+    chat: {shape: slack, url: "https://chat.example", events: [approval]}
 servers:
   mail:
     url: http://127.0.0.1:9001/mcp

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from gateway.domain.grants import Transaction
+from gateway.domain.grants import AuthorizationRequest, Transaction
 from gateway.errors import IdentityUnavailable
 from gateway.signin.code_exchange import ProviderSettings
 from gateway.signin.errors import SignInRefused
@@ -155,6 +155,17 @@ async def test_whoever_wants_to_change_things_is_asked_anew_after_a_quarter_of_a
     departure = await Provider().federation.begin("company", replace(TRANSACTION, purpose="desk"))
     assert dict(parse_qsl(urlsplit(departure.url).query))["max_age"] == "900"
     assert "max_age" not in (await Provider().federation.begin("company", TRANSACTION)).url
+    for endpoint, asked in (("/api/v1", True), ("/mcp/mail", False)):
+        request = AuthorizationRequest(
+            client_id="douane-desk",
+            redirect_uri="https://desk.example/desk/entered",
+            endpoint=endpoint,
+            scopes=frozenset({"admin"}),
+            code_challenge="x" * 43,
+        )
+        wanted = replace(TRANSACTION, purpose="authorize", request=request)
+        departure = await Provider().federation.begin("company", wanted)
+        assert ("max_age" in departure.url) is asked
 
 
 @pytest.mark.parametrize(
