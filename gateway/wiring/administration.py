@@ -153,8 +153,6 @@ def admin_of(
         roles_of=roles_of,
         issuer=issuer,
     )
-    stopping = StopDesk(stop, journal, clock=now)
-    by_password = current().auth.mode == "embedded"
     with (
         closing(store.reader()) as reader,
         closing(store.reader()) as past,
@@ -181,7 +179,7 @@ def admin_of(
                 people,
                 journal,
                 issuer=issuer,
-                links=links if by_password else None,
+                links=None if current().auth.mode != "embedded" else links,
                 clock=now,
                 new_id=new_id,
             ),
@@ -224,7 +222,7 @@ def admin_of(
             ),
             scripts=ScriptDesk(scripts, journal, clock=now),
             policy=PolicyDesk(policy, PolicyFilesOf(current)),
-            stop=stopping,
+            stop=(stopping := StopDesk(stop, journal, clock=now)),
             counts=CountDesk(questions, store.pins, servers, stopping),
             replay=replay_desk(current, past, journal, audit.explain, store.hashes_of),
             audit=audit,

@@ -1,7 +1,7 @@
 """Where the desk stands: on the public listener, or as a client of ours on one of its own."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from starlette.routing import Route
 from starlette.types import Scope
@@ -15,14 +15,19 @@ from gateway.ports import Authenticator
 from gateway.signin.browser import Browser, CookieNames
 from gateway.signin.journal import Journal
 from gateway.signin.sessions import Sessions
+from gateway.web.app import desk_app
 from gateway.web.cookies import BrowserCookies
 from gateway.web.desk import desk_routes
 from gateway.web.desk.as_client import ENTERED_PATH, AsClient, Own
 from gateway.web.desk.entrance import Entrance, OwnSessions
 from gateway.web.desk.frame import Frame, elsewhere
 from gateway.web.desk.streams import Streams
+from gateway.web.guard import guard_for
+from gateway.web.guarded import Guarded
+from gateway.web.metrics import Metrics
 from gateway.web.oauth import IssuingEndpoints
 from gateway.web.pages import Pages
+from gateway.web.peers import client_address
 from gateway.web.visits import Visits
 from gateway.wiring.foundation import now
 from gateway.wiring.identity import Identity
@@ -109,3 +114,12 @@ class Desk:
         )
         pages = [*entrance.routes, *desk_routes(frame)] if here and console.enabled else []
         return (*pages, *elsewhere(visits, frame))
+
+
+def app_apart(config: Config, routes: Iterable[Route], metrics: Metrics) -> Guarded:
+    """Return the application of the desk's own listener, behind a guard that knows its origin."""
+    listen = config.console.listen or config.listen
+    address = (listen.host, listen.port)
+    guard = guard_for(config.desk_url, address, (), config.limits.request_bytes)
+    peers = client_address(config.trusted_proxies)
+    return desk_app(routes, guard, metrics=metrics, client_address=peers)

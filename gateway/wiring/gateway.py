@@ -30,7 +30,7 @@ from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.web.admin import admin_app
 from gateway.web.api import ApiEndpoint
-from gateway.web.app import PublicApp, desk_app
+from gateway.web.app import PublicApp
 from gateway.web.authzen import AuthzenEndpoint
 from gateway.web.connections import Bounds, Listener
 from gateway.web.door import admin_door
@@ -45,6 +45,7 @@ from gateway.wiring.administration import admin_of, place_of
 from gateway.wiring.background import begun, ended
 from gateway.wiring.carried import Carried
 from gateway.wiring.code import told_of
+from gateway.wiring.desk import app_apart
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.happened import Happened, stopped_facts
 from gateway.wiring.identity import Identity
@@ -296,17 +297,7 @@ class Gateway:
 
     def desk_of(self, built: Runtime) -> Guarded:
         """Return the application of the desk's own listener; one without a page if it has none."""
-        config = built.config
-        listen = config.console.listen or config.listen
-        guard = guard_for(
-            config.desk_url, (listen.host, listen.port), (), config.limits.request_bytes
-        )
-        return desk_app(
-            built.authorization.desk,
-            guard,
-            metrics=self._metrics,
-            client_address=client_address(config.trusted_proxies),
-        )
+        return app_apart(built.config, built.authorization.desk, self._metrics)
 
     @property
     def listener(self) -> Listener:

@@ -393,6 +393,7 @@ async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
         "policy.explain",
         "policy.go",
         "policy.replay",
+        "policy.rules",
         "policy.status",
         "policy.stop",
         "policy.stopped",
@@ -419,5 +420,6 @@ async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
         "users.link",
         "users.list",
         "users.remove",
+        "waiting.counts",
         "whoami",
     ]
