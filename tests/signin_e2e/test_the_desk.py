@@ -186,6 +186,9 @@ PAGES = (
     "/desk/alerts",
     "/desk/do/policy.stop",
     "/desk/do/servers.add",
+    "/desk/do/users.add",
+    "/desk/do/pins.import",
+    "/desk/do/runs.relabel?run=r&seen_integrity=untrusted&seen_confidentiality=private",
     "/desk/nothing",
     "/desk/record/nothing",
 )
