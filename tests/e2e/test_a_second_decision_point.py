@@ -31,7 +31,7 @@ resourcePolicy:
           all:
             of:
               - expr: R.attr.server == "raw" && R.attr.effect == "read"
-              - expr: R.id != "slow" && size(P.attr.groups) == 0
+              - expr: R.id != "slow" && has(P.attr.groups)
 """
 
 
