@@ -144,6 +144,8 @@ class AccessRequest:
     review: FlowReview
     asked: Mapping[str, Any]
     """The question, exactly as policy is asked it."""
+    epoch: int = -1
+    """In which it was looked up what the call is for; -1 is none that will be."""
 
 
 @value

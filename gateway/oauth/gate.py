@@ -1,10 +1,12 @@
 """The bearer gate: who holds the access token that a request carries (RFC 6750, RFC 8707)."""
 
+from dataclasses import replace
 from hashlib import sha256
 from typing import Final
 
 from gateway.domain._value import value
 from gateway.domain.bounded import Bounded, octets_of
+from gateway.domain.epoch import Epoch
 from gateway.domain.identity import (
     BearerToken,
     Client,
@@ -37,14 +39,18 @@ class _Seen:
     client: Client
     user: User | None
     principal: Principal
+    epoch: int
+    """In which that was; -1 where something else has a say in it, which is asked every time."""
+    octets: int
 
 
 class TokenGate:
     """`ports.Authenticator` for tokens that this gateway issued.
 
-    What is remembered is that a signature was good, never that a token is still valid: its expiry,
-    its family, its client, its person and its program are looked at on every call. `keys` may be replaced at any
-    time: tokens that were admitted before stay good until they end.
+    What is remembered is that a signature was good, never that a token is still valid: its expiry
+    and its program are looked at on every call; its family, its client and its person whenever
+    anything of any of them has changed, which turns `epoch`. `keys` may be replaced at any time:
+    tokens that were admitted before stay good until they end.
     """
 
     def __init__(
@@ -57,6 +63,7 @@ class TokenGate:
         grants: GrantStore,
         scripts: ScriptStore,
         clock: Clock,
+        epoch: Epoch,
         possession: Possession | None = None,
         desk: Client | None = None,
         most_tokens: int = 10_000,
@@ -72,6 +79,7 @@ class TokenGate:
         self._is_revoked = grants.is_revoked
         self._find_script = scripts.find
         self._clock = clock
+        self._epoch = epoch
         self._possession = possession or without_proofs()
         # By hash, so that a memory dump yields no usable tokens; by endpoint as well, so that a
         # token that is good for one is verified anew at another.
@@ -107,6 +115,11 @@ class TokenGate:
         if now >= token.expires_at:
             self._seen.pop(key)
             raise Unauthenticated("the access token has expired", detail=token.token_id)
+        return seen if seen.epoch == self._epoch.now else self._looked_at_again(key, seen)
+
+    def _looked_at_again(self, key: tuple[str, bytes], seen: _Seen) -> _Seen:
+        """Return what stands behind a token; the very same principal, unless it is another one."""
+        token, epoch = seen.token, self._epoch.now
         user = self._find_user(token.subject) if token.grant_id else None
         if (
             self._is_revoked(token.grant_id, token.token_id)
@@ -115,6 +128,10 @@ class TokenGate:
             or (token.script is not None and self._is_over(token, token.script))
         ):
             return self._admit(key, token)
+        if token.script is not None:
+            return seen
+        seen = replace(seen, epoch=epoch)
+        self._seen.put(key, seen, seen.octets)
         return seen
 
     def _verified(self, text: str, endpoint: str, now: float) -> AccessToken:
@@ -131,11 +148,13 @@ class TokenGate:
         except Unauthenticated:
             self._seen.pop(key)
             raise
-        self._seen.put(key, seen, octets_of(seen.principal))
+        self._seen.put(key, seen, seen.octets)
         return seen
 
     def _looked_up(self, token: AccessToken, endpoint: str) -> _Seen:
         """Look up who stands behind a verified token now."""
+        # Before anything is looked up; of a program's end nothing is told beside asking for it.
+        epoch = self._epoch.now if token.script is None else -1
         if self._is_revoked(token.grant_id, token.token_id):
             raise Unauthenticated("the access token was revoked", detail=token.token_id)
         if token.script is not None and self._is_over(token, token.script):
@@ -155,7 +174,14 @@ class TokenGate:
         elif token.subject != client.id:
             raise Unauthenticated("nobody granted this token", detail=token.token_id)
         principal = _principal(token, client, user)
-        return _Seen(token=token, client=client, user=user, principal=principal)
+        return _Seen(
+            token=token,
+            client=client,
+            user=user,
+            principal=principal,
+            epoch=epoch,
+            octets=octets_of(principal),
+        )
 
     def _is_over(self, token: AccessToken, script: ScriptId) -> bool:
         """Whether a program's token has lost its program, or what it was traded for."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from gateway.domain.calls import AccessRequest, Call, Form, OriginKind, Permit
 from gateway.domain.decisions import Decision, Duty, Verdict
+from gateway.domain.epoch import Epoch
 from gateway.domain.flow import Run, RunHint
 from gateway.domain.identity import Principal
 from gateway.domain.nodes import most_nodes
@@ -28,6 +29,7 @@ from gateway.pipeline.decide import permit_for, protocol_permit, told
 from gateway.pipeline.grants import Grants
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
+from gateway.pipeline.prepared import NEVER, Prepared, PreparedCalls
 from gateway.pipeline.questions import Questions
 from gateway.pipeline.quotas import Due, Quotas
 from gateway.pipeline.rounds import Rounds
@@ -36,7 +38,7 @@ from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.selections import Selections
 from gateway.pipeline.sensitive import Sensitive
 from gateway.pipeline.sessions import Sessions
-from gateway.pipeline.trail import Trail
+from gateway.pipeline.trail import Trail, shown_digest
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import Authenticator, Catalogs, Clock, PinStore, PolicyEngine, RunStore
 from gateway.ports.descriptions import DescriptionGate
@@ -92,6 +94,7 @@ class Admission:
         quotas: Quotas,
         sensitive: Sensitive,
         schemas: Schemas,
+        epoch: Epoch,
         seal_key: bytes,
         former_seal_key: bytes | None = None,
         clock: Clock,
@@ -123,6 +126,7 @@ class Admission:
         self._seal_keys = tuple(key for key in (seal_key, former_seal_key) if key is not None)
         self._clock = clock
         self._schemas = schemas
+        self._prepared = PreparedCalls(epoch)
         self.sessions = sessions
         """Which of them have ended."""
         self.require_going = require_going
@@ -195,10 +199,10 @@ class Admission:
                     policy_digest=self._policy.digest,
                 )
             )
-        target, pin = await self._resolve(call, principal, operation, trail)
-        pin = await self._refreshed(call, principal, pin)
-        call = trail.restored(await self._restored(call, principal, run, pin))
-        access, due = await self._access(call, principal, run, target, pin, trail=trail)
+        known = await self._resolve(call, principal, operation, trail)
+        known = await self._refreshed(call, principal, known)
+        call = trail.restored(await self._restored(call, principal, run, known.pin))
+        access, due = await self._access(call, principal, run, known, trail=trail)
         places = self._grants.covering(access)
         decision = await self._decided(access, trail)
         knowing, answered, usable = await self._grants.consulted(access, decision, places, trail)
@@ -232,7 +236,7 @@ class Admission:
         method = self._conversations.asked(call, principal, session)
         target = Target(server=call.server, kind=Kind.SERVER_REQUEST, name=method)
         pin = self._pin(pin_target(target, call.message.params), call.profile)
-        trail.target(target, pin, said(call.message))
+        trail.target(target, shown_digest(pin), said(call.message))
         if pin is None:
             raise UnknownTool("there is no server of this name")
         pinned = self._verified(call, pin.target, pin)
@@ -316,7 +320,7 @@ class Admission:
 
         """
         self.require_going()
-        if permit.access is None:
+        if permit.access is None or permit.access.epoch == self._prepared.epoch:
             return
         pinned = permit.access.pinned
         now = self._pin(pinned.pin.target, permit.call.profile)
@@ -325,12 +329,16 @@ class Admission:
         if self._verified(permit.call, pinned.pin.target, now).manifest != pinned.manifest:
             raise PinDrift("this definition has changed since the call was decided")
 
-    async def _refreshed(self, call: Call, principal: Principal, pin: Pin) -> Pin:
-        """Return the pin once it was compared with a list that is recent enough."""
+    async def _refreshed(self, call: Call, principal: Principal, known: Prepared) -> Prepared:
+        """Return what is known once its pin was compared with a list that is recent enough."""
         if call.server == OWN:
-            return pin
-        await self._catalogs.refresh(call.server, call.profile, pin.target.kind, principal)
-        return self._pins.find(pin.target, call.profile) or pin
+            return known
+        await self._catalogs.refresh(call.server, call.profile, known.pin.target.kind, principal)
+        if known.epoch == self._prepared.epoch:
+            return known
+        pin = self._pins.find(known.pin.target, call.profile) or known.pin
+        # Whether its caller may know of another one, nobody was asked.
+        return known if pin is known.pin else self._looked_up(call, known.target, pin, NEVER)
 
     def _pin(self, target: Target, profile: Profile) -> Pin | None:
         """Return whatever stands for `target`: a pin, or what we say of a tool of our own."""
@@ -350,21 +358,48 @@ class Admission:
 
     async def _resolve(
         self, call: Call, principal: Principal, operation: Operation, trail: Trail
-    ) -> tuple[Target, Pin]:
+    ) -> Prepared:
         """Find what is called (stage 4); what the principal could never call, it cannot find."""
         params = call.message.params
         kind = operation.kind or Kind.SERVER
         target = Target(server=call.server, kind=kind, name=target_name(operation, params))
+        known = self._prepared.find(call, principal, target)
+        if known is not None:
+            trail.target(target, known.digest, said(call.message))
+            return known
+        # Before anything is looked up: what changes meanwhile has changed for the next call.
+        epoch = self._prepared.epoch
         pin = self._pin(pin_target(target, params), call.profile)
         is_named = kind is not Kind.RESOURCE or self._questions.is_given(
             call, principal, target.name
         )
-        trail.target(target, pin, said(call.message), is_named=is_named)
-        if pin is not None and await self._visibility.knows_of(call, principal, target, pin):
-            return target, pin
+        digest = shown_digest(pin)
+        trail.target(target, digest, said(call.message), is_named=is_named)
+        if pin is not None and all(await self._visibility.of(call, principal, [(target, pin)])):
+            # What stands for more than itself is told by its caller's words, and what ends, ends.
+            lasts = pin.target == target and pin.expires_at is None
+            known = self._looked_up(call, target, pin, epoch if lasts else NEVER)
+            self._prepared.keep(call, principal, known)
+            return known
         raise UnknownTool(
             f"there is no {target.kind.value.replace('_', ' ')} of this name",
             reasons=[("namesake", f"{name} may be meant") for name in call.namesakes],
+        )
+
+    def _looked_up(self, call: Call, target: Target, pin: Pin, epoch: int) -> Prepared:
+        """Return what follows from `target` and its pin; that it is not approved is told at stage 5."""
+        try:
+            pinned = self._verified(call, pin.target, pin)
+        except PinMismatch:
+            pinned = None
+        return Prepared(
+            target=target,
+            pin=pin,
+            digest=shown_digest(pin),
+            subject=self._questions.subject(target, pin),
+            pinned=pinned,
+            approved=None if pinned is None else self._schemas.of(pinned),
+            epoch=epoch,
         )
 
     async def _require_protocol(
@@ -394,30 +429,29 @@ class Admission:
         call: Call,
         principal: Principal,
         run: Run,
-        target: Target,
-        pin: Pin,
+        known: Prepared,
         *,
         trail: Trail,
     ) -> tuple[AccessRequest, Sequence[Due]]:
         """Verify the pin (stage 5), review the flow (stage 6), and see what the call would use."""
+        target, pin, subject, rule = known.target, known.pin, known.subject, known.subject.rule
         try:
-            pinned = self._verified(call, pin.target, pin)
-            _require_read(call, pinned)
+            pinned = known.pinned or self._verified(call, pin.target, pin)
+            _require_read(call, known.digest)
         except PinMismatch:
             await self._require_otherwise_allowed(call, principal, run, target, pin, trail=trail)
             raise
-        rule = self._rules.servers[target.server].tool(target.name)
+        approved = known.approved or self._schemas.of(pinned)
         labelled = (*rule.destination, *rule.payload)
-        plain = partial(self._schemas.require_plain_arguments, pinned, call.message, labelled)
+        plain = partial(self._schemas.require_plain_arguments, approved, call.message, labelled)
         nodes = most_nodes(len(call.message.body))
         await in_turn(principal.key, nodes, plain)
         if target.kind is Kind.TOOL:
             if call.origin is not OriginKind.SANDBOX and call.server != OWN:
                 # A program was written from stubs; what we list of ourselves is always whole.
                 await self._descriptions.require_read(call, principal, pinned)
-            checked = partial(self._schemas.require_arguments, pinned, call.message)
+            checked = partial(self._schemas.require_arguments, approved, call.message)
             await in_turn(principal.key, nodes, checked)
-        subject = self._questions.subject(target, pin)
         flow = await self._questions.review(call, principal, run, subject)
         task = self._questions.task(call, principal, run)
         dlp = await self._sensitive.in_call(call, principal, run, pin, task)
@@ -433,6 +467,7 @@ class Admission:
             pinned=pinned,
             review=flow,
             asked=self._questions.of(call, principal, run, subject, flow, usage=usage, dlp=dlp),
+            epoch=known.epoch,
         )
         return access, due
 
@@ -494,9 +529,9 @@ def _operation(call: Call) -> Operation | None:
     return own_row(call) or row
 
 
-def _require_read(call: Call, pinned: Pinned) -> None:
+def _require_read(call: Call, digest: str) -> None:
     """Return if the author of `call` says nothing of what they have read, or that it was this."""
-    if call.definition_hash not in {None, str(pinned.manifest.digest)}:
+    if call.definition_hash is not None and call.definition_hash != digest:
         raise ReadBefore("another definition of this tool is in force than the one that was read")
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from gateway.dlp.masking import Masker
+from gateway.domain._value import value
 from gateway.domain.calls import AccessRequest, Form, Permit
 from gateway.domain.decisions import Decision, Duty, Obligation
 from gateway.domain.flow import Run
@@ -29,7 +30,7 @@ from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.prompts import Prompts
 from gateway.pipeline.rounds import Rounds
 from gateway.pipeline.rules import Rules
-from gateway.pipeline.schemas import Schemas
+from gateway.pipeline.schemas import Approved, Schemas
 from gateway.pipeline.sensitive import MASKING, Edge, gone_on
 from gateway.pipeline.serverside import LINKS, ServerRequests
 from gateway.pipeline.trail import Trail
@@ -134,8 +135,9 @@ class Release:
         error = await self._requests.links(permit, message.error or {})
         if permit.access is None:
             return self._bare_error(message, error)
+        expected = self._expected(permit, permit.access)
         read = await read_content(permit.principal.key, error, len(message.data), trail)
-        label = self._labels.of_result(permit).join(read)
+        label = expected.label.join(read)
         run = await self._raised(permit, label, trail)
         size = len(message.data)
         decision = await self._judged(
@@ -145,8 +147,8 @@ class Release:
         label = label.join(owed)
         # What it repeats of a record is found again, but nothing in it was promised an id.
         said = {"structuredContent": error}
-        kept = self._answered(
-            permit, said, label=label, owed=owed, failed=True, size=size, trail=trail
+        kept = _answered(
+            permit, said, expected, label=label, owed=owed, failed=True, size=size, trail=trail
         )
         await self._keep(permit, run, size, kept)
         duties = (*permit.decision.obligations, *decision.obligations)
@@ -248,15 +250,17 @@ class Release:
                     "the upstream server's answer is of an unknown type", detail=str(other)[:100]
                 )
         result = await self._requests.inputs(permit, result)
-        size = len(message.data)
-        label = await self._label(permit, access, result=result, size=size, trail=trail)
+        size, expected = len(message.data), self._expected(permit, access)
+        label = await self._label(permit, access, expected, result=result, size=size, trail=trail)
         run = await self._raised(permit, label, trail)
         decision = await self._judged(permit, access, run, result, trail, size=size)
-        owed = decided_label(decision)
-        label = label.join(owed)
+        owed = BOTTOM
+        if decision.obligations:
+            owed = decided_label(decision)
+            label = label.join(owed)
         failed = result.get("isError") is True
-        kept = self._answered(
-            permit, result, label=label, owed=owed, failed=failed, size=size, trail=trail
+        kept = _answered(
+            permit, result, expected, label=label, owed=owed, failed=failed, size=size, trail=trail
         )
         await self._keep(permit, run, size, kept, given=result)
         duties = (*permit.decision.obligations, *decision.obligations)
@@ -292,6 +296,7 @@ class Release:
         self,
         permit: Permit,
         access: AccessRequest,
+        expected: "_Expected",
         *,
         result: Mapping[str, Any],
         size: int,
@@ -303,11 +308,11 @@ class Release:
         configuration says of the tool.
         """
         read = await read_content(permit.principal.key, result, size, trail)
-        label = self._labels.of_result(permit).join(read)
+        label = expected.label.join(read)
         problems: tuple[str, ...] = ()
         who, nodes = permit.principal.key, most_nodes(size)
         if access.target.kind is Kind.TOOL:
-            problems = await finished(who, nodes, self._checked, access, result, size)
+            problems = await finished(who, nodes, self._checked, expected, result, size)
         elif access.target.kind is Kind.PROMPT:
             problems = await self._prompts.problems(access, result, who=who, nodes=nodes)
         for problem in problems:
@@ -315,11 +320,11 @@ class Release:
         return label.join(_UNVOUCHED) if problems else label
 
     def _checked(
-        self, access: AccessRequest, result: Mapping[str, Any], size: int
+        self, expected: "_Expected", result: Mapping[str, Any], size: int
     ) -> tuple[str, ...]:
         """Return why a tool's result is not what its approved definition promises."""
-        self._schemas.require_plain_result(access.pinned, result, self._typed(access))
-        return self._schemas.result_problems(access.pinned, result, size)
+        self._schemas.require_plain_result(expected.approved, result, expected.typed)
+        return self._schemas.result_problems(expected.approved, result, size)
 
     async def _raise_for(
         self, permit: Permit, content: Mapping[str, Any], size: int, trail: Trail
@@ -336,34 +341,6 @@ class Release:
         run = await self._labels.raise_to(permit, label, trail.intent_id)
         trail.label(run.label)
         return run
-
-    def _answered(
-        self,
-        permit: Permit,
-        content: Mapping[str, Any],
-        *,
-        label: Label,
-        owed: Label,
-        failed: bool,
-        size: int,
-        trail: Trail,
-    ) -> Answered:
-        """Return what was answered as a source of later calls' values, labelled as it is by itself.
-
-        `owed` is what a decision about it raised; whatever else its text raises, it holds in places.
-        """
-        access, before = permit.access, permit.run.label
-        return Answered(
-            source=source_of(permit, label, trail.intent_id),
-            effect=None if access is None else access.effect,
-            arguments=_asked(permit),
-            content=content,
-            octets=size + len(permit.call.message.body),
-            typed=() if failed else self._typed(access),
-            clean=before.integrity is Integrity.TRUSTED,
-            failed=failed,
-            level=self._labels.of_result(permit).join(owed).confidentiality,
-        )
 
     async def _keep(
         self,
@@ -407,12 +384,14 @@ class Release:
             if not carried.has(uri) and not written.wrote(uri):
                 given.add(server, uri)
 
-    def _typed(self, access: AccessRequest | None) -> tuple[str, ...]:
-        """Return where identifiers are, as the configuration and the approved definition say."""
-        if access is None or access.target.kind is not Kind.TOOL:
-            return ()
-        rule = self._rules.servers[access.target.server].tool(access.target.name)
-        return (*rule.typed, *self._schemas.typed(access.pinned))
+    def _expected(self, permit: Permit, access: AccessRequest) -> "_Expected":
+        approved = self._schemas.of(access.pinned)
+        typed: tuple[str, ...] = ()
+        if access.target.kind is Kind.TOOL:
+            rule = self._rules.servers[access.target.server].tool(access.target.name)
+            typed = (*rule.typed, *approved.typed)
+        label = self._labels.of_result(permit)
+        return _Expected(label=label, typed=typed, approved=approved)
 
     async def _gone_on(
         self, permit: Permit, masker: Masker, edge: Edge, params: Mapping[str, Any]
@@ -466,6 +445,46 @@ class Release:
 def _asked(permit: Permit) -> Mapping[str, Any]:
     """Return all that the call said: of what is no tool, its name is the caller's choice, too."""
     return said(permit.call.message)
+
+
+@value
+class _Expected:
+    """What is known of an answer before anybody has read it."""
+
+    label: Label
+    """What it carries, by the configuration and by what was decided of its call."""
+    typed: tuple[str, ...]
+    """Where its identifiers are, as the configuration and the approved definition say."""
+    approved: Approved
+
+
+def _answered(
+    permit: Permit,
+    content: Mapping[str, Any],
+    expected: _Expected,
+    *,
+    label: Label,
+    owed: Label,
+    failed: bool,
+    size: int,
+    trail: Trail,
+) -> Answered:
+    """Return what was answered as a source of later calls' values, labelled as it is by itself.
+
+    `owed` is what a decision about it raised; whatever else its text raises, it holds in places.
+    """
+    access, before = permit.access, permit.run.label
+    return Answered(
+        source=source_of(permit, label, trail.intent_id),
+        effect=None if access is None else access.effect,
+        arguments=_asked(permit),
+        content=content,
+        octets=size + len(permit.call.message.body),
+        typed=() if failed else expected.typed,
+        clean=before.integrity is Integrity.TRUSTED,
+        failed=failed,
+        level=expected.label.join(owed).confidentiality,
+    )
 
 
 def _reads_interface(permit: Permit, access: AccessRequest) -> bool:

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Final
 
-from gateway.domain.bounded import Bounded
+from gateway.domain.bounded import ByIdentity
 from gateway.domain.calls import Message
 from gateway.domain.document import DEEPEST
 from gateway.domain.nodes import require_small
@@ -13,7 +14,7 @@ from gateway.domain.tools import Pinned
 from gateway.errors import Denied, InvalidArguments, UpstreamFailed
 from gateway.flow.schemas import identifier_fields
 from gateway.pins.members import Members, astray
-from gateway.pins.schemas import Problem, SchemaCheck, UnusableSchema
+from gateway.pins.schemas import SchemaCheck, UnusableSchema
 
 _MOST_KEPT: Final = 4096
 _OCTETS: Final = 32 * 1024**2
@@ -21,21 +22,88 @@ _READY: Final = 8
 """How many times its text's bytes a definition takes that was made ready."""
 
 
+class Approved:
+    """One approved definition, each part of it made ready when it is first needed."""
+
+    def __init__(self, definition: Mapping[str, Any]) -> None:
+        self._definition = definition
+        self.promises = definition.get("outputSchema") is not None
+        """Whether it says what its results are."""
+
+    @cached_property
+    def arguments(self) -> Members:
+        """The names of its arguments."""
+        return Members(self._definition.get("inputSchema"))
+
+    @cached_property
+    def of_prompt(self) -> tuple[str, ...]:
+        """The names of a prompt's arguments; a tool has them in its schema."""
+        listed = self._definition.get("arguments")
+        named = listed if isinstance(listed, list) else ()
+        return tuple(
+            one["name"]
+            for one in named
+            if isinstance(one, dict) and isinstance(one.get("name"), str)
+        )
+
+    @cached_property
+    def structured(self) -> Members:
+        """The names in its structured content."""
+        return Members(self._definition.get("outputSchema"))
+
+    @cached_property
+    def typed(self) -> tuple[str, ...]:
+        """Where the results of a tool hold identifiers."""
+        return identifier_fields(self._definition.get("outputSchema"))
+
+    @cached_property
+    def input(self) -> SchemaCheck | None:
+        """What arguments are checked by; nothing, if it promises nothing of them.
+
+        Raises:
+            Denied: Nothing can be checked by it.
+
+        """
+        return self._check("inputSchema")
+
+    @cached_property
+    def output(self) -> SchemaCheck | None:
+        """What structured content is checked by; as `input`."""
+        return self._check("outputSchema")
+
+    def _check(self, member: str) -> SchemaCheck | None:
+        schema = self._definition.get(member)
+        if schema is None:
+            return None
+        try:
+            return SchemaCheck(schema)
+        except UnusableSchema as error:
+            raise Denied(
+                "the tool's approved definition has a schema by which nothing can be checked",
+                detail=f"{member}: {error}",
+            ) from error
+
+
 class Schemas:
-    """Approved schemas, made ready when they are first needed."""
+    """Approved definitions, made ready when they are first needed."""
 
     def __init__(self, *, refuse_results: bool = False) -> None:
         """`refuse_results`: whether a result that is not as approved is withheld; if not, it is
         given out as one that nobody vouches for.
         """
-        self._ready: Bounded[tuple[str, str], SchemaCheck] = Bounded(
-            most=_MOST_KEPT, octets=_OCTETS
-        )
-        self._typed: Bounded[str, tuple[str, ...]] = Bounded(most=_MOST_KEPT, octets=_OCTETS)
-        self._named: Bounded[tuple[str, str], Members] = Bounded(most=_MOST_KEPT, octets=_OCTETS)
+        self._ready: ByIdentity[Approved] = ByIdentity(most=_MOST_KEPT, octets=_OCTETS)
         self._refuse_results = refuse_results
 
-    def require_arguments(self, pinned: Pinned, message: Message) -> None:
+    def of(self, pinned: Pinned) -> Approved:
+        """Return the approved definition, ready to be used."""
+        definition = pinned.manifest.definition
+        found = self._ready.get(definition)
+        if found is None:
+            found = Approved(definition.content)
+            self._ready.put(found, definition, octets=_READY * len(definition.text))
+        return found
+
+    def require_arguments(self, approved: Approved, message: Message) -> None:
         """Return if the arguments are what the approved definition says they may be.
 
         Raises:
@@ -43,8 +111,10 @@ class Schemas:
             Denied: The schema is one by which nothing can be checked.
 
         """
-        arguments = message.params.get("arguments") or {}
-        problems = self._problems(pinned, "inputSchema", arguments, len(message.body))
+        check = approved.input
+        if check is None:
+            return
+        problems = check.problems(message.params.get("arguments") or {}, len(message.body))
         if problems:
             raise InvalidArguments(
                 "the arguments are not what the tool's approved definition says",
@@ -52,7 +122,7 @@ class Schemas:
             )
 
     def require_plain_arguments(
-        self, pinned: Pinned, message: Message, labelled: Iterable[str]
+        self, approved: Approved, message: Message, labelled: Iterable[str]
     ) -> None:
         """Return if no argument could be taken for another one that is approved or `labelled`.
 
@@ -60,16 +130,15 @@ class Schemas:
             InvalidArguments: One could; its name is not repeated.
 
         """
-        known = self._members(pinned, "inputSchema")
-        arguments = given_arguments(message.params)
-        if known.confused(arguments, (*labelled, *_of_prompt(pinned))) is not None:
+        known, arguments = approved.arguments, given_arguments(message.params)
+        if known.confused(arguments, (*labelled, *approved.of_prompt)) is not None:
             raise InvalidArguments(
                 "an argument is easily confused with another one",
                 reasons=[("invalid_arguments", "$: has a name that looks like another one's")],
             )
 
     def require_plain_result(
-        self, pinned: Pinned, result: Mapping[str, Any], typed: Iterable[str]
+        self, approved: Approved, result: Mapping[str, Any], typed: Iterable[str]
     ) -> None:
         """Return if no member of the structured content could be taken for another one.
 
@@ -78,7 +147,9 @@ class Schemas:
 
         """
         content = result.get("structuredContent")
-        confused = self._members(pinned, "outputSchema").confused(content)
+        if content is None:
+            return
+        confused = approved.structured.confused(content)
         for path in typed:
             confused = confused or astray(content, parse_path(path))
         if confused is not None:
@@ -88,19 +159,19 @@ class Schemas:
             )
 
     def result_problems(
-        self, pinned: Pinned, result: Mapping[str, Any], size: int
+        self, approved: Approved, result: Mapping[str, Any], size: int
     ) -> tuple[str, ...]:
         """Return why a tool's result is not what its approved definition promises.
 
         `size` is the length in bytes of the message that it came in.
 
         Raises:
-            Denied: It is not, and such results are refused.
+            Denied: It is not, and such results are refused; or nothing can be checked by its schema.
 
         """
         if result.get("isError") is True:
             return ()
-        problems = (*self._unlike_schema(pinned, result, size), *_contradictions(result))
+        problems = (*_unlike_schema(approved, result, size), *_contradictions(result))
         if problems and self._refuse_results:
             raise Denied(
                 "the result is not what the tool's approved definition says",
@@ -108,56 +179,16 @@ class Schemas:
             )
         return problems
 
-    def _unlike_schema(
-        self, pinned: Pinned, result: Mapping[str, Any], size: int
-    ) -> tuple[str, ...]:
-        if pinned.manifest.definition.content.get("outputSchema") is None:
-            return ()
-        if "structuredContent" not in result:
-            return ("$.structuredContent: is promised and missing",)
-        content = result["structuredContent"]
-        return tuple(map(str, self._problems(pinned, "outputSchema", content, size)))
 
-    def typed(self, pinned: Pinned) -> tuple[str, ...]:
-        """Return where the results of a tool hold identifiers, by its approved definition."""
-        digest = str(pinned.manifest.digest)
-        found = self._typed.get(digest)
-        if found is None:
-            schema = pinned.manifest.definition.content.get("outputSchema")
-            found = identifier_fields(schema)
-            self._typed.put(digest, found, len(pinned.manifest.definition.text))
-        return found
-
-    def _problems(
-        self, pinned: Pinned, member: str, content: Any, size: int
-    ) -> tuple[Problem, ...]:
-        schema = pinned.manifest.definition.content.get(member)
-        if schema is None:
-            return ()
-        try:
-            check = self._check(pinned, member, schema)
-        except UnusableSchema as error:
-            raise Denied(
-                "the tool's approved definition has a schema by which nothing can be checked",
-                detail=f"{member}: {error}",
-            ) from error
-        return check.problems(content, size)
-
-    def _members(self, pinned: Pinned, member: str) -> Members:
-        key = str(pinned.manifest.digest), member
-        found = self._named.get(key)
-        if found is None:
-            found = Members(pinned.manifest.definition.content.get(member))
-            self._named.put(key, found, _READY * len(pinned.manifest.definition.text))
-        return found
-
-    def _check(self, pinned: Pinned, member: str, schema: object) -> SchemaCheck:
-        key = str(pinned.manifest.digest), member
-        found = self._ready.get(key)
-        if found is None:
-            found = SchemaCheck(schema)
-            self._ready.put(key, found, _READY * len(pinned.manifest.definition.text))
-        return found
+def _unlike_schema(approved: Approved, result: Mapping[str, Any], size: int) -> tuple[str, ...]:
+    if not approved.promises:
+        return ()
+    if "structuredContent" not in result:
+        return ("$.structuredContent: is promised and missing",)
+    check = approved.output
+    return (
+        () if check is None else tuple(map(str, check.problems(result["structuredContent"], size)))
+    )
 
 
 def given_arguments(params: Mapping[str, Any]) -> Any:
@@ -165,14 +196,6 @@ def given_arguments(params: Mapping[str, Any]) -> Any:
     context = params.get("context")
     given = context.get("arguments") if isinstance(context, dict) else None
     return params.get("arguments") or given or {}
-
-
-def _of_prompt(pinned: Pinned) -> Iterator[str]:
-    """Yield the names of a prompt's arguments; a tool has them in its schema."""
-    listed = pinned.manifest.definition.content.get("arguments")
-    for one in listed if isinstance(listed, list) else ():
-        if isinstance(one, dict) and isinstance(one.get("name"), str):
-            yield one["name"]
 
 
 def _contradictions(result: Mapping[str, Any]) -> Iterator[str]:

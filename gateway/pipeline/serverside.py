@@ -18,7 +18,7 @@ from gateway.pipeline.filter import Carrier, meet
 from gateway.pipeline.labels import Labeller, decided_label, read_content
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.sensitive import MASKING
-from gateway.pipeline.trail import Trail
+from gateway.pipeline.trail import Trail, shown_digest
 from gateway.ports import AuditLog, Clock, PinStore, PolicyEngine
 from gateway.turns import QUICK_NODES, finished
 from gateway.wire.in_our_name import asks_in_our_name
@@ -172,7 +172,7 @@ class ServerRequests:
         pin_of = Target(server=call.server, kind=Kind.SERVER, name=call.server)
         pin = self._rules.own.get((pin_of, call.profile)) or self._pins.find(pin_of, call.profile)
         if trail is not None:
-            trail.target(target, pin, params)
+            trail.target(target, shown_digest(pin), params)
         if pin is None:
             raise PinPending("nobody has approved this server itself yet")
         verify(pin_of, pin, identity=self._rules.identities[call.server])

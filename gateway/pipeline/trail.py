@@ -124,7 +124,7 @@ class Trail:
     def target(
         self,
         target: Target,
-        pin: Pin | None,
+        pin_digest: str,
         arguments: Mapping[str, Any],
         *,
         is_named: bool = True,
@@ -136,8 +136,8 @@ class Trail:
         """
         self._fields["target"] = target.name if is_named else quoted_name(target.name)
         self._fields["arguments"] = arguments
-        if pin is not None:
-            self._fields["pin_digest"] = str((pin.approved or pin.observed).digest)
+        if pin_digest:
+            self._fields["pin_digest"] = pin_digest
         if target.server == OWN and isinstance(code := arguments.get("code"), str):
             self._fields["script_sha256"] = digest_of(code)
 
@@ -146,10 +146,10 @@ class Trail:
         params = call.message.params
         if own_tool(call) is not None:
             target = Target(server=call.server, kind=Kind.TOOL, name=params["name"])
-            self.target(target, None, params.get("arguments") or {})
+            self.target(target, "", params.get("arguments") or {})
         elif own_resource(call) is not None:
             target = Target(server=call.server, kind=Kind.RESOURCE, name=TOOL_DESCRIPTIONS)
-            self.target(target, None, {"uri": params["uri"]})
+            self.target(target, "", {"uri": params["uri"]})
 
     def asked_by_server(self, method: str, parent: str) -> None:
         """Note that this is the server's request `method`, on the stream of decision `parent`."""
@@ -240,7 +240,8 @@ class Trail:
     def decision(self, decision: Decision) -> Decision:
         self._decided = decision
         self.decision_id = decision.id
-        self._candidate(decision)
+        if decision.candidate is not None:
+            self._fields["candidate"] = decision.candidate
         self._fields["verdict"] = decision.verdict.value
         self._fields["policy_digest"] = decision.policy_digest
         self._fields["reasons"] = [
@@ -257,7 +258,8 @@ class Trail:
 
     def result_decision(self, decision: Decision) -> None:
         """Add what policy said of the result to what it said of the call."""
-        self._candidate(decision)
+        if decision.candidate is not None:
+            self._fields["candidate"] = decision.candidate
         self._fields["verdict"] = decision.verdict.value
         self._fields["reasons"] = [
             *self._fields.get("reasons", ()),
@@ -366,10 +368,6 @@ class Trail:
             kind=kind, time=now, id=self._new_id(), fields=fields, stands=self._stands
         )
 
-    def _candidate(self, decision: Decision) -> None:
-        if decision.candidate is not None:
-            self._fields["candidate"] = decision.candidate
-
     def _question(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         question = kept(asked, self._fields)
         if self._refused:
@@ -380,6 +378,11 @@ class Trail:
                 "reasons": [] if decided is None else [r.code for r in decided.reasons],
             }
         return question
+
+
+def shown_digest(pin: Pin | None) -> str:
+    """Return the digest of the definition that `pin` is about, as records have it; empty for none."""
+    return "" if pin is None else str((pin.approved or pin.observed).digest)
 
 
 def _verdict(error: GatewayError) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
-from gateway.domain.bounded import Bounded, ByIdentity, digest_of, octets_of
-from gateway.domain.calls import Call, OriginKind
+from gateway.domain.bounded import Bounded, digest_of
+from gateway.domain.calls import Call
 from gateway.domain.decisions import Decision, Duty, Obligation, Phase, Verdict
 from gateway.domain.identity import Principal
 from gateway.domain.labels import ServerRule
@@ -17,7 +17,6 @@ from gateway.ports import Clock, PolicyEngine
 from gateway.turns import finished, in_steps
 
 _MOST_ANSWERS: Final = 100_000
-_MOST_YES: Final = 20_000
 _OCTETS: Final = 32 * 1024**2
 
 _Told = tuple[int, Decision, tuple[Target, Pin]]
@@ -38,10 +37,6 @@ class Visibility:
         self._servers = servers
         self._clock = clock
         self._answers: Bounded[bytes, bool] = Bounded(most=_MOST_ANSWERS, octets=_OCTETS)
-        self._yes: ByIdentity[tuple[str, str, OriginKind]] = ByIdentity(
-            most=_MOST_YES, octets=_OCTETS
-        )
-        """By principal and pin: under which policy, and at which endpoint, for what kind of origin."""
 
     def standing(self, call: Call, principal: Principal) -> bytes:
         """Return what answers depend on beside the pins: equal ones get equal answers.
@@ -49,23 +44,6 @@ class Visibility:
         It is a digest: whoever keeps it keeps nothing that a caller chose.
         """
         return digest_of(repr(_who(self._policy.digest, call, principal)))
-
-    async def knows_of(self, call: Call, principal: Principal, target: Target, pin: Pin) -> bool:
-        """Say of one target what `of` says; a yes stands until principal, pin or policy is another one.
-
-        Raises:
-            PolicyUnavailable: There was no usable answer.
-
-        """
-        asked = self._policy.digest, call.endpoint, call.origin
-        if self._yes.get(principal, pin) == asked and call.script is None and pin.target == target:
-            return True
-        (knows,) = await self.of(call, principal, [(target, pin)])
-        # As in `of`: whose answer it is, nobody knows if another policy came into force meanwhile.
-        is_plain = call.script is None and pin.target == target
-        if knows and is_plain and self._policy.digest == asked[0]:
-            self._yes.put(asked, principal, pin, octets=octets_of(principal))
-        return knows
 
     async def of(
         self, call: Call, principal: Principal, pins: Sequence[tuple[Target, Pin]]

@@ -66,17 +66,19 @@ async def build_of(
     config: Mapping[str, Any],
     *,
     clock: Callable[[], float],
+    renamed: Callable[[], None] = lambda: None,
 ) -> Built:
     """Build an engine of `snapshot`, checked and tested; the event loop goes on meanwhile.
 
-    A central server's policy lies there, so of it there is no snapshot.
+    A central server's policy lies there, so of it there is no snapshot; `renamed` is called whenever
+    it turns out to be another one.
 
     Raises:
         ConfigError: The policy cannot be used, or nobody can say just now if it can.
 
     """
     with in_words("the policy cannot be built"):
-        return await _built(snapshot, settings, config, clock)
+        return await _built(snapshot, settings, config, clock, renamed)
 
 
 async def _built(
@@ -84,18 +86,21 @@ async def _built(
     settings: PolicySettings,
     config: Mapping[str, Any],
     clock: Callable[[], float],
+    renamed: Callable[[], None],
 ) -> Built:
     if snapshot is None:
         if settings.server is None:
             raise ConfigError("there is no central policy server")
         from gateway.policy.rest import RestEngine  # noqa: PLC0415 - it brings two HTTP clients
 
-        return Built(engine=await RestEngine.connect(settings.server, deadline=settings.deadline))
+        server, deadline = settings.server, settings.deadline
+        engine = await RestEngine.connect(server, deadline=deadline, renamed=renamed)
+        return Built(engine=engine)
     try:
         opa, policy = await asyncio.to_thread(_prepared, snapshot, settings, config)
-        engine = await _engine(opa, policy, settings, clock)
-        said = (EMPTY,) if isinstance(engine, RefusingEngine) else ()
-        return Built(engine=engine, notices=(*said, *policy.notices))
+        ready = await _engine(opa, policy, settings, clock)
+        said = (EMPTY,) if isinstance(ready, RefusingEngine) else ()
+        return Built(engine=ready, notices=(*said, *policy.notices))
     except (OSError, subprocess.SubprocessError) as error:
         # A full disk, a machine that is too slow: it may do tomorrow.
         raise ConfigError("the policy cannot be built here", problems=[str(error)]) from error

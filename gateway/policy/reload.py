@@ -16,6 +16,7 @@ from watchfiles import awatch
 
 from gateway.domain._value import value
 from gateway.domain.decisions import Decision
+from gateway.domain.epoch import Epoch
 from gateway.errors import ConfigError
 from gateway.policy.building import Built, Engine, build_of
 from gateway.policy.refusing import RefusingEngine
@@ -42,17 +43,21 @@ async def load(
     on_change: OnChange,
     clock: Callable[[], float] = time.time,
     required: bool = True,
+    epoch: Epoch | None = None,
 ) -> "PolicyHolder":
     """Put the policy of `settings` in force, and keep it up to date until it is closed.
 
     `config` becomes `data.douane.config`. `on_change` is told of the first policy too; it must not
     raise. One that is not `required` and cannot be used yet has an empty digest, and refuses.
+    `epoch` is turned whenever another policy answers than before.
 
     Raises:
         ConfigError: The policy cannot be used, with every problem.
 
     """
-    holder = PolicyHolder(settings, config, on_change=on_change, clock=clock)
+    holder = PolicyHolder(
+        settings, config, on_change=on_change, clock=clock, epoch=epoch or Epoch()
+    )
     await holder.begin(required=required)
     return holder
 
@@ -84,8 +89,10 @@ class PolicyHolder:
         *,
         on_change: OnChange,
         clock: Callable[[], float],
+        epoch: Epoch,
     ) -> None:
         self._settings = settings
+        self._epoch = epoch
         self._config = config
         self._on_change = on_change
         self._clock = clock
@@ -244,6 +251,7 @@ class PolicyHolder:
                 before.number, before.print = look.number, look.print
             else:
                 retired, self._tenure = before, retired
+                self._epoch.turn()
         task = asyncio.create_task(_retire(retired))
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
@@ -252,7 +260,13 @@ class PolicyHolder:
         """Build an engine that can name its policy: a server may just now not answer."""
         if look.problem is not None:
             raise look.problem
-        built = await build_of(look.snapshot, self._settings, self._config, clock=self._clock)
+        built = await build_of(
+            look.snapshot,
+            self._settings,
+            self._config,
+            clock=self._clock,
+            renamed=self._epoch.turn,
+        )
         if old and not built.engine.digest:
             await built.engine.close()
             raise ConfigError("the policy server does not say which policy it has")

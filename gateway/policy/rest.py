@@ -92,7 +92,10 @@ class RestEngine:
         deadline: float,
         digest: str = "",
         new_id: Callable[[], str] = new_decision_id,
+        renamed: Callable[[], None] = lambda: None,
     ) -> None:
+        """Call `renamed` when the server turns out to have another policy than before."""
+        self._renamed = renamed
         self._client = client
         self._deadline = deadline
         self._digest = digest
@@ -100,14 +103,16 @@ class RestEngine:
         self._new_id = new_id
 
     @classmethod
-    async def connect(cls, server: OpaServer, *, deadline: float) -> "RestEngine":
+    async def connect(
+        cls, server: OpaServer, *, deadline: float, renamed: Callable[[], None] = lambda: None
+    ) -> "RestEngine":
         """Open a pool to a central server, and learn which policy it has.
 
         That the server does not answer now is no error: decisions are refused until it does.
         """
         client = OpaClient(server.url, token=server.token, ca_file=server.ca_file)
         await client.open()
-        engine = cls(client, deadline=deadline)
+        engine = cls(client, deadline=deadline, renamed=renamed)
         try:
             await engine.refresh()
         except BaseException:
@@ -176,7 +181,7 @@ class RestEngine:
                 answer = await self._ask("pin", {})
             except PolicyUnavailable:
                 return self._digest
-            self._digest = _revision(answer) or await self._fetched_digest()
+            self._name(_revision(answer) or await self._fetched_digest())
         return self._digest
 
     async def close(self) -> None:
@@ -193,8 +198,14 @@ class RestEngine:
         if not isinstance(answer, dict):
             raise PolicyUnavailable("the policy server gave no usable answer")
         if not self._known:
-            self._digest = _revision(answer) or self._digest
+            self._name(_revision(answer) or self._digest)
         return answer
+
+    def _name(self, digest: str) -> None:
+        """Take note of which policy the server has."""
+        before, self._digest = self._digest, digest
+        if digest != before:
+            self._renamed()
 
     async def _query(self, entrypoint: str, question: Mapping[str, Any]) -> Any:
         try:

@@ -16,6 +16,7 @@ from gateway.domain.approvals import (
 )
 from gateway.domain.audit import AuditRecord, LogEntry
 from gateway.domain.document import Digest
+from gateway.domain.epoch import Epoch
 from gateway.domain.identity import Client, ClientKind
 from gateway.domain.tools import Pin, Profile, Sighting, Target, UpstreamId
 from gateway.errors import AuditUnavailable
@@ -71,9 +72,11 @@ class MemoryAuditLog:
 class MemoryPinStore:
     """A `PinStore`."""
 
-    def __init__(self, *, clock: Clock, pins: Sequence[Pin] = ()) -> None:
+    def __init__(
+        self, *, clock: Clock, pins: Sequence[Pin] = (), epoch: Epoch | None = None
+    ) -> None:
         self._clock = clock
-        self._pins = PinTable()
+        self._pins = PinTable(epoch or Epoch())
         self._pins.put(pins)
 
     def find(self, target: Target, profile: Profile) -> Pin | None:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from threading import Lock
 
+from gateway.domain.epoch import Epoch
 from gateway.domain.tools import Pin, PinStatus, Profile, Target, UpstreamId
 from gateway.pins.observe import pin_at
 
@@ -13,7 +14,9 @@ PinKey = tuple[Target, Profile]
 class PinTable:
     """What is committed, as it is at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, epoch: Epoch) -> None:
+        """Turn `epoch` whenever something is committed."""
+        self._epoch = epoch
         self._pins: dict[PinKey, Pin] = {}
         self._version = 0
         self._listed: list[Pin] | None = None
@@ -29,6 +32,7 @@ class PinTable:
             self._pins.update((pin_key(pin), pin) for pin in pins)
             self._listed = None
             self._version += 1
+        self._epoch.turn()
 
     def committed(self, target: Target, profile: Profile) -> Pin | None:
         """Return a pin as it was written, whatever the time."""

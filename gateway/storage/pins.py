@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.domain.document import Document
+from gateway.domain.epoch import Epoch
 from gateway.domain.tools import (
     Kind,
     Manifest,
@@ -41,11 +42,13 @@ _STORE = f"INSERT OR REPLACE INTO pins ({_COLUMNS}) VALUES ({', '.join('?' * 19)
 class SqlitePinStore:
     """A `PinStore`. Memory holds what is committed, and nothing else."""
 
-    def __init__(self, writer: Writer, connection: sqlite3.Connection, *, clock: Clock) -> None:
+    def __init__(
+        self, writer: Writer, connection: sqlite3.Connection, *, clock: Clock, epoch: Epoch
+    ) -> None:
         """Load every pin through `connection`, which is not needed afterwards."""
         self._writer = writer
         self._clock = clock
-        self._pins = PinTable()
+        self._pins = PinTable(epoch)
         self._pins.put(map(_pin, connection.execute(_ALL)))
 
     def find(self, target: Target, profile: Profile) -> Pin | None:

@@ -13,6 +13,7 @@ from gateway.audit.checkpoint import VerifierKey
 from gateway.audit.hashing import hashes_of
 from gateway.audit.record import RecordEncoder, Terms
 from gateway.audit.redaction import Level, Levels, Redaction
+from gateway.domain.epoch import Epoch
 from gateway.domain.quotas import Charge
 from gateway.errors import AuditUnavailable, ConfigError
 from gateway.flow.redaction import RecordScreen
@@ -71,6 +72,8 @@ class Store:
         self.data_dir = data_dir
         self.keys = keys
         self.identity = identity
+        self.epoch = Epoch()
+        """Turned by every change of what calls are prepared by: of pins, and by the policy's holder."""
         self.log_id = encoder.log_id
         self._record_keys = record_keys
         self._encoder = encoder
@@ -85,7 +88,7 @@ class Store:
         """Held by whoever archives or removes records."""
         connection = open_reader(data_dir / DATABASE)
         try:
-            self.pins = SqlitePinStore(writer, connection, clock=clock)
+            self.pins = SqlitePinStore(writer, connection, clock=clock, epoch=self.epoch)
             self.disclosures = Disclosures(
                 SqliteDisclosureLedger(writer), keys.hmac, rows=kept_rows(connection)
             )

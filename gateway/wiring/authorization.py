@@ -199,6 +199,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
         grants=stores.grants,
         scripts=scripts,
         clock=now,
+        epoch=stores.epoch,
         possession=building.possession,
         desk=building.desk,
     )

@@ -207,6 +207,7 @@ def pipelines(
         quotas=carried.quotas,
         sensitive=sensitive,
         schemas=schemas,
+        epoch=store.epoch,
         seal_key=store.keys.seal,
         former_seal_key=store.keys.former_seal,
         clock=now,

@@ -52,7 +52,9 @@ async def policies(config: Config, store: Store, metrics: Metrics) -> AsyncItera
         settings = replace(policy_settings(config), archive=config.data_dir / ARCHIVE)
         files = policy_files(config)
         reporter = PolicyReporter(store, metrics, problems=files.problems)
-        in_force = await load(settings, policy_data(config), on_change=reporter, clock=now)
+        in_force = await load(
+            settings, policy_data(config), on_change=reporter, clock=now, epoch=store.epoch
+        )
         stack.push_async_callback(in_force.close)
         stack.push_async_callback(reporter.settle)
         deciding = await _beside(config, in_force, stack)

@@ -128,6 +128,7 @@ class Issuer:
             grants=self.stores.grants,
             scripts=self.scripts,
             clock=self.clock,
+            epoch=self.stores.epoch,
             possession=possession,
         )
         self.server = ProtocolServer(

@@ -52,6 +52,7 @@ class Door:
     """A gate with its stores and its clock at hand."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.clock = Hand()
         self.stores = IdentityStores.open(folder, clock=self.clock)
         for known in (CLIENT, APP):
@@ -69,6 +70,7 @@ class Door:
             grants=self.stores.grants,
             scripts=self.scripts,
             clock=self.clock,
+            epoch=self.stores.epoch,
             most_tokens=most_tokens,
         )
 

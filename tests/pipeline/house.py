@@ -17,6 +17,7 @@ from gateway.domain.approvals import ApprovalRules
 from gateway.domain.calls import Call, CallId, Form, Message, Permit, RawAnswer, Reply, ServerEvent
 from gateway.domain.decisions import Decision, Obligation, Reason, Verdict
 from gateway.domain.document import Document
+from gateway.domain.epoch import Epoch
 from gateway.domain.flow import RunHint
 from gateway.domain.identity import Asserted, BearerToken, Credential, Principal
 from gateway.domain.labels import (
@@ -201,13 +202,19 @@ def decision(verdict: Verdict, *reasons: str, obligations: Sequence[Obligation] 
 
 @dataclass
 class Rule:
-    """A policy engine."""
+    """A policy engine. Its digest is its name: under another one it is another policy."""
 
     says: Says = lambda question: Verdict.ALLOW
     pin: str = "hold"
     themselves: Callable[[Mapping[str, Any]], bool] = lambda question: False
     asked: list[Mapping[str, Any]] = field(default_factory=list)
     digest: str = "sha256:policy"
+    epoch: Epoch = field(default_factory=Epoch)
+
+    def __setattr__(self, name: str, content: Any) -> None:
+        super().__setattr__(name, content)
+        if name == "digest" and hasattr(self, "epoch"):
+            self.epoch.turn()
 
     async def evaluate(self, question: Mapping[str, Any]) -> Decision:
         self.asked.append(question)
@@ -297,11 +304,12 @@ class House:
         self.schemas = Schemas(refuse_results=refuse_results)
         self.now = 1_800_000_000.0
         self.server = Server()
-        self.rule = Rule()
+        self.epoch = Epoch()
+        self.rule = Rule(epoch=self.epoch)
         self.stopped = False
         self.gate = Gate()
         self.audit = MemoryAuditLog()
-        self.pins = MemoryPinStore(clock=self.clock)
+        self.pins = MemoryPinStore(clock=self.clock, epoch=self.epoch)
         self.approvals = MemoryApprovalStore()
         self.answers = MemoryStandingAnswers()
         self.scripts = MemoryScriptStore()
@@ -438,6 +446,7 @@ class House:
             quotas=self.quotas,
             sensitive=sensitive,
             schemas=self.schemas,
+            epoch=self.epoch,
             seal_key=self.seal_key,
             former_seal_key=self.former_seal_key,
             clock=self.clock,

@@ -139,4 +139,4 @@ async def test_no_more_schemas_are_kept_than_there_is_room_for(
     await told(house, {"structuredContent": {"people": [PERSON]}, "content": []})
     await told(house, text("outsiders"), "search")
     assert isinstance(house.schemas, Schemas)
-    assert len(house.schemas._typed) == 1
+    assert len(house.schemas._ready._kept) == 1

@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from gateway.domain.decisions import Decision
+from gateway.domain.epoch import Epoch
 from gateway.errors import ConfigError
 from gateway.policy.refusing import RefusingEngine
 from gateway.policy.reload import PolicyHolder, _Look, load
@@ -196,6 +197,19 @@ async def test_data_that_came_with_a_bad_policy_is_not_kept(
     assert not (await holder.reload_now({"roles": {"x": {}}})).ok
     (folder / "decision.rego").write_text(text)
     assert (await holder.reload_now()).new == old
+
+
+async def test_the_epoch_turns_when_another_policy_answers(folder: Path) -> None:
+    epoch = Epoch()
+    held = await load(PolicySettings(path=str(folder)), {}, on_change=print, epoch=epoch)
+    before = epoch.now
+    (folder / "more_test.rego").write_text("package douane_test\n")
+    await held.reload_now()
+    assert epoch.now == before, "it is the same policy with other tests"
+    (folder / "decision.rego").write_text(ONE_RULE.replace("good", "better"))
+    await held.reload_now()
+    assert epoch.now != before
+    await held.close()
 
 
 async def test_a_central_server_is_looked_at_again(events: list[PolicyEvent]) -> None:

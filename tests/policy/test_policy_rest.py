@@ -66,6 +66,24 @@ async def ask(url: str, *, deadline: float = 2.0) -> Any:
         await engine.close()
 
 
+async def test_it_is_told_when_a_central_server_has_another_policy(serve: Serve) -> None:
+    revision, told = ["r1"], list[int]()
+
+    async def handler(_: web.Request) -> web.Response:
+        bundles = {"douane": {"revision": revision[0]}}
+        return web.json_response({"result": ALLOW, "provenance": {"bundles": bundles}})
+
+    server = OpaServer(url=await serve(handler))
+    engine = await RestEngine.connect(server, deadline=2.0, renamed=lambda: told.append(1))
+    told.clear()
+    await engine.evaluate(GOOD)
+    assert told == []
+    revision[0] = "r2"
+    await engine.evaluate(GOOD)
+    assert told == [1]
+    await engine.close()
+
+
 async def test_a_central_server_is_asked_with_its_token(serve: Serve) -> None:
     seen: list[tuple[str, str, str | None, Any]] = []
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self, TypeVar
 
+from gateway.domain.epoch import Epoch
 from gateway.errors import ConfigError, IdentityUnavailable
 from gateway.storage.connection import Durability, open_writer
 from gateway.storage.files import FileIdentity, alone_in, create_private
@@ -31,6 +32,8 @@ class IdentityDatabase:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         """Take over an open connection to `path`; see `open`."""
         self._connection = connection
+        self.epoch = Epoch()
+        """Turned once any memory may hold something else: after every change, whoever made it."""
         self._files = (FileIdentity.of(str(path)), FileIdentity.of(f"{path}-wal"))
         self._lock = threading.Lock()
         self._loaders: list[Callable[[sqlite3.Connection], None]] = []
@@ -106,10 +109,13 @@ class IdentityDatabase:
                 if self._connection.in_transaction:  # SQLite ends it itself when the disk is full
                     self._connection.execute("ROLLBACK")
                 raise
-            if committed is not None:
-                committed(result)
-            for load in self._after_ours:
-                load(self._connection)
+            try:
+                if committed is not None:
+                    committed(result)
+                for load in self._after_ours:
+                    load(self._connection)
+            finally:
+                self.epoch.turn()
             return result
 
     def read(self, job: Callable[[sqlite3.Connection], T]) -> T:
@@ -133,8 +139,11 @@ class IdentityDatabase:
             version = self._data_version()
             if version == self._version:
                 return False
-            for load in self._loaders:
-                load(self._connection)
+            try:
+                for load in self._loaders:
+                    load(self._connection)
+            finally:
+                self.epoch.turn()
             self._version = version
             return True
 

@@ -24,6 +24,8 @@ class IdentityStores:
     def __init__(self, database: IdentityDatabase, *, clock: Clock) -> None:
         """Wire the stores to an open database; see `open`."""
         self.database = database
+        self.epoch = database.epoch
+        """Turned by whatever may change who somebody is, and what they may do."""
         revocations = Revocations(database, clock=clock)
         self.clients: ClientStore = SqliteClientStore(database, revocations, clock=clock)
         self.users: UserStore = SqliteUserStore(database, revocations)
