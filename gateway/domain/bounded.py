@@ -66,7 +66,9 @@ class Bounded(Generic[Key, Kept]):
         """
         weight = ENTRY + octets
         with self._lock:
-            self._take_out(key)
+            found = self._entries.pop(key, None)
+            if found is not None:
+                self._held -= found[1]
             if weight > self._octets:
                 return
             self._entries[key] = (kept, weight)
@@ -77,20 +79,17 @@ class Bounded(Generic[Key, Kept]):
     def pop(self, key: Key) -> Kept | None:
         """Forget what is kept under `key`, and return it."""
         with self._lock:
-            return self._take_out(key)
+            found = self._entries.pop(key, None)
+            if found is None:
+                return None
+            self._held -= found[1]
+            return found[0]
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
             self._entries.clear()
             self._held = 0
-
-    def _take_out(self, key: Key) -> Kept | None:
-        found = self._entries.pop(key, None)
-        if found is None:
-            return None
-        self._held -= found[1]
-        return found[0]
 
 
 class ByIdentity(Generic[Kept]):

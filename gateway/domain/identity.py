@@ -3,7 +3,7 @@
 from dataclasses import field
 from enum import StrEnum
 
-from gateway.domain._value import value
+from gateway.domain._value import follows, value
 from gateway.domain.scripts import ScriptId
 from gateway.domain.selection import EVERY_SERVER, Selection
 
@@ -115,15 +115,16 @@ class Principal:
     named: str = field(default="", compare=False)
     """How records name it: by its bare subject if we vouch for it ourselves, else with its issuer."""
 
+    key: str = field(default="", compare=False, repr=False)
+    """Names the grant: everything that belongs to this principal is filed under it. Made of the others."""
+
+    def __post_init__(self) -> None:
+        follows(self, "key", f"{self.issuer}|{self.subject}|{self.client_id}")
+
     @property
     def recorded(self) -> str:
         """The name in records, which no principal of another issuer has."""
         return self.named or self.subject
-
-    @property
-    def key(self) -> str:
-        """Names the grant: everything that belongs to this principal is filed under it."""
-        return f"{self.issuer}|{self.subject}|{self.client_id}"
 
     @property
     def actor(self) -> Actor:

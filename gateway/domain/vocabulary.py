@@ -196,9 +196,15 @@ def confusing(content: Any, shape: str) -> str | None:
         if isinstance(node, list):
             waiting += [(item, at) for item in node if isinstance(item, dict | list)]
         elif isinstance(node, dict):
+            found = _SHAPES.get(at)
+            if found is None or found.each:
+                waiting += _inside(node, at)
+            else:
+                waiting += [(node[n], inner) for n, inner in found.inside.items() if n in node]
+                if node.keys() <= found.known.names:
+                    continue  # as nearly all are
             if (name := _confused(node, at)) is not None:
                 return name
-            waiting += _inside(node, at)
     return None
 
 
@@ -224,9 +230,6 @@ def _half_ours(meta: dict[str, Any]) -> str | None:
 
 
 def _inside(node: dict[str, Any], shape: str) -> list[tuple[Any, str]]:
-    if shape == SCHEMA:
-        return [(inner, SCHEMA) for inner in node.values()]
-    found = _SHAPES[shape]
-    if found.each:
-        return [(inner, found.each) for inner in node.values()]
-    return [(node[name], inner) for name, inner in found.inside.items() if name in node]
+    """Return the members of a schema, or of a map whose names are nobody's, with what each is."""
+    of = SCHEMA if shape == SCHEMA else _SHAPES[shape].each
+    return [(inner, of) for inner in node.values()]

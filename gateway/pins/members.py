@@ -4,7 +4,7 @@ A schema that allows other members, as most do, says nothing against `IBAN` besi
 reviews the call reads the one, and a server that matches names loosely takes the other.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gateway.domain.alike import Known, alike, twin
@@ -25,20 +25,23 @@ class Members:
     def __init__(self, schema: Any) -> None:
         self._schema = schema
         self._all = Known.of(_every_property(schema))
+        self._are_distinct = twin(self._all.names) is None
+        """Whether no reader takes two of its names for one, wherever they stand."""
 
-    def confused(self, content: Any, labelled: Iterable[str] = ()) -> str | None:
+    def confused(self, content: Any, labelled: Sequence[str] = ()) -> str | None:
         """Return a name in `content` that could be taken for another one, or nothing.
 
         That is one that is alike to a property that the schema has at that place, or to a
         `labelled` name at the top, and is none; or the second of two. At the top no two names are
         alike, unless the schema says that it is a map of names that it does not know.
         """
-        top = Known.of(labelled)
-        if isinstance(content, dict):
-            if (name := top.confused(content)) is not None:
-                return name
-            if (name := twin(content)) is not None and not self._walk().is_map(content):
-                return name
+        is_object = isinstance(content, dict)
+        if labelled and is_object and (name := Known.of(labelled).confused(content)) is not None:
+            return name
+        if self._are_distinct and all(each.keys() <= self._all.names for each in _objects(content)):
+            return None  # as nearly all are: names that it knows, and no two of them are alike
+        if is_object and (name := twin(content)) is not None and not self._walk().is_map(content):
+            return name
         if all(self._all.confused(members) is None for members in _objects(content)):
             return None
         return self._walk().somewhere(content)

@@ -100,6 +100,9 @@ class Asides:
 
     async def home(self, permit: Permit, message: ServerMessage) -> ServerMessage:
         """Return what a server said as its client knows it, under the client's own names."""
+        id_ = message.id
+        if message.form is Form.RESPONSE and not (isinstance(id_, int) and id_ in self._homes):
+            return message  # its request went out under the client's own name
         owner = self._owner(permit)
         if message.form is Form.REQUEST:
             if isinstance(token := _about(message).get(_MARK), str | int):

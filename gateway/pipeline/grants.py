@@ -74,6 +74,8 @@ class Grants:
         Policy is asked once more, knowing which person gave the grant, and what it says counts. Last
         come the places of the grants that the call may use up: that one, and others by the same yes.
         """
+        if decision.verdict is not Verdict.ASK:
+            return access, decision, places
         granted = [
             (place, grant)
             for place in places
@@ -81,7 +83,7 @@ class Grants:
             and grant.approval_id
             and fixes_places(grant, access)
         ]
-        if decision.verdict is not Verdict.ASK or not granted:
+        if not granted:
             return access, decision, places
         grant = granted[0][1]
         usable = [place for place, one in granted if one.approval_id == grant.approval_id]

@@ -72,7 +72,7 @@ class Labeller:
 
         The call is its source: a run is known to have read what policy says that it read.
         """
-        label = decided_label(decision)
+        label = decided_label(decision) if decision.obligations else BOTTOM
         if label == BOTTOM:
             return None
         source = None if record is None else source_of(permit, label, record)

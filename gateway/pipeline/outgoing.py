@@ -1,7 +1,7 @@
 """What of a call reaches its server that no label of a tool speaks of (stage 6)."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from gateway.domain.calls import Form, Message
 from gateway.domain.document import leaves, member_path
@@ -28,8 +28,11 @@ def beside(
     """
     found = _Found()
     for name, inner in message.params.items():
+        part = part_of(message, name)
+        if part in _SILENT:
+            continue
         at = member_path("$", name)
-        match part_of(message, name):
+        match part:
             case Part.PLACE:
                 _place(found, at, inner, given, expanded)
             case Part.GIVEN:
@@ -55,6 +58,8 @@ def beside(
 
 
 _NONE: frozenset[str] = frozenset()
+_SILENT: Final = frozenset({Part.PROTOCOL, Part.ARGUMENTS})
+"""What says nothing beside: its form is fixed, or rules of its tool speak of it."""
 
 
 class _Found:

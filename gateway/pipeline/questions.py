@@ -235,6 +235,8 @@ class Questions:
     @staticmethod
     def task(call: Call, principal: Principal, run: Run) -> Task | None:
         """Return the user's task, as far as a host declares it that an administrator trusts to."""
+        if run.task is None and call.declared is None:
+            return None
         return narrowed(run.task, call.declared if principal.trusted_host else None)
 
     def is_given(self, call: Call, principal: Principal, name: str) -> bool:

@@ -66,20 +66,23 @@ def bare(message: Message, *, has_target: bool) -> Message:
     """
     if message.form not in {Form.REQUEST, Form.NOTIFICATION} or message.method not in PARTS:
         return message
-    kept = {
-        name: _held(name, inner, has_target=has_target)
-        for name, inner in message.params.items()
-        if has_target or PARTS[message.method].get(name, Part.CONTENT) is not Part.CONTENT
-    }
+    if has_target:
+        kept = dict(message.params)
+        if _META in kept:
+            kept[_META] = _about(kept[_META], has_target=True)
+    else:
+        kept = {
+            name: _held(name, inner)
+            for name, inner in message.params.items()
+            if PARTS[message.method].get(name, Part.CONTENT) is not Part.CONTENT
+        }
     return message if kept == message.params else with_params(message, kept)
 
 
-def _held(name: str, inner: Any, *, has_target: bool) -> Any:
-    if name == _META:
-        return _about(inner, has_target=has_target)
-    if has_target:
-        return inner
+def _held(name: str, inner: Any) -> Any:
     match name:
+        case "_meta":
+            return _about(inner, has_target=False)
         case "capabilities":
             return _abilities(inner)
         case "clientInfo":

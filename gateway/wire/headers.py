@@ -47,9 +47,6 @@ class Headers:
     fields: Mapping[str, str]
     """`Mcp-*` and `_KEPT`; printable ASCII, each given once (lines of `_JOINED` are one)."""
 
-    def get(self, name: str) -> str | None:
-        return self.fields.get(name)
-
     def select(self, *names: str) -> tuple[tuple[str, str], ...]:
         """Return those of `names` that were sent, ready to be sent on.
 
@@ -118,7 +115,7 @@ def require_json(headers: Headers) -> None:
         ProtocolError: With status 415.
 
     """
-    content_type = headers.get("content-type")
+    content_type = headers.fields.get("content-type")
     if content_type == _JSON or (content_type is not None and _is_json(content_type)):
         return
     raise ProtocolError("Content-Type must be application/json in UTF-8", status=415)

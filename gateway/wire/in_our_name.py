@@ -91,7 +91,9 @@ def _speaks_for_us(content: Any) -> bool:
             waiting += node
         elif isinstance(node, dict):
             waiting += node.values()
-            if any(_foreign(node[name]) != node[name] for name in node if alike(name) == _META):
+            # Letters and digits alone are not alike to it, and nearly all names are no more.
+            odd = [name for name in node if not (name.isascii() and name.isalnum())]
+            if any(_foreign(node[name]) != node[name] for name in odd if alike(name) == _META):
                 return True
     return False
 

@@ -44,8 +44,8 @@ def read_post(headers: Headers, message: Message) -> Inbound:
             rpc_code=HEADER_MISMATCH,
             rpc_id=message.id,
         )
-    session = headers.get(names.SESSION)
-    revision = headers.get(names.VERSION) or ASSUMED
+    session = headers.fields.get(names.SESSION)
+    revision = headers.fields.get(names.VERSION) or ASSUMED
     if message.method == "initialize":
         revision = _proposed(message)
         session = None  # a session begins here; one that a client brought along would be fixed
@@ -69,15 +69,15 @@ def read_stream(headers: Headers, form: Form) -> Inbound:
             event alone would let anybody have the rest of anybody's stream.
 
     """
-    session = headers.get(names.SESSION)
+    session = headers.fields.get(names.SESSION)
     method = "GET" if form is Form.STREAM else "DELETE"
-    resumes = headers.get("last-event-id") is not None
+    resumes = headers.fields.get("last-event-id") is not None
     if session is None and (form is Form.END or resumes):
         raise ProtocolError(f"{method} needs an {names.SESSION} header")
     return Inbound(
         message=Message(form=form, method=method, id=None, params={}, body=b""),
         operation=None,
-        revision=headers.get(names.VERSION) or ASSUMED,
+        revision=headers.fields.get(names.VERSION) or ASSUMED,
         profile=Profile.LEGACY,
         session=session,
         headers=headers.select("accept", names.VERSION, "last-event-id"),

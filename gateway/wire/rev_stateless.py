@@ -94,12 +94,12 @@ def _require_envelope(headers: Headers, message: Message, meta: Mapping[str, Any
             raise _bad_params(f"params._meta needs the member {key}", message)
     if not isinstance(meta[MODERN_CAPABILITIES_KEY], dict):
         raise _bad_params(f"{MODERN_CAPABILITIES_KEY} must be an object", message)
-    if headers.get(names.VERSION) != meta[MODERN_VERSION_KEY]:
+    if headers.fields.get(names.VERSION) != meta[MODERN_VERSION_KEY]:
         raise _mismatch(names.VERSION, message)
 
 
 def _supported(headers: Headers, message: Message) -> str:
-    version = headers.get(names.VERSION)
+    version = headers.fields.get(names.VERSION)
     if version is None:
         raise _mismatch(names.VERSION, message)
     if version not in REVISIONS:
@@ -109,7 +109,7 @@ def _supported(headers: Headers, message: Message) -> str:
 
 def _require_mirrored(headers: Headers, message: Message) -> tuple[str, ...]:
     """Return the names of the headers that mirror the body, each equal to it."""
-    method = headers.get(names.METHOD)
+    method = headers.fields.get(names.METHOD)
     if message.form is Form.NOTIFICATION and method is None:
         return ()  # 2026-07-28 leaves open whether a notification carries it
     if method != message.method:
@@ -119,7 +119,7 @@ def _require_mirrored(headers: Headers, message: Message) -> tuple[str, ...]:
         return (names.METHOD,)  # refused for that, whatever it names
     if row.name_at is None or not (row.kind in _NAMED or method in ABOUT_TASKS):
         return (names.METHOD,)
-    name = headers.get(names.NAME)
+    name = headers.fields.get(names.NAME)
     if name is None or names.decode(name) != message.params.get(row.name_at):
         raise _mismatch(names.NAME, message)
     return (names.METHOD, names.NAME)

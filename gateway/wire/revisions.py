@@ -37,7 +37,7 @@ def read_post(headers: Sequence[tuple[str, str]], body: bytes, limits: WireLimit
     fields = read_headers(headers)
     require_json(fields)
     message = read_message(body, limits)
-    version = fields.get(names.VERSION)
+    version = fields.fields.get(names.VERSION)
     if version is None and MODERN_VERSION_KEY not in meta_of(message):
         version = rev_handshake.ASSUMED
     # A version that nobody knows, or none beside a stateless body, fails on the stateless ladder.
@@ -66,7 +66,7 @@ def read_delete(headers: Sequence[tuple[str, str]]) -> Inbound:
 
 def _read_stream(headers: Sequence[tuple[str, str]], form: Form) -> Inbound:
     fields = read_headers(headers)
-    version = fields.get(names.VERSION)
+    version = fields.fields.get(names.VERSION)
     read = _READ_STREAM.get(rev_handshake.ASSUMED if version is None else version)
     if read is None:
         raise rev_stateless.unsupported(version or "", None)

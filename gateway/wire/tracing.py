@@ -32,7 +32,7 @@ _LONGEST_STATE: Final = 512
 def trace_of(headers: Headers, meta: Mapping[str, Any]) -> TraceContext | None:
     """Return the trace of a well-formed `traceparent`, in `_meta` or else in the header."""
     return _read(meta.get(_PARENT), meta.get(_STATE)) or _read(
-        headers.get(_PARENT), headers.get(_STATE)
+        headers.fields.get(_PARENT), headers.fields.get(_STATE)
     )
 
 

@@ -1,0 +1,70 @@
+"""What is written as its value is written again is read in one go, and to the same value."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gateway.wire import jsontext
+
+DEPTH = 40
+TEXTS = st.text() | st.sampled_from(
+    ["a", "A", "1234567890123456", "\u2028", "\x7f", "é", "\U0001f600", '"', "\\", "/"]
+)
+NUMBERS = (
+    st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from([0, -0.0, 2**53 - 1, 2**53, 1e23, 1e-7, 5e-324, 1.7976931348623157e308])
+)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+SPELLINGS = st.builds(
+    lambda content, spaced, ascii_: json.dumps(
+        content, separators=(", ", ": ") if spaced else (",", ":"), ensure_ascii=ascii_
+    ).encode("utf-8", "surrogatepass"),
+    VALUES,
+    st.booleans(),
+    st.booleans(),
+)
+WORDS = st.lists(
+    st.sampled_from((
+        b'{"a":1,"a":2}', b"1e5", b"1E400", b"-0", b"-0.0", b"0.10", b"01", b"NaN", b'"\\ud800"',
+        b"[", b"]", b"{", b"}", b",", b":", b'"a"', b"1", b"9007199254740993", b" ", b"\xff",
+        b"1e-400", b"1e23", b'"\\u0061"', b"\xef\xbb\xbf", b"9" * 15, b"0." + b"9" * 15,
+    )),
+    max_size=6,
+).map(b"".join)  # fmt: skip
+
+
+def outcome(text: bytes, *, exact: bool) -> str:
+    """Return what comes of a text, with the type of each number."""
+    read = jsontext.read_exact if exact else jsontext.read_lenient
+    try:
+        return repr(read(text, DEPTH))
+    except ValueError:
+        return "refused"
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@settings(max_examples=400, deadline=None)
+@given(text=SPELLINGS | WORDS)
+@example(text=b'{"a":1,"a":1}')
+@example(text=b"9007199254740993")
+@example(text=b'["\xed\xa0\x80"]')
+@example(text=b"[" * 40 + b"]" * 40)
+def test_both_ways_to_read_a_text_come_to_the_same(text: bytes, exact: bool) -> None:
+    found = outcome(text, exact=exact)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jsontext, "_LONG_NUMBER", re.compile(b""))
+        assert found == outcome(text, exact=exact)
+
+
+def test_a_text_of_any_depth_that_is_allowed_is_read() -> None:
+    deep = b"[" * 300 + b"]" * 300
+    assert json.dumps(jsontext.read_exact(deep, 400)).encode() == deep
