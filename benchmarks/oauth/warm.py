@@ -61,6 +61,7 @@ async def _measure(stores: IdentityStores, checks: int) -> Warmth:
         grants=stores.grants,
         scripts=MemoryScriptStore(),
         clock=time.time,
+        epoch=stores.epoch,
     )
     credential = BearerToken(text=mint(token, keys))
     await gate.authenticate(credential, ENDPOINT)

@@ -16,8 +16,9 @@ from gateway.domain.scripts import Script, ScriptId
 from gateway.errors import Unauthenticated
 from gateway.oauth.gate import TokenGate
 from gateway.storage.identity.store import IdentityStores
-from tests.oauth.issuing import ALICE, APP, MAIL, NOW
+from tests.oauth.issuing import ALICE, APP
 from tests.oauth.test_token_gate import CLIENT, Door, bearer, of_alice
+from tests.oauth.world import MAIL, NOW
 
 PROGRAM = ScriptId("s_1")
 TOKENS = (
@@ -36,12 +37,26 @@ def _regrouped(door: Door) -> None:
 
 def _without_endpoint(door: Door) -> None:
     client = door.stores.clients.find(CLIENT.id) or CLIENT
-    door.replace_client(replace(client, resources=client.resources ^ {MAIL} or {"/mcp/web"}))
+    door.replace_client(
+        replace(client, resources=client.resources ^ {MAIL} or frozenset({"/mcp/web"}))
+    )
+
+
+def _app_is_there(door: Door) -> None:
+    if door.stores.clients.find(APP.id) is None:
+        door.stores.clients.add(APP)
 
 
 def _alice(door: Door, **changed: Any) -> None:
     if door.stores.users.find(ALICE.id) is not None:
         door.stores.users.change(ALICE.id, at=NOW, **changed)
+
+
+def _alice_is_there_or_not(door: Door) -> None:
+    if door.stores.users.find(ALICE.id) is None:
+        door.stores.users.add(ALICE)
+    else:
+        door.stores.users.remove(ALICE.id, at=NOW)
 
 
 def _family(door: Door, grant_id: str) -> None:
@@ -69,15 +84,11 @@ CHANGES: tuple[Callable[[Door], object], ...] = (
     _without_endpoint,
     lambda door: door.stores.clients.remove(CLIENT.id),
     lambda door: door.stores.clients.remove(APP.id),
-    lambda door: door.stores.clients.find(APP.id) or door.stores.clients.add(APP),
+    _app_is_there,
     lambda door: _alice(door, disabled=True),
     lambda door: _alice(door, disabled=False),
     lambda door: _alice(door, groups=frozenset({"audit"})),
-    lambda door: (
-        door.stores.users.remove(ALICE.id, at=NOW)
-        if door.stores.users.find(ALICE.id)
-        else door.stores.users.add(ALICE)
-    ),
+    _alice_is_there_or_not,
     lambda door: door.stores.grants.revoke_grant("grant-2", "test", at=NOW),
     lambda door: door.stores.grants.revoke_token("token-1", until=NOW + 900),
     lambda door: _elsewhere(door, lambda it: it.grants.revoke_token("token-2", until=NOW + 900)),

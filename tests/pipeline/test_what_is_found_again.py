@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -297,6 +298,11 @@ async def test_what_stands_for_a_resource_is_looked_up_for_each() -> None:
     assert len(house.pipeline._admission._prepared._kept) == 0
 
 
+def _hides_from(of: str, question: Any) -> Verdict:
+    asks = question["origin"]["script_sha256"] or "none"
+    return Verdict.DENY if question["phase"] == "list" and asks == of else Verdict.ALLOW
+
+
 async def test_what_one_program_may_know_of_no_other_one_knows_by_that() -> None:
     house = await built()
     plain = replace(house.call(), origin=OriginKind.SANDBOX, parent=CallId("d_outer"))
@@ -315,11 +321,7 @@ async def test_what_one_program_may_know_of_no_other_one_knows_by_that() -> None
         await house.scripts.begin(made)
         calls[sha256] = replace(plain, script=InScript(script=made, seq=1))
     for hidden_from in calls:
-        house.rule.says = lambda q, of=hidden_from: (
-            Verdict.DENY
-            if q["phase"] == "list" and (q["origin"]["script_sha256"] or "none") == of
-            else Verdict.ALLOW
-        )
+        house.rule.says = partial(_hides_from, hidden_from)
         house.rule.digest = f"sha256:{hidden_from}"
         for _ in range(2):
             for of, call in calls.items():
