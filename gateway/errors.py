@@ -38,7 +38,7 @@ A refusal's `public` text may reach the caller and holds no data of anybody; `de
 audit log only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 
@@ -254,6 +254,12 @@ class AuditUnavailable(Fault):
     code = "audit_unavailable"
 
 
+class StateChanged(Fault):
+    """What a call was decided on changed again and again while it was to be recorded."""
+
+    code = "state_changed"
+
+
 class UpstreamFailed(Fault):
     code = "upstream_failed"
 
@@ -314,3 +320,15 @@ class ConfigError(GatewayError):
 
 class DirectoryInUse(ConfigError):
     """Another process writes in the data directory: a gateway, or another command."""
+
+
+class Changed(Exception):
+    """A record was not written: what its call was decided on does not hold any more.
+
+    Nobody outside hears of it. `what` names each premise that failed.
+    """
+
+    def __init__(self, what: Iterable[str]) -> None:
+        """Take what failed."""
+        self.what = frozenset(what)
+        super().__init__(", ".join(sorted(self.what)))

@@ -18,7 +18,7 @@ import orjson
 from gateway.audit.merkle import leaf_hash
 from gateway.audit.record import FIELDS, Entry, columns_of
 from gateway.storage.connection import Durability, open_writer
-from gateway.storage.database import DATABASE, Database
+from gateway.storage.database import DATABASE, Database, JobOutcome
 from gateway.storage.files import create_private, private_directory
 from gateway.storage.keys import Keys
 
@@ -195,10 +195,10 @@ def write(data_dir: Path, rows: int, told: Callable[[int], None] = lambda _: Non
             record["log_id"] = database.log_id
             batch.append(_entry(record))
             if len(batch) == _BATCH:
-                database.commit(batch, [])
+                database.commit([(entry, JobOutcome()) for entry in batch], [])
                 batch = []
                 told(number)
-        database.commit(batch, [])
+        database.commit([(entry, JobOutcome()) for entry in batch], [])
         database.sign()
         told(rows)
     finally:

@@ -17,7 +17,7 @@ from gateway.audit.redaction import Level, Levels, Redaction
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.flow.redaction import RecordScreen
 from gateway.storage.connection import Durability
-from gateway.storage.database import Database
+from gateway.storage.database import Database, JobOutcome
 from gateway.storage.keys import audit_key
 from gateway.storage.store import Store
 
@@ -55,7 +55,7 @@ def one_commit_a_record(folder: Path, seconds: float) -> Figures:
         waits: list[float] = []
         began = time.perf_counter()
         while (start := time.perf_counter()) - began < seconds:
-            database.commit([encoder.encode(_event(len(waits)))], [])
+            database.commit([(encoder.encode(_event(len(waits))), JobOutcome())], [])
             waits.append(time.perf_counter() - start)
         figures = _figures(waits, time.perf_counter() - began)
         database.close()

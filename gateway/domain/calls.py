@@ -10,6 +10,7 @@ from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.flow import FlowReview, Run, RunId, Task
 from gateway.domain.identity import Credential, Principal
 from gateway.domain.labels import Effect
+from gateway.domain.premises import NOTHING, Premises, Uses
 from gateway.domain.scripts import InScript
 from gateway.domain.tools import OWN, Pinned, Profile, Target, UpstreamId
 from gateway.domain.tracing import TraceContext
@@ -165,6 +166,10 @@ class Permit:
     access: AccessRequest | None
     session: str | None
     """The upstream's own session id, unsealed; the same principal got it from this upstream."""
+    premises: Premises
+    """What of all that may change before it is on record."""
+    uses: Uses = NOTHING
+    """What it uses up by going out."""
     began_in: RunId | None = None
     """The run in which a call began whose answer is late: what that carries, it has seen as well."""
 

@@ -9,6 +9,7 @@ host that an administrator trusts to keep its conversations apart.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import field
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Final, NewType
@@ -64,6 +65,8 @@ class Run:
     sources: tuple[Source, ...] = ()
     part_of: RunId | None = None
     """The client's whole run, which sees all that this one sees; `None` for that one itself."""
+    version: int = field(default=0, compare=False)
+    """Another one whenever it says something else: its label, or what that comes from."""
     task: "Task | None" = None
     """What a trusted host declared when it began the run."""
     unnamed: bool = False

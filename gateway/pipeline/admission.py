@@ -15,7 +15,6 @@ from gateway.domain.scripts import InScript
 from gateway.domain.tools import OWN, Kind, Pin, Pinned, PinStatus, Profile, Target
 from gateway.errors import (
     Denied,
-    GatewayError,
     InsufficientScope,
     PinDrift,
     PinMismatch,
@@ -210,14 +209,15 @@ class Admission:
             self._approvals.require_no_refusal(access, decision, trail)
         access, decision, granted = await self._approvals.consulted(knowing, answered, trail)
         self._quotas.require_not_used_up(due, decision)
-        permit = permit_for(access, decision, session)
-        self._meet_rate_limits(permit)
+        yes = None if granted is None else granted.approval
+        permit = permit_for(access, decision, session, yes=yes, grants=usable)
+        self._meet_rate_limits(permit, trail)
         taken = self._quotas.take(due, access)
         try:
-            # Before a yes is used: it may be refused, and from there on the call goes out.
+            # Before it is on record: it may be refused, and from there on the call goes out.
             await self._questions.note_sent(access)
-            await self._grants.use(call, usable)
-            await self._approvals.use(granted, trail)
+            self._grants.require_left(call, usable, trail)
+            await self._approvals.require_unused(granted, trail)
         except BaseException:
             if taken is not None:
                 taken.give_back()
@@ -258,17 +258,19 @@ class Admission:
         )
         decision = await self._decided(access, trail)
         access, decision, granted = await self._approvals.consulted(access, decision, trail)
-        permit = permit_for(access, decision, session)
-        self._meet_rate_limits(permit)
+        yes = None if granted is None else granted.approval
+        permit = permit_for(access, decision, session, yes=yes)
+        self._meet_rate_limits(permit, trail)
         await self._questions.note_sent(access)
+        await self._approvals.require_unused(granted, trail)
         self._conversations.require_asked(call, principal, session)
-        try:
-            await self._approvals.use(granted, trail)
-        except GatewayError:
-            if call.message.id is not None:
-                self._conversations.ask(permit, call.message.id, method)
-            raise
         return permit
+
+    def not_recorded(self, permit: Permit) -> None:
+        """Take back that `permit` was given: its question of the server's may be answered again."""
+        asked, id_ = permit.access, permit.call.message.id
+        if permit.call.message.form is Form.RESPONSE and asked is not None and id_ is not None:
+            self._conversations.ask(permit, id_, asked.target.name)
 
     async def _decided(self, access: AccessRequest, trail: Trail) -> Decision:
         """Return what policy says of a call, with all of it on the trail."""
@@ -292,7 +294,8 @@ class Admission:
         if call.declared is not None:
             trail.task(counts=principal.trusted_host)
         # Whatever its form: each message is forwarded and fills the log.
-        self._limits.take(principal.key)
+        if trail.counts_for(principal.key):
+            self._limits.take(principal.key)
         return principal
 
     def _placed(self, call: Call, principal: Principal) -> Call:
@@ -438,6 +441,8 @@ class Admission:
         try:
             pinned = known.pinned or self._verified(call, pin.target, pin)
             _require_read(call, known.digest)
+            if trail.pinned is not None and trail.pinned.manifest != pinned.manifest:
+                raise PinDrift("this definition has changed since the call was decided")
         except PinMismatch:
             await self._require_otherwise_allowed(call, principal, run, target, pin, trail=trail)
             raise
@@ -513,11 +518,12 @@ class Admission:
         if decision.verdict is Verdict.DENY:
             raise Denied("policy does not allow this call", reasons=told(decision))
 
-    def _meet_rate_limits(self, permit: Permit) -> None:
+    def _meet_rate_limits(self, permit: Permit, trail: Trail) -> None:
         for obligation in permit.decision.obligations:
             if obligation.duty is Duty.RATE_LIMIT and permit.access is not None:
                 key = f"{permit.principal.key}|{permit.access.target.approved_name}"
-                self._limits.take(key, obligation.detail["calls_per_minute"])
+                if trail.counts_for(f"{key}|{obligation.detail['calls_per_minute']}"):
+                    self._limits.take(key, obligation.detail["calls_per_minute"])
 
 
 def _operation(call: Call) -> Operation | None:

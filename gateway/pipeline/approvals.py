@@ -17,6 +17,7 @@ from gateway.domain.approvals import (
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.calls import AccessRequest
 from gateway.domain.decisions import Decision, Verdict
+from gateway.domain.premises import Premise
 from gateway.domain.standing import Places
 from gateway.errors import (
     ApprovalRequired,
@@ -82,8 +83,8 @@ class Approvals:
         """Return the call and its decision after whoever had to be asked was asked.
 
         A decision that does not ask comes back as it is. With a yes on file policy was asked once
-        more, knowing of it; what it says then counts, a scope that the token lacks included, and
-        `use` must follow if it allows.
+        more, knowing of it; what it says then counts, a scope that the token lacks included. The
+        record of the call uses it up.
 
         Raises:
             Denied: A person said no.
@@ -129,18 +130,16 @@ class Approvals:
             trail.approval(found.request.id)
             raise _refused(found, decision)
 
-    async def use(self, granted: Granted | None, trail: Trail) -> None:
-        """Use a yes up: of many calls that try with the same one, one goes on.
+    async def require_unused(self, granted: Granted | None, trail: Trail) -> None:
+        """Return unless the yes was found used up when the call was to be recorded with it.
 
-        The last step before the intent is recorded. A call that fails after it has used it.
+        Of many calls that try with the same one, one is: a call that fails after it has used it.
 
         Raises:
             ApprovalRequired: Another call was first, or it has run out; it was asked for anew.
 
         """
-        if granted is None:
-            return
-        if not await self._store.use(granted.approval.request.id, now=self._clock()):
+        if granted is not None and Premise.APPROVAL in trail.failed:
             raise await self._filed(granted.access, granted.decision, granted.bound, trail)
 
     async def _found(self, access: AccessRequest, bound: Bound, trail: Trail) -> Approval | None:

@@ -7,6 +7,7 @@ what did, and for good if it does not.
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
@@ -31,6 +32,9 @@ _OVER: Final = 20_000
 _OVER_OCTETS: Final = 8 * 1024**2
 _FORMER: Final = ""
 """Of whichever plane: a former process knew."""
+
+Record = Callable[[AuditRecord], Awaitable[None]]
+"""Has an intent durable on return, if what it was decided on still holds."""
 
 _Kind = tuple[str, str, Label]
 logger = logging.getLogger(__name__)
@@ -99,14 +103,17 @@ class Debts:
         if len(self._open) >= self._most:
             raise RateLimited("too many calls of planes have no result yet; report some first")
 
-    async def owe(self, plane: Plane, permit: Permit, trail: Trail, worst: Label) -> None:
+    async def owe(
+        self, plane: Plane, permit: Permit, trail: Trail, worst: Label, record: Record
+    ) -> None:
         """Put the permitted call's intent on record, and have its run owe what it may bring.
 
-        Both are durable on return. Of a plane that reports nothing it is in the run's label at once,
+        Both are durable on return: `record` has the intent recorded. Of a plane that reports nothing it is in the run's label at once,
         for good.
 
         Raises:
             AuditUnavailable: One of them is not, or not known to be.
+            Changed: What the call was decided on does not hold any more.
 
         """
         intent = trail.intent()
@@ -115,13 +122,13 @@ class Debts:
         debt = Debt(decision=permit.decision.id, run=permit.run.id, source=source, due=due)
         owed = Owed(debt=debt, plane=plane.name, permit=permit, trail=trail)
         if plane.reports is Reports.NONE:
-            trail.intent_id = (await self._audit.append(intent)).id
+            await record(intent)
             trail.sent = True
             await self._never_reported(owed)
             return
         self._count(debt)
         try:
-            await self._kept_with_its_intent(owed, intent)
+            await self._kept_with_its_intent(owed, record(intent))
         except BaseException:
             self._forget(debt)
             raise
@@ -129,7 +136,7 @@ class Debts:
         trail.sent = True
         self._open[debt.decision] = owed
 
-    async def _kept_with_its_intent(self, owed: Owed, intent: AuditRecord) -> None:
+    async def _kept_with_its_intent(self, owed: Owed, recording: Awaitable[None]) -> None:
         """Write the debt beside the intent, so that one wait is for both.
 
         A debt whose intent is not on record is no permitted call's, and is taken out again.
@@ -138,13 +145,12 @@ class Debts:
             AuditUnavailable: One of them is not durable, or not known to be.
 
         """
-        entry, kept = await asyncio.gather(
-            self._audit.append(intent), self._store.owe(owed.debt), return_exceptions=True
+        recorded, kept = await asyncio.gather(
+            recording, self._store.owe(owed.debt), return_exceptions=True
         )
-        if isinstance(entry, BaseException):
+        if recorded is not None:
             await self._taken_out(owed.debt)
-            raise entry
-        owed.trail.intent_id = entry.id
+            raise recorded
         if kept is not None:
             raise kept
 

@@ -10,13 +10,15 @@ from functools import lru_cache
 from typing import Any, Self
 
 from gateway.domain._value import value
+from gateway.domain.approvals import Approval, Span
 from gateway.domain.calls import AccessRequest, Call, Permit
 from gateway.domain.decisions import Decision, Duty, Phase, Reason, Verdict
 from gateway.domain.flow import FlowReview, Run, RunId, Task
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Effect, ToolRule
+from gateway.domain.premises import Premises, Uses
 from gateway.domain.question import Question
-from gateway.domain.tools import Kind, Manifest, Pin, PinStatus, Target
+from gateway.domain.tools import OWN, Kind, Manifest, Pin, PinStatus, Target
 from gateway.errors import ApprovalRequired, Denied, InsufficientScope
 from gateway.flow.effects import effect_of
 from gateway.flow.question import flow_input
@@ -175,8 +177,17 @@ def _principal(principal: Principal) -> dict[str, Any]:
     }
 
 
-def permit_for(access: AccessRequest, decision: Decision, session: str | None) -> Permit:
+def permit_for(
+    access: AccessRequest,
+    decision: Decision,
+    session: str | None,
+    *,
+    yes: Approval | None = None,
+    grants: Sequence[int | None] = (),
+) -> Permit:
     """Permit `access` if `decision` allows it and what it asks of the token is met.
+
+    It goes out by `yes`, where a person said so, and uses one of its program's `grants`.
 
     Raises:
         Denied: Policy says no.
@@ -192,6 +203,30 @@ def permit_for(access: AccessRequest, decision: Decision, session: str | None) -
         decision=decision,
         access=access,
         session=session,
+        premises=_premises(access, decision, yes),
+        uses=_uses(access, yes, grants),
+    )
+
+
+def _premises(access: AccessRequest, decision: Decision, yes: Approval | None) -> Premises:
+    # What we say of ourselves is no pin.
+    is_pinned = access.pinned.pin.target.server != OWN
+    return Premises(
+        run=access.run.id,
+        version=access.run.version,
+        policy=decision.policy_digest,
+        pinned=access.pinned if is_pinned else None,
+        profile=access.call.profile if is_pinned else None,
+        yes=None if yes is None else yes.request.id,
+    )
+
+
+def _uses(access: AccessRequest, yes: Approval | None, grants: Sequence[int | None]) -> Uses:
+    within = access.call.script
+    return Uses(
+        yes=yes.request.id if yes is not None and yes.span is Span.ONCE else None,
+        script=None if within is None else within.script.id,
+        grants=() if within is None else tuple(grants),
     )
 
 
@@ -239,6 +274,7 @@ def late_permit(access: AccessRequest, decision: Decision, began_in: RunId) -> P
         decision=decision,
         access=access,
         session=None,
+        premises=_premises(access, decision, None),
         began_in=began_in,
     )
 
@@ -265,4 +301,5 @@ def protocol_permit(
         decision=decision,
         access=None,
         session=session,
+        premises=Premises(run=run.id, version=run.version, policy=policy_digest),
     )

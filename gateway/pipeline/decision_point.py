@@ -6,6 +6,7 @@ Between them is somebody else's data plane, which forwards (AuthZEN Authorizatio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from gateway.domain._value import value
@@ -33,10 +34,11 @@ from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.plane_answers import cannot, promising, refused, released, replaces, unmet
 from gateway.pipeline.plane_calls import call_of, list_call_of, methods_of, unread
+from gateway.pipeline.recording import recorded, while_it_changes
 from gateway.pipeline.release import Release
 from gateway.pipeline.trail import Trail
 from gateway.pipeline.visibility import Visibility
-from gateway.ports import AuditLog, Catalogs, Clock, PinStore, RunStore
+from gateway.ports import AuditLog, Catalogs, Clock, Ledger, PinStore, RunStore
 from gateway.turns import finished
 from gateway.wire import jsontext
 from gateway.wire.authzen import Answer, Evaluation, Reported, Search
@@ -77,6 +79,7 @@ class DecisionPoint:
         servers: Mapping[UpstreamId, ServerRule],
         debts: Debts,
         audit: AuditLog,
+        ledger: Ledger,
         limits: WireLimits,
         clock: Clock,
         new_id: Callable[[], str],
@@ -92,6 +95,7 @@ class DecisionPoint:
         self._servers = servers
         self._debts = debts
         self._audit = audit
+        self._ledger = ledger
         self._limits = limits
         self._clock = clock
         self._new_id = new_id
@@ -126,7 +130,7 @@ class DecisionPoint:
             trail = self._trail(call).plane(asking.plane.name, asking.request_id)
             if asked.reported is not None:
                 return await self._reported(asking, call, asked.reported, trail)
-            return await self._asked(asking, call, trail)
+            return await while_it_changes(partial(self._asked, asking, call, trail), trail)
         except GatewayError as error:
             await self._recorded(trail, error)
             if isinstance(error, (ProtocolError, *_NO_ANSWER)):
@@ -205,9 +209,10 @@ class DecisionPoint:
         permit = await self._admission.permit(call, trail)
         await self._require_possible(plane, permit)
         if permit.access is None:
-            trail.intent_id = (await self._audit.append(trail.intent())).id
+            await recorded(self._ledger, self._admission, permit, trail)
         else:
-            await self._debts.owe(plane, permit, trail, self._worst(permit))
+            record = partial(recorded, self._ledger, self._admission, permit, trail)
+            await self._debts.owe(plane, permit, trail, self._worst(permit), record)
         try:
             self._admission.require_unchanged(permit)
         except GatewayError:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from gateway.domain.approvals import ApprovalId
 from gateway.domain.calls import AccessRequest, Call
 from gateway.domain.decisions import Decision, Verdict
+from gateway.domain.premises import Premise
 from gateway.domain.scripts import Script, ScriptId, ToolGrant
 from gateway.errors import Denied, LimitExceeded, Unauthenticated
 from gateway.pipeline.programs import covers, fixes_places
@@ -98,25 +99,18 @@ class Grants:
         again = trail.decision(await self._policy.evaluate(trail.asked(knowing.asked)))
         return knowing, again, usable
 
-    async def use(self, call: Call, places: Sequence[int | None]) -> None:
-        """Use up one call of its program's budget, the last step before the intent is recorded.
-
-        Of the grants at `places` it is the first that has one left.
+    def require_left(self, call: Call, places: Sequence[int | None], trail: Trail) -> None:
+        """Return unless its program's budget was found used up when the call was to be recorded.
 
         Raises:
-            LimitExceeded: Nothing is left of it, or the program was ended meanwhile.
+            LimitExceeded: Nothing was left of it, or the program was ended meanwhile.
 
         """
-        if call.script is None:
-            return
-        script = call.script.script
-        for place in places:
-            if await self._scripts.take(script.id, place, now=self._clock()):
-                return
-        raise LimitExceeded(
-            "the calls that this program was given are used up",
-            detail=f"{script.id}, grants {list(places)}",
-        )
+        if call.script is not None and Premise.BUDGET in trail.failed:
+            raise LimitExceeded(
+                "the calls that this program was given are used up",
+                detail=f"{call.script.script.id}, grants {list(places)}",
+            )
 
 
 def _at(call: Call, place: int | None) -> ToolGrant | None:

@@ -8,10 +8,11 @@ from gateway.domain.late import LateCall
 from gateway.errors import UpstreamFailed
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.heard import heard
+from gateway.pipeline.recording import recorded
 from gateway.pipeline.release import require_answer
 from gateway.pipeline.streams import close
 from gateway.pipeline.trail import Trail
-from gateway.ports import AuditLog, UpstreamDirectory
+from gateway.ports import Ledger, UpstreamDirectory
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.server_message import ServerMessage
 from gateway.wire.tasks import towards
@@ -36,12 +37,12 @@ class LateExchange:
         *,
         admission: Admission,
         upstreams: UpstreamDirectory,
-        audit: AuditLog,
+        ledger: Ledger,
         limits: WireLimits,
     ) -> None:
         self._admission = admission
         self._upstreams = upstreams
-        self._audit = audit
+        self._ledger = ledger
         self._limits = limits
 
     async def asked(self, late: LateCall, permit: Permit, trail: Trail) -> ServerMessage:
@@ -58,14 +59,14 @@ class LateExchange:
 
         Raises:
             AuditUnavailable: It is not.
+            Changed: What it was decided on does not hold any more.
             Denied: It brings back what was not given out.
 
         """
         call = permit.call
         message, headers = towards(call.message, call.headers, late.upstream_id)
         going = replace(permit, call=replace(call, message=message, headers=headers))
-        entry = await self._audit.append(trail.intent())
-        trail.intent_id = entry.id
+        await recorded(self._ledger, self._admission, permit, trail)
         going = await self._admission.asides.going(going)
         return Prepared(late=late, permit=permit, going=going)
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 
 from gateway.domain.audit import RecordKind
@@ -23,10 +24,11 @@ from gateway.pipeline.begun import BegunRuns
 from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.late_requests import LateRequests
+from gateway.pipeline.recording import recorded, while_it_changes
 from gateway.pipeline.release import Release
 from gateway.pipeline.streams import StreamRelay, close
 from gateway.pipeline.trail import Trail, outcome_kind
-from gateway.ports import AuditLog, Clock, UpstreamDirectory
+from gateway.ports import AuditLog, Clock, Ledger, UpstreamDirectory
 from gateway.turns import finished
 from gateway.wire.elicitation import declares_url, ways_to_ask
 from gateway.wire.jsontext import WireLimits
@@ -53,6 +55,7 @@ class Pipeline:
         late: LateRequests,
         upstreams: UpstreamDirectory,
         audit: AuditLog,
+        ledger: Ledger,
         challenge: Callable[[str], tuple[str, tuple[str, ...]]],
         proofs: Callable[[str], tuple[str, ...]] = lambda _: (),
         seal_key: bytes,
@@ -68,6 +71,7 @@ class Pipeline:
         self._late = late
         self._upstreams = upstreams
         self._audit = audit
+        self._ledger = ledger
         self._challenge = challenge
         self._proofs = proofs
         self._seal_key = seal_key
@@ -95,7 +99,7 @@ class Pipeline:
         call = await finished(call.source_ip, nodes, self._admission.narrowed, call)
         trail = Trail(call, clock=self._clock, new_id=self._new_id)
         try:
-            return await self._carried(call, trail)
+            return await while_it_changes(partial(self._carried, call, trail), trail)
         except GatewayError as error:
             return await self._refuse(call, trail, error)
         except asyncio.CancelledError:
@@ -113,8 +117,7 @@ class Pipeline:
         permit = await self._admission.permit(call, trail)  # 2 to 7
         if call.server in self._late.servers:
             self._late.require_room(permit)
-        entry = await self._audit.append(trail.intent())  # 8
-        trail.intent_id = entry.id
+        await recorded(self._ledger, self._admission, permit, trail)  # 8
         await self._raise_for_answer(permit, trail)
         await self._admission.sessions.end(permit)
         going = await self._admission.asides.going(permit)

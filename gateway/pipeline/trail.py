@@ -14,7 +14,7 @@ from gateway.domain.identity import Principal
 from gateway.domain.labels import Effect, Label
 from gateway.domain.late import LateCall
 from gateway.domain.programs import digest_of
-from gateway.domain.tools import OWN, Kind, Pin, Target
+from gateway.domain.tools import OWN, Kind, Pin, Pinned, Target
 from gateway.errors import ApprovalRequired, Fault, GatewayError
 from gateway.pipeline.quotas import Taken
 from gateway.ports import Clock
@@ -35,6 +35,9 @@ _JOINS = (
 )  # fmt: skip
 
 
+_OF_PLANES = ("plane", "request_id")
+
+
 class Trail:
     """Collects each stage's result for the audit log. Records nothing by itself.
 
@@ -42,9 +45,34 @@ class Trail:
     """
 
     def __init__(self, call: Call, *, clock: Clock, new_id: Callable[[], str]) -> None:
+        self._call = call
         self._clock = clock
         self._new_id = new_id
         self._began = clock()
+        self._counted: set[str] = set()
+        """Under which names its rate was counted, once however often it is decided."""
+        self.failed: frozenset[str] = frozenset()
+        """What was found changed when it was last to be recorded."""
+        self.pinned: Pinned | None = None
+        """The definition that it was decided on then."""
+        self._taken: Taken | None = None
+        self._begin({})
+
+    def anew(self, failed: frozenset[str]) -> None:
+        """Forget all but who asks and when: the call is decided anew, because these have changed."""
+        if self._taken is not None:
+            self._taken.give_back()
+        self.failed = failed
+        self._begin({name: self._fields[name] for name in _OF_PLANES if name in self._fields})
+
+    def counts_for(self, name: str) -> bool:
+        """Whether the call is still to be counted under `name`, which it is from now on."""
+        known = name in self._counted
+        self._counted.add(name)
+        return not known
+
+    def _begin(self, kept: Mapping[str, Any]) -> None:
+        call = self._call
         self.decision_id = f"d_{call.id}"
         """The engine's, once it has decided."""
         self.intent_id = ""
@@ -53,7 +81,7 @@ class Trail:
         """Whether it was handed to the client of its upstream."""
         self.is_late = False
         """Whether the answer is late: the outcome is recorded when that has come."""
-        self._taken: Taken | None = None
+        self._taken = None
         self._stands: dict[str, tuple[Any, ...]] = {}
         self._asked: Mapping[str, Any] | None = None
         self._decided: Decision | None = None
@@ -69,6 +97,7 @@ class Trail:
             "server": call.server,
             "origin": call.origin.value,
             "source_ip": call.source_ip,
+            **kept,
         }
         if call.parent:
             self._fields["parent"] = call.parent

@@ -14,6 +14,7 @@ from gateway.domain.document import Digest
 from gateway.domain.flow import Run, RunHandle, RunHint, RunId, Source, Task
 from gateway.domain.identity import Credential, Principal
 from gateway.domain.labels import Label
+from gateway.domain.premises import Premises, Uses
 from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Kind, Pin, Profile, Sighting, Target, UpstreamId
 
@@ -260,6 +261,23 @@ class AuditLog(Protocol):
 
         Raises:
             AuditUnavailable: It is not, or not known to be, within the deadline.
+
+        """
+        ...
+
+
+class Ledger(Protocol):
+    """Where a call is written down that was decided on."""
+
+    async def put(self, record: AuditRecord, premises: Premises, uses: Uses) -> LogEntry:
+        """Return once `record` is durable, and `uses` are used up with it, in one.
+
+        It is written only if `premises` hold then: what was acknowledged before they are looked at
+        counts.
+
+        Raises:
+            Changed: They do not, or something is used up already; nothing was written or used.
+            AuditUnavailable: It is not durable, or not known to be, within the deadline.
 
         """
         ...

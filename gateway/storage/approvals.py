@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -47,7 +48,7 @@ _CHANGE = (
 )
 _FORGET = "DELETE FROM approvals WHERE id = ?"
 
-_Changed = tuple[Sequence[Approval], Sequence[ApprovalId]]
+Used = tuple[Sequence[Approval], Sequence[ApprovalId]]
 """What was written, and what was forgotten."""
 
 
@@ -104,7 +105,7 @@ class SqliteApprovalStore:
         gone = () if known is not None else self._book.outlived(request, rules.keep_s)
         sealed = self._sealer.seal(_spelled(request), _row(request.id))
 
-        def job(connection: sqlite3.Connection) -> _Changed:
+        def job(connection: sqlite3.Connection) -> Used:
             same = self._read(
                 connection,
                 "fingerprint = ? AND state = 'waiting' AND expires_at > ?",
@@ -116,7 +117,7 @@ class SqliteApprovalStore:
             _require_room(connection, request, rules)
             return [_insert(connection, waits(request), sealed)], gone
 
-        return (await self._writer.run(job, committed=self._remember))[0][0]
+        return (await self._writer.run(job, committed=self.remember))[0][0]
 
     async def answer(
         self,
@@ -132,7 +133,7 @@ class SqliteApprovalStore:
         """Answer a waiting question, once, durable on return; see `ApprovalStore`."""
         rules = self._rules()
 
-        def job(connection: sqlite3.Connection) -> _Changed:
+        def job(connection: sqlite3.Connection) -> Used:
             after = answered(
                 self._read(connection, "id = ?", (id_,)),
                 rules,
@@ -145,22 +146,24 @@ class SqliteApprovalStore:
             )
             return [_change(connection, after)], ()
 
-        return (await self._writer.run(job, committed=self._remember))[0][0]
+        return (await self._writer.run(job, committed=self.remember))[0][0]
 
     async def use(self, id_: ApprovalId, *, now: float) -> bool:
         """Use up a yes for one call, durable on return; see `ApprovalStore`."""
         known = used(self._book.get(id_), now)
         if known is None or known.span is Span.RUN:
             return known is not None
+        job = partial(self.use_in, id_=id_, now=now)
+        return bool((await self._writer.run(job, committed=self.remember))[0])
 
-        def job(connection: sqlite3.Connection) -> _Changed:
-            # What memory shows may be used already by a call whose commit is under way.
-            after = used(self._read(connection, "id = ?", (id_,)), now)
-            return ([] if after is None else [_change(connection, after)]), ()
+    def use_in(self, connection: sqlite3.Connection, id_: ApprovalId, *, now: float) -> Used:
+        """Use up a yes within a transaction; what comes back is empty if there is none."""
+        # What memory shows may be used already by a call whose commit is under way.
+        after = used(self._read(connection, "id = ?", (id_,)), now)
+        return ([] if after is None else [_change(connection, after)]), ()
 
-        return bool((await self._writer.run(job, committed=self._remember))[0])
-
-    def _remember(self, changed: _Changed) -> None:
+    def remember(self, changed: Used) -> None:
+        """Take in what was committed."""
         approvals, gone = changed
         self._book.forget(gone)
         for approval in approvals:

@@ -1,7 +1,9 @@
 """The audit log that is durable before anything it records has consequences."""
 
+import sqlite3
 import time
 from collections.abc import Callable
+from typing import Any, Protocol
 
 from gateway.audit.record import Entry, RecordEncoder
 from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
@@ -14,6 +16,38 @@ _LARGE = ("arguments", "result")
 
 OF_CALLS = frozenset({RecordKind.INTENT, RecordKind.OUTCOME})
 """Kinds that a call waits for: they may be durable before they have a place in the log."""
+
+
+class Terms(Protocol):
+    """On what terms a call's record is written."""
+
+    @property
+    def uses_up(self) -> bool:
+        """Whether something is used up with it, which only a transaction can."""
+        ...
+
+    def require_in_memory(self) -> None:
+        """Return if what the call was decided on holds, as far as anybody was told.
+
+        Raises:
+            Changed: It does not.
+
+        """
+        ...
+
+    def meet(self, connection: sqlite3.Connection) -> Any:
+        """Use up what is used, in the transaction that writes the record.
+
+        Raises:
+            Changed: It is used already, or what the call was decided on does not hold.
+
+        """
+        ...
+
+    def remember(self, met: Any) -> None:
+        """Take in what `meet` returned, once that is committed."""
+        ...
+
 
 Waited = Callable[[str, float], None]
 """Hears of each durable record where it is (`log`, `spool`) and how many seconds that took."""
@@ -61,3 +95,27 @@ class SqliteAuditLog:
         )
         self.waited("log", time.perf_counter() - began)
         return entry
+
+    async def put(self, record: AuditRecord, terms: Terms) -> LogEntry:
+        """Return only once `record` is durable, which it is only on these `terms`.
+
+        Raises:
+            Changed: They are not met.
+            AuditUnavailable: As `append`.
+
+        """
+        began = time.perf_counter()
+        entry = await put_on(self._writer, await encoded(self._encoder, record), terms)
+        self.waited("log", time.perf_counter() - began)
+        return entry
+
+
+async def put_on(writer: Writer, entry: Entry, terms: Terms) -> LogEntry:
+    """Have `writer` write `entry` on these `terms`; see `Writer.put`."""
+    return await writer.put(
+        entry,
+        if_holds=terms.require_in_memory,
+        job=terms.meet,
+        committed=terms.remember,
+        may_lag=not terms.uses_up,
+    )

@@ -43,7 +43,7 @@ class Item(JobOutcome):
     """One thing to write, what came of it, and who waits for it."""
 
     __slots__ = (
-        "committed", "entry", "expires", "future", "is_journaled", "job", "late", "may_lag", "signs", "takes_places",
+        "committed", "entry", "expires", "future", "if_holds", "is_journaled", "job", "late", "may_lag", "signs", "takes_places",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +57,7 @@ class Item(JobOutcome):
         late: Sequence[Entry] = (),
         signs: bool = False,
         may_lag: bool = False,
+        if_holds: Callable[[], None] | None = None,
     ) -> None:
         self.future = future
         self.expires = expires
@@ -67,11 +68,18 @@ class Item(JobOutcome):
         self.signs = signs
         self.may_lag = may_lag
         """Whether to be in the journal is enough; only a record can be."""
+        self.if_holds = if_holds
+        """Raises why it is not written after all; asked where the journal is to take it, of memory."""
         self.result = None
         self.error = None
         self.takes_places = entry is not None or bool(late)
         """Whether the log is longer once it is written."""
         self.is_journaled = False
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the log has a record of it, once its batch is committed."""
+        return self.entry is not None and self.error is None
 
 
 class Tell(Protocol):
@@ -276,10 +284,9 @@ class Committer:
             self._database = self._reopen()
         database = self._database
         expected_batch = database.batch + 1
-        entries = [item.entry for item in batch if item.entry is not None]
         try:
             first = database.commit(
-                entries,
+                [(item.entry, item) for item in batch if item.entry is not None],
                 [(item.job, item) for item in batch if item.job is not None],
                 late=self._late(batch),
             )
@@ -291,7 +298,7 @@ class Committer:
             if self._database.batch != expected_batch:
                 raise
             self._database.settle()
-            first = self._database.tree.size - len(entries)
+            first = self._database.tree.size - sum(item.is_stored for item in batch)
         self._owed.clear()
         if self._journal is not None:
             self._journal.taken(self._database.tree.size)

@@ -125,14 +125,15 @@ class Database:
 
     def commit(
         self,
-        entries: Sequence[Entry],
+        entries: Sequence[tuple[Entry, JobOutcome]],
         jobs: Sequence[tuple[Job, JobOutcome]],
         *,
         late: Sequence[Entry] = (),
         settles: bool = False,
     ) -> int:
-        """Store `entries` and do `jobs` in one transaction; return the first entry's leaf index.
+        """Do `jobs` and store `entries` in one transaction; return the first entry's leaf index.
 
+        An entry whose job said no is not stored: its outcome has the error.
         Of `late` ones, which come before, those that are there already are left out. With them, or
         where it `settles`, all that was ever committed survives a power cut afterwards.
 
@@ -153,7 +154,8 @@ class Database:
                 _do(connection, job, outcome)
             missing = [entry for entry in late if not self._has(entry)]
             first = self.tree.size + len(missing)
-            tree = self._insert([*missing, *entries])
+            stored = [entry for entry, outcome in entries if outcome.error is None]
+            tree = self._insert([*missing, *stored])
             connection.execute(
                 "UPDATE meta SET value = ? WHERE key = 'batch'", (str(self.batch + 1),)
             )

@@ -87,7 +87,14 @@ def raised(run: Run, label: Label, source: Source | None) -> Run:
     sources = run.sources if source is None else _joined(run.sources, source)
     if joined == run.label and sources is run.sources:
         return run
-    return Run(id=run.id, label=joined, sources=sources, part_of=run.part_of, task=run.task)
+    return Run(
+        id=run.id,
+        label=joined,
+        sources=sources,
+        part_of=run.part_of,
+        task=run.task,
+        version=run.version + 1,
+    )
 
 
 def _joined(sources: tuple[Source, ...], new: Source) -> tuple[Source, ...]:
@@ -185,7 +192,13 @@ def lower(table: RunTable, *, run: RunId, seen: Label, label: Label) -> Change:
     if kept is None or kept.ended or kept.run.label != seen:
         return Change()
     before = kept.run
-    after = Run(id=run, label=label, sources=before.sources, part_of=before.part_of)
+    after = Run(
+        id=run,
+        label=label,
+        sources=before.sources,
+        part_of=before.part_of,
+        version=before.version + 1,
+    )
     lowered = Kept(run=after, owner=kept.owner)
     table.keep(lowered)
     return Change(kept=(lowered,), result=after)

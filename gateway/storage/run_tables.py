@@ -17,7 +17,7 @@ ENDED_OCTETS: Final = 16 * 1024**2
 
 Job = Callable[[RunTable], Change]
 
-_COLUMNS = "id, owner, part_of, integrity, confidentiality, ended"
+_COLUMNS = "id, owner, part_of, integrity, confidentiality, ended, version"
 _SOURCE = "server, tool, record, integrity, confidentiality"
 
 
@@ -113,9 +113,10 @@ class SqliteRunTable:
     def keep(self, kept: Kept) -> None:
         run = kept.run
         self._connection.execute(
-            f"INSERT INTO runs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608 - fixed text
+            f"INSERT INTO runs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - fixed text
             " ON CONFLICT (id) DO UPDATE SET integrity = excluded.integrity,"
-            " confidentiality = excluded.confidentiality, ended = excluded.ended",
+            " confidentiality = excluded.confidentiality, ended = excluded.ended,"
+            " version = excluded.version",
             (
                 run.id,
                 kept.owner,
@@ -123,6 +124,7 @@ class SqliteRunTable:
                 int(run.label.integrity),
                 int(run.label.confidentiality),
                 kept.ended,
+                run.version,
             ),
         )
         self._connection.executemany(
@@ -181,12 +183,13 @@ class SqliteRunTable:
 
 
 def _kept(row: Sequence[Any], sources: Iterable[Source]) -> Kept:
-    id_, owner, part_of, integrity, confidentiality, ended = row
+    id_, owner, part_of, integrity, confidentiality, ended, version = row
     run = Run(
         id=RunId(id_),
         label=_label(integrity, confidentiality),
         sources=tuple(sources),
         part_of=None if part_of is None else RunId(part_of),
+        version=version,
     )
     return Kept(run=run, owner=owner, ended=bool(ended))
 

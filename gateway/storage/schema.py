@@ -56,6 +56,7 @@ LOG: Final = Tables(
         "m023_late_calls",
         "m024_plane_debts",
         "m025_records_by_id",
+        "m026_versions_of_runs",
     ),
 )
 IDENTITY: Final = Tables(

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -109,21 +110,7 @@ class SqliteScriptStore:
 
     async def take(self, id_: ScriptId, grant: int | None, *, now: float) -> bool:
         """Use up one call, of the program and of its grant; see `ScriptStore`."""
-
-        def job(connection: sqlite3.Connection) -> bool:
-            if connection.execute(_LIVE, (id_, now)).fetchone() is None:
-                return False
-            if grant is not None:
-                if connection.execute(_GRANTED, (id_, grant)).fetchone() is None:
-                    return False
-                connection.execute(
-                    "UPDATE script_grants SET used = used + 1 WHERE script = ? AND place = ?",
-                    (id_, grant),
-                )
-            connection.execute("UPDATE scripts SET used = used + 1 WHERE id = ?", (id_,))
-            return True
-
-        return await self._writer.run(job)
+        return await self._writer.run(partial(taken, id_=id_, grant=grant, now=now))
 
     async def end(self, id_: ScriptId) -> bool:
         """End a program, durable on return; see `ScriptStore`."""
@@ -190,6 +177,20 @@ class SqliteScriptStore:
             if script.expires_at <= now:
                 del self._live[id_]
                 self._waiting.discard(id_)
+
+
+def taken(connection: sqlite3.Connection, id_: ScriptId, grant: int | None, *, now: float) -> bool:
+    """Use up one call of a program and of its grant within a transaction, if there is one left."""
+    if connection.execute(_LIVE, (id_, now)).fetchone() is None:
+        return False
+    if grant is not None:
+        if connection.execute(_GRANTED, (id_, grant)).fetchone() is None:
+            return False
+        connection.execute(
+            "UPDATE script_grants SET used = used + 1 WHERE script = ? AND place = ?", (id_, grant)
+        )
+    connection.execute("UPDATE scripts SET used = used + 1 WHERE id = ?", (id_,))
+    return True
 
 
 def _ended(connection: sqlite3.Connection, id_: ScriptId) -> bool:

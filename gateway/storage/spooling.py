@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,12 @@ from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
 from gateway.errors import AuditUnavailable
 from gateway.ports import Clock
-from gateway.storage.audit_log import OF_CALLS, Waited, encoded, nobody
+from gateway.storage.audit_log import OF_CALLS, Terms, Waited, encoded, nobody, put_on
 from gateway.storage.spool import Spool, Spooled
 from gateway.storage.writer import NotAccepted, Writer, change_nothing
 
 T = TypeVar("T")
+_Writes = Callable[[Entry], Awaitable[LogEntry]]
 
 logger = logging.getLogger(__name__)
 
@@ -110,24 +111,48 @@ class SpoolingLog:
             ValueError: A field is not one of the contract's.
 
         """
+        writes = partial(self._writer.append, may_lag=record.kind in OF_CALLS)
+        return await self._timed(record, writes)
+
+    async def put(self, record: AuditRecord, terms: Terms) -> LogEntry:
+        """Return only once `record` is durable, which it is only on these `terms`.
+
+        What uses something up is never spooled: whether anything was left, only the database knows.
+
+        Raises:
+            Changed: They are not met.
+            AuditUnavailable: As `append`.
+
+        """
+        return await self._timed(record, partial(put_on, self._writer, terms=terms), terms)
+
+    async def _timed(
+        self, record: AuditRecord, writes: _Writes, terms: Terms | None = None
+    ) -> LogEntry:
         began = time.perf_counter()
         entry = await encoded(self._encoder, record)
-        found, place = await self._append(entry, may_lag=record.kind in OF_CALLS)
+        found, place = await self._append(entry, writes, terms)
         self.waited(place, time.perf_counter() - began)
         return found
 
-    async def _append(self, entry: Entry, *, may_lag: bool) -> tuple[LogEntry, str]:
+    async def _append(
+        self, entry: Entry, writes: _Writes, terms: Terms | None
+    ) -> tuple[LogEntry, str]:
         if not self._admitted.is_set():
             await self._admission()
         if not self._diverted:
             try:
-                return await self._writer.append(entry, may_lag=may_lag), "log"
+                return await writes(entry), "log"
             except NotAccepted:
                 raise
             except AuditUnavailable as error:
                 if self._closed:
                     raise
                 self._divert(error.detail)
+        if terms is not None:
+            if terms.uses_up:
+                raise AuditUnavailable(_NOT_RECORDED, detail=self.why)
+            terms.require_in_memory()
         await self._keep(entry)
         return LogEntry(id=str(entry.columns[0]), leaf_index=NOWHERE_YET), "spool"
 

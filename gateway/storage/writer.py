@@ -10,11 +10,11 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from gateway.audit.record import Entry
 from gateway.domain.audit import LogEntry
-from gateway.errors import AuditUnavailable
+from gateway.errors import AuditUnavailable, Changed
 from gateway.storage.committer import (
     ENDED,
     NOT_RECORDED,
@@ -105,8 +105,35 @@ class Writer:
             AuditUnavailable: It is not, or not known to be, within the deadline.
 
         """
+        return await self._appended(entry, may_lag=may_lag)
+
+    async def put(
+        self,
+        entry: Entry,
+        *,
+        if_holds: Callable[[], None],
+        job: Callable[[sqlite3.Connection], T],
+        committed: Callable[[T], None],
+        may_lag: bool,
+    ) -> LogEntry:
+        """Return once `entry` is durable; it is written only if what it rests on holds.
+
+        `job` says so in the transaction that writes it, or raises why not, and changes what goes with
+        it. Where the journal takes a record that `may_lag` there is no transaction yet: `if_holds`
+        says it of memory, which has all that anybody was told.
+
+        Raises:
+            Changed: It was not written, as `job` or `if_holds` said.
+            AuditUnavailable: It is not, or not known to be, durable within the deadline.
+
+        """
+        return await self._appended(
+            entry, if_holds=if_holds, job=job, committed=committed, may_lag=may_lag
+        )
+
+    async def _appended(self, entry: Entry, **more: Any) -> LogEntry:
         until = self._loop.time() + self._deadline_s
-        item = Item(self._loop.create_future(), expires=until, entry=entry, may_lag=may_lag)
+        item = Item(self._loop.create_future(), expires=until, entry=entry, **more)
         self._submit(item)
         index: int = await item.future
         return LogEntry(id=str(entry.columns[0]), leaf_index=index)
@@ -207,6 +234,9 @@ class Writer:
 
     def _hand_over(self) -> None:
         submitted, self._submitted = self._submitted, []
+        submitted = [item for item in submitted if _holds(item)]
+        if not submitted:
+            return
         is_journaled = self._in_journal(submitted)
         awaited = False
         for item in submitted:
@@ -245,6 +275,7 @@ class Writer:
             return False
         for index, item in enumerate(items, self._next):
             item.is_journaled, item.result = True, index
+            item.job = item.committed = None  # it held, and whoever waits is told so
         self._next += len(items)
         if self._syncing is None:
             _acknowledge(items)
@@ -284,11 +315,11 @@ class Writer:
         for item in batch:
             if failure:
                 item.error = kind(NOT_RECORDED, detail=failure)
-            elif item.entry is not None:
-                item.result = index
-                index += 1
             elif item.error is None and item.committed is not None:
                 item.committed(item.result)
+            if item.is_stored:
+                item.result = index
+                index += 1
             self._unplaced -= item.takes_places and not item.is_journaled
             if item.future.done():
                 continue
@@ -316,6 +347,19 @@ def _acknowledge(items: Sequence[Item]) -> None:
     for item in items:
         if not item.future.done():
             item.future.set_result(item.result)
+
+
+def _holds(item: Item) -> bool:
+    """Say whether what `item` rests on holds now, and tell whoever waits for it if not."""
+    if item.if_holds is None:
+        return True
+    try:
+        item.if_holds()
+    except Changed as changed:
+        if not item.future.done():
+            item.future.set_exception(changed)
+        return False
+    return True
 
 
 def change_nothing(_: sqlite3.Connection) -> None:

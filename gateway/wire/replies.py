@@ -138,6 +138,11 @@ CODES: Mapping[str, Told] = MappingProxyType(
             rpc_code=50302,
             advice="The call could not be recorded. Check whether it took effect before a retry.",
         ),
+        "state_changed": Told(
+            status=503,
+            rpc_code=50304,
+            advice="Nothing was called. Retry in a moment.",
+        ),
         "identity_unavailable": Told(
             status=503,
             rpc_code=50303,

@@ -45,7 +45,7 @@ from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.sessions import Sessions
 from gateway.pipeline.streams import StreamRelay
 from gateway.pipeline.visibility import Visibility
-from gateway.ports import ApprovalStore, PolicyEngine, Upstream
+from gateway.ports import ApprovalStore, Ledger, PolicyEngine, Upstream
 from gateway.ports.late import LateCalls
 from gateway.ports.scripts import ScriptStore
 from gateway.ports.standing import StandingAnswers
@@ -95,6 +95,7 @@ def pipelines(
     late_ends: LateEnds,
     who: Authorization,
     policy: PolicyEngine,
+    ledger: Ledger,
     require_going: Callable[[], None],
     keeper: PinKeeper,
     crawler: Crawler,
@@ -262,7 +263,7 @@ def pipelines(
                 exchange=LateExchange(
                     admission=admission,
                     upstreams=directory,
-                    audit=store.audit,
+                    ledger=ledger,
                     limits=wire_limits,
                 ),
                 audit=store.audit,
@@ -271,6 +272,7 @@ def pipelines(
             ),
             upstreams=directory,
             audit=store.audit,
+            ledger=ledger,
             challenge=who.metadata.challenge_for,
             proofs=who.metadata.proofs_for,
             seal_key=store.keys.seal,
@@ -365,6 +367,7 @@ def pipelines(
         servers=rules.servers,
         debts=carried.debts,
         audit=store.audit,
+        ledger=ledger,
         limits=wire_limits,
         clock=now,
         new_id=new_id,

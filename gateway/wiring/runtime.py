@@ -145,6 +145,11 @@ async def runtime(
         front.connect(config, settings, upstreams, metrics)
         stack.push_async_callback(front.aclose)
         planes = planes_of(config, os.environ)
+        deciding = Stoppable(
+            decided_by.deciding,
+            require_none=lasting.stop.require_none,
+            holds=lambda: lasting.stop.holds is not None,
+        )
         carriers = pipelines(
             config=config,
             identity=identity,
@@ -157,11 +162,8 @@ async def runtime(
             late=lasting.late,
             late_ends=lasting.late_ends,
             who=who,
-            policy=Stoppable(
-                decided_by.deciding,
-                require_none=lasting.stop.require_none,
-                holds=lambda: lasting.stop.holds is not None,
-            ),
+            policy=deciding,
+            ledger=lasting.ledger(deciding),
             require_going=lasting.stop.require_none,
             keeper=keeper,
             crawler=crawler,

@@ -23,7 +23,7 @@ from gateway.errors import ConfigError, GatewayError, Unsealable
 from gateway.flow.lapsed import void
 from gateway.oauth.seen_proofs import SeenProofs
 from gateway.pipeline.late_ends import LateEnds
-from gateway.ports import ApprovalStore, PinStore
+from gateway.ports import ApprovalStore, Ledger, PinStore, PolicyEngine
 from gateway.ports.late import LateCalls
 from gateway.ports.scripts import ScriptStore
 from gateway.ports.standing import StandingAnswers
@@ -39,6 +39,7 @@ from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
 from gateway.storage.identity.standing import SqliteStandingAnswers
 from gateway.storage.late_calls import SqliteLateCalls
+from gateway.storage.ledger import Memory, SqliteLedger
 from gateway.storage.scripts import SqliteScriptStore
 from gateway.storage.stop import Stop
 from gateway.web.desk.as_client import Seats
@@ -63,6 +64,8 @@ class Standing:
     approvals: ApprovalStore
     answers: StandingAnswers
     scripts: ScriptStore
+    ledger: Callable[[PolicyEngine], Ledger]
+    """Gives where calls are written down, as long as that policy decides."""
     late: LateCalls
     """Calls whose answer is late."""
     late_ends: LateEnds
@@ -131,6 +134,7 @@ def standing(
         approvals=approvals,
         answers=answers,
         scripts=_scripts(identity),
+        ledger=partial(_ledger, identity, approvals),
         late=late,
         late_ends=LateEnds(store=late, audit=identity.store.audit, clock=now, new_id=new_id),
         questions=ApprovalDesk(
@@ -213,6 +217,12 @@ def _approvals(config: Callable[[], Config], identity: Identity) -> SqliteApprov
             f"the questions to people in {store.data_dir} cannot be read: {error.public}",
             problems=[error.detail],
         ) from error
+
+
+def _ledger(identity: Identity, approvals: SqliteApprovalStore, policy: PolicyEngine) -> Ledger:
+    store = identity.store
+    memory = Memory(runs=store.runs, pins=store.pins, answers=approvals, policy=policy, clock=now)
+    return SqliteLedger(store.audit, memory, approvals)
 
 
 def _scripts(identity: Identity) -> SqliteScriptStore:

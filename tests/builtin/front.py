@@ -257,6 +257,7 @@ class Site:
             late=self._late(relay._late, directory),
             upstreams=directory,
             audit=self.house.audit,
+            ledger=relay._ledger,
             challenge=relay._challenge,
             seal_key=KEY,
             limits=WireLimits(),
@@ -275,7 +276,7 @@ class Site:
             exchange=LateExchange(
                 admission=late._admission,
                 upstreams=directory,
-                audit=late._audit,
+                ledger=late._exchange._ledger,
                 limits=WireLimits(),
             ),
             audit=late._audit,

@@ -71,12 +71,14 @@ from gateway.storage.choices import MemoryChoices
 from gateway.storage.debts import MemoryDebts
 from gateway.storage.identity.standing import MemoryStandingAnswers
 from gateway.storage.late_calls import MemoryLateCalls
+from gateway.storage.ledger import Memory
 from gateway.storage.memory import (
     MemoryApprovalStore,
     MemoryAuditLog,
     MemoryPinStore,
     MemoryRunStore,
 )
+from gateway.storage.memory_ledger import MemoryLedger
 from gateway.storage.memory_scripts import MemoryScriptStore
 from gateway.storage.own_sessions import MemorySessionStore
 from gateway.wire.jsontext import WireLimits
@@ -365,6 +367,18 @@ class House:
             identities=self.identities,
             **shared,
         )
+        self.ledger = MemoryLedger(
+            self.audit,
+            Memory(
+                runs=self.runs,
+                pins=self.pins,
+                answers=self.approvals,
+                policy=policy,
+                clock=self.clock,
+            ),
+            approvals=self.approvals,
+            scripts=self.scripts,
+        )
         visibility = Visibility(policy=policy, servers=self.rules.servers, clock=self.clock)
         runs = Indebted(self.runs, self.debts)
         labels = Labeller(runs=runs, rules=self.rules)
@@ -476,7 +490,7 @@ class House:
             exchange=LateExchange(
                 admission=admission,
                 upstreams=self.server,
-                audit=self.audit,
+                ledger=self.ledger,
                 limits=WireLimits(),
             ),
             audit=self.audit,
@@ -494,6 +508,7 @@ class House:
             servers=self.rules.servers,
             debts=self.debts,
             audit=self.audit,
+            ledger=self.ledger,
             limits=WireLimits(),
             **shared,
         )
@@ -508,6 +523,7 @@ class House:
             ),
             upstreams=self.server,
             audit=self.audit,
+            ledger=self.ledger,
             challenge=lambda endpoint: (f"https://gateway.example/meta{endpoint}", ("tools:call",)),
             seal_key=KEY,
             limits=WireLimits(),

@@ -9,6 +9,7 @@ from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.flow import Run, RunId
 from gateway.domain.identity import BearerToken, Principal
 from gateway.domain.labels import Confidentiality, Integrity, Label
+from gateway.domain.premises import Premises
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import CredentialRequired
 
@@ -73,6 +74,7 @@ def permit_for(
         ),
         decision=Decision(id="d1", verdict=Verdict.ALLOW, reasons=(), policy_digest="sha256:0"),
         access=None,
+        premises=Premises(run=RunId("r1"), version=0, policy="sha256:0"),
         session=session,
     )
 

@@ -59,6 +59,7 @@ class Apart:
             grants=house.stores.grants,
             scripts=MemoryScriptStore(),
             clock=house.clock,
+            epoch=house.stores.epoch,
             desk=desk_client(APART + ENTERED_PATH, SECRET),
         )
         self.tokens = TokenEndpoint(server=house.server, intake=intake)

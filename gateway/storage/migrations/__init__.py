@@ -14,6 +14,7 @@ from gateway.storage.migrations import (
     m023_late_calls,
     m024_plane_debts,
     m025_records_by_id,
+    m026_versions_of_runs,
 )
 from gateway.storage.migrations.registry import migrations
 
@@ -31,5 +32,6 @@ __all__ = [
     "m023_late_calls",
     "m024_plane_debts",
     "m025_records_by_id",
+    "m026_versions_of_runs",
     "migrations",
 ]

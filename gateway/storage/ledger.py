@@ -1,0 +1,182 @@
+"""Calls on record: written only while what they were decided on holds, with what they use up."""
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from gateway.domain.approvals import Approval, ApprovalId, ApprovalState
+from gateway.domain.audit import AuditRecord, LogEntry
+from gateway.domain.flow import RunId, RunState
+from gateway.domain.premises import Premise, Premises, Uses
+from gateway.domain.scripts import ScriptId
+from gateway.domain.tools import Pin, Pinned, PinStatus, Profile, Target
+from gateway.errors import Changed
+from gateway.ports import Clock
+from gateway.storage.approvals import SqliteApprovalStore, Used
+from gateway.storage.audit_log import Terms
+from gateway.storage.pin_table import identity_of
+from gateway.storage.scripts import taken
+
+_RUN = "SELECT 1 FROM runs WHERE id = ? AND version = ? AND NOT ended"
+_PIN = (
+    "SELECT 1 FROM pins WHERE server = ? AND kind = ? AND name = ? AND profile = ?"
+    " AND status = 'approved' AND approved = ? AND approved_identity = ?"
+    " AND (expires_at IS NULL OR expires_at > ?)"
+)
+_YES = "SELECT 1 FROM approvals WHERE id = ? AND state = 'allowed' AND expires_at > ?"
+
+
+class KnownRuns(Protocol):
+    def find(self, run: RunId) -> RunState | None: ...
+
+
+class KnownPins(Protocol):
+    def find(self, target: Target, profile: Profile) -> Pin | None: ...
+
+
+class KnownAnswers(Protocol):
+    def get(self, id_: ApprovalId, *, now: float) -> Approval | None: ...
+
+
+class KnownPolicy(Protocol):
+    @property
+    def digest(self) -> str: ...
+
+
+class Log(Protocol):
+    async def put(self, record: AuditRecord, terms: Terms) -> LogEntry: ...
+
+
+class Memory:
+    """What the stores of this process show: all that anybody was told, and nothing else."""
+
+    def __init__(
+        self,
+        *,
+        runs: KnownRuns,
+        pins: KnownPins,
+        answers: KnownAnswers,
+        policy: KnownPolicy,
+        clock: Clock,
+    ) -> None:
+        self._runs = runs
+        self._pins = pins
+        self._answers = answers
+        self._policy = policy
+        self.now = clock
+
+    def require(self, premises: Premises) -> None:
+        """Return if `premises` hold.
+
+        Raises:
+            Changed: They do not.
+
+        """
+        if changed := frozenset(self._changed(premises)):
+            raise Changed(changed)
+
+    def require_policy(self, premises: Premises) -> None:
+        """Return if the policy in force, which is in no table, is still the one that decided.
+
+        Raises:
+            Changed: It is not.
+
+        """
+        if premises.policy != self._policy.digest:
+            raise Changed([Premise.POLICY])
+
+    def _changed(self, premises: Premises) -> Iterator[Premise]:
+        run = self._runs.find(premises.run)
+        if run is None or not run.live or run.run.version != premises.version:
+            yield Premise.RUN
+        if premises.policy != self._policy.digest:
+            yield Premise.POLICY
+        if premises.pinned is not None and not self._is_pinned(premises.pinned, premises.profile):
+            yield Premise.PIN
+        if premises.yes is not None:
+            answer = self._answers.get(premises.yes, now=self.now())
+            if answer is None or answer.state is not ApprovalState.ALLOWED:
+                yield Premise.APPROVAL
+
+    def _is_pinned(self, pinned: Pinned, profile: Profile | None) -> bool:
+        pin = None if profile is None else self._pins.find(pinned.pin.target, profile)
+        if pin is None or pin.status is not PinStatus.APPROVED:
+            return False
+        return pin.approved == pinned.manifest
+
+
+class SqliteLedger:
+    """A `Ledger`: comparison, use and record are one transaction, or one turn of the event loop.
+
+    Where the journal takes a record before the database does, memory is compared: one process has
+    the database, so memory has all that was acknowledged. What uses something up is never journaled.
+    """
+
+    def __init__(self, log: Log, memory: Memory, approvals: SqliteApprovalStore) -> None:
+        self._log = log
+        self._memory = memory
+        self._approvals = approvals
+
+    async def put(self, record: AuditRecord, premises: Premises, uses: Uses) -> LogEntry:
+        """Write `record` down if `premises` hold, with what it `uses`; see `Ledger`."""
+        return await self._log.put(record, _Terms(self._memory, self._approvals, premises, uses))
+
+
+class _Terms:
+    def __init__(
+        self, memory: Memory, approvals: SqliteApprovalStore, premises: Premises, uses: Uses
+    ) -> None:
+        self._memory = memory
+        self._approvals = approvals
+        self._premises = premises
+        self._uses = uses
+
+    @property
+    def uses_up(self) -> bool:
+        return self._uses.yes is not None or self._uses.script is not None
+
+    def require_in_memory(self) -> None:
+        self._memory.require(self._premises)
+
+    def meet(self, connection: sqlite3.Connection) -> Used | None:
+        """Compare with the tables, and use up what is used; see `Terms`."""
+        now = self._memory.now()
+        self._memory.require_policy(self._premises)
+        if changed := frozenset(_changed(connection, self._premises, now)):
+            raise Changed(changed)
+        uses = self._uses
+        if uses.script is not None and not _taken(connection, uses.script, uses.grants, now):
+            raise Changed([Premise.BUDGET])
+        if uses.yes is None:
+            return None
+        used = self._approvals.use_in(connection, uses.yes, now=now)
+        if not used[0]:
+            raise Changed([Premise.APPROVAL])
+        return used
+
+    def remember(self, met: Any) -> None:
+        if met is not None:
+            self._approvals.remember(met)
+
+
+def _changed(connection: sqlite3.Connection, premises: Premises, now: float) -> Iterator[Premise]:
+    if not _has(connection, _RUN, premises.run, premises.version):
+        yield Premise.RUN
+    pinned, profile = premises.pinned, premises.profile
+    if pinned is not None:
+        name = ("",) * 4 if profile is None else identity_of((pinned.pin.target, profile))
+        manifest = pinned.manifest
+        if not _has(connection, _PIN, *name, manifest.definition.text, manifest.identity, now):
+            yield Premise.PIN
+    if premises.yes is not None and not _has(connection, _YES, premises.yes, now):
+        yield Premise.APPROVAL
+
+
+def _has(connection: sqlite3.Connection, sql: str, *values: object) -> bool:
+    return connection.execute(sql, values).fetchone() is not None
+
+
+def _taken(
+    connection: sqlite3.Connection, script: ScriptId, grants: tuple[int | None, ...], now: float
+) -> bool:
+    return any(taken(connection, script, grant, now=now) for grant in grants)

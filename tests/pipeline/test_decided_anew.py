@@ -1,0 +1,159 @@
+"""A call that was decided on what has changed since is decided again, before anything of it goes out."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from gateway.domain.approvals import Span
+from gateway.domain.audit import AuditRecord, LogEntry
+from gateway.domain.decisions import Verdict
+from gateway.domain.labels import STRICTEST_DEFAULT, Effect, ToolRule
+from gateway.domain.premises import Premise, Premises, Uses
+from gateway.domain.quotas import Count, Per, Quota
+from gateway.domain.tools import Profile
+from gateway.errors import Changed
+from gateway.pipeline.quotas import Quotas
+from tests.pipeline.house import House, decision
+from tests.pipeline.test_questions_of_planes import EDGE, ask
+
+Then = Callable[[], Any]
+
+
+class Raced:
+    """A ledger at which something happens just before a call is to be written down."""
+
+    def __init__(self, house: House, happens: list[Then]) -> None:
+        self._inner = house.ledger
+        self._happens = happens
+        self.put_with: list[tuple[Premises, Uses]] = []
+
+    async def put(self, record: AuditRecord, premises: Premises, uses: Uses) -> LogEntry:
+        self.put_with.append((premises, uses))
+        if self._happens:
+            await self._happens.pop(0)()
+        return await self._inner.put(record, premises, uses)
+
+
+async def built(*happens: Callable[[House], Any], **rules: ToolRule) -> tuple[House, Raced]:
+    house = House(tools=rules or {"send": ToolRule(effect=Effect.EGRESS)})
+    for profile in Profile:
+        await house.approve_all(profile)
+    raced = Raced(house, [partial(one, house) for one in happens])
+    house.pipeline._ledger = raced
+    house.decisions._ledger = raced
+    house.pipeline._late._exchange._ledger = raced
+    return house, raced
+
+
+def only_what_is_trusted(question: Mapping[str, Any]) -> Verdict:
+    label = question["flow"]["label"] if question["phase"] == "call" else {"integrity": "trusted"}
+    return Verdict.ALLOW if label["integrity"] == "trusted" else Verdict.DENY
+
+
+async def raises(house: House) -> None:
+    (run,) = [state.run for state in house.runs.all()]
+    await house.runs.raise_label(run.id, STRICTEST_DEFAULT, None)
+
+
+async def keeps_changing(_: House) -> None:
+    raise Changed([Premise.RUN])
+
+
+async def test_a_call_is_decided_on_the_label_that_its_record_rests_on() -> None:
+    house, raced = await built(raises)
+    house.rule.says = only_what_is_trusted
+    seen = await house.handle(house.call("send"))
+    assert (seen.code, house.server.saw) == ("denied", [])
+    assert house.kinds()[-1:] == ["outcome"]
+    assert len(raced.put_with) == 1
+    (refusal,) = [one for one in house.audit.records if one.kind == "outcome"]
+    assert refusal.fields["label_before"] == STRICTEST_DEFAULT.words
+
+
+async def test_a_call_that_is_still_allowed_goes_out_once() -> None:
+    house, raced = await built(raises)
+    seen = await house.handle(house.call("send"))
+    assert (seen.code, len(house.server.saw)) == (None, 1)
+    assert [one.version for one, _ in raced.put_with] == [0, 1]
+    (intent,) = [one for one in house.audit.records if one.kind == "intent"]
+    assert intent.fields["label_before"] == STRICTEST_DEFAULT.words
+    assert intent.fields["question"]
+
+
+async def test_what_changes_each_time_is_a_fault_and_nothing_is_sent() -> None:
+    house, raced = await built(*[keeps_changing] * 5)
+    seen = await house.handle(house.call("send"))
+    assert (seen.code, house.server.saw) == ("state_changed", [])
+    assert len(raced.put_with) == 3
+    assert [one.kind for one in house.audit.records if "intent" in one.kind] == []
+
+
+async def test_a_call_counts_once_however_often_it_is_decided() -> None:
+    house, _ = await built(keeps_changing, keeps_changing)
+    quota = Quota(name="mails", count=Count.CALLS, most=1, per=Per.DAY)
+    house.quotas = Quotas([quota], prices={}, clock=house.clock)
+    ledger = house.pipeline._ledger
+    house.pipeline = house._wired()
+    house.pipeline._ledger = ledger
+    taken: list[str] = []
+    house.limits.take = lambda key, *_: taken.append(key)  # type: ignore[method-assign]
+    seen = await house.handle(house.call("send"))
+    assert (seen.code, len(house.server.saw), len(taken)) == (None, 1, 1)
+
+
+async def test_a_definition_that_is_revoked_while_its_call_is_decided_is_not_called() -> None:
+    async def revokes(house: House) -> None:
+        for pin in house.pins.all():
+            await house.pins.revoke(pin.target, pin.profile, by="bob", note="")
+
+    house, _ = await built(revokes)
+    seen = await house.handle(house.call("send"))
+    assert (seen.code, house.server.saw) == ("pin_revoked", [])
+
+
+async def test_a_policy_that_comes_into_force_decides() -> None:
+    async def turns(house: House) -> None:
+        house.rule.digest = "sha256:next"
+        house.rule.says = lambda question: replace(
+            decision(Verdict.DENY if question["phase"] == "call" else Verdict.ALLOW),
+            policy_digest="sha256:next",
+        )
+
+    house, _ = await built(turns)
+    seen = await house.handle(house.call("send"))
+    assert (seen.code, house.server.saw) == ("denied", [])
+
+
+async def test_a_plane_is_told_what_holds_when_its_question_is_on_record() -> None:
+    house, raced = await built(keeps_changing, raises, search=ToolRule(effect=Effect.READ))
+    house.rule.says = only_what_is_trusted
+    answer = await ask(house)
+    assert (answer.decision, len(raced.put_with)) == (False, 2)
+    refusal = house.audit.records[-1]
+    assert (refusal.fields["plane"], refusal.fields["request_id"]) == (EDGE.name, "q")
+    assert house.owed.kept == {}
+
+
+async def test_a_yes_that_was_found_used_is_asked_for_anew() -> None:
+    async def finds_it_used(_: House) -> None:
+        raise Changed([Premise.APPROVAL])
+
+    house, raced = await built(finds_it_used)
+    house.rule.says = lambda question: (
+        Verdict.ASK if question["phase"] == "call" and not question["approval"] else Verdict.ALLOW
+    )
+    assert (await house.handle(house.call("send"))).code == "approval_required"
+    (asked,) = house.approvals.all(now=house.clock())
+    await house.approvals.answer(
+        asked.request.id,
+        allow=True,
+        span=Span.ONCE,
+        by="ada",
+        by_user_id="u_ada",
+        note="",
+        now=house.clock(),
+    )
+    seen = await house.handle(house.call("send"))
+    assert (seen.code, house.server.saw) == ("approval_required", [])
+    assert raced.put_with[0][1].yes == asked.request.id

@@ -1,0 +1,281 @@
+"""A call is on record only while what it was decided on holds, with what it uses up, once."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.domain._value import value
+from gateway.domain.approvals import ApprovalId, ApprovalState
+from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
+from gateway.domain.labels import STRICTEST_DEFAULT
+from gateway.domain.premises import NOTHING, Premise, Premises, Uses
+from gateway.domain.scripts import Script, ScriptId, ToolGrant
+from gateway.domain.tools import Pin, Profile, Sighting
+from gateway.errors import AuditUnavailable, Changed
+from gateway.pins.verify import verify
+from gateway.storage.approvals import SqliteApprovalStore
+from gateway.storage.connection import open_reader
+from gateway.storage.database import DATABASE
+from gateway.storage.keeping import Keeping
+from gateway.storage.ledger import Memory, SqliteLedger
+from gateway.storage.scripts import SqliteScriptStore
+from gateway.storage.spooling import SpoolSettings
+from gateway.storage.store import Store
+from tests.storage.suite import NOTHING as UNHINTED
+from tests.storage.suite import NOW, pending, principal, source, target
+from tests.storage.test_approval_stores import RULES, Envelope, answer, question
+
+MAIL = target()
+YES = ApprovalId("a")
+
+
+class Policy:
+    digest = "sha256:now"
+
+
+@value
+class Desk:
+    """A ledger over a real database, with what calls rest on."""
+
+    store: Store
+    ledger: SqliteLedger
+    approvals: SqliteApprovalStore
+    scripts: SqliteScriptStore
+    policy: Policy
+    premises: Premises
+
+    async def put(self, name: str = "one", uses: Uses = NOTHING, **other: Any) -> LogEntry:
+        record = AuditRecord(kind=RecordKind.INTENT, time=NOW, id=name, fields={})
+        return await self.ledger.put(record, replace(self.premises, **other), uses)
+
+    async def ids(self) -> list[str]:
+        await self.store.caught_up()
+        with closing(sqlite3.connect(self.store.data_dir / DATABASE)) as connection:
+            return [i for (i,) in connection.execute("SELECT id FROM audit ORDER BY leaf_index")]
+
+    async def behind(self, sql: str, *values: object) -> None:
+        """Change a table, and let memory know nothing of it."""
+        await self.store.writer.run(lambda connection: connection.execute(sql, values).rowcount)
+
+
+async def desk_of(store: Store) -> Desk:
+    with closing(open_reader(store.data_dir / DATABASE)) as connection:
+        approvals = SqliteApprovalStore(store.writer, connection, Envelope(), lambda: RULES)
+        scripts = SqliteScriptStore(store.writer, connection, Envelope())
+    policy = Policy()
+    memory = Memory(
+        runs=store.runs, pins=store.pins, answers=approvals, policy=policy, clock=lambda: NOW
+    )
+    pin = await approved(store)
+    await approvals.file(question(now=NOW))
+    await answer(approvals, now=NOW)
+    run = await store.runs.of(principal(), UNHINTED)
+    return Desk(
+        store=store,
+        ledger=SqliteLedger(store.audit, memory, approvals),
+        approvals=approvals,
+        scripts=scripts,
+        policy=policy,
+        premises=Premises(
+            run=run.id,
+            version=run.version,
+            policy=policy.digest,
+            pinned=verify(MAIL, pin, identity=pin.observed.identity),
+            profile=Profile.LEGACY,
+            yes=YES,
+        ),
+    )
+
+
+async def approved(store: Store) -> Pin:
+    seen = pending(MAIL).observed
+    await store.pins.observe([Sighting(manifest=seen, seen_at=NOW)])
+    expected = str(seen.digest)
+    return await store.pins.approve(MAIL, Profile.LEGACY, expected=expected, by="bob", note="")
+
+
+@asynccontextmanager
+async def opened(data_dir: Path, *, journaled: bool, **more: Any) -> AsyncIterator[Desk]:
+    store = await Store.open(data_dir, clock=lambda: NOW, **more)
+    journal = store.writer._journal
+    if not journaled:
+        store.writer._journal = None
+    yield await desk_of(store)
+    await store.close()
+    if not journaled and journal is not None:
+        journal.close()
+
+
+@pytest.fixture(params=["journaled", "written"])
+async def desk(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Desk]:
+    """Both roads of a record: the journal first, or the database at once."""
+    async with opened(tmp_path / "var", journaled=request.param == "journaled") as found:
+        yield found
+
+
+@pytest.fixture
+async def written(tmp_path: Path) -> AsyncIterator[Desk]:
+    async with opened(tmp_path / "var", journaled=False) as found:
+        yield found
+
+
+async def failed(desk: Desk, uses: Uses = NOTHING, **other: Any) -> frozenset[str]:
+    """Return what was found changed; nothing was written by then."""
+    before = await desk.ids()
+    with pytest.raises(Changed) as found:
+        await desk.put("refused", uses, **other)
+    assert await desk.ids() == before
+    return found.value.what
+
+
+async def test_what_holds_is_written(desk: Desk) -> None:
+    entry = await desk.put()
+    assert (entry.id, await desk.ids()) == ("one", ["one"])
+
+
+async def test_a_run_that_was_raised_has_changed(desk: Desk) -> None:
+    await desk.store.runs.raise_label(desk.premises.run, STRICTEST_DEFAULT, source())
+    assert await failed(desk) == {Premise.RUN}
+    assert (await desk.put(version=desk.premises.version + 1)).id == "one"
+
+
+async def test_a_run_that_was_lowered_has_changed(desk: Desk) -> None:
+    run = await desk.store.runs.raise_label(desk.premises.run, STRICTEST_DEFAULT, source())
+    calm = (await desk.store.runs.of(principal("noah"), UNHINTED)).label
+    await desk.store.runs.lower_label(run.id, run.label, calm)
+    assert await failed(desk, version=run.version) == {Premise.RUN}
+
+
+async def test_a_run_that_has_ended_is_no_premise(desk: Desk) -> None:
+    await desk.store.runs.end(desk.premises.run)
+    assert await failed(desk) == {Premise.RUN}
+
+
+async def test_a_definition_that_was_revoked_has_changed(desk: Desk) -> None:
+    await desk.store.pins.revoke(MAIL, Profile.LEGACY, by="bob", note="")
+    assert await failed(desk) == {Premise.PIN}
+
+
+async def test_another_policy_has_changed(desk: Desk) -> None:
+    desk.policy.digest = "sha256:next"
+    assert await failed(desk) == {Premise.POLICY}
+
+
+async def test_a_yes_that_is_used_is_none(desk: Desk) -> None:
+    await desk.approvals.use(YES, now=NOW)
+    assert await failed(desk) == {Premise.APPROVAL}
+
+
+async def test_what_rests_on_no_definition_and_no_yes_needs_none(desk: Desk) -> None:
+    await desk.store.pins.revoke(MAIL, Profile.LEGACY, by="bob", note="")
+    await desk.approvals.use(YES, now=NOW)
+    assert (await desk.put(pinned=None, profile=None, yes=None)).id == "one"
+
+
+BEHIND = {
+    "run": ("UPDATE runs SET version = version + 1", Premise.RUN),
+    "end": ("UPDATE runs SET ended = 1", Premise.RUN),
+    "pin": ("UPDATE pins SET status = 'revoked'", Premise.PIN),
+    "definition": ("UPDATE pins SET approved = '{}'", Premise.PIN),
+    "address": ("UPDATE pins SET approved_identity = 'elsewhere'", Premise.PIN),
+    "approval ends": ("UPDATE pins SET expires_at = 1.0", Premise.PIN),
+    "yes": ("UPDATE approvals SET state = 'used'", Premise.APPROVAL),
+    "yes runs out": ("UPDATE approvals SET expires_at = 1.0", Premise.APPROVAL),
+}
+
+
+@pytest.mark.parametrize("change", BEHIND)
+async def test_the_tables_are_compared_and_not_memory_alone(written: Desk, change: str) -> None:
+    sql, premise = BEHIND[change]
+    await written.behind(sql)
+    assert await failed(written) == {premise}
+
+
+async def test_of_many_calls_by_one_yes_one_is_written(desk: Desk) -> None:
+    uses = Uses(yes=YES)
+    told = await asyncio.gather(
+        *(desk.put(f"c{n}", uses) for n in range(20)), return_exceptions=True
+    )
+    (first,) = [one for one in told if isinstance(one, LogEntry)]
+    assert [one.what for one in told if isinstance(one, Changed)] == [{Premise.APPROVAL}] * 19
+    assert await desk.ids() == [first.id]
+    found = desk.approvals.get(YES, now=NOW)
+    assert found is not None
+    assert found.state is ApprovalState.USED
+
+
+def script() -> Script:
+    granted = ToolGrant(server=MAIL.server, tool="send", most=5, arguments={})
+    return Script(
+        id=ScriptId("s_1"),
+        principal="emma",
+        sha256="ab" * 32,
+        grants=(granted,),
+        most=7,
+        parent="d_1",
+        began=NOW,
+        expires_at=NOW + 60,
+    )
+
+
+@pytest.mark.parametrize(("grants", "most"), [((None,), 7), ((0,), 5), ((0, None), 7), ((), 0)])
+async def test_as_many_calls_are_written_as_a_budget_has(
+    desk: Desk, grants: tuple[int | None, ...], most: int
+) -> None:
+    await desk.scripts.begin(script())
+    uses = Uses(script=ScriptId("s_1"), grants=grants)
+    told = await asyncio.gather(
+        *(desk.put(f"c{n}", uses) for n in range(20)), return_exceptions=True
+    )
+    assert sum(isinstance(one, LogEntry) for one in told) == len(await desk.ids()) == most
+    assert {one.what for one in told if isinstance(one, Changed)} == {frozenset({Premise.BUDGET})}
+
+
+async def test_what_is_not_written_uses_nothing_up(desk: Desk) -> None:
+    await desk.scripts.begin(script())
+    uses = Uses(yes=YES, script=ScriptId("s_1"), grants=(None,))
+    await desk.behind("UPDATE runs SET version = version + 1")
+    assert await failed(desk, uses) == {Premise.RUN}
+    await desk.behind("UPDATE runs SET version = version - 1")
+    await desk.behind("UPDATE approvals SET state = 'used'")
+    assert await failed(desk, replace(uses)) == {Premise.APPROVAL}
+    await desk.behind("UPDATE approvals SET state = 'allowed'")
+    assert (await desk.put("one", uses)).id == "one"
+
+
+async def test_records_that_are_not_written_leave_no_gap_in_the_log(desk: Desk) -> None:
+    uses = Uses(yes=YES)
+    told = await asyncio.gather(
+        *(desk.put(f"c{n}", uses if n % 3 == 0 else NOTHING) for n in range(30)),
+        return_exceptions=True,
+    )
+    entries = {one.id: one.leaf_index for one in told if isinstance(one, LogEntry)}
+    assert sorted(entries, key=entries.__getitem__) == await desk.ids()
+    assert sorted(entries.values()) == list(range(len(entries)))
+    assert "c0" in entries
+    assert entries.keys().isdisjoint({f"c{n}" for n in range(3, 30, 3)})
+
+
+async def test_what_uses_something_up_is_in_no_spool(tmp_path: Path) -> None:
+    keeping = Keeping(spool=SpoolSettings(path=tmp_path / "spool", capacity=1_000_000))
+    data_dir = tmp_path / "var"
+    async with opened(data_dir, journaled=False, keeping=keeping, deadline_s=0.2) as desk:
+        with closing(sqlite3.connect(data_dir / DATABASE, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert (await desk.put("kept")).id == "kept"
+            with pytest.raises(AuditUnavailable):
+                await desk.put("used", Uses(yes=YES))
+            desk.policy.digest = "sha256:next"
+            with pytest.raises(Changed):
+                await desk.put("refused")
+    again = await Store.open(data_dir, clock=lambda: NOW, keeping=keeping)
+    await again.close()
+    with closing(sqlite3.connect(data_dir / DATABASE)) as connection:
+        names = [i for (i,) in connection.execute("SELECT id FROM audit WHERE kind = 'intent'")]
+    assert names == ["kept"]
