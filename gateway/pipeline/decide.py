@@ -183,11 +183,12 @@ def permit_for(
     session: str | None,
     *,
     yes: Approval | None = None,
-    grants: Sequence[int | None] = (),
+    grants: Sequence[int | None] | None = None,
 ) -> Permit:
     """Permit `access` if `decision` allows it and what it asks of the token is met.
 
-    It goes out by `yes`, where a person said so, and uses one of its program's `grants`.
+    It goes out by `yes`, where a person said so, and uses one of its program's `grants`; with `None`,
+    as an answer to a question of the server's, it is no call of the program's.
 
     Raises:
         Denied: Policy says no.
@@ -221,12 +222,12 @@ def _premises(access: AccessRequest, decision: Decision, yes: Approval | None) -
     )
 
 
-def _uses(access: AccessRequest, yes: Approval | None, grants: Sequence[int | None]) -> Uses:
-    within = access.call.script
+def _uses(access: AccessRequest, yes: Approval | None, grants: Sequence[int | None] | None) -> Uses:
+    within = access.call.script if grants is not None else None
     return Uses(
         yes=yes.request.id if yes is not None and yes.span is Span.ONCE else None,
         script=None if within is None else within.script.id,
-        grants=() if within is None else tuple(grants),
+        grants=() if within is None else tuple(grants or ()),
     )
 
 

@@ -220,12 +220,11 @@ class Rule:
 
     async def evaluate(self, question: Mapping[str, Any]) -> Decision:
         self.asked.append(question)
-        said = self.says(question)
-        return (
-            said
-            if isinstance(said, Decision)
-            else decision(said, *([] if said is Verdict.ALLOW else ["because"]))
-        )
+        digest, said = self.digest, self.says(question)
+        if isinstance(said, Decision):
+            return said
+        reasons = [] if said is Verdict.ALLOW else ["because"]
+        return replace(decision(said, *reasons), policy_digest=digest)
 
     async def evaluate_many(self, questions: Sequence[Mapping[str, Any]]) -> Sequence[Decision]:
         return [await self.evaluate(question) for question in questions]
