@@ -151,6 +151,10 @@ async def test_anybody_may_read_where_to_ask() -> None:
         "access_evaluations_endpoint": "http://127.0.0.1:8080/access/v1/evaluations",
         "search_resource_endpoint": "http://127.0.0.1:8080/access/v1/search/resource",
         "search_action_endpoint": "http://127.0.0.1:8080/access/v1/search/action",
+        "supported_obligations": [
+            "urn:douane:duty:replace_result",
+            "urn:douane:duty:require_step_up",
+        ],
     }
     assert (await Exchange().ask(endpoint(Yes()), "POST", METADATA, (HOST,))).status == 405
     assert (await Exchange().ask(endpoint(Yes()), "PUT", EVALUATION, (HOST,))).status == 405
