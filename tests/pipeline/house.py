@@ -190,6 +190,7 @@ class Server:
 
 
 Says = Callable[[Mapping[str, Any]], Verdict | Decision]
+_DIGEST = "sha256:policy"
 
 
 def decision(verdict: Verdict, *reasons: str, obligations: Sequence[Obligation] = ()) -> Decision:
@@ -198,7 +199,7 @@ def decision(verdict: Verdict, *reasons: str, obligations: Sequence[Obligation] 
         verdict=verdict,
         reasons=tuple(Reason(code=code, message=code) for code in reasons),
         obligations=tuple(obligations),
-        policy_digest="sha256:policy",
+        policy_digest=_DIGEST,
     )
 
 
@@ -210,7 +211,7 @@ class Rule:
     pin: str = "hold"
     themselves: Callable[[Mapping[str, Any]], bool] = lambda question: False
     asked: list[Mapping[str, Any]] = field(default_factory=list)
-    digest: str = "sha256:policy"
+    digest: str = _DIGEST
     epoch: Epoch = field(default_factory=Epoch)
 
     def __setattr__(self, name: str, content: Any) -> None:
@@ -221,10 +222,9 @@ class Rule:
     async def evaluate(self, question: Mapping[str, Any]) -> Decision:
         self.asked.append(question)
         digest, said = self.digest, self.says(question)
-        if isinstance(said, Decision):
-            return said
-        reasons = [] if said is Verdict.ALLOW else ["because"]
-        return replace(decision(said, *reasons), policy_digest=digest)
+        if not isinstance(said, Decision):
+            said = decision(said, *([] if said is Verdict.ALLOW else ["because"]))
+        return replace(said, policy_digest=digest) if said.policy_digest == _DIGEST else said
 
     async def evaluate_many(self, questions: Sequence[Mapping[str, Any]]) -> Sequence[Decision]:
         return [await self.evaluate(question) for question in questions]
