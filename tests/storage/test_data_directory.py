@@ -218,7 +218,7 @@ async def test_state_that_cannot_be_read_is_refused_and_the_lock_given_back(tmp_
     store = await Store.open(tmp_path / "var", clock=lambda: NOW)
     await store.writer.run(
         lambda connection: connection.execute(
-            "INSERT INTO runs VALUES (1, 'r_1', 'o', NULL, 9, 9, 0)"
+            "INSERT INTO runs VALUES (1, 'r_1', 'o', NULL, 9, 9, 0, 0)"
         )
     )
     await store.close()
