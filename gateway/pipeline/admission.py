@@ -214,8 +214,8 @@ class Admission:
         self._meet_rate_limits(permit, trail)
         taken = self._quotas.take(due, access)
         try:
-            # Before it is on record: it may be refused, and from there on the call goes out.
-            await self._questions.note_sent(access)
+            # Before anything is used up: it may be refused.
+            await self._questions.require_turn(access)
             self._grants.require_left(call, usable, trail)
             await self._approvals.require_unused(granted, trail)
         except BaseException:
@@ -261,10 +261,17 @@ class Admission:
         yes = None if granted is None else granted.approval
         permit = permit_for(access, decision, session, yes=yes)
         self._meet_rate_limits(permit, trail)
-        await self._questions.note_sent(access)
         await self._approvals.require_unused(granted, trail)
         self._conversations.require_asked(call, principal, session)
         return permit
+
+    async def recorded(self, permit: Permit) -> None:
+        """Note what goes out with `permit`, which is on record: it proves nothing when it comes back.
+
+        Not before: a call that is decided anew would be judged by what it never sent.
+        """
+        if permit.access is not None:
+            await self._questions.note_sent(permit.access)
 
     def not_recorded(self, permit: Permit) -> None:
         """Take back that `permit` was given: its question of the server's may be answered again."""

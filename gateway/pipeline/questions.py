@@ -29,7 +29,7 @@ from gateway.pipeline.rules import Rules
 from gateway.pipeline.standing import standing_for
 from gateway.ports import Clock, PinStore
 from gateway.ports.standing import StandingAnswers
-from gateway.turns import QUICK_NODES
+from gateway.turns import QUICK_NODES, in_turn
 from gateway.wire.jsonrpc import INVALID_PARAMS
 from gateway.wire.outgoing import said
 
@@ -262,13 +262,18 @@ class Questions:
         )
         return next((v for t in templates if (v := filled_in(t, uri)) is not None), None)
 
-    async def note_sent(self, access: AccessRequest) -> None:
-        """Take note of what a permitted call sends: what comes back with it was not minted there.
+    async def require_turn(self, access: AccessRequest) -> None:
+        """Return if what a permitted call sends can be noted, which is done once it is on record.
 
         Raises:
             RateLimited: So much of the same principal's is looked at already.
 
         """
+        nodes = most_nodes(len(access.call.message.body))
+        await in_turn(access.principal.key, nodes, _nothing)
+
+    async def note_sent(self, access: AccessRequest) -> None:
+        """Take note of what a permitted call sends: what comes back with it was not minted there."""
         effect = Effect.READ if access.target.kind in _ASKS else access.effect
         clean = access.run.label.integrity is Integrity.TRUSTED
         message = access.call.message
@@ -277,7 +282,12 @@ class Questions:
             provenance.sends(said(message), effect, clean=clean)
 
         octets = len(message.body)
-        await self._memory.with_it(access.run, access.principal.key, octets, note, looks=False)
+        who = access.principal.key
+        await self._memory.with_it(access.run, who, octets, note, looks=False, must=True)
+
+
+def _nothing() -> None:
+    """Take a turn."""
 
 
 def _definition(pin: Pin) -> Mapping[str, Any]:

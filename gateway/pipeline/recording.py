@@ -39,6 +39,7 @@ async def recorded(
         admission.not_recorded(permit)
         raise
     trail.intent_id = entry.id
+    await admission.recorded(permit)
 
 
 async def while_it_changes(carry: Callable[[], Awaitable[T]], trail: Trail) -> T:

@@ -5,8 +5,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pytest
+
 from gateway.domain.approvals import Span
 from gateway.domain.audit import AuditRecord, LogEntry
+from gateway.domain.calls import AccessRequest
 from gateway.domain.decisions import Verdict
 from gateway.domain.labels import STRICTEST_DEFAULT, Effect, ToolRule
 from gateway.domain.premises import Premise, Premises, Uses
@@ -100,6 +103,23 @@ async def test_a_call_counts_once_however_often_it_is_decided() -> None:
     house.limits.take = lambda key, *_: taken.append(key)  # type: ignore[method-assign]
     seen = await house.handle(house.call("send"))
     assert (seen.code, len(house.server.saw), len(taken)) == (None, 1, 1)
+
+
+async def test_a_call_is_not_judged_by_what_it_did_not_send(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house, raced = await built(raises)
+    questions = house.pipeline._admission._questions
+    note, noted = questions.note_sent, []
+
+    async def noting(access: AccessRequest) -> None:
+        noted.append(len(raced.put_with))
+        await note(access)
+
+    monkeypatch.setattr(questions, "note_sent", noting)
+    seen = await house.handle(house.call("send"))
+    assert (seen.code, len(house.server.saw)) == (None, 1)
+    assert noted == [2]  # once, and only what is on record
 
 
 async def test_a_definition_that_is_revoked_while_its_call_is_decided_is_not_called() -> None:

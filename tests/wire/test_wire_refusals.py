@@ -76,6 +76,7 @@ def test_every_code_of_the_contract_is_told():
         "unauthenticated",
         "identity_unavailable",
         "policy_stopped",
+        "state_changed",
     }
     assert len({told.rpc_code for told in CODES.values()}) == len(CODES)
 
