@@ -115,7 +115,7 @@ class Store:
         data_dir: Path,
         *,
         durability: Durability = Durability.POWER,
-        deadline_s: float = 2.0,
+        deadline_s: float = 60.0,
         levels: Levels = _HASHED,
         held: Iterable[str] = (),
         clock: Clock,
