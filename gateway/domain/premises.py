@@ -16,6 +16,7 @@ class Premise(StrEnum):
     PIN = "pin"
     POLICY = "policy"
     APPROVAL = "approval"
+    STANDING = "standing"
     BUDGET = "budget"
 
 
@@ -34,6 +35,8 @@ class Premises:
     """Of the pin."""
     yes: ApprovalId | None = None
     """A person's answer by which it goes out."""
+    standing: tuple[ApprovalId, ...] = ()
+    """Answers that stand, by which a person chose where it goes."""
 
 
 @value

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 from gateway.domain._value import value
-from gateway.domain.approvals import Approval, Span
+from gateway.domain.approvals import Approval, ApprovalId, Span
 from gateway.domain.calls import AccessRequest, Call, Permit
 from gateway.domain.decisions import Decision, Duty, Phase, Reason, Verdict
 from gateway.domain.flow import FlowReview, Run, RunId, Task
@@ -219,7 +219,12 @@ def _premises(access: AccessRequest, decision: Decision, yes: Approval | None) -
         pinned=access.pinned if is_pinned else None,
         profile=access.call.profile if is_pinned else None,
         yes=None if yes is None else yes.request.id,
+        standing=_standing(access.review) if access.review.destinations else (),
     )
+
+
+def _standing(review: FlowReview) -> tuple[ApprovalId, ...]:
+    return tuple(sorted({ApprovalId(one.answer) for one in review.destinations if one.answer}))
 
 
 def _uses(access: AccessRequest, yes: Approval | None, grants: Sequence[int | None] | None) -> Uses:

@@ -11,6 +11,7 @@ from gateway.domain.labels import ServerRule
 from gateway.domain.nodes import most_nodes
 from gateway.domain.selection import EVERY_SERVER
 from gateway.domain.tools import Kind, Pin, PinStatus, Target, UpstreamId
+from gateway.errors import PolicyUnavailable
 from gateway.pipeline.decide import Subject, question
 from gateway.pipeline.filter import meet
 from gateway.ports import Clock, PolicyEngine
@@ -18,6 +19,8 @@ from gateway.turns import finished, in_steps
 
 _MOST_ANSWERS: Final = 100_000
 _OCTETS: Final = 32 * 1024**2
+_MOST_TRIES: Final = 3
+"""How often a list is asked about that two policies answered."""
 
 _Told = tuple[int, Decision, tuple[Target, Pin]]
 """What policy says of one target, and which of all it is."""
@@ -87,11 +90,12 @@ class Visibility:
         """Return what policy says of each target, in order; nothing of it is remembered.
 
         Raises:
-            PolicyUnavailable: There was no usable answer.
+            PolicyUnavailable: There was no usable answer, or each time another policy answered in
+                between.
 
         """
         now = self._clock()
-        while True:
+        for _ in range(_MOST_TRIES):
             decisions: list[Decision] = []
             async for some in in_steps(pins):
                 questions = [self._question(call, principal, *pair, now=now) for pair in some]
@@ -99,6 +103,7 @@ class Visibility:
             # All by the same policy: one that was swapped between two steps is asked anew.
             if len({decision.policy_digest for decision in decisions}) <= 1:
                 return list(zip(decisions, pins, strict=True))
+        raise PolicyUnavailable("the policy changed while it was asked")
 
     def _question(
         self, call: Call, principal: Principal, target: Target, pin: Pin, *, now: float

@@ -7,10 +7,16 @@ from gateway.ports import PolicyEngine
 
 
 class Around:
-    """What people may decide about definitions and calls is asked of the policy in force alone."""
+    """What people may decide about definitions and calls is asked of the policy in force alone.
+
+    So is which policy is in force.
+    """
 
     def __init__(self, live: PolicyEngine) -> None:
         self._live = live
+
+    def holds(self, digest: str) -> bool:
+        return self._live.holds(digest)
 
     async def judge_pin(self, question: Mapping[str, Any]) -> str:
         return await self._live.judge_pin(question)

@@ -23,6 +23,10 @@ class RefusingEngine:
         """Names the policy that says nothing."""
         return self._digest
 
+    def holds(self, digest: str) -> bool:
+        """Whether this is the policy of that name; see `PolicyEngine`."""
+        return digest == self._digest
+
     async def evaluate(self, question: Mapping[str, Any]) -> Decision:
         """Refuse."""
         del question

@@ -111,6 +111,10 @@ class PolicyHolder:
         """Names the policy in force."""
         return self._tenure.engine.digest
 
+    def holds(self, digest: str) -> bool:
+        """Whether the policy of this name is in force; see `PolicyEngine`."""
+        return self._tenure.engine.holds(digest)
+
     @property
     def number(self) -> int:
         """When the policy in force was read: a higher number was read later, by whatever holder."""

@@ -21,6 +21,7 @@ from gateway.policy.answer import (
     read_self_approval,
 )
 from gateway.policy.ids import new_decision_id
+from gateway.policy.naming import Naming
 from gateway.policy.settings import OpaServer
 
 _CONNECTIONS = 16
@@ -98,7 +99,7 @@ class RestEngine:
         self._renamed = renamed
         self._client = client
         self._deadline = deadline
-        self._digest = digest
+        self._naming = Naming(digest)
         self._known = bool(digest)
         self._new_id = new_id
 
@@ -123,7 +124,14 @@ class RestEngine:
     @property
     def digest(self) -> str:
         """Names the policy in force, as far as it was last seen; empty before any was."""
-        return self._digest
+        return self._naming.newest
+
+    def holds(self, digest: str) -> bool:
+        """Whether what the policy of this name decided may be done still; see `PolicyEngine`.
+
+        Behind one address there may be servers of which one has the next policy already.
+        """
+        return self._naming.holds(digest)
 
     async def evaluate(self, question: Mapping[str, Any]) -> Decision:
         """Answer one question.
@@ -180,15 +188,18 @@ class RestEngine:
             try:
                 answer = await self._ask("pin", {})
             except PolicyUnavailable:
-                return self._digest
-            self._name(_revision(answer) or await self._fetched_digest())
-        return self._digest
+                return self.digest
+            if not _revision(answer):
+                number = self._naming.ask()
+                self._name(number, await self._fetched_digest())
+        return self.digest
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close_connection()
 
     async def _ask(self, entrypoint: str, question: Mapping[str, Any]) -> dict[str, Any]:
+        number = self._naming.ask()
         try:
             async with asyncio.timeout(self._deadline):
                 answer = await self._query(entrypoint, question)
@@ -197,14 +208,13 @@ class RestEngine:
             raise PolicyUnavailable("the policy server gave no answer", detail=detail) from error
         if not isinstance(answer, dict):
             raise PolicyUnavailable("the policy server gave no usable answer")
-        if not self._known:
-            self._name(_revision(answer) or self._digest)
+        if not self._known and (revision := _revision(answer)):
+            self._name(number, revision)
         return answer
 
-    def _name(self, digest: str) -> None:
-        """Take note of which policy the server has."""
-        before, self._digest = self._digest, digest
-        if digest != before:
+    def _name(self, number: int, digest: str) -> None:
+        """Take note of which policy answered a question."""
+        if self._naming.heard(digest, number):
             self._renamed()
 
     async def _query(self, entrypoint: str, question: Mapping[str, Any]) -> Any:
@@ -215,7 +225,7 @@ class RestEngine:
             return await self._client.query_rule(question, "douane", entrypoint, _PROVENANCE)
 
     def _policy_of(self, answer: Mapping[str, Any]) -> str:
-        found = self._digest if self._known else _revision(answer) or self._digest
+        found = self.digest if self._known else _revision(answer) or self.digest
         if not found:
             raise PolicyUnavailable("the policy server does not say which policy it has")
         return found

@@ -30,6 +30,10 @@ class Stoppable(Around):
         """
         return f"{self._live.digest} stopped" if self._holds() else self._live.digest
 
+    def holds(self, digest: str) -> bool:
+        """Whether what was decided by the policy of this name may be done still: nothing, once stopped."""
+        return not self._holds() and self._live.holds(digest)
+
     async def evaluate(self, question: Mapping[str, Any]) -> Decision:
         """Answer one question.
 

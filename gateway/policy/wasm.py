@@ -114,6 +114,10 @@ class WasmEngine:
         """Names the policy: `sha256:...` over its files and data."""
         return self._digest
 
+    def holds(self, digest: str) -> bool:
+        """Whether this is the policy of that name; see `PolicyEngine`."""
+        return digest == self._digest
+
     async def evaluate(self, question: Mapping[str, Any]) -> Decision:
         """Answer one question: at once where that is quick, else beside the event loop.
 

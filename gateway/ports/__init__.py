@@ -254,6 +254,13 @@ class PolicyEngine(Protocol):
         """Names the policy in force: `sha256:...` over its files and data."""
         ...
 
+    def holds(self, digest: str) -> bool:
+        """Whether what the policy of this name decided may still be done: as it is in force.
+
+        Any thread may ask.
+        """
+        ...
+
 
 class AuditLog(Protocol):
     async def append(self, record: AuditRecord) -> LogEntry:

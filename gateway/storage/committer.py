@@ -43,7 +43,7 @@ class Item(JobOutcome):
     """One thing to write, what came of it, and who waits for it."""
 
     __slots__ = (
-        "committed", "entry", "expires", "future", "if_holds", "is_journaled", "job", "late", "may_lag", "signs", "takes_places",
+        "_mine", "_turn", "committed", "entry", "expires", "future", "if_holds", "is_journaled", "job", "late", "may_lag", "signs", "takes_places",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +75,27 @@ class Item(JobOutcome):
         self.takes_places = entry is not None or bool(late)
         """Whether the log is longer once it is written."""
         self.is_journaled = False
+        uses_up = if_holds is not None and not may_lag
+        self._turn = threading.Lock() if uses_up else None
+        """Whoever takes it has the last word: the thread that writes, or who waits no longer."""
+        self._mine = False
+
+    def take(self) -> bool:
+        """Take the last word on whether it is written; false if the other side has it."""
+        return self._turn is None or self._turn.acquire(blocking=False)
+
+    def write(self, connection: sqlite3.Connection) -> Any:
+        """Do its job; a call's record is written only for whoever waits for it.
+
+        Raises:
+            AuditUnavailable: Nobody does any more.
+
+        """
+        if self.if_holds is not None and not self._mine:
+            self._mine = not self.future.done() and self.take()
+            if not self._mine:
+                raise AuditUnavailable(NOT_RECORDED, detail="nobody waits for it any more")
+        return None if self.job is None else self.job(connection)
 
     @property
     def is_stored(self) -> bool:
@@ -287,7 +308,7 @@ class Committer:
         try:
             first = database.commit(
                 [(item.entry, item) for item in batch if item.entry is not None],
-                [(item.job, item) for item in batch if item.job is not None],
+                [(item.write, item) for item in batch if item.job is not None],
                 late=self._late(batch),
             )
         except CommitUnknown:

@@ -9,6 +9,7 @@ from gateway.domain.audit import AuditRecord, LogEntry
 from gateway.domain.flow import RunId, RunState
 from gateway.domain.premises import Premise, Premises, Uses
 from gateway.domain.scripts import ScriptId
+from gateway.domain.standing import StandingAnswer, is_as_approved
 from gateway.domain.tools import Pin, Pinned, PinStatus, Profile, Target
 from gateway.errors import Changed
 from gateway.ports import Clock
@@ -38,9 +39,12 @@ class KnownAnswers(Protocol):
     def get(self, id_: ApprovalId, *, now: float) -> Approval | None: ...
 
 
+class KnownStanding(Protocol):
+    def get(self, id_: ApprovalId) -> StandingAnswer | None: ...
+
+
 class KnownPolicy(Protocol):
-    @property
-    def digest(self) -> str: ...
+    def holds(self, digest: str) -> bool: ...
 
 
 class Log(Protocol):
@@ -56,12 +60,14 @@ class Memory:
         runs: KnownRuns,
         pins: KnownPins,
         answers: KnownAnswers,
+        standing: KnownStanding,
         policy: KnownPolicy,
         clock: Clock,
     ) -> None:
         self._runs = runs
         self._pins = pins
         self._answers = answers
+        self._standing = standing
         self._policy = policy
         self.now = clock
 
@@ -75,22 +81,28 @@ class Memory:
         if changed := frozenset(self._changed(premises)):
             raise Changed(changed)
 
-    def require_policy(self, premises: Premises) -> None:
-        """Return if the policy in force, which is in no table, is still the one that decided.
+    def require_elsewhere(self, premises: Premises) -> None:
+        """Return if that holds which is in no table of the log's database: policy, and what stands.
 
         Raises:
-            Changed: It is not.
+            Changed: It does not.
 
         """
-        if premises.policy != self._policy.digest:
-            raise Changed([Premise.POLICY])
+        if changed := frozenset(self._changed_elsewhere(premises)):
+            raise Changed(changed)
+
+    def _changed_elsewhere(self, premises: Premises) -> Iterator[Premise]:
+        if not self._policy.holds(premises.policy):
+            yield Premise.POLICY
+        for id_ in premises.standing:
+            if not self._stands(id_, premises):
+                yield Premise.STANDING
 
     def _changed(self, premises: Premises) -> Iterator[Premise]:
         run = self._runs.find(premises.run)
         if run is None or not run.live or run.run.version != premises.version:
             yield Premise.RUN
-        if premises.policy != self._policy.digest:
-            yield Premise.POLICY
+        yield from self._changed_elsewhere(premises)
         if premises.pinned is not None and not self._is_pinned(premises.pinned, premises.profile):
             yield Premise.PIN
         if premises.yes is not None:
@@ -98,8 +110,19 @@ class Memory:
             if answer is None or answer.state is not ApprovalState.ALLOWED:
                 yield Premise.APPROVAL
 
+    def _stands(self, id_: ApprovalId, premises: Premises) -> bool:
+        answer, pin = self._standing.get(id_), self._pin(premises.pinned, premises.profile)
+        if answer is None or pin is None or not is_as_approved(pin, answer):
+            return False
+        return answer.expires_at > self.now()
+
+    def _pin(self, pinned: Pinned | None, profile: Profile | None) -> Pin | None:
+        if pinned is None or profile is None:
+            return None
+        return self._pins.find(pinned.pin.target, profile)
+
     def _is_pinned(self, pinned: Pinned, profile: Profile | None) -> bool:
-        pin = None if profile is None else self._pins.find(pinned.pin.target, profile)
+        pin = self._pin(pinned, profile)
         if pin is None or pin.status is not PinStatus.APPROVED:
             return False
         return pin.approved == pinned.manifest
@@ -141,7 +164,7 @@ class _Terms:
     def meet(self, connection: sqlite3.Connection) -> Used | None:
         """Compare with the tables, and use up what is used; see `Terms`."""
         now = self._memory.now()
-        self._memory.require_policy(self._premises)
+        self._memory.require_elsewhere(self._premises)
         if changed := frozenset(_changed(connection, self._premises, now)):
             raise Changed(changed)
         uses = self._uses

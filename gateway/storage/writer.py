@@ -44,7 +44,9 @@ class Writer:
     """Writes for one event loop. What was awaited is durable; nothing is told before its COMMIT.
 
     A write that misses its deadline is refused. It may still happen later, so a refused record can
-    be in the log, but an acknowledged one is always there.
+    be in the log, but an acknowledged one is always there. With what uses something up it is one or
+    the other: refused, it does not happen, and once its transaction has begun whoever waits hears
+    what comes of it, however long that takes.
     """
 
     def __init__(
@@ -298,9 +300,10 @@ class Writer:
                 if item.expires > now:
                     self._timer = self._loop.call_at(item.expires, self._expire)
                     return
-                item.future.set_exception(
-                    AuditUnavailable(NOT_RECORDED, detail="not durable within the deadline")
-                )
+                if item.take():
+                    item.future.set_exception(
+                        AuditUnavailable(NOT_RECORDED, detail="not durable within the deadline")
+                    )
             self._waiting.popleft()
 
     def _settle(

@@ -243,6 +243,7 @@ class Gateway:
             raise
         # Nothing is awaited between: what the retired one has in force is not newer.
         self._current = tenure
+        tenure.runtime.succeed(retired.runtime)
         self._carried.links.watched = tenure.runtime.crawler.known
         before, self._config = self._config, config
         self._store.record_by(levels_of(config), held_by(config, os.environ))

@@ -37,6 +37,9 @@ class PolicyInForce:
         """Names the candidate that is asked beside it, if one is; empty if it cannot be used."""
         return self._candidate()
 
+    def holds(self, digest: str) -> bool:
+        return self._current().holds(digest)
+
     async def evaluate(self, question: Mapping[str, Any]) -> Decision:
         return await self._current().evaluate(question)
 

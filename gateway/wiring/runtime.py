@@ -37,6 +37,7 @@ from gateway.wiring.refusals import RefusedEgressReporter
 from gateway.wiring.searching import Searching, searching
 from gateway.wiring.shadow import policies
 from gateway.wiring.standing import Standing
+from gateway.wiring.succession import Succession
 from gateway.wiring.upstreams import guarded, link_of, upstreams_of
 
 
@@ -47,6 +48,7 @@ class Runtime:
     config: Config
     authorization: Authorization
     policy: PolicyHolder
+    succession: Succession
     candidate: PolicyHolder | None
     """Asked beside it, and held to by nobody."""
     crawler: Crawler
@@ -70,6 +72,11 @@ class Runtime:
         if self.candidate is not None:
             await self.candidate.agree()
         await self.policy.catch_up(before.policy)
+
+    def succeed(self, before: "Runtime") -> None:
+        """Have calls that `before` still carries recorded on what holds here, and on nothing else."""
+        alike = before.config.policy.authzen == self.config.policy.authzen
+        before.succession.succeed(self.succession, decided_alike=alike)
 
     @property
     def candidate_digest(self) -> str | None:
@@ -150,6 +157,7 @@ async def runtime(
             require_none=lasting.stop.require_none,
             holds=lambda: lasting.stop.holds is not None,
         )
+        succession = Succession(deciding)
         carriers = pipelines(
             config=config,
             identity=identity,
@@ -163,7 +171,7 @@ async def runtime(
             late_ends=lasting.late_ends,
             who=who,
             policy=deciding,
-            ledger=lasting.ledger(deciding),
+            ledger=lasting.ledger(succession),
             require_going=lasting.stop.require_none,
             keeper=keeper,
             crawler=crawler,
@@ -182,6 +190,7 @@ async def runtime(
             config=config,
             authorization=who,
             policy=policy,
+            succession=succession,
             candidate=decided_by.candidate,
             crawler=crawler,
             keeper=keeper,

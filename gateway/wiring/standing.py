@@ -23,7 +23,7 @@ from gateway.errors import ConfigError, GatewayError, Unsealable
 from gateway.flow.lapsed import void
 from gateway.oauth.seen_proofs import SeenProofs
 from gateway.pipeline.late_ends import LateEnds
-from gateway.ports import ApprovalStore, Ledger, PinStore, PolicyEngine
+from gateway.ports import ApprovalStore, Ledger, PinStore
 from gateway.ports.late import LateCalls
 from gateway.ports.scripts import ScriptStore
 from gateway.ports.standing import StandingAnswers
@@ -39,7 +39,7 @@ from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
 from gateway.storage.identity.standing import SqliteStandingAnswers
 from gateway.storage.late_calls import SqliteLateCalls
-from gateway.storage.ledger import Memory, SqliteLedger
+from gateway.storage.ledger import KnownPolicy, Memory, SqliteLedger
 from gateway.storage.scripts import SqliteScriptStore
 from gateway.storage.stop import Stop
 from gateway.web.desk.as_client import Seats
@@ -64,7 +64,7 @@ class Standing:
     approvals: ApprovalStore
     answers: StandingAnswers
     scripts: ScriptStore
-    ledger: Callable[[PolicyEngine], Ledger]
+    ledger: Callable[[KnownPolicy], Ledger]
     """Gives where calls are written down, as long as that policy decides."""
     late: LateCalls
     """Calls whose answer is late."""
@@ -134,7 +134,7 @@ def standing(
         approvals=approvals,
         answers=answers,
         scripts=_scripts(identity),
-        ledger=partial(_ledger, identity, approvals),
+        ledger=partial(_ledger, identity, approvals, answers),
         late=late,
         late_ends=LateEnds(store=late, audit=identity.store.audit, clock=now, new_id=new_id),
         questions=ApprovalDesk(
@@ -219,9 +219,21 @@ def _approvals(config: Callable[[], Config], identity: Identity) -> SqliteApprov
         ) from error
 
 
-def _ledger(identity: Identity, approvals: SqliteApprovalStore, policy: PolicyEngine) -> Ledger:
+def _ledger(
+    identity: Identity,
+    approvals: SqliteApprovalStore,
+    standing: StandingAnswers,
+    policy: KnownPolicy,
+) -> Ledger:
     store = identity.store
-    memory = Memory(runs=store.runs, pins=store.pins, answers=approvals, policy=policy, clock=now)
+    memory = Memory(
+        runs=store.runs,
+        pins=store.pins,
+        answers=approvals,
+        standing=standing,
+        policy=policy,
+        clock=now,
+    )
     return SqliteLedger(store.audit, memory, approvals)
 
 

@@ -229,6 +229,9 @@ class Rule:
     async def evaluate_many(self, questions: Sequence[Mapping[str, Any]]) -> Sequence[Decision]:
         return [await self.evaluate(question) for question in questions]
 
+    def holds(self, digest: str) -> bool:
+        return digest == self.digest
+
     async def judge_pin(self, question: Mapping[str, Any]) -> str:
         return self.pin
 
@@ -372,6 +375,7 @@ class House:
                 runs=self.runs,
                 pins=self.pins,
                 answers=self.approvals,
+                standing=self.answers,
                 policy=policy,
                 clock=self.clock,
             ),

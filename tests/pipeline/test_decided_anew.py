@@ -1,5 +1,6 @@
 """A call that was decided on what has changed since is decided again, before anything of it goes out."""
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -17,7 +18,7 @@ from gateway.domain.quotas import Count, Per, Quota
 from gateway.domain.tools import Profile
 from gateway.errors import Changed
 from gateway.pipeline.quotas import Quotas
-from tests.pipeline.house import House, decision
+from tests.pipeline.house import TOOLS, House, decision, result
 from tests.pipeline.test_questions_of_planes import EDGE, ask
 
 Then = Callable[[], Any]
@@ -177,3 +178,14 @@ async def test_a_yes_that_was_found_used_is_asked_for_anew() -> None:
     seen = await house.handle(house.call("send"))
     assert (seen.code, house.server.saw) == ("approval_required", [])
     assert raced.put_with[0][1].yes == asked.request.id
+
+
+async def test_a_list_that_two_policies_answer_in_turns_ends_as_a_refusal() -> None:
+    house, _ = await built()
+    turns = itertools.count()
+    house.server.answer = lambda permit: result(permit, {"tools": list(TOOLS.values())})
+    house.rule.says = lambda _: replace(
+        decision(Verdict.ALLOW), policy_digest=f"sha256:{next(turns) % 2}"
+    )
+    seen = await house.handle(house.request("tools/list"))
+    assert (seen.code, next(turns)) == ("policy_unavailable", 6)

@@ -272,3 +272,30 @@ async def test_the_question_tells_whose_yes_let_it_go_there_before(house: House)
     for how in others:
         assert not await sent(house, **how)
         assert not [one for one in newest(house).request.evidence if "Before" in one]
+
+
+@pytest.mark.parametrize(
+    "how", ["it is withdrawn", "its time is over", "the tool is approved anew"]
+)
+async def test_one_that_ends_while_its_call_is_decided_lets_nothing_out(
+    house: House, how: str
+) -> None:
+    answer = await stands(house)
+    put, ends = house.ledger.put, iter([True])
+
+    async def ending(*given: Any) -> Any:
+        if next(ends, False):
+            if how == "it is withdrawn":
+                await house.answers.end(answer.id, "a person ended it")
+            elif how == "its time is over":
+                house.now = answer.expires_at
+            else:
+                house.now += 1
+                await house.pins.revoke(answer.target, Profile.MODERN, by="bob", note="")
+                await house.approve(Kind.TOOL, answer.target.name)
+        return await put(*given)
+
+    house.ledger.put = ending  # type: ignore[method-assign]
+    sent_before = len(house.server.saw)
+    assert not await sent(house)
+    assert len(house.server.saw) == sent_before

@@ -84,6 +84,51 @@ async def test_it_is_told_when_a_central_server_has_another_policy(serve: Serve)
     await engine.close()
 
 
+async def test_an_answer_that_comes_late_does_not_name_the_older_policy_again(
+    serve: Serve,
+) -> None:
+    held, waits = asyncio.Event(), asyncio.Event()
+
+    async def handler(request: web.Request) -> web.Response:
+        revision = "r2"
+        if (await request.json())["input"] == {"slow": True}:
+            revision = "r1"
+            waits.set()
+            await held.wait()
+        bundles = {"douane": {"revision": revision}}
+        return web.json_response({"result": ALLOW, "provenance": {"bundles": bundles}})
+
+    engine = await RestEngine.connect(OpaServer(url=await serve(handler)), deadline=60.0)
+    late = asyncio.create_task(engine.evaluate({"slow": True}))
+    await waits.wait()
+    await engine.evaluate(GOOD)
+    held.set()
+    assert (await late).policy_digest == "revision:douane=r1"
+    assert engine.digest == "revision:douane=r2"
+    assert not engine.holds("revision:douane=r1")
+    await engine.close()
+
+
+async def test_a_server_without_bundles_is_named_anew_while_it_is_asked(serve: Serve) -> None:
+    raw = ["package a"]
+
+    async def handler(request: web.Request) -> web.Response:
+        if request.path == "/v1/policies":
+            await engine.evaluate(GOOD)  # somebody else's question, answered meanwhile
+            return web.json_response({"result": [{"id": "a", "raw": raw[0], "ast": {}}]})
+        return web.json_response({"result": ALLOW})
+
+    client = OpaClient(await serve(handler), token="")
+    await client.open()
+    engine = RestEngine(client, deadline=60.0, digest="")
+    engine._naming.heard("sha256:first", engine._naming.ask())
+    before = await engine.refresh()
+    raw[0] = "package b"
+    after = await engine.refresh()
+    assert (before != after, after.startswith("sha256:")) == (True, True)
+    await engine.close()
+
+
 async def test_a_central_server_is_asked_with_its_token(serve: Serve) -> None:
     seen: list[tuple[str, str, str | None, Any]] = []
 

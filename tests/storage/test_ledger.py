@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
@@ -13,15 +14,18 @@ import pytest
 from gateway.domain._value import value
 from gateway.domain.approvals import ApprovalId, ApprovalState
 from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
-from gateway.domain.labels import STRICTEST_DEFAULT
+from gateway.domain.document import Digest
+from gateway.domain.labels import STRICTEST_DEFAULT, Confidentiality
 from gateway.domain.premises import NOTHING, Premise, Premises, Uses
 from gateway.domain.scripts import Script, ScriptId, ToolGrant
+from gateway.domain.standing import StandingAnswer
 from gateway.domain.tools import Pin, Profile, Sighting
 from gateway.errors import AuditUnavailable, Changed
 from gateway.pins.verify import verify
 from gateway.storage.approvals import SqliteApprovalStore
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
+from gateway.storage.identity.standing import MemoryStandingAnswers
 from gateway.storage.keeping import Keeping
 from gateway.storage.ledger import Memory, SqliteLedger
 from gateway.storage.scripts import SqliteScriptStore
@@ -33,10 +37,14 @@ from tests.storage.test_approval_stores import RULES, Envelope, answer, question
 
 MAIL = target()
 YES = ApprovalId("a")
+OTHER_DIGEST = Digest(algorithm="sha256", octets=b"other")
 
 
 class Policy:
     digest = "sha256:now"
+
+    def holds(self, digest: str) -> bool:
+        return digest == self.digest
 
 
 @value
@@ -48,6 +56,7 @@ class Desk:
     approvals: SqliteApprovalStore
     scripts: SqliteScriptStore
     policy: Policy
+    standing: MemoryStandingAnswers
     premises: Premises
 
     async def put(self, name: str = "one", uses: Uses = NOTHING, **other: Any) -> LogEntry:
@@ -68,9 +77,14 @@ async def desk_of(store: Store) -> Desk:
     with closing(open_reader(store.data_dir / DATABASE)) as connection:
         approvals = SqliteApprovalStore(store.writer, connection, Envelope(), lambda: RULES)
         scripts = SqliteScriptStore(store.writer, connection, Envelope())
-    policy = Policy()
+    policy, standing = Policy(), MemoryStandingAnswers()
     memory = Memory(
-        runs=store.runs, pins=store.pins, answers=approvals, policy=policy, clock=lambda: NOW
+        runs=store.runs,
+        pins=store.pins,
+        answers=approvals,
+        standing=standing,
+        policy=policy,
+        clock=lambda: NOW,
     )
     pin = await approved(store)
     await approvals.file(question(now=NOW))
@@ -82,6 +96,7 @@ async def desk_of(store: Store) -> Desk:
         approvals=approvals,
         scripts=scripts,
         policy=policy,
+        standing=standing,
         premises=Premises(
             run=run.id,
             version=run.version,
@@ -90,6 +105,27 @@ async def desk_of(store: Store) -> Desk:
             profile=Profile.LEGACY,
             yes=YES,
         ),
+    )
+
+
+def standing() -> StandingAnswer:
+    """Return an answer that stands for the tool as it is approved."""
+    return StandingAnswer(
+        id=YES,
+        principal="p",
+        subject="emma",
+        user_id="u_emma",
+        client_id="agent",
+        client_name="Agent",
+        target=MAIL,
+        pin_digest=pending(MAIL).observed.digest,
+        confidentiality=Confidentiality.PRIVATE,
+        places=frozenset({("$.to", "eve@outside.example")}),
+        by="user:ada",
+        by_user_id="u_ada",
+        note="",
+        given_at=NOW,
+        expires_at=NOW + 1000,
     )
 
 
@@ -165,6 +201,31 @@ async def test_a_definition_that_was_revoked_has_changed(desk: Desk) -> None:
 async def test_another_policy_has_changed(desk: Desk) -> None:
     desk.policy.digest = "sha256:next"
     assert await failed(desk) == {Premise.POLICY}
+
+
+async def test_an_answer_that_stands_no_more_has_changed(desk: Desk) -> None:
+    assert await failed(desk, standing=(YES,)) == {Premise.STANDING}
+    await desk.standing.give(standing())
+    assert (await desk.put("one", standing=(YES,))).id == "one"
+    await desk.standing.end(YES, "a person ended it")
+    assert await failed(desk, standing=(YES,)) == {Premise.STANDING}
+
+
+@pytest.mark.parametrize(
+    "changed", [{"expires_at": NOW}, {"given_at": NOW - 1}, {"pin_digest": OTHER_DIGEST}]
+)
+async def test_an_answer_stands_for_what_was_approved_when_it_was_given(
+    desk: Desk, changed: dict[str, Any]
+) -> None:
+    await desk.standing.give(replace(standing(), **changed))
+    assert await failed(desk, standing=(YES,)) == {Premise.STANDING}
+
+
+async def test_what_stands_is_asked_for_in_the_transaction_too(written: Desk) -> None:
+    with pytest.raises(Changed):
+        await written.put("used", Uses(yes=YES), standing=(YES,))
+    await written.standing.give(standing())
+    assert (await written.put("used", Uses(yes=YES), standing=(YES,))).id == "used"
 
 
 async def test_a_yes_that_is_used_is_none(desk: Desk) -> None:
@@ -260,6 +321,59 @@ async def test_records_that_are_not_written_leave_no_gap_in_the_log(desk: Desk) 
     assert sorted(entries.values()) == list(range(len(entries)))
     assert "c0" in entries
     assert entries.keys().isdisjoint({f"c{n}" for n in range(3, 30, 3)})
+
+
+@asynccontextmanager
+async def held_up(desk: Desk) -> AsyncIterator[threading.Event]:
+    """The thread that writes is in the middle of a transaction until the event is set."""
+    go_on, begun = threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def job(_: object) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        go_on.wait(60)
+
+    other = asyncio.create_task(desk.store.writer.run(job))
+    await begun.wait()
+    try:
+        yield go_on
+    finally:
+        go_on.set()
+        await asyncio.wait([other])
+
+
+@pytest.mark.parametrize("why", ["its deadline is over", "its caller went away"])
+async def test_what_nobody_waits_for_any_more_uses_nothing_up(written: Desk, why: str) -> None:
+    desk, writer = written, written.store.writer
+    async with held_up(desk):
+        writer._deadline_s = 0.05 if why == "its deadline is over" else 60.0
+        put = asyncio.create_task(desk.put("late", Uses(yes=YES)))
+        plain = asyncio.create_task(desk.put("plain", yes=None))
+        await asyncio.sleep(0)
+        if why != "its deadline is over":
+            put.cancel()
+            plain.cancel()
+        await asyncio.wait([put, plain])
+        writer._deadline_s = 60.0
+    assert all(one.cancelled() or one.exception() is not None for one in (put, plain))
+    assert await desk.ids() == []
+    found = desk.approvals.get(YES, now=NOW)
+    assert found is not None
+    assert found.state is ApprovalState.ALLOWED
+
+
+async def test_of_what_is_being_written_whoever_waits_hears_what_came(written: Desk) -> None:
+    desk, writer, go_on = written, written.store.writer, threading.Event()
+    writer._deadline_s = 0.05
+    put = asyncio.create_task(desk.put("kept", Uses(yes=YES)))
+    other = asyncio.create_task(writer.run(lambda _: go_on.wait(60)))
+    await asyncio.wait([other])  # which is told that its deadline is over
+    assert (isinstance(other.exception(), AuditUnavailable), put.done()) == (True, False)
+    writer._deadline_s = 60.0
+    go_on.set()
+    assert (await put).id == "kept"
+    assert await desk.ids() == ["kept"]
+    assert await failed(desk) == {Premise.APPROVAL}
 
 
 async def test_what_uses_something_up_is_in_no_spool(tmp_path: Path) -> None:

@@ -10,12 +10,14 @@ from typing import Any, Final
 import pytest
 
 from gateway.config import load
+from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.domain.premises import NOTHING, Premise, Premises
 from gateway.domain.tools import UpstreamId
-from gateway.errors import ConfigError
+from gateway.errors import Changed, ConfigError
 from gateway.policy import reload
 from gateway.upstream.settings import UpstreamSettings
 from gateway.wiring import gateway as gateway_room
-from gateway.wiring.foundation import open_store
+from gateway.wiring.foundation import new_id, now, open_store
 from gateway.wiring.gateway import Gateway
 from gateway.wiring.happened import Happened
 from gateway.wiring.identity import Identity
@@ -25,6 +27,8 @@ from gateway.wiring.turns import Turns
 from tests.policy.policy_questions import ONE_RULE
 from tests.policy.test_policy_saved_meanwhile import nothing_is_told, once
 from tests.servers.process import free_port
+from tests.storage.suite import NOTHING as UNHINTED
+from tests.storage.suite import principal
 
 GOOD: Final = {"target": {"name": "good"}}
 BETTER: Final = {"target": {"name": "better"}}
@@ -243,3 +247,42 @@ async def test_a_reload_that_meets_a_bug_is_refused_on_record(
         place.write(tenant={"domains": ["second.example"]})
         await gateway.take_up()
         assert (await in_force(gateway))[1] == ["second.example"]
+
+
+async def recorded_on(runtime: Runtime, gateway: Gateway, policy: str) -> frozenset[str]:
+    """Return what has changed for a call that `runtime` carries and that `policy` decided."""
+    run = await gateway._store.runs.of(principal(), UNHINTED)
+    record = AuditRecord(kind=RecordKind.INTENT, time=now(), id=new_id(), fields={})
+    premises = Premises(run=run.id, version=run.version, policy=policy)
+    try:
+        await runtime.decisions._ledger.put(record, premises, NOTHING)
+    except Changed as error:
+        return error.what
+    return frozenset()
+
+
+async def test_calls_under_way_are_recorded_on_the_policy_in_force_alone(place: Place) -> None:
+    async with running(place) as gateway:
+        first = gateway._tenure.runtime
+        old = first.policy.digest
+        assert await recorded_on(first, gateway, old) == frozenset()
+        place.write(allowed_origins=["https://elsewhere.example"])
+        await gateway.take_up()
+        assert gateway._tenure.runtime is not first
+        assert await recorded_on(first, gateway, old) == frozenset()
+        place.save()
+        await gateway.take_up()
+        assert first.policy.digest == old  # which it goes on deciding by
+        assert await recorded_on(first, gateway, old) == {Premise.POLICY}
+        assert await recorded_on(first, gateway, gateway._tenure.runtime.policy.digest) == set()
+
+
+async def test_calls_under_way_are_not_recorded_once_somebody_else_must_allow_them_too(
+    place: Place,
+) -> None:
+    async with running(place) as gateway:
+        first, point = gateway._tenure.runtime, {"url": "https://point.example"}
+        place.write(policy={**place.content["policy"], "authzen": point})
+        await gateway.take_up()
+        assert gateway._tenure.runtime.policy.digest == first.policy.digest
+        assert await recorded_on(first, gateway, first.policy.digest) == {Premise.POLICY}
