@@ -278,6 +278,10 @@ class PolicyOnDemand:
         """Hold: what changes while no gateway runs waits for a person."""
         return "hold"
 
+    def holds(self, digest: str) -> bool:
+        """Say whether that is the policy which lies there."""
+        return digest == self.digest
+
     async def self_approval(self, question: Mapping[str, Any]) -> bool:  # noqa: ARG002 - the port's
         """Answer no: where no gateway runs, nobody calls anything."""
         return False

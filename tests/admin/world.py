@@ -248,6 +248,9 @@ class Engine:
     digest = "sha256:0123"
     candidate_digest = "sha256:4567"
 
+    def holds(self, digest: str) -> bool:
+        return digest == self.digest
+
     async def evaluate(self, question: Mapping[str, Any]) -> Decision:
         if "target" not in question:
             raise PolicyUnavailable("policy gave no usable answer")

@@ -283,7 +283,7 @@ async def test_one_that_ends_while_its_call_is_decided_lets_nothing_out(
     answer = await stands(house)
     put, ends = house.ledger.put, iter([True])
 
-    async def ending(*given: Any) -> Any:
+    async def ending(*given: Any, **_: Any) -> Any:
         if next(ends, False):
             if how == "it is withdrawn":
                 await house.answers.end(answer.id, "a person ended it")

@@ -122,7 +122,7 @@ def disturbed(house: House, changes: Sequence[tuple[str, Change]]) -> None:
         if left and left[0][0] == moment:
             await left.pop(0)[1](house)
 
-    async def putting(*given: Any) -> Any:
+    async def putting(*given: Any, **_: Any) -> Any:
         await happen("put")
         return await put(*given)
 

@@ -38,6 +38,9 @@ class Engine:
     digest: str = "sha256:of"
     asked: list[Any] = field(default_factory=list)
 
+    def holds(self, digest: str) -> bool:
+        return digest == self.digest
+
     async def evaluate(self, question: Mapping[str, Any]) -> Decision:
         self.asked.append(question)
         if self.says is None:

@@ -71,7 +71,7 @@ async def test_of_calls_at_once_none_is_recorded_on_a_policy_that_was_replaced()
     async with asked(lambda: now, allows=lambda by: by == "r0") as house:
         put, known = house.ledger.put, asyncio.Event()
 
-        async def switching(*given: Any) -> Any:
+        async def switching(*given: Any, **_: Any) -> Any:
             nonlocal now
             if now == "r0":
                 now = "r1"

@@ -221,13 +221,6 @@ async def test_an_answer_stands_for_what_was_approved_when_it_was_given(
     assert await failed(desk, standing=(YES,)) == {Premise.STANDING}
 
 
-async def test_what_stands_is_asked_for_in_the_transaction_too(written: Desk) -> None:
-    with pytest.raises(Changed):
-        await written.put("used", Uses(yes=YES), standing=(YES,))
-    await written.standing.give(standing())
-    assert (await written.put("used", Uses(yes=YES), standing=(YES,))).id == "used"
-
-
 async def test_a_yes_that_is_used_is_none(desk: Desk) -> None:
     await desk.approvals.use(YES, now=NOW)
     assert await failed(desk) == {Premise.APPROVAL}
@@ -340,6 +333,18 @@ async def held_up(desk: Desk) -> AsyncIterator[threading.Event]:
     finally:
         go_on.set()
         await asyncio.wait([other])
+
+
+async def test_what_stands_is_asked_for_in_the_transaction_too(written: Desk) -> None:
+    await written.standing.give(standing())
+    async with held_up(written):
+        put = asyncio.create_task(written.put(uses=Uses(yes=YES), standing=(YES,)))
+        await asyncio.sleep(0)  # it is handed over, and waits for the thread
+        await asyncio.sleep(0)
+        await written.standing.end(YES, "a person ended it")
+    with pytest.raises(Changed) as found:
+        await put
+    assert (found.value.what, await written.ids()) == ({Premise.STANDING}, [])
 
 
 @pytest.mark.parametrize("why", ["its deadline is over", "its caller went away"])
