@@ -86,6 +86,8 @@ class RefreshToken:
     """The thumbprint of the key whose holder alone may use it (RFC 9449 section 5)."""
     again_at: float | None = None
     """When its successor was first given again to somebody who came too late for a race."""
+    lost_at: float | None = None
+    """When an answer with its successor was last made for a client that had gone by then."""
 
 
 class DeviceStatus(StrEnum):

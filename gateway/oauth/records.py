@@ -42,6 +42,8 @@ class TokenAnswer:
     """Lower-case names."""
     body: Mapping[str, Any] = field(repr=False)
     record: AuditRecord
+    used: str = ""
+    """The hash of the refresh token whose successor it gives; empty where there is none."""
 
 
 @value
@@ -54,6 +56,8 @@ class Granted:
     code: str
     """What happened, in a word: `issued`."""
     message: str
+    used: str = ""
+    """See `TokenAnswer`."""
 
 
 def accept(granted: Granted, method: str, attempt: Attempt) -> TokenAnswer:
@@ -68,6 +72,7 @@ def accept(granted: Granted, method: str, attempt: Attempt) -> TokenAnswer:
         headers=(_NEVER_STORED,),
         body=granted.body,
         record=_record(RecordKind.TOKEN, method, attempt, fields),
+        used=granted.used,
     )
 
 

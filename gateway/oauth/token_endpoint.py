@@ -3,17 +3,20 @@
 A further grant is one more line in `_GRANTS`.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from joserfc.jwk import Key
 
 from gateway.domain._value import value
 from gateway.domain.identity import Proof
-from gateway.errors import Unauthenticated
+from gateway.errors import IdentityUnavailable, Unauthenticated
 from gateway.oauth.assertions import public_key, read
 from gateway.oauth.clients import JWT_BEARER
 from gateway.oauth.errors import ErrorCode, OAuthError
+from gateway.oauth.flights import Flights, is_shared
 from gateway.oauth.grants.authorization_code import CodeGrant
 from gateway.oauth.grants.client_credentials import OwnGrant
 from gateway.oauth.grants.device_code import DeviceGrant
@@ -84,13 +87,29 @@ class TokenEndpoint:
         self._intake = intake
         self._trusted = {issuer.issuer: issuer for issuer in trusted}
         self._issuer_keys = issuer_keys
+        self._flights = Flights()
         for grant, extensions in _GRANTS:
             server.register_grant(grant, extensions)
         if self._trusted:
             server.register_grant(IdentityAssertionGrant)
 
     async def answer(self, request: TokenRequest) -> TokenAnswer:
-        """Return the answer to a token request once its record is durable, else a 503."""
+        """Return the answer to a token request once its record is durable, else a 503.
+
+        Who brings one refresh token several times at once gets one answer, which is one record.
+        """
+        if self._server.lifetimes.grace_s > 0 and is_shared(request):
+            return await self._flights.answer(request, self._answered)
+        return await self._answered(request)
+
+    async def missed(self, answer: TokenAnswer) -> None:
+        """Note that nobody was there any more to whom `answer` could be given."""
+        with suppress(IdentityUnavailable):
+            await asyncio.to_thread(
+                self._server.stores.grants.note_lost, answer.used, at=answer.record.time
+            )
+
+    async def _answered(self, request: TokenRequest) -> TokenAnswer:
         return await self._intake.answer(
             request, METHOD, self._judge, key_source=self._key_of, proof_of=self._proof_of
         )
@@ -164,4 +183,4 @@ def _granted(issued: Issued, told: Mapping[str, Any]) -> Granted:
         message += f", bound to key {token.bound_to[:SHORT]}"
     if token.script is not None:
         message += f", program {token.script}"
-    return Granted(body=body, told=told, code=issued.code, message=message)
+    return Granted(body=body, told=told, code=issued.code, message=message, used=issued.used)

@@ -254,6 +254,10 @@ class GrantStore(Protocol):
         """Note that the successor of a used token was given again; the first time stays."""
         ...
 
+    def note_lost(self, token_hash: str, *, at: float) -> None:
+        """Note that the answer with a used token's successor could be given to nobody."""
+        ...
+
     def doubt(self, grant_id: str, *, at: float) -> None:
         """Note that somebody was refused who had a token of the family; the first time stays."""
         ...

@@ -69,6 +69,7 @@ IDENTITY: Final = Tables(
         "m004_bound",
         "m005_proven",
         "m006_proven_for",
+        "m007_lost",
     ),
 )
 

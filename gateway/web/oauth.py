@@ -43,6 +43,8 @@ FROM_ANYWHERE = ("/.well-known/", JWKS_PATH, TOKEN_PATH, REGISTER_PATH, REVOKE_P
 
 Handler = Callable[[Request], Awaitable[Response]]
 Answering = Callable[[TokenRequest], Awaitable[TokenAnswer]]
+Missed = Callable[[TokenAnswer], Awaitable[None]]
+"""Takes note of an answer that nobody was there for."""
 
 
 @value
@@ -96,13 +98,22 @@ def _issuing_routes(
     async def jwks(_: Request) -> Response:
         return _document(issuing.jwks())
 
-    def posted(answer: Answering, kind: str, most_bytes: int) -> Handler:
+    def posted(
+        answer: Answering, kind: str, most_bytes: int, missed: Missed | None = None
+    ) -> Handler:
         async def handler(request: Request) -> Response:
-            return await _post(request, answer, kind, most_bytes, client_address(request.scope))
+            async def answered(asked: TokenRequest) -> TokenAnswer:
+                given = await answer(asked)
+                if missed is not None and given.used and await request.is_disconnected():
+                    await missed(given)
+                return given
+
+            source_ip = client_address(request.scope)
+            return await _post(request, answered, kind, most_bytes, source_ip)
 
         return handler
 
-    token = posted(issuing.token.answer, _FORM, LARGEST_FORM_BYTES)
+    token = posted(issuing.token.answer, _FORM, LARGEST_FORM_BYTES, issuing.token.missed)
     revocation = posted(issuing.revocation.answer, _FORM, LARGEST_FORM_BYTES)
     registration = posted(issuing.registration.answer, _JSON, LARGEST_METADATA_BYTES)
     device = posted(issuing.device.begin, _FORM, LARGEST_FORM_BYTES)

@@ -224,6 +224,7 @@ async def a_day(people: Crowd, dice: random.Random) -> None:
                 # Read before others refreshed twice, and sent after it.
                 await people.do("read", some[:1])
                 await people.do("refresh", some[1:2])
+                later(MINUTE / 10)
                 await people.do("refresh", some[1:2])
                 later(MINUTE)
                 await people.do("again", some[:1])

@@ -11,9 +11,9 @@ import pytest
 
 from gateway.domain.identity import AuthMethod, ClientKind
 from gateway.errors import Unauthenticated
-from gateway.oauth.protocol import Reuse
+from gateway.oauth.protocol import Reuse, token_hash
 from tests.oauth.assertions import EC_KEY, signed
-from tests.oauth.issuing import ALICE, APP, OTHER, Issuer
+from tests.oauth.issuing import ALICE, APP, OTHER, Issuer, basic, form
 from tests.oauth.world import MAIL_URI, NOW, PUBLIC_URL
 
 INVALID = {"error": "invalid_grant", "error_description": "the refresh token is not valid"}
@@ -117,6 +117,30 @@ async def test_an_answer_that_was_lost_is_given_again_hours_later(issuer):
     assert (await issuer.refresh(again["refresh_token"]))[0] == 200
 
 
+async def test_an_answer_that_is_known_to_be_lost_is_on_record_as_that(issuer):
+    first = await issuer.signed_in()
+    given = await issuer.ask(grant_type="refresh_token", refresh_token=first["refresh_token"])
+    await issuer.endpoint.missed(given)
+    issuer.clock.now += HOUR
+    again = await issuer.ask(grant_type="refresh_token", refresh_token=first["refresh_token"])
+    assert again.body["refresh_token"] == given.body["refresh_token"]
+    assert issuer.record.fields["reasons"][0]["code"] == "refresh_lost"
+    # What is known does not excuse it: whoever lets answers drop is no less a second holder.
+    await issuer.refresh(again.body["refresh_token"])
+    await issuer.endpoint.missed(again)
+    issuer.clock.now += HOUR
+    assert await issuer.refresh(again.body["refresh_token"]) == (400, INVALID)
+    assert "in turns" in issuer.reason
+
+
+async def test_who_waits_with_others_has_lost_nothing(issuer):
+    first = await issuer.signed_in()
+    form = {"grant_type": "refresh_token", "refresh_token": first["refresh_token"]}
+    answers = await asyncio.gather(*(issuer.ask(**form) for _ in range(3)))
+    assert {given.used for given in answers} == {""}
+    assert (await issuer.ask(**form)).used == token_hash(first["refresh_token"])
+
+
 async def test_a_lost_answer_is_given_again_across_a_restart(tmp_path, issuer):
     first = await issuer.signed_in()
     _, second = await issuer.refresh(first["refresh_token"])
@@ -140,6 +164,7 @@ async def test_what_is_lost_for_too_long_is_refused(issuer):
 async def test_whoever_is_slower_than_two_others_gets_an_access_token_and_no_chain(issuer):
     first = await issuer.signed_in()
     _, second = await issuer.refresh(first["refresh_token"])
+    issuer.clock.now = NOW + 1
     _, third = await issuer.refresh(second["refresh_token"])
     issuer.clock.now = NOW + 120
     status, raced = await issuer.refresh(first["refresh_token"])
@@ -233,6 +258,7 @@ async def test_a_chain_that_ran_far_ahead_of_its_access_tokens_is_a_thiefs(issue
     token = first
     for _ in range(5):
         token = (await issuer.refresh(token))[1]["refresh_token"]
+        issuer.clock.now += 1
     issuer.clock.now += 600
     assert await issuer.refresh(first) == (400, INVALID)
     assert issuer.families() == 0
@@ -290,11 +316,81 @@ async def test_a_client_with_a_key_keeps_its_refresh_token(tmp_path):
     issuer.stores.close()
 
 
-async def test_of_many_at_once_within_the_grace_all_get_the_one_successor(issuer):
+async def test_of_many_at_once_within_the_grace_all_get_the_one_answer(issuer):
     first = await issuer.signed_in()
+    before = len(issuer.log.records)
     answers = await asyncio.gather(*(issuer.refresh(first["refresh_token"]) for _ in range(8)))
     assert [status for status, _ in answers] == [200] * 8
-    assert len({body["refresh_token"] for _, body in answers}) == 1
+    assert len({(body["refresh_token"], body["access_token"]) for _, body in answers}) == 1
+    # It is one refresh: one token, one row, one record.
+    assert len(issuer.log.records) == before + 1
+    assert _column(issuer, "SELECT count(*) FROM refresh_tokens") == [2]
+
+
+async def test_an_answer_is_for_those_who_ask_the_same_from_the_same_place(issuer):
+    first = await issuer.signed_in()
+    text = first["refresh_token"]
+    before = len(issuer.log.records)
+    asked = [form({"grant_type": "refresh_token", "refresh_token": text})] * 2
+    asked.append(replace(asked[0], source_ip="192.0.2.8"))
+    asked.append(replace(asked[0], body=asked[0].body + b"&scope=tools%3Acall"))
+    answers = await asyncio.gather(*map(issuer.endpoint.answer, asked))
+    assert [given.status for given in answers] == [200] * 4
+    tokens = [given.body["access_token"] for given in answers]
+    assert (tokens[0] == tokens[1], len(set(tokens))) == (True, 3)
+    assert len(issuer.log.records) == before + 3
+
+
+async def test_who_hangs_up_takes_the_answer_from_nobody_who_waits_with_them(issuer):
+    text = (await issuer.signed_in())["refresh_token"]
+    one, two = (asyncio.ensure_future(issuer.refresh(text)) for _ in range(2))
+    await asyncio.sleep(0)
+    one.cancel()
+    assert (await two)[0] == 200
+    with pytest.raises(asyncio.CancelledError):
+        await one
+
+
+async def test_what_proves_its_sender_is_looked_at_each_time(issuer):
+    first = await issuer.signed_in()
+    form_ = {"grant_type": "refresh_token", "refresh_token": first["refresh_token"]}
+    before = len(issuer.log.records)
+    for proven in ({"client_secret": "guess"}, {"client_assertion": "guess"}):
+        await asyncio.gather(*(issuer.ask(**form_, **proven) for _ in range(2)))
+    basic_ = replace(form(form_), authorization=(basic(APP.id, "guess"),))
+    await asyncio.gather(*(issuer.endpoint.answer(basic_) for _ in range(2)))
+    bound = replace(form(form_), proofs=("a proof",))
+    await asyncio.gather(*(issuer.endpoint.answer(bound) for _ in range(2)))
+    assert len(issuer.log.records) == before + 8
+
+
+async def test_a_chain_grows_by_one_a_second_and_who_is_faster_is_let_in(issuer):
+    first = await issuer.signed_in()
+    # Not the first one: nothing came before it that it could be too soon after.
+    _, second = await issuer.refresh(first["refresh_token"])
+    for _ in range(3):
+        issuer.clock.now += 0.2
+        status, body = await issuer.refresh(second["refresh_token"])
+        assert (status, "refresh_token" in body) == (200, False)
+        await issuer.admit(body)
+        assert issuer.record.fields["reasons"][0]["code"] == "refresh_paced"
+    issuer.clock.now = NOW + 1
+    _, third = await issuer.refresh(second["refresh_token"])
+    assert third["refresh_token"] != second["refresh_token"]
+    assert _column(issuer, "SELECT max(generation) FROM refresh_tokens") == [2]
+
+
+async def test_a_clock_that_was_set_back_holds_no_chain_up(issuer):
+    first = await issuer.signed_in()
+    _, second = await issuer.refresh(first["refresh_token"])
+    issuer.clock.now = NOW - HOUR
+    assert "refresh_token" in (await issuer.refresh(second["refresh_token"]))[1]
+
+
+async def test_without_grace_nobody_is_let_in_who_is_too_fast(strict):
+    first = await strict.signed_in()
+    _, second = await strict.refresh(first["refresh_token"])
+    assert "refresh_token" in (await strict.refresh(second["refresh_token"]))[1]
 
 
 async def test_whoever_comes_a_moment_too_late_gets_what_the_other_got(issuer, monkeypatch):
@@ -303,7 +399,9 @@ async def test_whoever_comes_a_moment_too_late_gets_what_the_other_got(issuer, m
 
     def second(token_hash, successor, *, sealed, at):
         monkeypatch.undo()
-        others.append(asyncio.run(issuer.refresh(first["refresh_token"])))
+        # Not the same request: that one would get the other's answer without being looked at.
+        again = issuer.refresh(first["refresh_token"], resource=MAIL_URI)
+        others.append(asyncio.run(again))
         return rotate(token_hash, successor, sealed=sealed, at=at)
 
     monkeypatch.setattr(issuer.stores.grants, "rotate", second)
@@ -328,6 +426,7 @@ async def test_of_two_processes_that_refresh_at_once_both_get_the_one_successor(
         answers = await asyncio.gather(issuer.refresh(token), elsewhere.refresh(token))
         assert [status for status, _ in answers] == [200, 200]
         (token,) = {body["refresh_token"] for _, body in answers}
+        issuer.clock.now += 1
     elsewhere.stores.close()
 
 

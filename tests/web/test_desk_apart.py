@@ -181,6 +181,20 @@ async def test_a_token_that_ran_out_is_refreshed_and_nobody_notices(apart):
     assert (await browser.get(f"{DESK}/approvals")).status == 200
 
 
+async def test_a_refresh_that_gives_an_access_token_alone_is_one(apart):
+    browser = apart.browser()
+    await apart.enters(browser)
+    house = apart.house
+    house.clock.now += house.server.lifetimes.access_s + 1
+    for _ in range(2):
+        # The second one comes too soon after the first for another refresh token.
+        assert (await browser.get(f"{DESK}/approvals")).status == 200
+        asked = [r.fields for r in house.log.records if r.fields["method"] == "oauth/token"]
+        until = house.clock.now + house.server.lifetimes.access_s
+        house.stores.grants.revoke_token(asked[-1]["token_id"], until=until)
+    assert asked[-1]["reasons"][0]["code"] == "refresh_paced"
+
+
 async def test_a_change_wants_a_sign_in_of_late_as_the_server_tells_it(apart):
     await apart.house.ask()
     browser = apart.browser()

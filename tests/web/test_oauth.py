@@ -29,6 +29,7 @@ from gateway.oauth.authorization import AuthorizationEndpoint
 from gateway.oauth.clients import with_builtin
 from gateway.oauth.documents import ClientDirectory, DocumentRules
 from gateway.oauth.metadata import Metadata, Offers
+from gateway.oauth.protocol import token_hash
 from gateway.oauth.registration import (
     LARGEST_METADATA_BYTES,
     RegistrationEndpoint,
@@ -37,8 +38,9 @@ from gateway.oauth.registration import (
 from gateway.web.oauth import FROM_ANYWHERE, LARGEST_FORM_BYTES, IssuingEndpoints, oauth_routes
 from gateway.web.peers import client_address
 from tests.oauth.house import Page, Web, answer_in
-from tests.oauth.issuing import ALICE, Issuer
+from tests.oauth.issuing import ALICE, APP, Issuer
 from tests.oauth.world import KEYS, MAIL, MAIL_URI, PUBLIC_URL, RESOURCES, Hand, client
+from tests.web.asgi import Exchange
 
 NEW = client()
 FORM = {"content-type": "application/x-www-form-urlencoded"}
@@ -108,7 +110,8 @@ class House:
             *oauth_routes(self.metadata, issuing, lambda: OUR_OWN, client_address(())),
             Route(MAIL, self._mail, methods=["POST"]),
         ]
-        self.http = over(routes)
+        self.app = app_of(routes)
+        self.http = over(self.app)
 
     async def _mail(self, request: Request) -> Response:
         scheme, _, text = request.headers.get("authorization", "").partition(" ")
@@ -130,9 +133,13 @@ def challenged(status: int, told: str) -> Response:
     return Response(status_code=status, headers={"www-authenticate": f"Bearer {told}"})
 
 
-def over(routes: list[Route]) -> httpx2.AsyncClient:
+def app_of(routes: list[Route]) -> Starlette:
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False  # as in the whole listener
+    return app
+
+
+def over(app: Starlette) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app=app, client=("192.0.2.7", 1)),
         base_url=PUBLIC_URL,
@@ -243,7 +250,7 @@ async def test_we_are_no_openid_provider(house):
 async def test_where_another_server_issues_the_tokens_nothing_of_ours_is_left():
     metadata = Metadata(RESOURCES, Offers(external_issuer="https://login.example"))
     routes = oauth_routes(metadata, None, lambda: OUR_OWN, client_address(()))
-    async with over(routes) as http:
+    async with over(app_of(routes)) as http:
         for path in ("/.well-known/oauth-authorization-server", "/oauth/jwks.json"):
             assert (await http.get(path)).status_code == 404
         for path in (*POSTED, "/oauth/device_authorization"):
@@ -260,6 +267,20 @@ async def test_a_token_answer_is_never_stored(house):
     assert answer.headers["content-type"] == "application/json"
     assert answer.json()["token_type"] == "Bearer"
     assert [record.fields["source_ip"] for record in house.log.records] == ["192.0.2.7"]
+
+
+async def test_that_an_answer_reached_nobody_is_noted_beside_its_token(house):
+    house.issuer.stores.clients.add(APP)
+    text = (await house.issuer.signed_in())["refresh_token"]
+    form = {"grant_type": "refresh_token", "refresh_token": text, "client_id": APP.id}
+    headers = [(name.encode(), said.encode()) for name, said in FORM.items()]
+    for is_gone in (False, True):
+        client = Exchange(chunks=[urlencode(form).encode()])
+        if is_gone:
+            client.gone.set()
+        await client.ask(house.app, "POST", "/oauth/token", headers)
+        token = house.issuer.stores.grants.refresh_token(token_hash(text))
+        assert (token.lost_at is not None) is is_gone
 
 
 async def test_every_proof_comes_along(house):

@@ -33,6 +33,8 @@ class Issued:
     """What the answer has beside what every answer has."""
     code: str = "issued"
     """What happened, in a word."""
+    used: str = ""
+    """The hash of the refresh token whose successor is given; empty where there is none."""
 
 
 class Issuing(BaseGrant):

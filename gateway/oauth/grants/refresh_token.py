@@ -21,6 +21,8 @@ from gateway.oauth.redirects import is_of_the_device
 _REFUSED = "the refresh token is not valid"
 _FAR: Final = 3
 """Generations that a chain of one client is ahead of its access tokens' lives at most."""
+_PACE_S: Final = 1.0
+"""A family has a new refresh token so many seconds after the last one, and not before."""
 
 
 @value
@@ -41,6 +43,8 @@ class RotatingGrant(Issuing, RefreshTokenGrant):
     A used one gives the same successor again while nobody has used that: an answer was lost. After
     that, within a moment, it gives an access token and nothing else: its client is faster than
     itself. Later it gives nothing, and ends the family if there is evidence of a second holder.
+
+    However fast a client is, its chain grows by one a second: in between it gets access tokens.
     """
 
     REQUIRED: tuple[str, ...] = ("refresh_token",)
@@ -64,6 +68,8 @@ class RotatingGrant(Issuing, RefreshTokenGrant):
         held: HeldToken = self.request.refresh_token
         if held.token.used_at is None:
             self.check_resource(held.grant)
+            if self._is_too_soon(held.token):
+                return self._answer(held, code="refresh_paced")
             proven = self.request.auth_method is AuthMethod.PRIVATE_KEY_JWT
             bound = proven or held.token.bound_to
             answer = self._kept(held) if bound else self._rotated(held)
@@ -72,6 +78,14 @@ class RotatingGrant(Issuing, RefreshTokenGrant):
             # Another was faster by a moment, which is a replay like any other.
             held = self.authenticate_refresh_token(self.request.form["refresh_token"])
         return self._repeated(held)
+
+    def _is_too_soon(self, token: RefreshToken) -> bool:
+        """Whether `token` took its predecessor's place a moment ago: several processes refresh, each
+        what the one before it got, and who is left behind must not look like a thief's victim.
+        """
+        if token.parent_hash is None or self.server.lifetimes.grace_s <= 0:
+            return False
+        return 0 <= self.now - token.issued_at < _PACE_S
 
     def _kept(self, held: HeldToken) -> Response | None:
         """Return an access token of a client with a key: nobody else can use the token it keeps.
@@ -96,7 +110,7 @@ class RotatingGrant(Issuing, RefreshTokenGrant):
         answer = self._answer(held, text)
         if not grants.rotate(token.token_hash, successor, sealed=sealed, at=self.now):
             return None
-        return answer
+        return 200, replace(answer[1], used=token.token_hash), ()
 
     def _repeated(self, held: HeldToken) -> Response:
         """Return what a used token is good for still, or refuse it."""
@@ -121,13 +135,14 @@ class RotatingGrant(Issuing, RefreshTokenGrant):
         token, stores = held.token, self.server.stores
         self.check_resource(held.grant)
         text = stores.sealer.open(token.successor, _row(token)).decode()
-        answer = self._answer(held, text, code="refresh_given_again")
+        known = "refresh_lost" if token.lost_at is not None else "refresh_given_again"
+        status, issued, headers = self._answer(held, text, code=known)
         if late:
             before = token.parent_hash and stores.grants.refresh_token(token.parent_hash)
             if before and before.again_at is not None:
                 raise self._ended(held.grant.id, "two holders use its refresh tokens in turns")
             stores.grants.note_again(token.token_hash, at=self.now)
-        return answer
+        return status, replace(issued, used=token.token_hash), headers
 
     def _of_another_key(self, token: RefreshToken) -> OAuthError:
         """Return the refusal of a bound token without its key; its family goes on, as a thief's try

@@ -59,6 +59,7 @@ _TOKEN = (
     "generation",
     "again_at",
     "bound_to",
+    "lost_at",
 )
 _DEVICE = (
     "device_hash",
@@ -193,6 +194,10 @@ class SqliteGrantStore:
             "UPDATE refresh_tokens SET again_at = ? WHERE token_hash = ? AND again_at IS NULL",
             (at, token_hash),
         )
+
+    def note_lost(self, token_hash: str, *, at: float) -> None:
+        """Note that the answer with a used token's successor could be given to nobody."""
+        self._change("UPDATE refresh_tokens SET lost_at = ? WHERE token_hash = ?", (at, token_hash))
 
     def doubt(self, grant_id: str, *, at: float) -> None:
         """Note that somebody was refused who had a token of the family; the first time stays."""

@@ -300,3 +300,12 @@ _PROVEN_FOR = "ALTER TABLE codes ADD COLUMN proven_at REAL NOT NULL DEFAULT 0;"
 def m006_proven_for(database: Database) -> None:
     """Keep it with a code as well, for whoever redeems it."""
     run_script(database, _PROVEN_FOR)
+
+
+_LOST = "ALTER TABLE refresh_tokens ADD COLUMN lost_at REAL;"
+
+
+@migrations()
+def m007_lost(database: Database) -> None:
+    """Keep of which refresh tokens an answer is known to have reached nobody."""
+    run_script(database, _LOST)

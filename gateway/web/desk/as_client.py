@@ -179,8 +179,9 @@ class AsClient:
                 raise IdentityUnavailable("your sign-in cannot be looked at now; try again")
             if answer.status != _OK:
                 return None
-            access, refresh = _tokens(answer.body)
-            seat = replace(seat, access=access, refresh=refresh)
+            # Who is too fast, or in a race, gets an access token alone and keeps what they have.
+            refresh = answer.body.get("refresh_token", seat.refresh)
+            seat = replace(seat, access=answer.body["access_token"], refresh=refresh)
             self._seats.keep(browser.session, seat)
             return seat
 

@@ -137,6 +137,13 @@ def test_what_is_older_than_keys_is_bound_to_none(tmp_path):
     database.close()
 
 
+def test_what_of_a_token_was_lost_is_kept(stores, elsewhere):
+    stores.grants.begin_family(grant("g1"), token("t1", of="g1"))
+    assert elsewhere.grants.refresh_token("t1").lost_at is None
+    stores.grants.note_lost("t1", at=NOW + 1)
+    assert elsewhere.grants.refresh_token("t1").lost_at == NOW + 1
+
+
 def test_nothing_is_used_up_if_what_follows_cannot_be_stored(stores):
     stores.grants.issue_code(grant(), code())
     stores.grants.begin_family(grant("g2"), token("t1", of="g2"))
