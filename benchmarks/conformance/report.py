@@ -5,7 +5,6 @@ import shutil
 import sys
 import urllib.error
 import urllib.request
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -24,12 +23,6 @@ LIMITS = (
     "the suite cannot sign in: a proxy adds the token, and passes all else unchanged",
     "at /mcp names begin with the server's: there the proxy also puts that in front, and takes it away",
 )
-OPTIONAL_IN_FRONT: Mapping[str, frozenset[str]] = {
-    "server-sse-multiple-streams": frozenset({"server-sse-streams-functional"})
-}
-"""Checks of a scenario that the suite makes only of answers in a stream. In front of all servers those
-that are made there come whole, lists above all, which the suite notes and does not judge.
-"""
 _EXPECTED = frozenset({"protocol_error", "unknown_tool"})
 """The suite sends malformed requests on purpose, and asks for tools that the fixture lacks."""
 
@@ -82,23 +75,15 @@ class Front:
 
     @property
     def failures(self) -> list[str]:
-        """Say which scenarios end otherwise than they may, and whether it conforms."""
+        """Say in which scenarios that endpoint makes a difference, and whether it conforms."""
         differing = [
             f"{self.revision} {name}: {_words(self.direct, name)} directly, "
             f"{_words(self.front, name)} in front of all servers"
             for name in self.direct.differing(self.front)
-            if not _only_optional(self.direct, self.front, name)
         ]
         if self.front.conforms:
             return differing
         return [*differing, f"{self.revision}: the suite does not pass in front of all servers"]
-
-
-def _only_optional(direct: Score, front: Score, name: str) -> bool:
-    """Whether all of the difference is that optional checks were not made."""
-    before, after = direct.scenarios.get(name, Counter()), front.scenarios.get(name, Counter())
-    missing = {id_ for id_, _, _ in before - after}
-    return not after - before and missing <= OPTIONAL_IN_FRONT.get(name, frozenset())
 
 
 def judge_front(on: Stage, pair: Pair, revision: Revision, folder: Path) -> Front:

@@ -1,6 +1,7 @@
 """The gateway as an MCP server: what it answers itself, as one more upstream of the one path."""
 
 from collections.abc import (
+    AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
@@ -9,6 +10,7 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
@@ -34,6 +36,8 @@ from gateway.wire.inbound import CONTENT_TYPE
 from gateway.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from gateway.wire.operations import CANCELLED, CHOOSES, LISTEN, TOOLS_CALL
 from gateway.wire.own_session import nonce_after, session_for
+from gateway.wire.returning import EVENTS
+from gateway.wire.sse import data_event
 
 INSTRUCTIONS: Final = (
     "This server stands in front of several others. A tool or prompt is called server__name, and a "
@@ -58,7 +62,7 @@ _CAPABILITIES: Final[Mapping[str, Any]] = {
     "logging": {},
 }
 _STREAM: Final = (
-    ("content-type", "text/event-stream"),
+    EVENTS,
     ("cache-control", "no-cache"),
     ("x-accel-buffering", "no"),
 )
@@ -328,7 +332,22 @@ def _answer(
     permit: Permit, result: Mapping[str, Any] | str, *, session: str | None = None
 ) -> RawAnswer:
     body = _body(permit, result)
+    if _prefers_events(permit):
+        return replace(_events(_alone(body)), session=session)
     return RawAnswer(status=HTTPStatus.OK, headers=(CONTENT_TYPE,), session=session, body=body)
+
+
+def _prefers_events(permit: Permit) -> bool:
+    """Whether its client names streams before whole answers, as they come from servers with sessions.
+
+    Every client takes both; in the stateless revision a stream is for what has more than one part.
+    """
+    accepted = dict(permit.call.headers).get("accept", "")
+    return permit.call.profile is Profile.LEGACY and accepted.startswith(EVENTS[1])
+
+
+async def _alone(body: bytes) -> AsyncGenerator[ServerEvent, None]:
+    yield data_event(body)
 
 
 def _body(permit: Permit, result: Mapping[str, Any] | str) -> bytes:

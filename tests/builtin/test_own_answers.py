@@ -1,6 +1,7 @@
 """What the gateway answers itself in front of all servers, in both families of revisions."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from gateway.builtin.names import public_name
 from gateway.builtin.offers import Offer
+from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Form
 from gateway.domain.decisions import Verdict
 from gateway.domain.document import Document
@@ -15,7 +17,7 @@ from gateway.domain.tools import OWN, Kind, Profile, Target, UpstreamId
 from gateway.wire.own_session import abilities_of
 from gateway.wire.session import unseal
 from tests.builtin.front import NOTES, OWN_TOOLS, Site, tool
-from tests.pipeline.house import ALICE, KEY, MAIL, TOOLS
+from tests.pipeline.house import ALICE, KEY, MAIL, TOOLS, Seen
 
 LEGACY: dict[str, Any] = {"profile": Profile.LEGACY}
 SHOWN = [*OWN_TOOLS, "mail__search", "mail__send", "notes__read", "notes__search"]
@@ -141,6 +143,23 @@ async def test_all_approved_tools_are_listed_and_no_server_is_asked(
 ) -> None:
     assert await site.names(profile=profile) == SHOWN
     assert site.servers[MAIL].saw == site.servers[NOTES].saw == []
+
+
+@pytest.mark.parametrize("profile", list(Profile))
+async def test_who_names_streams_first_gets_even_a_list_in_one_in_a_session(
+    site: Site, profile: Profile
+) -> None:
+    answers = []
+    for accept in ("application/json, text/event-stream", "text/event-stream, application/json"):
+        call = site.call("tools/list", id_=7, profile=profile)
+        reply = await site.aggregate.handle(replace(call, headers=(("accept", accept),)))
+        answers.append((dict(reply.headers)["content-type"], (await Seen.of(reply)).bytes))
+    (kind, whole), other = answers
+    assert kind == "application/json"
+    streamed = ("text/event-stream", b"data: " + whole + b"\n\n")
+    assert other == (streamed if profile is Profile.LEGACY else (kind, whole))
+    kinds = Counter(r.kind for r in site.house.audit.records)
+    assert (kinds[RecordKind.INTENT], kinds[RecordKind.LIST]) == (2, 2)
 
 
 async def test_a_definition_is_the_approved_one_with_another_name(site: Site) -> None:
