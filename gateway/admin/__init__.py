@@ -26,6 +26,7 @@ from gateway.admin.scripts import ScriptDesk
 from gateway.admin.stop import StopDesk
 from gateway.admin.usage import UsageDesk
 from gateway.admin.users import UserDesk
+from gateway.admin.verifying import VerifyDesk
 
 _Table = dict[str, Callable[..., Any]]
 
@@ -52,6 +53,7 @@ class Admin:
         stop: StopDesk,
         replay: ReplayDesk,
         audit: AuditDesk,
+        verifying: VerifyDesk,
         export: ExportDesk,
         keeping: KeepingDesk,
         ask: AskDesk,
@@ -107,6 +109,7 @@ class Admin:
             "audit.exports": export.list,
             "audit.evidence": export.evidence,
             "audit.stats": audit.stats,
+            "audit.verified": verifying.verified,
             "audit.holds": keeping.holds,
             "audit.questions": ask.questions,
             "keys.list": keys.list,
@@ -144,8 +147,9 @@ class Admin:
             "policy.stop": stop.stop,
             "policy.go": stop.go,
             "policy.replay": replay.replay,
+            "clients.names": clients.names,
             "audit.ask": ask.ask,
-            "audit.verify": audit.verify,
+            "audit.verify": verifying.verify,
             "audit.exports.forget": export.forget,
             "audit.exports.skip": export.skip,
             "audit.archive": keeping.archive,

@@ -11,7 +11,6 @@ from gateway.admin.archive import Answers, Archive
 from gateway.admin.journal import Journal
 from gateway.admin.person import Person, Role
 from gateway.admin.rows import Row, Rows, rfc3339
-from gateway.audit.cosignature import Witnessed
 from gateway.audit.query import (
     Filter,
     Order,
@@ -64,29 +63,6 @@ class Proof(Protocol):
         ...
 
 
-class Verification(Protocol):
-    """What was computed again from the records' bytes."""
-
-    @property
-    def finding(self) -> str: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def signed(self) -> int: ...
-    @property
-    def checkpoints(self) -> int: ...
-    @property
-    def root(self) -> bytes: ...
-    @property
-    def first_bad(self) -> int | None: ...
-    @property
-    def reason(self) -> str: ...
-    @property
-    def witnessed(self) -> Sequence[Witnessed]: ...
-    @property
-    def exit_status(self) -> int: ...
-
-
 class AuditReader(Protocol):
     """Blocking reads of the log; used by one thread at a time."""
 
@@ -106,9 +82,6 @@ class AuditReader(Protocol):
         ...
 
 
-LogVerifier = Callable[[Sequence[tuple[str, str]]], Verification]
-"""Verifies the whole log against its checkpoints and the given ones: pairs of a name and a note."""
-
 ValueHashes = Callable[[Any], Sequence[str]]
 """The keyed hashes that may stand in records for a JSON value, or for bytes, newest key first."""
 
@@ -122,14 +95,12 @@ class AuditDesk:
         archive: Archive,
         journal: Journal,
         *,
-        verify: LogVerifier,
         hashes_of: ValueHashes,
         clock: Clock,
     ) -> None:
         self._reader = reader
         self._archive = archive
         self._journal = journal
-        self._verify = verify
         self._hashes_of = hashes_of
         self._clock = clock
         self._turn = asyncio.Lock()
@@ -295,11 +266,6 @@ class AuditDesk:
             "codes": found.codes,
         }
 
-    async def verify(self, person: Person, *, checkpoints: Sequence[tuple[str, str]] = ()) -> Row:
-        """Compute the whole log again; `checkpoints` are notes kept elsewhere, with their names."""
-        _need_auditor(person)
-        return verification_row(await asyncio.to_thread(self._verify, checkpoints))
-
     async def hash(self, person: Person, *, content: Any) -> Row:
         """Return the keyed hashes by which a value is found in records.
 
@@ -331,26 +297,6 @@ class AuditDesk:
         # In a thread, so that a long query does not hold up the calls; one at a time, because
         # there is one connection.
         return await in_thread(self._turn, read)
-
-
-def verification_row(found: Verification) -> Row:
-    """Return what was proven: `ok`, and where the log is not what was signed, from which record."""
-    return {
-        "ok": found.exit_status == 0,
-        "finding": str(found.finding),
-        "records": found.size,
-        "signed": found.signed,
-        "checkpoints": found.checkpoints,
-        "root": found.root.hex(),
-        "first_bad": found.first_bad,
-        "reason": found.reason,
-        "witnessed": witnessed_rows(found.witnessed),
-    }
-
-
-def witnessed_rows(witnessed: Sequence[Witnessed]) -> Rows:
-    """Return who has cosigned how much of a log, and when."""
-    return [{"witness": one.name, "time": rfc3339(one.time), "size": one.size} for one in witnessed]
 
 
 def _need_auditor(person: Person) -> None:

@@ -23,6 +23,7 @@ GRANTS: Mapping[str, str] = {
 }
 """What people call a grant -> its `grant_type` (RFC 6749, RFC 8628, RFC 7523)."""
 
+MOST_NAMED = 1000
 _SECRETS = (AuthMethod.BASIC, AuthMethod.POST)
 
 
@@ -122,6 +123,24 @@ class ClientDesk:
         """Return one row a client, by name, without secrets; `kind` says how it came to be known."""
         person.need(Role.ADMIN, Role.AUDITOR)
         return [_row(client) for client in self._clients.all()]
+
+    async def names(self, person: Person, *, clients: Sequence[str]) -> Rows:
+        """Return what these clients are called, and whether that is their own word; of ids alone.
+
+        Raises:
+            Forbidden: The person is neither approver, auditor nor admin.
+            BadCommand: There are too many.
+
+        """
+        person.need(Role.APPROVER, Role.AUDITOR, Role.ADMIN)
+        if len(clients) > MOST_NAMED:
+            raise BadCommand(f"at most {MOST_NAMED} clients can be named at once")
+        found = map(self._clients.find, clients)
+        return [
+            {"client_id": c.id, "name": c.name, "kind": c.kind.value, "grants": list(c.grants)}
+            for c in found
+            if c is not None
+        ]
 
     async def show(self, person: Person, *, client: str) -> Row:
         """Return everything that is known of a client, but its secret's hash.

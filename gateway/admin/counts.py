@@ -5,7 +5,7 @@ import asyncio
 from gateway.admin.approvals import ApprovalDesk
 from gateway.admin.operations import ServerStatus
 from gateway.admin.person import Person, Role
-from gateway.admin.pin_rows import waits
+from gateway.admin.pin_rows import times_told, waits
 from gateway.admin.rows import Row
 from gateway.admin.stop import StopDesk
 from gateway.ports import PinStore
@@ -23,7 +23,8 @@ class CountDesk:
     async def waiting(self, person: Person) -> Row:
         """Return how many questions and definitions wait, how many servers fail, and whether all is stopped.
 
-        Nothing of it says what any is about, and nothing is read for it that is on record.
+        Nothing of it says what any is about, and nothing is read for it that is on record. What both
+        families of revisions show alike is one definition.
 
         Raises:
             Forbidden: The person has no role at the desk.
@@ -35,7 +36,7 @@ class CountDesk:
     def _counted(self, person: Person) -> Row:
         return {
             "questions": len(self._approvals.waiting(person)),
-            "definitions": sum(map(waits, self._pins.all())),
+            "definitions": times_told(filter(waits, self._pins.all())),
             "failing": sum(row["status"] == "failing" for row in self._servers()),
             "stopped": self._stop.row()["stopped"],
         }

@@ -77,14 +77,26 @@ class Journal:
             AuditUnavailable: It could not be recorded, so nothing is to be read.
 
         """
+        return (await self._told(person, method, "read", what)).leaf_index
+
+    async def found(self, person: Person, method: str, code: str, what: str) -> None:
+        """Record what somebody has found by a use case that changes nothing.
+
+        Raises:
+            AuditUnavailable: It could not be recorded.
+
+        """
+        await self._told(person, method, code, what)
+
+    async def _told(self, person: Person, method: str, code: str, what: str) -> LogEntry:
         fields = {
             **person.told,
             "method": method,
             "verdict": "allow",
-            "code": "read",
-            "reasons": [{"code": "read", "message": what}],
+            "code": code,
+            "reasons": [{"code": code, "message": what}],
         }
-        return (await self._append(RecordKind.ADMIN, fields)).leaf_index
+        return await self._append(RecordKind.ADMIN, fields)
 
     async def refused(self, error: GatewayError, *, endpoint: str, source_ip: str) -> None:
         """Record that somebody showed a credential that is none.

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 from gateway.admin.journal import Change, Journal
 from gateway.admin.person import EVERY_ROLE, Person, Role
+from gateway.admin.pin_rows import changed_kinds, statuses
 from gateway.admin.rows import Row, Rows
 from gateway.domain.audit import RecordKind
-from gateway.domain.tools import PinStatus
 from gateway.errors import Denied, NotFound
 from gateway.ports import PinStore
 
@@ -75,14 +75,18 @@ class ServerDesk:
         self._journal = journal
 
     async def list(self, person: Person) -> Rows:
-        """Return one row a server, with how many of its pins are in which status."""
+        """Return one row a server, with how many of its definitions are in which status.
+
+        `changed` says of how many names of each kind another definition is shown than was approved.
+        What both families of revisions show alike is one.
+        """
         person.need(*EVERY_ROLE)
         registered = self._registry.names
         return [
             {
                 **row,
                 "registered": row["server"] in registered,
-                "pins": self._counts(row["server"]),
+                **self._counted(row["server"]),
             }
             for row in self._status()
         ]
@@ -103,7 +107,7 @@ class ServerDesk:
         settings = {"url": url, **({} if credential is None else {"credential": credential})}
         act = partial(self._registry.add, name, settings)
         await self._make(person, "add", "registered", name, act, evidence=_whereabouts(url))
-        return {"server": name, "url": url, "registered": True, "pins": self._counts(name)}
+        return {"server": name, "url": url, "registered": True, **self._counted(name)}
 
     async def remove(self, person: Person, *, name: str) -> Row:
         """Let a registered server go; calls to it fail from now on.
@@ -116,7 +120,7 @@ class ServerDesk:
         person.need(Role.ADMIN)
         act = partial(self._registry.remove, name)
         await self._make(person, "remove", "removed", name, act)
-        return {"server": name, "registered": False, "pins": self._counts(name)}
+        return {"server": name, "registered": False, **self._counted(name)}
 
     async def refresh(self, person: Person, *, name: str) -> Row:
         """Look at all that a server shows, now, and return how it stands with it then.
@@ -134,7 +138,7 @@ class ServerDesk:
             raise NotFound("there is no server of this name")
         await self._make(person, "refresh", "looked", name, partial(self._look, name))
         (row,) = [row for row in self._status() if row["server"] == name]
-        return {**row, "pins": self._counts(name)}
+        return {**row, **self._counted(name)}
 
     async def _make(
         self,
@@ -157,9 +161,9 @@ class ServerDesk:
         )
         await self._journal.make(person, change, act)
 
-    def _counts(self, server: Any) -> dict[str, int]:
-        found = [pin.status for pin in self._pins.all(server)]
-        return {status.value: found.count(status) for status in PinStatus}
+    def _counted(self, server: Any) -> Row:
+        found = self._pins.all(server)
+        return {"pins": statuses(found), "changed": changed_kinds(found)}
 
 
 def _whereabouts(url: str) -> tuple[tuple[str, str], ...]:

@@ -1,10 +1,13 @@
 """Pins and what changed of them, as the documented JSON objects."""
 
+import json
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, Final, Self
 
 from gateway.admin.labels import suggestion_for_pins, words_of_suggestion
 from gateway.admin.lock import LockedPin
-from gateway.admin.rows import Row, rfc3339
+from gateway.admin.rows import Row, Rows, rfc3339
 from gateway.domain._value import value
 from gateway.domain.bounded import Bounded
 from gateway.domain.descriptions import Guidance
@@ -198,6 +201,62 @@ def how_bad(row: Row) -> tuple[Any, ...]:
         row["name"],
         row["profile"],
     )
+
+
+def alike_in_profiles(rows: Iterable[Row]) -> Rows:
+    """Return `difference_row`s with one for all profiles in which the same is shown, and was approved.
+
+    Its `profiles` are these; its `profile` is then what an approval of all of them need not name:
+    nothing.
+    """
+    merged: dict[str, Row] = {}
+    for row in rows:
+        same = {name: row[name] for name in row if name not in _OF_ONE_PROFILE}
+        known = merged.setdefault(json.dumps(same, sort_keys=True), {**row, "profiles": []})
+        known["profiles"].append(row["profile"])
+    return [
+        {**row, "profile": None if len(row["profiles"]) > 1 else row["profile"]}
+        for row in merged.values()
+    ]
+
+
+_OF_ONE_PROFILE = frozenset({"profile", "first_seen", "approved_at", "expires_at", "approvals"})
+
+
+def times_told(pins: Iterable[Pin]) -> int:
+    """Return how many rows `alike_in_profiles` makes of these pins, and compare none of them."""
+    return len({_told_once(pin) for pin in pins})
+
+
+def _told_once(pin: Pin) -> tuple[Any, ...]:
+    """Return what is the same of a pin in two profiles only if all that is told of it is."""
+    return (
+        pin.target,
+        pin.status,
+        *map(_definition, (pin.approved, pin.observed)),
+        pin.approved_by,
+        pin.note,
+        tuple((one.by, one.at, one.digest) for one in pin.filed),
+    )
+
+
+def _definition(manifest: Manifest | None) -> tuple[str, str, str] | None:
+    if manifest is None:
+        return None
+    return str(manifest.digest), manifest.server_version, manifest.identity
+
+
+def statuses(pins: Iterable[Pin]) -> dict[str, int]:
+    """Return how many definitions are in which status; one that is in both families alike is one."""
+    once = {(pin.target, pin.status) for pin in pins}
+    found = [status for _, status in once]
+    return {status.value: found.count(status) for status in PinStatus}
+
+
+def changed_kinds(pins: Iterable[Pin]) -> dict[str, int]:
+    """Return of how many names of each kind something else is shown than was approved."""
+    found = {pin.target for pin in pins if pin.status is PinStatus.DRIFTED or is_changed(pin)}
+    return dict(sorted(Counter(target.kind.value for target in found).items()))
 
 
 def waits(pin: Pin) -> bool:

@@ -61,7 +61,18 @@ Trials = Callable[[Mapping[str, str] | None], Trial]
 `ConfigError` if it cannot be used."""
 
 Explained = Callable[[Mapping[str, Any]], Row]
-"""Puts a record's decision to the policy that made it once more."""
+"""Puts a record's decision to the policy that made it once more; or only says where in its text the
+record's reasons stand."""
+
+AGAIN: Mapping[str, str] = {
+    "same": "asked again, the policy that decided says the same",
+    "changed": "asked again, the policy that decided says something else",
+    "inexact": "the answer may depend on what is not in the record",
+    "gone": "the text of the policy that decided is not kept any more",
+    "no_question": "the record does not keep what policy was asked",
+    "not_asked": "the policy that decided was not asked again",
+}
+"""What each `finding` of an explanation means."""
 
 ExplainRecords = Callable[..., Awaitable[Rows]]
 
@@ -76,11 +87,13 @@ class ReplayDesk:
         *,
         trials: Trials,
         explained: Explained,
+        placed: Explained,
         records_of: ExplainRecords,
         hashes_of: HashesOf,
         clock: Clock,
     ) -> None:
-        """Take what compiles a policy, what explains a record, and who finds a decision's records.
+        """Take what compiles a policy, what explains a record, by asking and by reading, and who
+        finds a decision's records.
 
         `hashes_of` gives what stands in the log for a value that is not written down.
         """
@@ -88,14 +101,18 @@ class ReplayDesk:
         self._journal = journal
         self._trials = trials
         self._explained = explained
+        self._placed = placed
         self._records_of = records_of
         self._hashes_of = hashes_of
         self._clock = clock
         self._turn = asyncio.Lock()
         self._line = Line()
 
-    async def explain(self, person: Person, *, decision: str) -> Rows:
+    async def explain(self, person: Person, *, decision: str, again: bool = True) -> Rows:
         """Return every record of a decision, oldest first, and then `{"reevaluation": {...}}`.
+
+        Without `again` the policy is not asked again, which takes seconds: `rules` are then those in
+        whose text the reasons of the newest refusal stand, or of the newest record.
 
         Raises:
             Forbidden: The person is neither auditor nor admin.
@@ -105,6 +122,9 @@ class ReplayDesk:
         """
         person.need(Role.AUDITOR, Role.ADMIN)
         records = await self._records_of(person, decision=decision)
+        if not again:
+            told = await asyncio.to_thread(self._placed, _refusal(records))
+            return [*records, {"reevaluation": told}]
         asked = [record for record in records if "question" in record] or records[-1:]
         again = await self._line.take(lambda: asyncio.to_thread(self._explained, asked[-1]))
         return [*records, {"reevaluation": again}]
@@ -277,6 +297,12 @@ class _Summary:
             "last": self._last,
             "more": self.more,
         }
+
+
+def _refusal(records: Rows) -> Row:
+    """Return the newest record of a decision that says no, or that asks; else the newest."""
+    said_no = [one for one in records if one.get("verdict") in {"deny", "ask"}]
+    return (said_no or records)[-1]
 
 
 def _change(since: str, until: str | None, where: str | None, *, configured: bool) -> Change:

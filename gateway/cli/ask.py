@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from gateway.admin.names import Names
 from gateway.cli.connection import Connection, connect
 from gateway.cli.context import Place, as_json, in_full, place
-from gateway.cli.names import Names
+from gateway.cli.names import names_of
 from gateway.cli.output import Column, cell, cut, print_rows, room
 from gateway.cli.records import columns_of
 from gateway.cli.runs import show as show_run
@@ -67,7 +68,7 @@ def sent_outside(
     allowed = None if verdict is None else verdict == "allowed"
     with connect(place.config) as gateway:
         answer = _asked(gateway, "sent-outside", source=source, allowed=allowed, **asked)
-        names = Names([]) if as_json else Names.of(gateway)
+        names = Names([]) if as_json else names_of(gateway)
     if as_json or not answer["rows"]:
         print_rows(answer["rows"], (), as_json=as_json)
     else:
@@ -214,7 +215,7 @@ def _tell(
     """Ask `question`, and print its rows: people and clients by their names."""
     with connect(place.config) as gateway:
         given = asked.get("principal")
-        names = Names([]) if as_json and given is None else Names.of(gateway)
+        names = Names([]) if as_json and given is None else names_of(gateway)
         if given is not None:
             asked["principal"] = names.id_of(given)
         answer = _asked(gateway, question, **asked)

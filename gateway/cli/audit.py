@@ -8,13 +8,14 @@ from typing import Any
 
 import click
 
-from gateway.admin.audit import verification_row
+from gateway.admin.names import Names
+from gateway.admin.verifying import verification_row
 from gateway.audit.query import Order, cursor_of
 from gateway.cli.audit_export import export, exports, notes_in, say_export, told_of, witness_keys
 from gateway.cli.connection import connect
 from gateway.cli.context import Place, as_json, in_full, place
 from gateway.cli.failure import NO, WRONG_USE, Failed
-from gateway.cli.names import Names
+from gateway.cli.names import names_of
 from gateway.cli.output import cell, print_fields, print_json, print_rows, room
 from gateway.cli.records import columns_of, line_of
 from gateway.cli.segments import say_segments
@@ -58,7 +59,7 @@ def query(place: Place, /, *, as_json: bool, wide: bool, **asked: Any) -> None:
     LEAF, or an id.
     """
     with connect(place.config) as gateway:
-        names = Names([]) if as_json and asked["principal"] is None else Names.of(gateway)
+        names = Names([]) if as_json and asked["principal"] is None else names_of(gateway)
         principal = names.id_of(asked.pop("principal"))
         records = gateway.call("audit.query", principal=principal, **asked)
     print_rows(records, columns_of(names), as_json=as_json, wide=wide)
@@ -76,7 +77,7 @@ def query(place: Place, /, *, as_json: bool, wide: bool, **asked: Any) -> None:
 def tail(place: Place, /, *, lines: int, follow: bool, as_json: bool, wide: bool) -> None:
     """Show the newest records, oldest first."""
     with connect(place.config) as gateway:
-        names = Names([]) if as_json else Names.of(gateway)
+        names = Names([]) if as_json else names_of(gateway)
         for record in gateway.stream("audit.tail", lines=lines, follow=follow):
             if as_json:
                 print_json(record)
@@ -94,7 +95,7 @@ def show(place: Place, /, *, record: str, proof: bool, as_json: bool) -> None:
     """Show one record: of that id, or of that leaf of the log."""
     with connect(place.config) as gateway:
         found = gateway.call("audit.show", record=record, proof=proof)
-        names = Names([]) if as_json else Names.of(gateway)
+        names = Names([]) if as_json else names_of(gateway)
     print_fields(names.beside(found), as_json=as_json)
 
 

@@ -13,8 +13,8 @@ from typing import IO, Any
 
 import click
 
-from gateway.admin.audit import witnessed_rows
 from gateway.admin.rows import Rows
+from gateway.admin.verifying import witnessed_rows
 from gateway.audit.bundle import (
     LONGEST_LINE_BYTES,
     BundleCheck,

@@ -1,11 +1,11 @@
 """What changed, for a person who decides: worst first, on one screen, with the commands to go on."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 
+from gateway.admin.pin_rows import alike_in_profiles
 from gateway.cli.labels import in_one_line
 from gateway.cli.output import cell
 from gateway.cli.pasted import command
@@ -32,7 +32,7 @@ def print_review(rows: Sequence[dict[str, Any]], *, whole: bool = False) -> None
 
     What both families of revisions show alike is told once.
     """
-    waiting = _alike_in_profiles(rows)
+    waiting = alike_in_profiles(rows)
     drifted = sum(row["status"] == PinStatus.DRIFTED for row in waiting)
     lines = [f"{len(waiting)} wait for a decision, {drifted} of them drifted; worst first"]
     shown = 0
@@ -54,7 +54,7 @@ def print_differences(rows: Sequence[dict[str, Any]]) -> None:
 
     A change is one screen; milder differences that do not fit are counted.
     """
-    for row in _alike_in_profiles(rows):
+    for row in alike_in_profiles(rows):
         lines = [*_head(row), *_hints(row, SCREEN_LINES // 4)]
         left = SCREEN_LINES - len(lines) - len(_tail(row)) - 1
         new = _whole_definition(row)
@@ -67,25 +67,6 @@ def print_risks(rows: Sequence[dict[str, Any]]) -> None:
     for row in rows:
         for line in _block(row):
             click.echo(line, err=True)
-
-
-def _alike_in_profiles(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return `rows` with one for all profiles in which the same is shown, and was approved.
-
-    Its `profile` is then what an approval of all of them need not name: nothing.
-    """
-    merged: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        same = {name: row[name] for name in row if name not in _OF_ONE_PROFILE}
-        known = merged.setdefault(json.dumps(same, sort_keys=True), {**row, "profiles": []})
-        known["profiles"].append(row["profile"])
-    return [
-        {**row, "profile": None if len(row["profiles"]) > 1 else row["profile"]}
-        for row in merged.values()
-    ]
-
-
-_OF_ONE_PROFILE = frozenset({"profile", "first_seen", "approved_at", "expires_at", "approvals"})
 
 
 def _block(row: dict[str, Any], *, whole: bool = False) -> list[str]:
@@ -234,7 +215,7 @@ def decide(verb: str, row: dict[str, Any], *more: str) -> str:
 
 def say_undo(verb: str, rows: Sequence[dict[str, Any]]) -> None:
     """Print the commands that undo what was decided about `rows`; of many, the first ones."""
-    told = [decide(verb, row) for row in _alike_in_profiles(rows)]
+    told = [decide(verb, row) for row in alike_in_profiles(rows)]
     for text in told[:_MOST_UNDONE]:
         click.echo(f"undo: {text}")
     if (more := len(told) - _MOST_UNDONE) > 0:

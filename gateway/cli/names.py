@@ -1,71 +1,13 @@
-"""Names for ids: a client that acts for itself is in the log by its id."""
+"""Names for ids in what is printed, as far as the person may see the gateway's clients."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
+from gateway.admin.names import Names
 from gateway.cli.connection import Connection
 
 _MAY_LOOK = frozenset({"admin", "auditor"})
-_ITSELF = "client_credentials"
-_REGISTERED = "registered"
-_DIGITS = 8
 
 
-class Names:
-    """What people call the clients whose ids stand in rows; ids that nobody knows stay."""
-
-    def __init__(self, clients: list[Mapping[str, Any]]) -> None:
-        self._by_id = {str(one["client_id"]): _named(one) for one in clients}
-        # Only an administrator registers one that acts for itself: no stranger takes a name here.
-        own = [one for one in clients if one["kind"] == _REGISTERED and _ITSELF in one["grants"]]
-        self._acting = {str(one["client_id"]): str(one["name"]) for one in own}
-
-    @classmethod
-    def of(cls, gateway: Connection) -> "Names":
-        """Return those of a gateway, as far as the person may see its clients."""
-        if _MAY_LOOK.isdisjoint(gateway.call("whoami").get("roles", ())):
-            return cls([])
-        return cls(gateway.call("clients.list"))
-
-    def principal(self, text: Any) -> Any:
-        """Return who a principal is: `agent`, or `emma via Claude` of `ISSUER|emma|ID`."""
-        if not isinstance(text, str):
-            return text
-        if text in self._acting:
-            return self._acting[text]
-        match text.split("|"):
-            case [_, subject, client]:
-                return f"{self._acting.get(subject, subject)} via {self.client(client)}"
-            case [_, subject]:
-                return self._acting.get(subject, subject)
-            case _:
-                return text
-
-    def client(self, text: Any) -> Any:
-        return self._by_id.get(text, text)
-
-    def beside(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a record with a name before each id of a client, for people to read."""
-        shown = dict(row)
-        for member, named in (("principal", self.principal), ("client", self.client)):
-            told = named(row.get(member))
-            if told != row.get(member):
-                shown[member] = f"{told} ({row[member]})"
-        return shown
-
-    def id_of(self, given: str | None) -> str | None:
-        """Return the id of the one client that acts for itself and is called `given`, or `given`."""
-        found = [id_ for id_, name in self._acting.items() if name == given]
-        return found[0] if len(found) == 1 else given
-
-    def told(self, member: str = "principal") -> Callable[[Mapping[str, Any]], Any]:
-        """Return what shows a row's principal by name."""
-        return lambda row: self.principal(row.get(member))
-
-
-def _named(client: Mapping[str, Any]) -> str:
-    """Return a client's name; one that it gave itself in quotes, with what begins its id."""
-    name = str(client["name"])
-    if client["kind"] == _REGISTERED:
-        return name
-    return f'"{name}" ({str(client["client_id"])[:_DIGITS]})'
+def names_of(gateway: Connection) -> Names:
+    """Return the names of a gateway's clients; none to whoever may not look at them."""
+    if _MAY_LOOK.isdisjoint(gateway.call("whoami").get("roles", ())):
+        return Names([])
+    return Names(gateway.call("clients.list"))

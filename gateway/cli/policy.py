@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from gateway.admin.names import Names
 from gateway.admin.policy import PolicyFiles, check_files, test_files
 from gateway.admin.rows import Row
 from gateway.cli.connection import Connection, connect
 from gateway.cli.context import Place, as_json, place, read_json
 from gateway.cli.failure import NO, WRONG_USE, Failed
-from gateway.cli.names import Names
+from gateway.cli.names import names_of
 from gateway.cli.output import cell, print_fields, print_json
 from gateway.cli.pasted import say_undo
 from gateway.cli.replay import reevaluation_lines, replay
@@ -106,7 +107,7 @@ def explain(place: Place, /, *, decision: str | None, as_json: bool) -> None:
     with connect(place.config) as gateway:
         id_ = decision or _newest_refusal(gateway)
         *records, last = gateway.call("policy.explain", decision=id_)
-        names = Names([]) if as_json else Names.of(gateway)
+        names = Names([]) if as_json else names_of(gateway)
     if as_json:
         for row in (*records, last):
             print_json(row)

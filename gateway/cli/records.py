@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from gateway.cli.names import Names
+from gateway.admin.names import Names
 from gateway.cli.output import Column, cell, cut
 from gateway.cli.units import clock
 

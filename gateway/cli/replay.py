@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gateway.admin.replay import MOST_DECISIONS
+from gateway.admin.replay import AGAIN, MOST_DECISIONS
 from gateway.cli.connection import connect
 from gateway.cli.context import Place, as_json, place
 from gateway.cli.failure import NO, WRONG_USE, Failed
@@ -15,13 +15,6 @@ from gateway.errors import ConfigError
 
 _LISTED = 50
 """Decisions that are shown one by one, of each kind; `--json` gives all."""
-_AGAIN = {
-    "same": "asked again, the policy that decided says the same",
-    "changed": "asked again, the policy that decided says something else",
-    "inexact": "the answer may depend on what is not in the record",
-    "gone": "the text of the policy that decided is not kept any more",
-    "no_question": "the record does not keep what policy was asked",
-}
 
 
 @click.command()
@@ -127,7 +120,7 @@ def _summary_lines(row: Mapping[str, Any]) -> Iterator[str]:
 
 def reevaluation_lines(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is shown of a decision that was put to its own policy once more."""
-    yield _AGAIN[found["finding"]]
+    yield AGAIN[found["finding"]]
     if found.get("before"):
         yield f"then: {_answer(found['before'])}"
     if found.get("after"):

@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
+from gateway.admin.names import Names
 from gateway.cli.connection import connect
 from gateway.cli.context import Place, as_json, in_full, place
 from gateway.cli.failure import WRONG_USE, Failed
-from gateway.cli.names import Names
+from gateway.cli.names import names_of
 from gateway.cli.output import Column, cell, print_fields, print_json, print_rows, room
 from gateway.cli.units import clock, span
 from gateway.domain.labels import Confidentiality, Integrity
@@ -72,7 +73,7 @@ def show(place: Place, /, *, run: str, svg: Path | None, as_json: bool, wide: bo
     with connect(place.config) as gateway:
         row = gateway.call("runs.show", run=run)
         drawn = gateway.call("runs.picture", run=run)["svg"] if svg is not None else ""
-        names = Names([]) if as_json else Names.of(gateway)
+        names = Names([]) if as_json else names_of(gateway)
     if svg is not None:
         _write(svg, drawn)
     steps = row.pop("steps")
@@ -157,7 +158,7 @@ def programs(place: Place, /, *, as_json: bool, wide: bool) -> None:
     """List programs that run, wait for a person or hold a token, oldest first."""
     with connect(place.config) as gateway:
         rows = gateway.call("runs.programs")
-        names = Names([]) if as_json else Names.of(gateway)
+        names = Names([]) if as_json else names_of(gateway)
     columns = (
         Column(name="script", whole=True),
         Column(name="principal", head="for", of=names.told()),

@@ -15,10 +15,11 @@ from gateway.policy.bundle import compile_plan, prepare
 from gateway.policy.dataflow import looks_of
 from gateway.policy.looks import Look, needed
 from gateway.policy.opa import Opa
+from gateway.policy.places import places_of, rules_of
 from gateway.policy.settings import PolicySettings
 from gateway.policy.sources import Sources, read_sources
 from gateway.policy.toolchain import find_opa
-from gateway.policy.trace import fired, places_of
+from gateway.policy.trace import fired
 from gateway.policy.wasm import DECISION, WasmEngine
 
 _UNDECIDED = "error"
@@ -179,9 +180,26 @@ def explained(archive: PolicyArchive, record: Mapping[str, Any]) -> dict[str, An
     compared = Trial.of(sources, config, opa=opa).compare(record)
     found = {} if compared is None else compared.members
     if compared is None or compared.finding is Finding.INEXACT:
-        return {**told, **found, "places": list(places_of(sources, _codes(record)))}
+        places = [f"{at.file}:{at.line}: {at.code}" for at in places_of(sources, _codes(record))]
+        return {**told, **found, "places": places}
     # What the policy cannot depend on changes nothing of which rules hold for the rest.
     return {**told, **found, "rules": list(fired(opa, sources, config, asked.question))}
+
+
+def placed(archive: PolicyArchive, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Say by which rules a record's reasons can have come about, by the policy's text alone.
+
+    Nothing is asked, so that it takes milliseconds. `finding` is `not_asked`, or `gone` where the
+    text is not kept; `rules` as `rules_of` returns them.
+    """
+    digest = str(record.get("policy_digest", ""))
+    kept = archive.find(digest)
+    return {
+        "decision_id": record.get("decision_id"),
+        "policy_digest": digest,
+        "finding": "gone" if kept is None else "not_asked",
+        "rules": [] if kept is None else rules_of(kept[0], record),
+    }
 
 
 def _codes(record: Mapping[str, Any]) -> frozenset[str]:

@@ -1,9 +1,8 @@
 """Which rules of a policy made an answer: told by OPA, which evaluates it once more."""
 
 import json
-import re
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from gateway.policy.opa import Opa, require
 from gateway.policy.sources import Sources
 
 _MOST_RULES = 500
-_CODE = re.compile(r'"code":\s*"([^"]*)"')
 
 
 def fired(
@@ -47,15 +45,6 @@ def fired(
         told = require(ran, "OPA cannot evaluate the policy")
     found = set(_rules(json.loads(told).get("explanation") or ()))
     return tuple(f"{file}:{row}: {rule}" for file, row, rule in sorted(found))[:_MOST_RULES]
-
-
-def places_of(sources: Sources, codes: Collection[str]) -> Iterator[str]:
-    """Yield where rules have one of `codes`, as `file:line: code`, in the order of the files."""
-    for path in sources.rego:
-        for row, line in enumerate(sources.files[path].decode(errors="replace").splitlines(), 1):
-            for found in _CODE.finditer(line):
-                if found[1] in codes:
-                    yield f"{path}:{row}: {found[1]}"
 
 
 def _nanoseconds(question: Mapping[str, Any]) -> int:

@@ -1,5 +1,7 @@
 """The pages for people's own affairs: a first password, devices, what is theirs to take back."""
 
+from collections.abc import Callable
+
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -32,9 +34,14 @@ class AccountPages:
         devices: Devices,
         account: Account,
         find_client: FindClient,
+        desk_of: Callable[[User], str],
         origin: str,
     ) -> None:
-        """Show resources as URIs under `origin`, the public URL."""
+        """Show resources as URIs under `origin`, the public URL.
+
+        `desk_of` gives the address at which a person signs in and comes to the desk; empty for whoever
+        has none.
+        """
         self._visits = visits
         self._pages = visits.pages
         self._sign_in = sign_in
@@ -42,6 +49,7 @@ class AccountPages:
         self._devices = devices
         self._account = account
         self._find_client = find_client
+        self._desk_of = desk_of
         self._origin = origin
 
     @property
@@ -68,14 +76,14 @@ class AccountPages:
             repeated=form.get("repeated", ""),
         )
         try:
-            await self._links.redeem(link, chosen, visit.browser)
+            user = await self._links.redeem(link, chosen, visit.browser)
         except Unacceptable as refusal:
             await self._visits.record(refusal, visit.request, visit.browser)
             invitation = await self._links.invitation(link, visit.browser)
             return self._setup_form(visit, link, invitation, refusal)
-        return self._pages.message(
-            "Welcome", "Your password is set.", link=(SIGN_IN_PATH, "Sign in")
-        )
+        desk = self._desk_of(user)
+        onward = (desk, "Sign in and open the desk") if desk else (SIGN_IN_PATH, "Sign in")
+        return self._pages.message("Welcome", "Your password is set.", link=onward)
 
     async def _device_page(self, visit: Visit) -> Response:
         code = user_code(visit.query.get("user_code", ""))

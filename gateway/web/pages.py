@@ -161,6 +161,7 @@ def _templates() -> Mapping[str, Template]:
         "desk_script": DESK_SCRIPT_PATH,
         "icon": ICON_PATH,
         "href": words.href,
+        "shell": words.shell,
         "sides": words.sides,
     }
     names = environment.list_templates(extensions=["html"])

@@ -1,6 +1,7 @@
-"""How pages write things down: addresses, moments, and texts that others chose."""
+"""How pages write things down: addresses, commands, moments, and texts that others chose."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -25,6 +26,42 @@ def href(path: str, /, **state: Any) -> str:
     """Return an address of ours, with what it says behind `?`; what is `None` or empty is left out."""
     said = {name: told for name, told in state.items() if told not in {None, ""}}
     return f"{quote(path)}?{urlencode(said)}" if said else quote(path)
+
+
+def shell(*words: str, **options: Any) -> str:
+    """Return a command as a shell takes it, with what hides in a word spelled out.
+
+    Options come behind the words; one that is `None` or empty is left out, and of one that is `True`
+    the name alone stands there. A word that looks like an option comes behind all of them, as none.
+    """
+    dash = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
+    said, last = list(words[:dash]), words[dash:]
+    for name, told in options.items():
+        if told in {None, "", False}:
+            continue
+        option = f"--{name.replace('_', '-')}"
+        plain = told is True or str(told).startswith("-")
+        said += [option if told is True else f"{option}={told}"] if plain else [option, str(told)]
+    return " ".join(map(_quoted, (*said, *(("--", *last) if last else ()))))
+
+
+def _quoted(word: str) -> str:
+    """Quote a word; bash, zsh and ksh read `$'...'`, in which nothing is hidden."""
+    if word.isprintable() and word.isascii():
+        return shlex.quote(word)
+    return f"$'{''.join(_in_dollars(each) for each in word)}'"
+
+
+def _in_dollars(character: str) -> str:
+    if character in {"'", "\\"}:
+        return f"\\{character}"
+    if character.isprintable() and (character.isascii() or character.isalnum()):
+        return character
+    code = ord(character)
+    return f"\\u{code:04x}" if code <= _LAST_OF_THE_PLANE else f"\\U{code:08x}"
+
+
+_LAST_OF_THE_PLANE = 0xFFFF
 
 
 def spelled(text: Any) -> Markup:

@@ -28,27 +28,22 @@ from gateway.admin.scripts import ScriptDesk
 from gateway.admin.stop import StopDesk
 from gateway.admin.usage import UsageDesk
 from gateway.admin.users import UserDesk
+from gateway.admin.verifying import VerifyDesk
 from gateway.builtin.names import public_name
 from gateway.config import Config, Server
 from gateway.config.auth import Enterprise
-from gateway.domain.decisions import Decision
 from gateway.domain.descriptions import NO_GUIDANCE, Guidance
 from gateway.domain.labels import ServerRule
 from gateway.domain.tools import Target, UpstreamId
 from gateway.errors import (
     BadCommand,
-    ConfigError,
     IdentityUnavailable,
-    PolicyUnavailable,
     Unauthenticated,
     UpstreamFailed,
 )
 from gateway.oauth.foreign.keys import RemoteKeys
 from gateway.oauth.foreign.metadata import RemoteMetadata
 from gateway.oauth.resources import Resources
-from gateway.policy import commands as policy_commands
-from gateway.policy.sources import read_sources
-from gateway.policy.toolchain import find_opa
 from gateway.ports import Authenticator
 from gateway.ports.scripts import ScriptStore
 from gateway.signin.links import SetupLinks
@@ -64,12 +59,11 @@ from gateway.wiring.foundation import new_id, now, open_store
 from gateway.wiring.identity import Identity
 from gateway.wiring.indexing import archive_of
 from gateway.wiring.made_clients import made_client
+from gateway.wiring.on_demand import PolicyOnDemand
 from gateway.wiring.policy_files import PolicyFilesOf
 from gateway.wiring.registration import Registration, nothing_to_take_up
 from gateway.wiring.replaying import replay_desk
 from gateway.wiring.retaining import keeping_desk
-from gateway.wiring.settings import policy_data, policy_settings
-from gateway.wiring.shadow import candidate_settings
 from gateway.wiring.standing import standing
 from gateway.wiring.upstreams import bounds_of, upstreams_of
 from gateway.wiring.witnessing import witness_keys_of
@@ -163,13 +157,18 @@ def admin_of(
             reader,
             archive,
             journal,
-            verify=lambda kept: verify(
+            hashes_of=store.hashes_of,
+            clock=now,
+        )
+        verifying = VerifyDesk(
+            lambda kept: verify(
                 current().data_dir,
                 store.verifier,
                 checkpoints=kept,
                 witnesses=witness_keys_of(current()),
             ),
-            hashes_of=store.hashes_of,
+            archive,
+            journal,
             clock=now,
         )
         yield Admin(
@@ -226,6 +225,7 @@ def admin_of(
             counts=CountDesk(questions, store.pins, servers, stopping),
             replay=replay_desk(current, past, journal, audit.explain, store.hashes_of),
             audit=audit,
+            verifying=verifying,
             export=export,
             keeping=keeping_desk(current, store, journal),
             ask=AskDesk(archive, journal, hashes_of=store.hashes_of, clock=now),
@@ -234,69 +234,6 @@ def admin_of(
             ),
             keys=KeyDesk(partial(_keys, identity), identity, journal),
         )
-
-
-class PolicyOnDemand:
-    """The policy of a gateway that is not running: put together anew for each question."""
-
-    def __init__(self, config: Config) -> None:
-        self._settings = policy_settings(config)
-        self._data = policy_data(config)
-        self._candidate = config.policy.candidate and candidate_settings(config, self._settings)
-
-    @property
-    def digest(self) -> str:
-        """Names the policy that the gateway would begin with; empty if its server says it."""
-        if self._settings.server is not None:
-            return ""
-        return read_sources(self._settings, find_opa()).digest(self._data)
-
-    @property
-    def candidate_digest(self) -> str | None:
-        """Names the candidate that would be asked beside it, if one is configured."""
-        if not self._candidate:
-            return None
-        return read_sources(self._candidate, find_opa()).digest(self._data)
-
-    async def evaluate(self, question: Mapping[str, Any]) -> Decision:
-        """Answer one question.
-
-        Raises:
-            PolicyUnavailable: The policy cannot be used, or has no usable answer.
-
-        """
-        try:
-            return await policy_commands.evaluate(self._settings, self._data, question)
-        except ConfigError as error:
-            raise PolicyUnavailable(error.public, detail=error.detail) from error
-
-    async def evaluate_many(self, questions: Sequence[Mapping[str, Any]]) -> Sequence[Decision]:
-        """Answer each question, in order."""
-        return [await self.evaluate(question) for question in questions]
-
-    async def judge_pin(self, question: Mapping[str, Any]) -> str:  # noqa: ARG002 - the port's
-        """Hold: what changes while no gateway runs waits for a person."""
-        return "hold"
-
-    def holds(self, digest: str) -> bool:
-        """Say whether that is the policy which lies there."""
-        return digest == self.digest
-
-    async def self_approval(self, question: Mapping[str, Any]) -> bool:  # noqa: ARG002 - the port's
-        """Answer no: where no gateway runs, nobody calls anything."""
-        return False
-
-    async def pin_approvals(self, question: Mapping[str, Any]) -> int:
-        """Ask how many people must approve a definition.
-
-        Raises:
-            PolicyUnavailable: The policy cannot be used, or has no usable answer.
-
-        """
-        try:
-            return await policy_commands.pin_approvals(self._settings, self._data, question)
-        except ConfigError as error:
-            raise PolicyUnavailable(error.public, detail=error.detail) from error
 
 
 async def probe(config: Config) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ from gateway.web.visits import Visits
 from gateway.wiring.background import begun, ended
 from gateway.wiring.connections import broker_of
 from gateway.wiring.copies import copies_of
-from gateway.wiring.desk import Desk, own_client
+from gateway.wiring.desk import Desk, own_client, way_to_desk
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
 from gateway.wiring.proofs import proof_rules, proven_tokens
@@ -394,6 +394,7 @@ def _pages(
             devices=building.lasting.devices,
             account=account,
             find_client=find_client,
+            desk_of=way_to_desk(building.config, building.lasting, building.person_of),
             origin=origin,
         ),
         ConnectPages(visits, sign_in, building.broker.connecting),

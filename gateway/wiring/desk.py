@@ -15,12 +15,15 @@ from gateway.ports import Authenticator
 from gateway.signin.browser import Browser, CookieNames
 from gateway.signin.journal import Journal
 from gateway.signin.sessions import Sessions
+from gateway.signin.sign_in import DESK_PATH
+from gateway.signin.sign_in import PATH as SIGN_IN_PATH
 from gateway.web.app import desk_app
 from gateway.web.cookies import BrowserCookies
 from gateway.web.desk import desk_routes
-from gateway.web.desk.as_client import ENTERED_PATH, AsClient, Own
+from gateway.web.desk.as_client import ENTER_PATH, ENTERED_PATH, AsClient, Own
 from gateway.web.desk.entrance import Entrance, OwnSessions
 from gateway.web.desk.frame import Frame, elsewhere
+from gateway.web.desk.rooms import READERS
 from gateway.web.desk.streams import Streams
 from gateway.web.guard import guard_for
 from gateway.web.guarded import Guarded
@@ -29,6 +32,7 @@ from gateway.web.oauth import IssuingEndpoints
 from gateway.web.pages import Pages
 from gateway.web.peers import client_address
 from gateway.web.visits import Visits
+from gateway.web.words import href
 from gateway.wiring.foundation import now
 from gateway.wiring.identity import Identity
 from gateway.wiring.standing import Standing
@@ -39,6 +43,24 @@ def own_client(config: Config, lasting: Standing) -> Client | None:
     if config.console.listen is None:
         return None
     return desk_client(config.desk_url + ENTERED_PATH, lasting.desk_secret)
+
+
+def way_to_desk(
+    config: Config, lasting: Standing, person_of: Callable[[User], Person]
+) -> Callable[[User], str]:
+    """Return what gives the address by which a person signs in and comes to the desk; empty if none."""
+    console = config.console
+
+    def way(user: User) -> str:
+        if not console.enabled or lasting.commands is None:
+            return ""
+        if person_of(user).roles.isdisjoint(READERS):
+            return ""
+        if console.listen is None:
+            return href(SIGN_IN_PATH, to=DESK_PATH)
+        return config.desk_url + href(ENTER_PATH, to=DESK_PATH)
+
+    return way
 
 
 @value

@@ -10,7 +10,7 @@ from gateway.audit.query import HashesOf
 from gateway.config import Config
 from gateway.errors import BadCommand, ConfigError
 from gateway.policy.archive import PolicyArchive
-from gateway.policy.replay import Trial, explained
+from gateway.policy.replay import Trial, explained, placed
 from gateway.policy.sources import Sources
 from gateway.wiring.foundation import now
 from gateway.wiring.settings import policy_data, policy_settings
@@ -30,6 +30,7 @@ def replay_desk(
         journal,
         trials=partial(_trial, current),
         explained=partial(_explained, current),
+        placed=lambda record: placed(PolicyArchive(current().data_dir / ARCHIVE), record),
         records_of=records_of,
         hashes_of=hashes_of,
         clock=now,

@@ -185,7 +185,6 @@ async def test_a_record_that_is_not_signed_yet_has_no_proof() -> None:
         reader,
         Archive(_never, _never),  # type: ignore[arg-type]
         new_journal(MemoryAuditLog()),
-        verify=_never,
         hashes_of=list,
         clock=lambda: NOW,
     )
@@ -257,6 +256,36 @@ async def test_a_log_that_somebody_changed_is_told_with_its_first_bad_record(
         assert (found["ok"], found["finding"], found["first_bad"]) == (False, "altered", 1)
 
 
+async def test_what_a_verification_found_is_on_record_with_whoever_asked(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (admin, store):
+        await write(store, "r1", "r2")
+    async with opened(tmp_path) as (admin, store):
+        assert await ask(admin, "audit.verified") is None
+        found = await ask(admin, "audit.verify")
+        assert (found["recorded"], found["took_s"] >= 0) == (True, True)
+        told = await ask(admin, "audit.verified")
+        assert (told["ok"], told["by"]) == (True, AUDITOR.name)
+        assert told["said"].startswith("2 records, 2 signed")
+        note = await asyncio.to_thread(_tampered, tmp_path)
+        await ask(admin, "audit.verify", checkpoints=[["kept", note]])
+        told = await ask(admin, "audit.verified")
+        assert (told["ok"], "good: 1 records" in told["said"]) == (False, True)
+        (record, *_) = await ask(admin, "audit.query", code="log_altered")
+        assert (record["id"], record["method"]) == (told["record"], "audit.verify")
+
+
+async def test_a_log_that_cannot_be_written_is_verified_all_the_same(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (admin, _):
+        desk = admin._posts["audit.verify"].__self__  # type: ignore[attr-defined]
+
+        async def cannot(*_: object) -> None:
+            raise AuditUnavailable("the log cannot be written")
+
+        desk._journal.found = cannot
+        found = await ask(admin, "audit.verify")
+        assert (found["ok"], found["recorded"]) == (True, False)
+
+
 def _tampered(data_dir: Path) -> str:
     connection = sqlite3.connect(data_dir / DATABASE)
     connection.execute("DROP TRIGGER audit_is_never_updated")
@@ -286,6 +315,7 @@ async def test_nobody_else_reads_the_log(tmp_path: Path, person: Any) -> None:
             "audit.show": b'{"record": "r"}',
             "audit.stats": b"{}",
             "audit.verify": b"{}",
+            "audit.verified": b"{}",
             "audit.hash": b'{"content": 1}',
             "audit.ask": b'{"question": "top"}',
             "audit.questions": b"{}",

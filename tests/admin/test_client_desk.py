@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gateway.admin.clients import MOST_NAMED
 from gateway.domain.grants import Grant
 from gateway.domain.identity import AuthMethod, Client, ClientKind
 from gateway.errors import AuditUnavailable, BadCommand, Forbidden, NotFound
@@ -237,3 +238,15 @@ async def test_only_admins_and_auditors_look_at_clients(person: Any) -> None:
         await World().client_desk.list(person)
     with pytest.raises(Forbidden):
         await World().client_desk.show(person, client="agent")
+
+
+async def test_clients_are_named_by_their_ids_to_whoever_has_a_desk() -> None:
+    world = World()
+    id_ = (await add(world))["client_id"]
+    for person in (APPROVER, AUDITOR, ADMIN):
+        (row,) = await world.client_desk.names(person, clients=[id_, "nobody"])
+        assert (row["client_id"], row["name"]) == (id_, "agent")
+    with pytest.raises(Forbidden):
+        await world.client_desk.names(USER, clients=[id_])
+    with pytest.raises(BadCommand, match="at most"):
+        await world.client_desk.names(ADMIN, clients=["x"] * (MOST_NAMED + 1))

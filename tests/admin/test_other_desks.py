@@ -48,6 +48,7 @@ async def test_servers_are_listed_with_how_many_pins_wait() -> None:
             "error": None,
             "registered": False,
             "pins": {"pending": 2, "approved": 0, "drifted": 0, "revoked": 0},
+            "changed": {},
         }
     ]
 
@@ -63,6 +64,7 @@ async def test_a_server_is_registered_and_let_go_by_an_admin_and_on_record() -> 
         "url": "https://web.example/mcp",
         "registered": True,
         "pins": {"pending": 0, "approved": 0, "drifted": 0, "revoked": 0},
+        "changed": {},
     }
     assert world.registry.kept == {
         "web": {"url": "https://web.example/mcp", "credential": credential}
@@ -363,9 +365,11 @@ async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
         "audit.show",
         "audit.stats",
         "audit.tail",
+        "audit.verified",
         "audit.verify",
         "clients.add",
         "clients.list",
+        "clients.names",
         "clients.remove",
         "clients.show",
         "connections.disconnect",

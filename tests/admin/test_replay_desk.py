@@ -91,6 +91,7 @@ def desk_of(
         new_journal(log or MemoryAuditLog()),
         trials=trials or (lambda files: Policy()),
         explained=lambda record: {"finding": "same", "of": record["id"]},
+        placed=lambda record: {"finding": "not_asked", "of": record["id"]},
         records_of=_records,
         hashes_of=lambda text: [f"h1:{text}"],
         clock=clock,
@@ -255,6 +256,21 @@ async def test_a_decision_is_explained_by_the_record_that_keeps_its_question() -
     *records, last = await desk_of([]).explain(AUDITOR, decision="d_1")
     assert [record["id"] for record in records] == ["i1", "o1"]
     assert last == {"reevaluation": {"finding": "same", "of": "i1"}}
+
+
+async def test_without_asking_again_the_newest_refusal_is_placed_in_the_policys_text() -> None:
+    desk = desk_of([])
+    *records, last = await desk.explain(AUDITOR, decision="d_1", again=False)
+    assert [record["id"] for record in records] == ["i1", "o1"]
+    assert last == {"reevaluation": {"finding": "not_asked", "of": "o1"}}
+
+    async def held_then_let_out(_: object, *, decision: str) -> list[dict[str, Any]]:
+        held = {"id": "o1", "decision_id": decision, "verdict": "ask"}
+        return [held, {"id": "i2", "decision_id": decision, "verdict": "allow"}]
+
+    desk._records_of = held_then_let_out
+    *_, last = await desk.explain(AUDITOR, decision="d_1", again=False)
+    assert last["reevaluation"]["of"] == "o1"
 
 
 async def test_over_the_real_log_only_decisions_of_the_window_are_read(tmp_path: Path) -> None:

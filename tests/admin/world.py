@@ -38,6 +38,7 @@ from gateway.admin.standing import StandingDesk
 from gateway.admin.stop import StopDesk
 from gateway.admin.usage import UsageDesk
 from gateway.admin.users import UserDesk
+from gateway.admin.verifying import VerifyDesk
 from gateway.domain.approvals import ApprovalRules
 from gateway.domain.decisions import Decision, Reason, Verdict
 from gateway.domain.descriptions import NO_GUIDANCE, Guidance
@@ -563,6 +564,13 @@ def replay_desk_of(reader: Any, journal: Journal, audit: AuditDesk) -> ReplayDes
         journal,
         trials=lambda files: Trial(),
         explained=lambda record: {"finding": "same", "decision_id": record["decision_id"]},
+        placed=lambda record: {
+            "finding": "not_asked",
+            "policy_digest": "sha256:0123",
+            "rules": [{"file": "flow.rego", "line": 7, "rule": "deny", "code": "rule_a"}]
+            if record.get("verdict") == "deny"
+            else [],
+        },
         records_of=audit.explain,
         hashes_of=audit._hashes_of,
         clock=clock,
@@ -592,7 +600,6 @@ async def opened(
         reader,
         archive,
         journal,
-        verify=lambda notes: verify(data_dir, store.verifier, checkpoints=notes),
         hashes_of=store.hashes_of,
         clock=clock,
     )
@@ -646,6 +653,12 @@ async def opened(
                     around.enter_context(closing(store.reader())), journal, audit
                 ),
                 audit=audit,
+                verifying=VerifyDesk(
+                    lambda notes: verify(data_dir, store.verifier, checkpoints=notes),
+                    archive,
+                    journal,
+                    clock=clock,
+                ),
                 keeping=KeepingDesk(no_retention, journal, clock=clock),
                 export=export_desk_of(store, journal, around),
                 ask=AskDesk(archive, journal, hashes_of=store.hashes_of, clock=clock),

@@ -3,10 +3,10 @@
 import re
 
 from gateway.admin import archive
+from gateway.admin.names import Names
 from gateway.audit.query import Filter, Order, compile_filter, place_of
 from gateway.audit.questions import QUESTIONS
 from gateway.cli.ask import _sendings, ask
-from gateway.cli.names import Names
 from gateway.cli.output import PLAIN_COLUMNS
 from gateway.storage import answers, index
 from tests.docs.pages import ROOT, blocks, prose, rows, spans

@@ -221,6 +221,8 @@ class House:
             journal=self.journal,
             user_of=self.sessions.user_of,
         )
+        self.desks: dict[str, str] = {}
+        """The addresses at which some people come to the desk."""
         self.app = Router(
             [
                 *visits.assets,
@@ -232,6 +234,7 @@ class House:
                     devices=self.devices,
                     account=self.account,
                     find_client=find,
+                    desk_of=lambda user: self.desks.get(user.subject, ""),
                     origin=url,
                 ).routes,
             ],

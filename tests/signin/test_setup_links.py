@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -61,6 +62,18 @@ async def test_the_first_person_chooses_a_name_and_a_password_and_has_every_role
     assert house.told == [("admin", "allow", "first_person", "root")]
     page = await house.enter(browser, await browser.follow(page, "next"), "root")
     assert page.url == house.url + "/account"
+
+
+async def test_whoever_has_a_desk_is_led_to_it_and_nobody_else_learns_of_one(house: House) -> None:
+    house.desks["carol"] = "/sign-in?to=%2Fdesk"
+    for name, link, words in (
+        ("carol", "/sign-in?to=%2Fdesk", "Sign in and open the desk"),
+        ("dan", "/sign-in", "Sign in"),
+    ):
+        browser = house.browser()
+        page = await browser.get(house.links.for_new(replace(CAROL, id=f"u_{name}", subject=name)))
+        page = await _set(browser, page, name="")
+        assert (page.links["next"], page.ids["next"]) == (link, words)
 
 
 async def test_a_link_is_to_our_own_address_and_only_its_hash_is_kept(

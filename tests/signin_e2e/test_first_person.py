@@ -13,7 +13,9 @@ async def test_the_link_makes_one_administrator_and_is_spent(
     with running_gateway(tmp_path, {}) as running, browser.person(NAME, PASSWORD) as emma:
         link = first_link(running)
         form = {"username": NAME, "password": PASSWORD, "repeated": PASSWORD}
-        assert "Your password is set." in await emma.enter(link, form)
+        welcome = await emma.enter(link, form)
+        assert "Your password is set." in welcome
+        assert "Sign in and open the desk" in welcome
         (row,) = running.rows("users", "list")
         assert (row["user"], "admin" in row["roles"]) == (NAME, True)
         text = await emma.sign_in(link)

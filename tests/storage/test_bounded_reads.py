@@ -30,6 +30,8 @@ PAGES: Mapping[str, Ask] = {
     "record, a person": search(principal="user:emma"),
     "record, a code": search(code="denied"),
     "record, a run": search(run="r_1"),
+    "now, the last verification": search(code="log_intact"),
+    "a record, its decision": lambda answers: answers.records(answers.marked("d" + "0" * 30, 500)),
     "timeline": search(principal="user:emma", since="7d"),
     "denied": lambda answers: answers.refused(DAY_AGO, AFTER_ALL, 50),
     "denied by rule": lambda answers: answers.refusals(DAY_AGO, 50, round(NOW * 1e6)),

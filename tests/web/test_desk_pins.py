@@ -1,11 +1,12 @@
 """Definitions at the desk: what changed is seen, and exactly what was seen is approved."""
 
 import json
+import re
 from urllib.parse import quote
 
 import pytest
 
-from gateway.domain.tools import Kind
+from gateway.domain.tools import Kind, Profile
 from tests.admin.world import manifest, sighting
 from tests.signin.house import HTTP
 from tests.web.desk_site import desk_house
@@ -57,9 +58,40 @@ async def test_a_poisoned_change_shows_what_it_hides_wherever_it_is_shown(house)
         assert "\\u{200b}" in page.text
         assert "\\u{202e}" in page.text
         assert "\u202e" not in page.body
-        assert "without a new version of the server" in page.text
+        assert "version was not raised" in page.text
         assert {"del", "ins"} & page.elements == {"ins"}
     assert "hidden_characters" in (await browser.get(HTTP + PINS)).text
+
+
+async def test_what_both_families_show_alike_is_told_counted_and_decided_on_once(house):
+    both = [sighting(profile=profile) for profile in Profile]
+    await house.store.pins.observe(both)
+    browser, page = await house.sits_down("ada", PINS)
+    assert page.body.count("mail/tool") == 0
+    assert page.ids["pins"].count("mail/send") == 1
+    assert "legacy and modern" in page.ids["pins"]
+    counts = json.loads((await browser.get(f"{HTTP}/desk/live?once=yes")).body)
+    assert counts["definitions"] == 1
+    page = await browser.get(f"{HTTP}/desk")
+    assert page.ids["changed"] == "1"
+    page = await browser.get(HTTP + ONE)
+    await browser.submit(page.form("pin-form-1"), page, action="approve", note="read it")
+    assert {pin.status.value for pin in house.store.pins.all()} == {"approved"}
+    await house.store.pins.observe([sighting(text="Else.", profile=Profile.LEGACY)])
+    await house.store.pins.observe([sighting(text="Other.")])
+    counts = json.loads((await browser.get(f"{HTTP}/desk/live?once=yes")).body)
+    assert counts["definitions"] == 2
+    page = await browser.get(HTTP + PINS)
+    assert page.ids["pins"].count("mail/send") == 2
+    assert "changed; its version was not raised" in page.ids["pins"]
+
+
+async def test_a_tick_for_both_families_approves_both(house):
+    await house.store.pins.observe([sighting(profile=profile) for profile in Profile])
+    browser, page = await house.sits_down("ada", f"{PINS}/together?server=mail")
+    (value,) = re.findall(r'value="(sha256:\S+ [^"]*)"', page.body)
+    page = await browser.submit(page.form("together"), page, action="approve", pin1=value)
+    assert {pin.status.value for pin in house.store.pins.all()} == {"approved"}
 
 
 async def test_what_changes_between_look_and_approval_is_not_approved(house):

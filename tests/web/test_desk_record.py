@@ -2,15 +2,19 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from typing import Any
 
+import click
 import pytest
 
+from gateway.cli import main
+from gateway.domain.identity import ClientKind
 from tests.servers.process import ROOT
 from tests.signin.house import HTTP
-from tests.storage.logged import FROM_CRM, TO_OTHERS, made, refused, write
+from tests.storage.logged import FROM_CRM, TO_OTHERS, append, made, refused, write
 from tests.web.desk_site import desk_house
 
 RECORD = f"{HTTP}/desk/record"
@@ -184,3 +188,65 @@ async def test_the_rows_of_a_question_are_drawn_over_time(house):
     )
     assert "svg" in page.elements
     assert page.ids["chart"].split(" ")[1:4] == ["records", "of", "this"]
+
+
+async def test_of_what_was_refused_a_few_columns_are_shown_and_the_rest_where_asked_for(house):
+    browser, page = await house.sits_down("otto", "/desk/record/ask?question=denied&since=365d")
+    heads = re.findall(r'<th scope="col">([^<]*)', page.body)
+    assert heads == ["When", "Who", "What", "Server", "Verdict", "Why", "Record"]
+    assert "private data would leave" in page.ids["rows"]
+    page = await browser.follow(page, "wide")
+    wide = re.findall(r'<th scope="col">([^<]*)', page.body)
+    assert {"decision id", "client", "kind"} <= set(wide)
+    assert "since=365d" in page.url
+
+
+async def test_clients_are_called_by_their_names_before_their_ids(house):
+    id_ = "39f7b84d19530f4bf5e9d27895b89c52"
+    house.client(id=id_, name="nightly", kind=ClientKind.REGISTERED, grants=("client_credentials",))
+    await append(house.store, refused("9", principal=id_, client=id_), begin=90)
+    browser = await house.signed_in("otto")
+    for path in (f"?principal={id_}&since=365d", "/ask?question=denied&since=365d"):
+        page = await browser.get(RECORD + path)
+        assert "nightly" in page.ids["records" if "ask" not in path else "rows"]
+        assert id_ not in page.ids.get("conditions", "")
+    page = await browser.get(f"{RECORD}/r90")
+    assert page.text.index("nightly") < page.text.index(id_)
+    page = await browser.get(f"{RECORD}/ask?question=top&since=365d")
+    assert ("nightly" in page.ids["rows"], id_ in page.ids["rows"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [
+        (
+            "?server=mail&verdict=deny&since=7d",
+            "douane audit query --server mail --verdict deny --since 7d",
+        ),
+        (
+            "?where=reasons.code+%3D+%22rule_a%22",
+            "douane audit query --where 'reasons.code = \"rule_a\"'",
+        ),
+        ("/ask?question=denied&since=24h", "douane audit ask denied --since 24h"),
+        ("/ask?question=denied-by-rule&since=24h", "douane audit ask denied --by-rule --since 24h"),
+        (
+            "/ask?question=who-called&server=mail&tool=send&since=7d",
+            "douane audit ask who-called mail send --since 7d",
+        ),
+        (
+            "/ask?question=flows&source=crm&server=mail",
+            "douane audit ask flows --from crm --to mail",
+        ),
+        ("/ask?question=timeline&principal=user:emma", "douane audit ask timeline user:emma"),
+        ("/ask?question=top&subject=tool", "douane audit ask top --by tool"),
+    ],
+)
+async def test_the_same_at_the_command_line_asks_the_same(house, path, command):
+    browser = await house.signed_in("otto")
+    page = await browser.get(RECORD + path)
+    assert page.ids["shell"] == command
+    words = shlex.split(command)[1:]
+    found, rest = main, list(words)
+    while isinstance(found, click.Group):
+        found = found.commands[rest.pop(0)]
+    found.make_parser(click.Context(found)).parse_args(rest)

@@ -1,11 +1,16 @@
 """Every room of the desk, for every role: what the menu offers is there, and what is done is announced."""
 
 import re
+import sqlite3
+from contextlib import closing
 
 import pytest
 
+from gateway.domain.tools import Profile
+from gateway.storage.database import DATABASE
+from tests.admin.world import sighting
 from tests.signin.house import HTTP
-from tests.storage.logged import FROM_CRM, TO_OTHERS, made, refused, write
+from tests.storage.logged import FROM_CRM, TO_OTHERS, append, made, refused, write
 from tests.web.desk_site import PEOPLE, desk_house
 
 DESK = f"{HTTP}/desk"
@@ -211,7 +216,71 @@ async def test_the_record_is_computed_again_and_said_to_be_what_it_was(house):
     browser = await house.signed_in("otto")
     page = await browser.get(act("audit.verify"))
     page = await browser.submit(page.form("act"), page, action="do")
-    assert page.ids["ok"] == "true"
+    assert re.fullmatch(
+        r"Intact: \d+ records, up to the checkpoint of \d+; took \d+\.\d s\.", page.ids["ok"]
+    )
+    assert "link" not in page.ids["kept"]
+    assert page.links["back"] == "/desk"
+    page = await browser.get(DESK)
+    assert page.ids["verified"].startswith("Intact when user:otto had it computed again, ")
+
+
+async def test_now_says_whether_the_record_is_intact_and_how_to_know(house):
+    _, page = await house.sits_down("otto", "/desk")
+    assert page.ids["verified"] == "Not computed again yet by anybody at the desk."
+    assert page.links["verify"] == "/desk/do/audit.verify"
+    _, page = await house.sits_down("ada", "/desk")
+    assert "verified" not in page.ids
+
+
+async def test_a_record_that_is_not_intact_is_said_to_be_so_wherever_it_is_said(house):
+    browser = await house.signed_in("otto")
+    with closing(sqlite3.connect(house.store.data_dir / DATABASE)) as connection:
+        connection.execute("DROP TRIGGER audit_is_never_updated")
+        connection.execute("UPDATE audit SET body = replace(body, 'deny', 'give')")
+        connection.commit()
+    page = await browser.get(act("audit.verify"))
+    page = await browser.submit(page.form("act"), page, action="do")
+    assert page.title == "Not intact · Douane"
+    assert "The log is altered from record 2 on" in page.ids["wrong"]
+    page = await browser.get(DESK)
+    assert page.ids["verified"].startswith("Not intact when user:otto had it computed again")
+
+
+async def test_what_is_shown_after_an_act_says_what_it_is(house):
+    browser = await house.signed_in("root")
+    said = {"name": "agent", "resources": "/mcp/mail", "scopes": "tools:list"}
+    page = await browser.get(act("clients.add"))
+    page = await browser.submit(page.form("act"), page, action="do", **said)
+    assert ("secret stands here this once" in page.text, "link" in page.text) == (True, False)
+
+
+@pytest.mark.parametrize("path", ["/desk", "/desk/servers"])
+async def test_a_server_whose_tool_changed_is_not_well(house, path):
+    browser, page = await house.sits_down("ada", path)
+    assert "well" in page.text
+    await house.store.pins.observe([sighting(), sighting(profile=Profile.LEGACY)])
+    for pin in house.store.pins.all():
+        digest = str(pin.observed.digest)
+        await house.store.pins.approve(
+            pin.target, pin.profile, expected=digest, by="user:ada", note=""
+        )
+    assert "well" in (await browser.get(HTTP + path)).text
+    changed = [sighting(text="Else."), sighting(text="Else.", profile=Profile.LEGACY)]
+    await house.store.pins.observe(changed)
+    page = await browser.get(HTTP + path)
+    assert "1 tool changed" in page.text
+    assert "well" not in page.text
+    assert "/desk/pins?server=mail" in page.links
+
+
+async def test_each_count_of_refusals_says_what_became_of_the_calls(house):
+    held = refused("7", verdict="ask", code="approval_required")
+    await append(house.store, held, begin=70)
+    _, page = await house.sits_down("otto", "/desk")
+    rows = re.findall(r"rule_a.*?<strong>(\d+)</strong>", page.body, re.DOTALL)
+    assert len(rows) == 2
+    assert len(re.findall(r"rule_a</code></a> <span class=\"stamp (?:ask|deny)", page.body)) == 2
 
 
 async def test_a_lock_file_is_taken_over_and_each_entry_says_what_became_of_it(house):

@@ -3,6 +3,8 @@
 from starlette.routing import Route
 
 from gateway.web.desk.acts import ActPages
+from gateway.web.desk.asking import AskPages
+from gateway.web.desk.entry import EntryPages
 from gateway.web.desk.frame import Frame
 from gateway.web.desk.live import LivePages
 from gateway.web.desk.now import NowPages
@@ -12,7 +14,18 @@ from gateway.web.desk.questions import QuestionPages
 from gateway.web.desk.record import RecordPages
 from gateway.web.desk.runs import RunPages
 
-_ROOMS = (LivePages, NowPages, QuestionPages, PinPages, RunPages, RecordPages, OtherPages, ActPages)
+_ROOMS = (
+    LivePages,
+    NowPages,
+    QuestionPages,
+    PinPages,
+    RunPages,
+    RecordPages,
+    AskPages,
+    EntryPages,
+    OtherPages,
+    ActPages,
+)
 
 
 def desk_routes(frame: Frame) -> list[Route]:

@@ -66,8 +66,8 @@ class Act:
     typed: tuple[str, ...]
     ends: bool
     """Whether it takes something away, and waits for no other sign-in."""
-    shows: bool
-    """Whether there is something to read afterwards, some of it this once."""
+    shows: str
+    """What is to be read afterwards, in a sentence; empty where there is nothing."""
 
 
 def _act(
@@ -78,7 +78,7 @@ def _act(
     typed: str = "",
     *,
     ends: bool = False,
-    shows: bool = False,
+    shows: str = "",
 ) -> Act:
     return Act(
         title=title,
@@ -91,16 +91,18 @@ def _act(
     )
 
 
+_LINK = "The link stands here this once, and nowhere else."
+
 ACTS: Mapping[str, Act] = {
     "users.add": _act(
         "Add a person",
         "Their link is shown once, on the page that follows; whoever opens it chooses their password.",
-        "Add them", typed="name display_name groups", shows=True,
+        "Add them", typed="name display_name groups", shows=_LINK,
     ),
     "users.link": _act(
         "Make another link for this person?",
         "It is shown once. Whoever opens it chooses a new password, and every session of theirs ends.",
-        "Make it", "user", shows=True,
+        "Make it", "user", shows=_LINK,
     ),
     "users.disable": _act(
         "Disable this person?",
@@ -124,7 +126,7 @@ ACTS: Mapping[str, Act] = {
     "clients.add": _act(
         "Register a client that acts for itself",
         "Its secret is shown once, on the page that follows. It gets tokens for these endpoints alone, such as `/mcp/notes`, and may do what the scopes say.",
-        "Register it", typed="name resources scopes", shows=True,
+        "Register it", typed="name resources scopes", shows="The secret stands here this once, and nowhere else.",
     ),
     "clients.remove": _act(
         "Remove this client?", "It is forgotten, and everything that it was granted is revoked.",
@@ -155,12 +157,12 @@ ACTS: Mapping[str, Act] = {
     "pins.import": _act(
         "Take a lock file over",
         "What it approved is approved here, where a server shows exactly that, signed by this gateway or by the key that you name. Nothing else changes.",
-        "Take it over", typed="lock key", shows=True,
+        "Take it over", typed="lock key", shows="What became of each of its entries.",
     ),
     "audit.verify": _act(
         "Compute the whole record again?",
         "Every record is hashed anew and compared with the signed checkpoints: half a minute for each million. Nothing is changed, and calls do not wait for it.",
-        "Compute it", shows=True,
+        "Compute it", shows="What was found stands in the record, with your name.",
     ),
     "policy.stop": _act(
         "Stop everything?",
@@ -181,6 +183,10 @@ ACTS: Mapping[str, Act] = {
     ),
 }  # fmt: skip
 """By the use case's name."""
+
+
+_DONE: Mapping[str, str] = {"audit.verify": "verified.html"}
+"""Pages of their own for what is to be read afterwards."""
 
 
 class ActPages:
@@ -218,7 +224,8 @@ class ActPages:
         if not act.shows:
             return self._frame.go(back)
         rows = told if isinstance(told, list) else [told]
-        return await self._frame.page(guest, "done.html", act=act, rows=rows, back=back)
+        template = _DONE.get(name, "done.html")
+        return await self._frame.page(guest, template, act=act, rows=rows, back=back)
 
 
 def _named(guest: Guest) -> tuple[str, Act]:

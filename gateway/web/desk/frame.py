@@ -1,7 +1,7 @@
 """What every page of the desk has in common: who comes in, how it asks, how it looks, how it says no."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,7 +10,9 @@ import orjson
 from starlette.responses import Response
 from starlette.routing import Route
 
+from gateway.admin.clients import MOST_NAMED
 from gateway.admin.commands import Commands
+from gateway.admin.names import Names, ids_in
 from gateway.admin.person import Person, Role
 from gateway.domain._value import value
 from gateway.domain.identity import User
@@ -147,6 +149,11 @@ class Frame:
         if isinstance(answer, AsyncGenerator):
             return [item async for item in answer]
         return await answer
+
+    async def names(self, guest: Guest, rows: Iterable[Mapping[str, Any]]) -> Names:
+        """Return what people call the clients whose ids stand in `rows`."""
+        wanted = ids_in(rows)[:MOST_NAMED]
+        return Names(await self.ask(guest, "clients.names", clients=wanted) if wanted else [])
 
     def require_change(self, guest: Guest, form: str, *bound: str, ends: bool = False) -> None:
         """Go on only if the guest may send this form now.

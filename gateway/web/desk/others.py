@@ -5,6 +5,7 @@ from starlette.routing import Route
 
 from gateway.errors import BadCommand, NotFound
 from gateway.web.desk.frame import Frame, Guest
+from gateway.web.desk.now import worst_first
 from gateway.web.desk.paging import piece_of
 from gateway.web.desk.rooms import OF_THE_LOG
 
@@ -114,7 +115,7 @@ class OtherPages:
         return await self._frame.page(guest, "clients.html", room="people", piece=piece)
 
     async def _servers(self, guest: Guest) -> Response:
-        rows = await self._frame.ask(guest, "servers.list")
+        rows = worst_first(await self._frame.ask(guest, "servers.list"))
         return await self._frame.page(guest, "servers.html", room="servers", rows=rows)
 
     async def _labels(self, guest: Guest) -> Response:

@@ -6,7 +6,7 @@ import orjson
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gateway.admin.pin_rows import how_bad
+from gateway.admin.pin_rows import alike_in_profiles, how_bad
 from gateway.admin.rows import Row, Rows
 from gateway.errors import BadCommand
 from gateway.pins.tiers import Tier
@@ -38,7 +38,7 @@ class PinPages:
     async def _waiting(self, guest: Guest) -> Response:
         """Show what waits for a decision, worst first."""
         server = guest.query.get("server") or None
-        rows = await self._frame.ask(guest, "pins.review", server=server)
+        rows = told_once(await self._frame.ask(guest, "pins.review", server=server))
         piece = piece_of(rows, _badness, guest.query.get("after"))
         return await self._frame.page(
             guest,
@@ -62,7 +62,7 @@ class PinPages:
     async def _one(self, guest: Guest) -> Response:
         """Show how one definition differs from what was approved, or all of a new one."""
         asked = _asked(guest.query)
-        rows = await self._frame.ask(guest, "pins.diff", **asked)
+        rows = told_once(await self._frame.ask(guest, "pins.diff", **asked))
         return await self._frame.page(
             guest,
             "pin.html",
@@ -79,20 +79,21 @@ class PinPages:
         self._frame.require_change(guest, _ONE, *pin.values(), digest, ends=revokes)
         match form.get("action"):
             case "approve":
-                server = pin.pop("server")
+                reviewed = {"kind": pin["kind"], "name": pin["name"], "digest": digest}
                 await self._frame.ask(
                     guest,
                     "pins.approve",
-                    server=server,
-                    reviewed=[{**pin, "digest": digest}],
+                    server=pin["server"],
+                    reviewed=[{**reviewed, "profile": each} for each in _profiles(pin["profile"])],
                     note=note,
                     expires_s=_holds(form.get("holds", "")),
                 )
-                pin["server"] = server
             case "revoke":
                 if not note.strip():
                     raise BadCommand("Say why it is revoked, in the note.")
-                await self._frame.ask(guest, "pins.revoke", **pin, note=note)
+                for each in _profiles(pin["profile"]):
+                    said = {**pin, "profile": each}
+                    await self._frame.ask(guest, "pins.revoke", **said, note=note)
             case _:
                 raise BadCommand("This form says neither that it is approved nor that it is not.")
         return self._frame.go(
@@ -102,7 +103,7 @@ class PinPages:
     async def _together(self, guest: Guest) -> Response:
         """Show all that waits of one server again, each with a tick of its own."""
         server = guest.query.get("server", "")
-        rows: Rows = await self._frame.ask(guest, "pins.review", server=server)
+        rows = told_once(await self._frame.ask(guest, "pins.review", server=server))
         shown = [{**row, "ticked": is_harmless(row)} for row in rows[:SIZE]]
         return await self._frame.page(
             guest,
@@ -122,7 +123,9 @@ class PinPages:
         self._frame.require_change(guest, _TOGETHER, server, *shown)
         if form.get("action") != "approve":
             return self._frame.go(href(_PATH, server=server))
-        ticked = [_read(told) for name, told in form.items() if name.startswith("pin")]
+        ticked = [
+            one for name, told in form.items() if name.startswith("pin") for one in _read(told)
+        ]
         if not ticked:
             raise BadCommand("Nothing was ticked, and nothing was approved.")
         if not {one["digest"] for one in ticked} <= set(shown):
@@ -144,6 +147,21 @@ def is_harmless(row: Row) -> bool:
     return row["tier"] in _HARMLESS and not row["findings"]
 
 
+def told_once(rows: Rows) -> Rows:
+    """Return rows with one for both families of revisions, where they show the same.
+
+    Its `profile` names both, for a form, and `seen_in` for people.
+    """
+    return [
+        {**row, "profile": ",".join(row["profiles"]), "seen_in": " and ".join(row["profiles"])}
+        for row in alike_in_profiles(rows)
+    ]
+
+
+def _profiles(told: str) -> list[str]:
+    return told.split(",")
+
+
 def _asked(query: Mapping[str, str]) -> dict[str, str | None]:
     named = {name: query.get(name, "") for name in ("server", "name")}
     return {**named, "kind": query.get("kind") or None}
@@ -157,12 +175,13 @@ def _shown(rows: Rows) -> list[str]:
     return [row["observed_digest"] for row in rows]
 
 
-def _read(told: str) -> Row:
-    """Read what stands behind a tick: digest, kind, profile, and the name, which may hold anything."""
+def _read(told: str) -> Rows:
+    """Read what stands behind a tick: digest, kind, profiles, and the name, which may hold anything."""
     parts = told.split(" ", 3)
     if len(parts) != len(_PARTS):
         raise BadCommand("This form cannot be read.")
-    return dict(zip(_PARTS, parts, strict=True))
+    one = dict(zip(_PARTS, parts, strict=True))
+    return [{**one, "profile": each} for each in _profiles(one["profile"])]
 
 
 _PARTS = ("digest", "kind", "profile", "name")
