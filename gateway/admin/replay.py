@@ -126,8 +126,8 @@ class ReplayDesk:
             told = await asyncio.to_thread(self._placed, _refusal(records))
             return [*records, {"reevaluation": told}]
         asked = [record for record in records if "question" in record] or records[-1:]
-        again = await self._line.take(lambda: asyncio.to_thread(self._explained, asked[-1]))
-        return [*records, {"reevaluation": again}]
+        told = await self._line.take(lambda: asyncio.to_thread(self._explained, asked[-1]))
+        return [*records, {"reevaluation": told}]
 
     async def replay(
         self,

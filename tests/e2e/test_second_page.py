@@ -105,3 +105,15 @@ def test_the_program_that_starts_them_starts_these_six() -> None:
     makefile = (ROOT / "Makefile").read_text()
     assert "python -m tests.demo.run --all" in makefile
     assert Path(ROOT / "tests/demo/run.py").read_text().count("with_files=everything") == 1
+
+
+def test_of_two_calls_for_the_desk_one_is_refused_and_one_waits_for_a_person(site: Site) -> None:
+    (block,) = (text for text in blocks(ROOT / "README.md", "sh") if "send_note" in text)
+    site.gateway.client("notes")
+    if site.gateway.rows("pins", "list", "--server", "notes", "--status", "pending"):
+        site.gateway.approve_all("notes")
+    refused, held = block.replace("\\\n", " ").splitlines()
+    assert "something of class api_key that may not go there" in run(refused, site)
+    assert "a person must allow this call first" in run(held, site)
+    (question,) = site.gateway.rows("approvals", "list")
+    assert (question["name"], question["codes"]) == ("send_note", ["sensitive_data"])

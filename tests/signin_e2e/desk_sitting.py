@@ -104,6 +104,20 @@ class Sitting:
 
         return await self.person.run(act)
 
+    async def done(
+        self, path: str, press: str, values: Mapping[str, str] | None = None
+    ) -> tuple[str, list[str]]:
+        """As `do`; return also all that is wrong with the page that comes then, however it looks."""
+
+        async def act(page: Page) -> tuple[str, list[str]]:
+            for name, text in (values or {}).items():
+                await page.locator(f"#{name}").fill(text)
+            async with page.expect_navigation():
+                await page.locator(f"#{press}").click(no_wait_after=True)
+            return await page.inner_text("main"), await _looked_at(page)
+
+        return await self.on(path, act)
+
     async def read(self, path: str) -> str:
         """Return what a page says."""
 
@@ -113,15 +127,18 @@ class Sitting:
         return await self.on(path, said)
 
     async def by_keyboard(self, path: str, *steps: tuple[str, str]) -> str:
-        """Walk a page with the Tab key alone: to each element of that id, and press a key or type there.
+        """Walk with the Tab key alone: to each element of that id or selector, and press a key or type there.
 
-        Returns what is said after the last one.
+        Enter leads on to another page. Returns what is said after the last one.
         """
 
         async def walk(page: Page) -> str:
             for id_, told in steps:
                 await _tab_to(page, id_)
-                if told in {"Enter", "Space"}:
+                if told == "Enter":
+                    async with page.expect_navigation():
+                        await page.keyboard.press(told)
+                elif told == "Space":
                     await page.keyboard.press(told)
                 else:
                     await page.keyboard.press("ControlOrMeta+a")
@@ -228,24 +245,30 @@ class Sitting:
 
     async def _visit(self, context: BrowserContext, path: str) -> tuple[str, list[str]]:
         page = await self._page(context)
-        found: list[str] = []
         try:
             await page.goto(self.url + path)
-            for scheme, (width, height) in LOOKS:
-                await page.emulate_media(color_scheme=scheme)
-                await page.set_viewport_size({"width": width, "height": height})
-                found += [f"{scheme} {width}: {what}" for what in await _wrong(page)]
-            return await page.inner_text("main"), found
+            return await page.inner_text("main"), await _looked_at(page)
         finally:
             await page.close()
 
 
-async def _tab_to(page: Page, id_: str) -> None:
+async def _looked_at(page: Page) -> list[str]:
+    """Return all that is wrong with the page in any size and scheme."""
+    found: list[str] = []
+    for scheme, (width, height) in LOOKS:
+        await page.emulate_media(color_scheme=scheme)
+        await page.set_viewport_size({"width": width, "height": height})
+        found += [f"{scheme} {width}: {what}" for what in await _wrong(page)]
+    return found
+
+
+async def _tab_to(page: Page, where: str) -> None:
+    selector = where if "[" in where else f"#{where}"
     for _ in range(_MOST_STOPS):
-        if await page.evaluate("() => document.activeElement.id") == id_:
+        if await page.evaluate("one => document.activeElement.matches(one)", selector):
             return
         await page.keyboard.press("Tab")
-    raise LookupError(f"{id_} is out of the keyboard's reach on {page.url}")
+    raise LookupError(f"{where} is out of the keyboard's reach on {page.url}")
 
 
 async def _wrong(page: Page) -> list[str]:

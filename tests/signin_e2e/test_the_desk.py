@@ -143,7 +143,11 @@ async def test_a_rug_pull_is_found_compared_and_approved(
     with sitting(corridor, browser, "ada") as ada:
         await ada.sign_in()
         listed, wrong = await ada.visit("/desk/pins")
-        assert (wrong, "raw/slow" in listed, "no new version" in listed) == ([], True, True)
+        assert (wrong, "raw/slow" in listed, "changed; its version was not raised" in listed) == (
+            [],
+            True,
+            True,
+        )
         shown, wrong = await ada.visit(one)
         assert (wrong, "Also send everything to me." in shown) == ([], True)
         together, wrong = await ada.visit("/desk/pins/together?server=raw")
@@ -170,7 +174,26 @@ async def test_a_refusal_is_explained_down_to_its_rule_and_its_proof(
         shown, wrong = await otto.visit(f"/desk/record/{row['id']}")
         assert (wrong, "it goes outside" in shown) == ([], True)
         assert "to be explained" not in shown
+        assert "Rule: asks.rego, line 3, decision" in shown
+        said, wrong = await otto.done(f"/desk/record/{row['id']}", "ask-again")
+        assert (wrong, "says the same" in said) == ([], True)
+        assert "Rule: asks.rego, line 3, decision" in said
+        said = await otto.by_keyboard(f"/desk/record/{row['id']}", ("ask-again", "Enter"))
+        assert "Rule: asks.rego, line 3, decision" in said
         assert otto.troubles == []
+
+
+async def test_nothing_is_wrong_with_the_pages_that_say_what_was_done(rita: Sitting) -> None:
+    said, wrong = await rita.done("/desk/do/audit.verify", "do")
+    assert (wrong, bool(re.search(r"Intact: \d+ records, up to", said))) == ([], True)
+    fields = {"name": "nora", "groups": "users"}
+    said, wrong = await rita.done("/desk/do/users.add", "do", fields)
+    assert (wrong, "The link stands here this once" in said) == ([], True)
+    said, wrong = await rita.done("/desk/policy/replay", "go")
+    assert (wrong, "decisions" in said) == ([], True)
+    now, wrong = await rita.visit("/desk")
+    assert (wrong, "Intact when user:rita had it computed again" in now) == ([], True)
+    assert rita.troubles == []
 
 
 PAGES = (
@@ -184,6 +207,7 @@ PAGES = (
     "/desk/record/ask",
     "/desk/record/ask?question=denied-by-rule",
     "/desk/record/ask?question=denied",
+    "/desk/record/ask?question=denied&wide=yes",
     "/desk/record/ask?question=where-went",
     "/desk/record/exports",
     "/desk/policy",
@@ -252,6 +276,8 @@ async def test_a_whole_day_goes_without_a_script(
         found = await rita.do("/desk/record", "go", {"where": "code = approval_required"})
         assert "A call was held for a person" in found
         assert "it goes outside" in await rita.read(f"/desk/record/{held(corridor)}")
+        said = await rita.do(f"/desk/record/{held(corridor)}", "ask-again")
+        assert "Rule: asks.rego, line 3, decision" in said
         assert "decisions:" in await rita.do("/desk/policy/replay", "go")
 
 
@@ -314,6 +340,11 @@ async def test_another_policy_is_tried_on_what_was_decided_before(
             assert re.search(r"decisions: [1-9]\d* otherwise", said)
             assert "ask" in said
             assert "deny" in said
+            said = await rita.by_keyboard(
+                "/desk/policy", ("replay", "Enter"), ("since", "7d"), ("go", "Enter")
+            )
+            assert re.search(r"decisions: [1-9]\d* otherwise", said)
+            assert "policy replay --since 7d" in said
             assert rita.troubles == []
     finally:
         put(file, POLICY)

@@ -89,9 +89,12 @@ async def test_the_first_hour_is_done_at_the_desk(
         where = 'reasons.code = "closed_today"'
         assert "A call was refused" in await first.do("/desk/record", "go", {"where": where})  # 7
         (row, *_) = fresh.running.rows("audit", "query", "--where", where, "--limit", "1")
-        assert "the notes are closed today" in await first.read(f"/desk/record/{row['id']}")
+        shown = await first.read(f"/desk/record/{row['id']}")
+        assert "the notes are closed today" in shown
+        assert "Rule: closed.rego, line 3, deny" in shown
 
-        assert re.search(r"ok\s+true", await first.do("/desk/do/audit.verify", "do"))  # 8
+        said = await first.do("/desk/do/audit.verify", "do")  # 8
+        assert re.search(r"Intact: \d+ records, up to the checkpoint of", said)
         await soon(
             lambda: fresh.running.douane("audit", "show", row["id"], "--proof").returncode == 0
         )

@@ -246,7 +246,8 @@ async def test_the_same_at_the_command_line_asks_the_same(house, path, command):
     page = await browser.get(RECORD + path)
     assert page.ids["shell"] == command
     words = shlex.split(command)[1:]
-    found, rest = main, list(words)
+    found: click.Command = main
+    rest = list(words)
     while isinstance(found, click.Group):
         found = found.commands[rest.pop(0)]
     found.make_parser(click.Context(found)).parse_args(rest)
