@@ -79,6 +79,8 @@ class ApprovalDesk:
                 return "the answer has run out"
             case ApprovalState.USED:
                 return "the yes was for one call, and that has gone out"
+            case ApprovalState.WITHDRAWN:
+                return "the plane that asked took it back"
             case ApprovalState.ALLOWED if found.span is Span.STANDING:
                 stands = self.standing.until(found.request.id) is not None
                 return "" if stands else "the answer stands no more"

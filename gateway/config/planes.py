@@ -55,6 +55,8 @@ class AuthzenPlane(Section):
     reports: Literal["results", "none"] = "results"
     report_within: Duration = written("120s")
     duties: tuple[Literal["replace_result"], ...] = ()
+    access_requests: bool = False
+    """Whether people are asked once it submits a request for access, and by no refusal."""
     resources: dict[Word, ForeignTypeSection] = written({})
     """Types of resources that are not MCP's, and which tools their actions are."""
 
@@ -99,6 +101,7 @@ class AuthzenPlane(Section):
             reports=Reports(self.reports),
             report_within_s=self.report_within,
             duties=frozenset(self.duties),
+            access_requests=self.access_requests,
             types={
                 type_: ForeignType(server=UpstreamId(one.server), actions=one.actions)
                 for type_, one in self.resources.items()

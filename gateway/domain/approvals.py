@@ -35,6 +35,8 @@ class ApprovalState(StrEnum):
     USED = "used"
     """An answer for one call, which has gone out."""
     EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    """Whoever asked does not want to know any more, and nobody had answered."""
 
 
 @value
@@ -92,6 +94,12 @@ class ApprovalRequest:
     question: bytes = b""
     """What policy was asked about the call, as JSON, where its person might answer: it is asked again
     when they do."""
+    plane: str = ""
+    """The plane that submitted it as a request for access; empty where the refusal itself asked."""
+    submission: Digest | None = None
+    """A keyed digest of what the plane calls its submission (`Idempotency-Key`), if it does."""
+    submitted: Digest | None = None
+    """A digest of all that it submitted under that name."""
 
     @property
     def arguments(self) -> Mapping[str, Any]:

@@ -56,6 +56,8 @@ class Plane:
     reports: Reports = Reports.RESULTS
     report_within_s: float = 120.0
     duties: frozenset[str] = frozenset()
+    access_requests: bool = False
+    """Whether it asks people by submitting a refusal; without it each refusal asks them."""
     types: Mapping[str, ForeignType]
 
 

@@ -3,6 +3,7 @@
 # JOSE comes from joserfc: `authlib.jose` is deprecated, runs on joserfc itself and goes away in
 # Authlib 2.0. Authlib's own RFC 9068 validator accepts a missing `typ` and a list of audiences.
 import re
+from collections.abc import Mapping
 from typing import Any, Never
 
 import orjson
@@ -21,6 +22,8 @@ TYPE = "at+jwt"
 RUN_TYPE = "run+jwt"
 """A token for one program. Another type, so that nobody who does not know what it must not do takes
 it for an access token like any other (RFC 8725 section 3.11)."""
+
+_ACCESS_TYPES = frozenset({TYPE, RUN_TYPE})
 
 LEEWAY_S = 60
 """How far another machine's clock may be ahead in `iat` and `nbf`; `exp` has none."""
@@ -101,6 +104,11 @@ def mint(token: AccessToken, keys: KeyRing) -> str:
         typ = RUN_TYPE
         claims["act"] = _actor(token.script, token.client_id)
         claims["subject_jti"] = token.subject_token_id
+    return sign(claims, keys, typ)
+
+
+def sign(claims: Mapping[str, Any], keys: KeyRing, typ: str) -> str:
+    """Sign `claims` with the newest key and return the JWT, of the type `typ`."""
     header = {"alg": ALGORITHM, "typ": typ, "kid": keys.signing.kid}
     return jws.serialize_compact(
         header, orjson.dumps(claims), keys.signing.pair, registry=_REGISTRY
@@ -129,7 +137,7 @@ def verify_any(text: str, *, keys: KeyRing, issuer: str, now: float) -> AccessTo
         Unauthenticated: Anything else; `detail` names the check that failed.
 
     """
-    typ, claims = _payload(text, keys)
+    typ, claims = signed_claims(text, keys, _ACCESS_TYPES)
     for name, kind in _REQUIRED.items():
         # `type`, not `isinstance`: a JSON true would pass as the integer 1.
         empty = claims.get(name) == "" and name not in _MAY_BE_EMPTY
@@ -143,8 +151,13 @@ def verify_any(text: str, *, keys: KeyRing, issuer: str, now: float) -> AccessTo
     return _token(claims, _script(typ, claims))
 
 
-def _payload(text: str, keys: KeyRing) -> tuple[str, dict[str, Any]]:
-    """Return the type and the claims of a JWT that one of our keys signed."""
+def signed_claims(text: str, keys: KeyRing, types: frozenset[str]) -> tuple[str, dict[str, Any]]:
+    """Return the type, one of `types`, and the claims of a JWT that one of our keys signed.
+
+    Raises:
+        Unauthenticated: None did.
+
+    """
     if len(text) > _LONGEST_TEXT:
         _refuse("too long")
     try:
@@ -152,7 +165,7 @@ def _payload(text: str, keys: KeyRing) -> tuple[str, dict[str, Any]]:
         # The header is judged before the library reads it: exactly three members, so nothing in
         # it can point to a key elsewhere (RFC 8725 sections 3.1 and 3.10) or ask for extensions.
         header = orjson.loads(urlsafe_b64decode(data.partition(b".")[0]))
-        key = _key_of(header, keys)
+        key = _key_of(header, keys, types)
         signed = jws.deserialize_compact(data, key.pair, registry=_REGISTRY)
         claims = orjson.loads(signed.payload or b"")
     except (JoseError, ValueError) as error:
@@ -162,13 +175,13 @@ def _payload(text: str, keys: KeyRing) -> tuple[str, dict[str, Any]]:
     return header["typ"], claims
 
 
-def _key_of(header: Any, keys: KeyRing) -> Any:
+def _key_of(header: Any, keys: KeyRing, types: frozenset[str]) -> Any:
     if not isinstance(header, dict) or header.keys() != _HEADER:
         _refuse("the header has missing or foreign members")
     if header["alg"] != ALGORITHM:
         _refuse("another algorithm")
-    if header["typ"] not in (TYPE, RUN_TYPE):
-        _refuse("not an access token")
+    if header["typ"] not in types:
+        _refuse("a token of another type")
     key = keys.find(header["kid"]) if isinstance(header["kid"], str) else None
     if key is None:
         _refuse("unknown key")

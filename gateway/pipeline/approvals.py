@@ -1,7 +1,7 @@
 """Where policy says that a person must be asked: what was answered, or a question is filed."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,8 @@ from gateway.domain.approvals import (
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.calls import AccessRequest
 from gateway.domain.decisions import Decision, Verdict
+from gateway.domain.document import Digest
+from gateway.domain.identity import Asserted
 from gateway.domain.premises import Premise
 from gateway.domain.standing import Places
 from gateway.errors import (
@@ -36,6 +38,19 @@ from gateway.ports import ApprovalStore, AuditLog, Clock, PolicyEngine
 from gateway.wire.elicitation import approval_state, is_approval_state
 
 _MINUTE_S = 60
+
+
+class Requestable(ApprovalRequired):
+    """A person must be asked, and is once the plane that asked submits its refusal."""
+
+    def __init__(self, request: ApprovalRequest, access: AccessRequest, decision: Decision) -> None:
+        """Take the question as it would be filed, and what it is about."""
+        super().__init__(
+            "a person must allow this call first, and is asked once that is requested",
+            reasons=told(decision),
+        )
+        self.request = request
+        self.access = access
 
 
 @value
@@ -65,8 +80,13 @@ class Approvals:
         seal_key: bytes,
         clock: Clock,
         new_id: Callable[[], str],
+        submitting: Collection[str] = (),
     ) -> None:
-        """Take where our pages are, empty if nobody can sign in there, and our own `issuer`."""
+        """Take where our pages are, empty if nobody can sign in there, and our own `issuer`.
+
+        `submitting` are the planes whose refusals ask nobody before they are submitted.
+        """
+        self._submitting = submitting
         self._store = store
         self._policy = policy
         self._audit = audit
@@ -93,7 +113,7 @@ class Approvals:
         """
         if decision.verdict is not Verdict.ASK:
             return access, decision, None
-        bound = bound_by(access, decision, self._seal_key)
+        bound = bound_by(access, decision, self._seal_key, plane=self._plane(access))
         found = await self._found(access, bound, trail)
         if found is None or found.state is ApprovalState.WAITING:
             raise await self._filed(access, decision, bound, trail)
@@ -106,7 +126,7 @@ class Approvals:
             raise ApprovalRequired(
                 "a person has allowed this call, and policy asks for more than that",
                 approval_id=found.request.id,
-                page=self._page(found.request.id),
+                page=self.page(found.request.id),
                 reasons=told(again),
             )
         granted = Granted(approval=found, access=access, decision=decision, bound=bound)
@@ -122,7 +142,7 @@ class Approvals:
 
         """
         try:
-            bound = bound_by(access, decision, self._seal_key)
+            bound = bound_by(access, decision, self._seal_key, plane=self._plane(access))
         except ApprovalRequired:
             return  # nobody can have been asked about it
         found = self._store.find(bound.fingerprint, bound.scope, now=self._clock())
@@ -183,27 +203,64 @@ class Approvals:
         self, access: AccessRequest, decision: Decision, bound: Bound, trail: Trail
     ) -> ApprovalRequired:
         """File the question, or count it; return the refusal that says so."""
+        asked = await self._request(access, decision, bound)
+        if asked.plane:
+            return Requestable(asked, access, decision)
         try:
-            filed = await self._store.file(await self._request(access, decision, bound))
+            filed = await self._store.file(asked)
         except RateLimited as full:
             return ApprovalRequired(
                 "too many questions wait for a person already; this one was not asked",
                 detail=full.detail,
                 reasons=told(decision),
             )
-        request = filed.request
+        await self._note_asked(filed.request, access, trail)
+        return await self._refusal(filed, access, decision)
+
+    async def submit(
+        self,
+        asked: Requestable,
+        trail: Trail,
+        *,
+        denied: str,
+        submission: Digest | None,
+        submitted: Digest,
+    ) -> Approval:
+        """File the question that a plane submits, or count it; return it.
+
+        `denied` is the decision that it was refused by; the others are what it is known by if it is
+        submitted once more.
+
+        Raises:
+            RateLimited: Too many questions wait, or were asked.
+
+        """
+        request = replace(
+            asked.request, decision_id=denied, submission=submission, submitted=submitted
+        )
+        filed = await self._store.file(request)
+        await self._note_asked(filed.request, asked.access, trail)
+        return filed
+
+    async def _note_asked(
+        self, request: ApprovalRequest, access: AccessRequest, trail: Trail
+    ) -> None:
         trail.approval(request.id)
         if request.asked == 1:
             await self._audit.append(
                 self._record(access, trail, request.id, "approvals.ask", "asked")
             )
-        return await self._refusal(filed, access, decision)
+
+    def _plane(self, access: AccessRequest) -> str:
+        """Return the plane that submits its refusals, if one of those asks."""
+        said = access.call.credential
+        return said.plane if isinstance(said, Asserted) and said.plane in self._submitting else ""
 
     async def _refusal(
         self, filed: Approval, access: AccessRequest, decision: Decision
     ) -> ApprovalRequired:
         """Return the refusal that says where a question is answered, and how if by the caller."""
-        request, page = filed.request, self._page(filed.request.id)
+        request, page = filed.request, self.page(filed.request.id)
         id_, theirs = request.id, await self._may_answer(filed, access)
         command = f"`douane approvals allow {id_}`"
         where = f"{page} or {command}" if page and not theirs else command
@@ -219,7 +276,8 @@ class Approvals:
             reasons=[*told(decision), *void],
         )
 
-    def _page(self, id_: ApprovalId) -> str:
+    def page(self, id_: ApprovalId) -> str:
+        """Return where people see a question and answer it; empty where nobody signs in."""
         return f"{self._pages_at}/approve/{id_}" if self._pages_at else ""
 
     async def _request(
@@ -260,6 +318,7 @@ class Approvals:
             else tuple(sorted((path, access.call.as_written(shown)) for path, shown in places)),
             may_stand=places is not None and await may_stand(access, self._policy),
             question=json.dumps(access.asked).encode() if theirs else b"",
+            plane=self._plane(access),
         )
         return self._after(self._store.earlier(asked), asked)
 
@@ -314,7 +373,7 @@ class Approvals:
                     "code": code,
                     "message": f"{access.target.server}/{access.target.kind}/{trail.told_target}",
                 },
-                *([{"code": "page", "message": page}] if (page := self._page(id_)) else []),
+                *([{"code": "page", "message": page}] if (page := self.page(id_)) else []),
             ],
         }
         return AuditRecord(

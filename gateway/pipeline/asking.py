@@ -32,8 +32,10 @@ class Bound:
     """All that the call carries, in canonical form, for the person who is asked."""
 
 
-def bound_by(access: AccessRequest, decision: Decision, key: bytes) -> Bound:
+def bound_by(access: AccessRequest, decision: Decision, key: bytes, *, plane: str = "") -> Bound:
     """Return what an answer to this question would be bound to; `key` keeps arguments unguessable.
+
+    An answer to what a `plane` submits is for that plane alone.
 
     Raises:
         ApprovalRequired: Nobody could read it, so nobody is asked.
@@ -43,6 +45,7 @@ def bound_by(access: AccessRequest, decision: Decision, key: bytes) -> Bound:
     over = sorted(quota["quota"] for quota in access.asked.get("usage", UNCOUNTED)["over"])
     common = {
         **({"quotas": over} if over else {}),
+        **({"plane": plane} if plane else {}),
         "method": access.call.message.method,
         "principal": access.principal.key,
         "run": access.run.id,

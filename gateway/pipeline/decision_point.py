@@ -7,9 +7,10 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from gateway.domain._value import value
+from gateway.domain.approvals import ApprovalId
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, CallId, Permit
 from gateway.domain.decisions import Duty
@@ -17,7 +18,7 @@ from gateway.domain.flow import RunHint
 from gateway.domain.labels import STRICTEST_DEFAULT, Label, ServerRule
 from gateway.domain.nodes import most_nodes
 from gateway.domain.planes import REPLACE_RESULT, Plane, Reports
-from gateway.domain.tools import Kind, PinStatus, Profile, Target, UpstreamId
+from gateway.domain.tools import Kind, PinStatus, UpstreamId
 from gateway.errors import (
     AuditUnavailable,
     Denied,
@@ -33,7 +34,7 @@ from gateway.pipeline.debts import Debts, Owed
 from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.plane_answers import cannot, promising, refused, released, replaces, unmet
-from gateway.pipeline.plane_calls import call_of, list_call_of, methods_of, unread
+from gateway.pipeline.plane_calls import call_of, list_call_of, methods_of, profiled, unread
 from gateway.pipeline.recording import recorded, while_it_changes
 from gateway.pipeline.release import Release
 from gateway.pipeline.trail import Trail
@@ -65,6 +66,20 @@ class Asking:
     request_id: str
 
 
+class Requests(Protocol):
+    """What a plane is told that submits its refusals, so that a person is asked."""
+
+    async def told(
+        self, asking: Asking, asked: Evaluation, call: Call, error: GatewayError, decision: str
+    ) -> Mapping[str, Any]:
+        """Return what a refusal says beside its reasons."""
+        ...
+
+    def approved(self, id_: ApprovalId, plane: Plane) -> Mapping[str, Any]:
+        """Return by which yes a call goes out, if this plane asked for it."""
+        ...
+
+
 class DecisionPoint:
     def __init__(
         self,
@@ -81,6 +96,7 @@ class DecisionPoint:
         audit: AuditLog,
         ledger: Ledger,
         limits: WireLimits,
+        requests: Requests,
         clock: Clock,
         new_id: Callable[[], str],
     ) -> None:
@@ -90,6 +106,7 @@ class DecisionPoint:
         self._labels = labels
         self._visibility = visibility
         self._pins = pins
+        self._profiled = partial(profiled, pins)
         self._catalogs = catalogs
         self._runs = runs
         self._servers = servers
@@ -97,6 +114,7 @@ class DecisionPoint:
         self._audit = audit
         self._ledger = ledger
         self._limits = limits
+        self._requests = requests
         self._clock = clock
         self._new_id = new_id
 
@@ -135,7 +153,8 @@ class DecisionPoint:
             await self._recorded(trail, error)
             if isinstance(error, (ProtocolError, *_NO_ANSWER)):
                 raise
-            return refused(error, trail.decision_id)
+            more = await self._requests.told(asking, asked, call, error, trail.decision_id)
+            return refused(error, trail.decision_id, more)
         except Exception as bug:
             logger.exception("a question of plane %s met a bug", asking.plane.name)
             fault = Fault("the gateway failed")
@@ -220,6 +239,8 @@ class DecisionPoint:
                 await self._debts.pay(owed)
             raise
         context: dict[str, Any] = {"decision_id": trail.decision_id}
+        if permit.premises.yes is not None:
+            context |= self._requests.approved(permit.premises.yes, plane)
         if permit.access is not None and plane.reports is Reports.RESULTS:
             context["report_within"] = round(plane.report_within_s)
         return Answer(decision=True, context=context)
@@ -340,11 +361,6 @@ class DecisionPoint:
         trail.error(error)
         kind = RecordKind.AUTH if error.code == "unauthenticated" else RecordKind.OUTCOME
         await self._audit.append(trail.outcome(kind))
-
-    def _profiled(self, server: UpstreamId) -> Profile:
-        target = Target(server=server, kind=Kind.SERVER, name=server)
-        modern = self._pins.find(target, Profile.MODERN)
-        return Profile.LEGACY if modern is None else Profile.MODERN
 
     def _new_call(self) -> CallId:
         return CallId(self._new_id())

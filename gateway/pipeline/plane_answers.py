@@ -50,8 +50,8 @@ def released(decision_id: str, body: bytes, given: bytes) -> Answer:
     return Answer(decision=True, context=context)
 
 
-def refused(error: GatewayError, decision_id: str) -> Answer:
-    """Return the no that `error` is: codes and sentences, and data of nobody."""
+def refused(error: GatewayError, decision_id: str, more: Mapping[str, Any] | None = None) -> Answer:
+    """Return the no that `error` is, and what `more` is to be told: codes and sentences, and data of nobody."""
     reasons = [{"code": error.code, "message": error.public}]
     reasons += [{"code": code, "message": message} for code, message in error.reasons]
     context: dict[str, Any] = {
@@ -66,7 +66,7 @@ def refused(error: GatewayError, decision_id: str) -> Answer:
     if isinstance(error, InsufficientScope):
         scopes = {"scopes": list(error.scopes)}
         context["obligations"] = [_obligation(Duty.REQUIRE_STEP_UP.value, scopes)]
-    return Answer(decision=False, context=context)
+    return Answer(decision=False, context={**context, **(more or {})})
 
 
 def _obligation(duty: str, properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from gateway.domain.calls import Call, CallId, Form, Message, OriginKind
 from gateway.domain.flow import Task
 from gateway.domain.identity import Asserted
 from gateway.domain.planes import ForeignType, Plane
-from gateway.domain.tools import OWN, Profile, UpstreamId
+from gateway.domain.tools import OWN, Kind, Profile, Target, UpstreamId
 from gateway.errors import Denied, ProtocolError
+from gateway.ports import PinStore
 from gateway.wire import jsontext
 from gateway.wire.authzen import Entity, Evaluation
 from gateway.wire.eras import is_stateless
@@ -52,6 +53,12 @@ _LISTS: Final[Mapping[str, str]] = {"tool": "tools/list", "prompt": "prompts/lis
 _RPC_ID: Final = 1
 Profiled = Callable[[UpstreamId], Profile]
 """In which family of revisions a server is known, where a question does not say."""
+
+
+def profiled(pins: PinStore, server: UpstreamId) -> Profile:
+    """Return in which family of revisions a server is known, by its own pin."""
+    target = Target(server=server, kind=Kind.SERVER, name=server)
+    return Profile.LEGACY if pins.find(target, Profile.MODERN) is None else Profile.MODERN
 
 
 def unread(id_: CallId, *, source_ip: str) -> Call:

@@ -60,10 +60,15 @@ class Trail:
 
     def anew(self, failed: frozenset[str]) -> None:
         """Forget all but who asks and when: the call is decided anew, because these have changed."""
-        if self._taken is not None:
-            self._taken.give_back()
+        self.not_used()
         self.failed = failed
         self._begin({name: self._fields[name] for name in _OF_PLANES if name in self._fields})
+
+    def not_used(self) -> None:
+        """Give back what the call took of quotas: it was permitted, and does not go out."""
+        if self._taken is not None:
+            self._taken.give_back()
+            self._taken = None
 
     def counts_for(self, name: str) -> bool:
         """Whether the call is still to be counted under `name`, which it is from now on."""

@@ -123,6 +123,10 @@ class ApprovalStore(Protocol):
         """Return what was said yes to of what `principal` asked, in force or not, oldest first."""
         ...
 
+    def under(self, digest: Digest, *, now: float) -> Sequence[Approval]:
+        """Return the questions with this `fingerprint` or `submission`, oldest first, as they are `now`."""
+        ...
+
     async def file(self, request: ApprovalRequest) -> Approval:
         """File a question, or count it where the same one waits; durable on return.
 
@@ -144,6 +148,16 @@ class ApprovalStore(Protocol):
         now: float,
     ) -> Approval:
         """Answer a waiting question, once.
+
+        Raises:
+            NotFound: There is no such question.
+            Denied: It has been answered already, or has run out.
+
+        """
+        ...
+
+    async def withdraw(self, id_: ApprovalId, *, now: float) -> Approval:
+        """Have a waiting question answered by nobody, as whoever asked wants.
 
         Raises:
             NotFound: There is no such question.

@@ -32,6 +32,7 @@ from gateway.storage.questions import (
     require_room,
     used,
     waits,
+    withdrawn,
 )
 from gateway.storage.writer import Writer
 
@@ -47,6 +48,8 @@ _CHANGE = (
     " answered_at = ?, note = ?, asked = ?, expires_at = ? WHERE id = ?"
 )
 _FORGET = "DELETE FROM approvals WHERE id = ?"
+
+_OF_PLANES = ("submission", "submitted")
 
 Used = tuple[Sequence[Approval], Sequence[ApprovalId]]
 """What was written, and what was forgotten."""
@@ -93,6 +96,9 @@ class SqliteApprovalStore:
 
     def yeses(self, principal: str) -> Sequence[Approval]:
         return self._book.yeses(principal)
+
+    def under(self, digest: Digest, *, now: float) -> Sequence[Approval]:
+        return self._book.under(digest, now)
 
     async def file(self, request: ApprovalRequest) -> Approval:
         """File a question, or count it, durable on return; see `ApprovalStore`.
@@ -144,6 +150,15 @@ class SqliteApprovalStore:
                 note=note,
                 now=now,
             )
+            return [_change(connection, after)], ()
+
+        return (await self._writer.run(job, committed=self.remember))[0][0]
+
+    async def withdraw(self, id_: ApprovalId, *, now: float) -> Approval:
+        """Have a waiting question answered by nobody, durable on return; see `ApprovalStore`."""
+
+        def job(connection: sqlite3.Connection) -> Used:
+            after = withdrawn(self._read(connection, "id = ?", (id_,)), now)
             return [_change(connection, after)], ()
 
         return (await self._writer.run(job, committed=self.remember))[0][0]
@@ -273,6 +288,9 @@ def _spelled(request: ApprovalRequest) -> bytes:
         "places": request.places,
         "may_stand": request.may_stand,
         "question": request.question.decode(),
+        "plane": request.plane,
+        "submission": None if request.submission is None else str(request.submission),
+        "submitted": None if request.submitted is None else str(request.submitted),
     }
     return orjson.dumps(content)
 
@@ -302,6 +320,7 @@ def _request(spelled: bytes) -> ApprovalRequest:
             "question": content.get("question", "").encode(),
             # What was asked before answers could stand says nothing of it.
             "places": tuple((path, text) for path, text in content.get("places", ())),
+            **{name: _digest(text) for name in _OF_PLANES if (text := content.get(name))},
         },
         carried=carried,
         asked_at=0.0,  # the row's own columns say when

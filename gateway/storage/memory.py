@@ -36,6 +36,7 @@ from gateway.storage.questions import (
     require_room,
     used,
     waits,
+    withdrawn,
 )
 from gateway.storage.run_tables import MemoryRunLedger
 from gateway.storage.runs import RunLimits, RunNames, Runs
@@ -177,6 +178,9 @@ class MemoryApprovalStore:
     def yeses(self, principal: str) -> Sequence[Approval]:
         return self._book.yeses(principal)
 
+    def under(self, digest: Digest, *, now: float) -> Sequence[Approval]:
+        return self._book.under(digest, now)
+
     async def file(self, request: ApprovalRequest) -> Approval:
         """File a question, or count it; see `ApprovalStore`."""
         now = request.asked_at
@@ -216,6 +220,10 @@ class MemoryApprovalStore:
                 now=now,
             )
         )
+
+    async def withdraw(self, id_: ApprovalId, *, now: float) -> Approval:
+        """Have a waiting question answered by nobody; see `ApprovalStore`."""
+        return self._kept(withdrawn(self._book.get(id_), now))
 
     async def use(self, id_: ApprovalId, *, now: float) -> bool:
         """Use up a yes for one call; see `ApprovalStore`."""

@@ -1,7 +1,7 @@
 """What becomes of questions to people, the same in every store; and the index of those in memory."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -101,14 +101,10 @@ def answered(
         Denied: It has been answered already, or has run out.
 
     """
-    if approval is None:
-        raise NotFound("there is no such question; `douane approvals list` lists them")
-    state = at(approval, now).state
-    if state is not ApprovalState.WAITING:
-        raise Denied(f"this question waits no more: it is {state}")
+    waiting = _waiting(approval, now)
     holds_s = rules.expire_s if allow else rules.denial_holds_s
     return Approval(
-        request=replace(approval.request, expires_at=now + holds_s),
+        request=replace(waiting.request, expires_at=now + holds_s),
         state=ApprovalState.ALLOWED if allow else ApprovalState.DENIED,
         span=span,
         by=by,
@@ -116,6 +112,28 @@ def answered(
         at=now,
         note=note,
     )
+
+
+def withdrawn(approval: Approval | None, now: float) -> Approval:
+    """Return a waiting question that nobody is to answer any more.
+
+    Raises:
+        NotFound: There is no such question.
+        Denied: It has been answered already, or has run out.
+
+    """
+    waiting = _waiting(approval, now)
+    request = replace(waiting.request, expires_at=now)
+    return replace(waiting, request=request, state=ApprovalState.WITHDRAWN)
+
+
+def _waiting(approval: Approval | None, now: float) -> Approval:
+    if approval is None:
+        raise NotFound("there is no such question; `douane approvals list` lists them")
+    state = at(approval, now).state
+    if state is not ApprovalState.WAITING:
+        raise Denied(f"this question waits no more: it is {state}")
+    return approval
 
 
 def used(approval: Approval | None, now: float) -> Approval | None:
@@ -137,13 +155,20 @@ def _has_ended(approval: Approval, now: float) -> bool:
     return approval.request.expires_at <= now or approval.state is ApprovalState.USED
 
 
+def _digests(request: ApprovalRequest) -> Iterator[Digest]:
+    yield request.fingerprint
+    yield request.scope
+    if request.submission is not None:
+        yield request.submission
+
+
 class Book:
     """Questions by what they are looked up by."""
 
     def __init__(self, approvals: Iterable[Approval] = ()) -> None:
         self._by_id: dict[ApprovalId, Approval] = {}
         self._alike: dict[Digest, set[ApprovalId]] = {}
-        """By fingerprint and by scope: two digests are never equal by chance."""
+        """By fingerprint, scope and submission: two digests are never equal by chance."""
         self._octets: Counter[str] = Counter()
         """By principal."""
         for approval in approvals:
@@ -155,7 +180,7 @@ class Book:
         if request.id not in self._by_id:
             self._octets[request.principal] += octets_of(request)
         self._by_id[request.id] = approval
-        for digest in (request.fingerprint, request.scope):
+        for digest in _digests(request):
             self._alike.setdefault(digest, set()).add(request.id)
 
     def forget(self, ids: Iterable[ApprovalId]) -> None:
@@ -168,7 +193,7 @@ class Book:
             self._octets[principal] -= octets_of(approval.request)
             if not self._octets[principal]:
                 del self._octets[principal]
-            for digest in (approval.request.fingerprint, approval.request.scope):
+            for digest in _digests(approval.request):
                 alike = self._alike.get(digest, set())
                 alike.discard(id_)
                 if not alike:
@@ -246,6 +271,13 @@ class Book:
         """Return what a person said yes to of what `principal` asked, oldest answer first."""
         said = (one for one in self.of(principal) if one.state in _YES)
         return sorted(said, key=lambda one: (one.at or 0.0, one.request.id))
+
+    def under(self, digest: Digest, now: float) -> Sequence[Approval]:
+        """Return the questions with this fingerprint or submission, oldest first, as they are `now`."""
+        found = (self._by_id[id_] for id_ in self._alike.get(digest, ()))
+        same = (one for one in found if digest in (one.request.fingerprint, one.request.submission))
+        asked = sorted(same, key=lambda one: (one.request.asked_at, one.request.id))
+        return [at(one, now) for one in asked]
 
     def waiting(self, fingerprint: Digest, now: float) -> Approval | None:
         """Return the question about this very call that nobody has answered."""

@@ -9,7 +9,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from gateway.domain.calls import AGGREGATE
 from gateway.domain.throttle import Throttle
-from gateway.web.authzen import PATHS, AuthzenEndpoint
+from gateway.web.authzen import AuthzenEndpoint, is_for_planes
 from gateway.web.guard import UNREAD, Guard, Refused, plain, throttled
 from gateway.web.guarded import Guarded
 from gateway.web.mcp import PREFIX, McpEndpoint
@@ -143,7 +143,7 @@ class PublicApp:
         if path == AGGREGATE or path.startswith(PREFIX):
             await self._mcp(scope, receive, send)
             return
-        if self._planes is not None and path in PATHS:
+        if self._planes is not None and is_for_planes(path):
             await self._planes(scope, receive, send)
             return
         await self._routed(scope, receive, send)

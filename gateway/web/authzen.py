@@ -18,8 +18,19 @@ from gateway.domain.throttle import Throttle
 from gateway.errors import GatewayError, ProtocolError, RateLimited, Unauthenticated
 from gateway.pipeline.decision_point import Asking
 from gateway.turns import in_turn
+from gateway.web.access_requests import (
+    Requests,
+    RequestsForAccess,
+    Told,
+    is_a_request,
+    key_of,
+    method_of,
+    problem,
+)
 from gateway.web.guard import plain, throttled
+from gateway.wire.access_requests import Submission, read_submission
 from gateway.wire.authzen import (
+    REQUESTS,
     Answer,
     Batch,
     Evaluation,
@@ -43,7 +54,7 @@ SEARCH: Final[Mapping[str, bool]] = {
 }
 """Whether actions are searched for there, or resources."""
 METADATA: Final = "/.well-known/authzen-configuration"
-PATHS: Final = frozenset({EVALUATION, EVALUATIONS, METADATA, *SEARCH})
+_PATHS: Final = frozenset({EVALUATION, EVALUATIONS, METADATA, *SEARCH})
 MOST_ITEMS: Final = 100
 """Of a batch."""
 _AT_ONCE: Final = 8
@@ -52,9 +63,11 @@ _BODY_S: Final = 30.0
 _MOST_FAILURES: Final = 300
 _LONGEST_REQUEST_ID: Final = 128
 _LONGEST_KEY: Final = 4 * 1024
-_JSON: Final = (b"content-type", b"application/json")
 _NO_STORE: Final = (b"cache-control", b"no-store")
 _REQUEST_ID: Final = "x-request-id"
+
+
+_Asked = Batch | Search | Submission | None
 
 
 class Decisions(Protocol):
@@ -75,6 +88,11 @@ class Decisions(Protocol):
         ...
 
 
+def is_for_planes(path: str) -> bool:
+    """Whether planes are answered at `path`."""
+    return path in _PATHS or is_a_request(path)
+
+
 class AuthzenEndpoint:
     """Answers planes, and tells anybody where they may ask."""
 
@@ -86,13 +104,18 @@ class AuthzenEndpoint:
         public_url: str,
         most_bytes: int,
         json_depth: int,
+        requests: Requests,
+        jwks_uri: str,
         client_address: Callable[[Scope], str],
         refused_unread: Callable[[str, str], None],
         new_id: Callable[[], str],
     ) -> None:
+        """Take where the keys are published that sign what binds `requests` for access."""
         self._by_key = {plane.key_digest: plane for plane in planes.values()}
         self._decisions = decisions
-        self._metadata = orjson.dumps(metadata(public_url))
+        self._requests = RequestsForAccess(requests, public_url=public_url)
+        takes = any(plane.access_requests for plane in planes.values())
+        self._metadata = orjson.dumps(metadata(public_url, jwks_uri if takes else ""))
         self._most_bytes = most_bytes
         self._json_depth = json_depth
         self._client_address = client_address
@@ -110,15 +133,18 @@ class AuthzenEndpoint:
             return
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
         request_id = _request_id(headers) or self._new_id()
-        status, body = await self._answered(scope, headers, receive, address, request_id)
-        if status in {400, 401}:
+        told = await self._answered(scope, headers, receive, address, request_id)
+        if told.status in {400, 401}:
             self._failures.note(address, asyncio.get_running_loop().time())
-        fields = [_JSON, _NO_STORE, (b"content-length", str(len(body)).encode())]
-        fields.append((_REQUEST_ID.encode(), request_id.encode()))
-        if status == 401:  # noqa: PLR2004 - RFC 9110 section 15.5.2
-            fields.append((b"www-authenticate", b"Bearer"))
-        await send({"type": "http.response.start", "status": status, "headers": fields})
-        await send({"type": "http.response.body", "body": body})
+        fields = [
+            (b"content-type", told.media.encode()),
+            _NO_STORE,
+            (b"content-length", str(len(told.body)).encode()),
+            (_REQUEST_ID.encode(), request_id.encode()),
+            *told.more,
+        ]
+        await send({"type": "http.response.start", "status": told.status, "headers": fields})
+        await send({"type": "http.response.body", "body": told.body})
 
     async def _answered(
         self,
@@ -127,30 +153,40 @@ class AuthzenEndpoint:
         receive: Receive,
         address: str,
         request_id: str,
-    ) -> tuple[int, bytes]:
-        method = "GET" if scope["path"] == METADATA else "POST"
+    ) -> Told:
+        path = scope["path"]
+        method = _method(path)
         if scope["method"] != method:
-            return 405, orjson.dumps(f"use {method}")
-        if scope["path"] == METADATA:
-            return 200, self._metadata
+            return Told(status=405, body=orjson.dumps(f"use {method}"))
+        if path == METADATA:
+            return Told(status=200, body=self._metadata)
         plane = self._plane(headers)
         try:
             try:
-                asked = await self._read(plane, scope["path"], headers, receive)
+                asked = await self._read(plane, path, headers, receive)
             except GatewayError as error:
                 await self._decisions.refuse(
                     error, source_ip=address, request_id=request_id, plane=plane
                 )
                 raise
             asking = Asking(plane=asked[0], source_ip=address, request_id=request_id)
-            return 200, await self._written(asking, asked[1], scope["path"])
+            return await self._told(asking, asked[1], path, headers)
         except GatewayError as error:
-            return _status(error), orjson.dumps(error.public)
+            return _refused(error, path)
+
+    async def _told(
+        self, asking: Asking, asked: _Asked, path: str, headers: Mapping[str, str]
+    ) -> Told:
+        if asked is None:
+            return await self._requests.about(asking, path)
+        if isinstance(asked, Submission):
+            return await self._requests.submitted(asking, asked, key_of(headers))
+        return Told(status=200, body=await self._written(asking, asked, path))
 
     async def _read(
         self, plane: Plane | None, path: str, headers: Mapping[str, str], receive: Receive
-    ) -> tuple[Plane, Batch | Search]:
-        """Return who asks, and what.
+    ) -> tuple[Plane, _Asked]:
+        """Return who asks, and what; `None` for what is in the path alone.
 
         Raises:
             Unauthenticated: It is no registered plane; nothing of its question was read.
@@ -160,10 +196,12 @@ class AuthzenEndpoint:
         """
         if plane is None:
             raise Unauthenticated("no registered plane has this key")
+        if is_a_request(path) and path != REQUESTS:
+            return plane, None
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise ProtocolError("a question is application/json")
         body = await self._body(receive)
-        read: Callable[[bytes, int], Batch | Search] = _READ.get(path, _several)
+        read: Callable[[bytes, int], _Asked] = _READ.get(path, _several)
         return plane, await in_turn(
             f"plane:{plane.name}", weight(body), read, body, self._json_depth
         )
@@ -253,8 +291,9 @@ def _several(body: bytes, depth: int) -> Batch:
     return read_batch(body, depth, MOST_ITEMS)
 
 
-_READ: Final[Mapping[str, Callable[[bytes, int], Batch | Search]]] = {
+_READ: Final[Mapping[str, Callable[[bytes, int], _Asked]]] = {
     EVALUATION: _single,
+    REQUESTS: read_submission,
     **{path: partial(read_search, for_actions=actions) for path, actions in SEARCH.items()},
 }
 
@@ -265,6 +304,20 @@ def _request_id(headers: Mapping[str, str]) -> str:
     return (
         told if told.isascii() and told.isprintable() and len(told) <= _LONGEST_REQUEST_ID else ""
     )
+
+
+def _method(path: str) -> str:
+    if path == METADATA:
+        return "GET"
+    return method_of(path) if is_a_request(path) else "POST"
+
+
+def _refused(error: GatewayError, path: str) -> Told:
+    status = _status(error)
+    if is_a_request(path):
+        return problem(error, status)
+    challenge = ((b"www-authenticate", b"Bearer"),) if isinstance(error, Unauthenticated) else ()
+    return Told(status=status, body=orjson.dumps(error.public), more=challenge)
 
 
 def _status(error: GatewayError) -> int:

@@ -5,6 +5,7 @@ read and is of another type spoils its question.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Final
 
@@ -15,6 +16,8 @@ from gateway.errors import GatewayError, ProtocolError
 from gateway.wire import jsontext
 from gateway.wire.bounds import within
 
+REQUESTS: Final = "/access/v1/requests"
+_TAKES_REQUESTS: Final = "urn:openid:authzen:capability:access-request"
 _NOTHING: Final[Mapping[str, Any]] = {}
 MOST_RESULTS: Final = 100
 """Of one page of a search."""
@@ -78,6 +81,10 @@ class Evaluation:
     """`context.supported_obligations`: the types that it meets; `None` if it does not say."""
     reported: Reported | None = None
     """What it tells in phase `result`."""
+    approval: str | None = None
+    """`context.approval`: the name of the yes that it goes by, if it names one."""
+    said: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """Its members as they came."""
 
 
 @value
@@ -116,18 +123,18 @@ def read_search(body: bytes, depth: int, *, for_actions: bool) -> Search:
         ProtocolError: It is none; status 400.
 
     """
-    members = dict(_members(body, depth))
+    members = dict(members_of(body, depth))
     resource = dict(_required(members, "resource"))
     if for_actions:
         members["action"] = {"name": _SEARCHED}
     else:
         resource["id"] = _SEARCHED
-    page = _object(members, "page")
+    page = object_in(members, "page")
     limit = page.get("limit", MOST_RESULTS)
     if type(limit) is not int or limit < 1:
-        raise _malformed("`limit` is no number of results")
+        raise malformed("`limit` is no number of results")
     return Search(
-        asked=_evaluation({**members, "resource": resource}),
+        asked=evaluation_of({**members, "resource": resource}),
         limit=min(limit, MOST_RESULTS),
         after=_text(page, "token"),
     )
@@ -146,7 +153,7 @@ def read_evaluation(body: bytes, depth: int) -> Evaluation:
         ProtocolError: It is none; status 400.
 
     """
-    return _evaluation(_members(body, depth))
+    return evaluation_of(members_of(body, depth))
 
 
 def read_batch(body: bytes, depth: int, most: int) -> Batch:
@@ -158,19 +165,19 @@ def read_batch(body: bytes, depth: int, most: int) -> Batch:
         ProtocolError: There are too many, or it is no batch at all; status 400.
 
     """
-    members = _members(body, depth)
-    options = _object(members, "options")
+    members = members_of(body, depth)
+    options = object_in(members, "options")
     try:
         semantic = Semantic(_text(options, "evaluations_semantic") or Semantic.ALL)
     except ValueError:
-        raise _malformed("`evaluations_semantic` is none of those that there are") from None
+        raise malformed("`evaluations_semantic` is none of those that there are") from None
     items = members.get("evaluations")
     if items is None or items == []:
-        return Batch(items=(_evaluation(members),), semantic=semantic, single=True)
+        return Batch(items=(evaluation_of(members),), semantic=semantic, single=True)
     if not isinstance(items, list):
-        raise _malformed("`evaluations` is no array")
+        raise malformed("`evaluations` is no array")
     if len(items) > most:
-        raise _malformed(f"there are more than {most} evaluations")
+        raise malformed(f"there are more than {most} evaluations")
     shared = {name: members[name] for name in _ENTITIES if name in members}
     return Batch(items=tuple(_item(shared, one) for one in items), semantic=semantic)
 
@@ -178,13 +185,19 @@ def read_batch(body: bytes, depth: int, most: int) -> Batch:
 def _item(shared: Mapping[str, Any], one: Any) -> Evaluation | ProtocolError:
     try:
         if not isinstance(one, dict):
-            raise _malformed("an evaluation is no object")
-        return _evaluation({**shared, **one})
+            raise malformed("an evaluation is no object")
+        return evaluation_of({**shared, **one})
     except ProtocolError as error:
         return error
 
 
-def _members(body: bytes, depth: int) -> Mapping[str, Any]:
+def members_of(body: bytes, depth: int) -> Mapping[str, Any]:
+    """Return the members of the JSON object in `body`.
+
+    Raises:
+        ProtocolError: It is none.
+
+    """
     try:
         members = jsontext.read_exact(body, depth)
     except ValueError as inexact:
@@ -192,11 +205,11 @@ def _members(body: bytes, depth: int) -> Mapping[str, Any]:
         try:
             members = jsontext.read_lenient(body, depth)
         except ValueError as error:
-            raise _malformed(str(error)) from error
+            raise malformed(str(error)) from error
         if not isinstance(members, dict) or not _is_report(members):
-            raise _malformed(str(inexact)) from inexact
+            raise malformed(str(inexact)) from inexact
     if not isinstance(members, dict):
-        raise _malformed("the body is no JSON object")
+        raise malformed("the body is no JSON object")
     return members
 
 
@@ -205,19 +218,27 @@ def _is_report(members: Mapping[str, Any]) -> bool:
     return isinstance(context, dict) and context.get("phase") == Asks.RESULT
 
 
-def _evaluation(members: Mapping[str, Any]) -> Evaluation:
-    action, context = _required(members, "action"), _object(members, "context")
+def evaluation_of(members: Mapping[str, Any]) -> Evaluation:
+    """Return the question that `members` say.
+
+    Raises:
+        ProtocolError: They are none.
+
+    """
+    action, context = _required(members, "action"), object_in(members, "context")
     return Evaluation(
         subject=_entity(members, "subject"),
-        action=_named(action, "name"),
+        action=named(action, "name"),
         resource=_entity(members, "resource"),
-        action_properties=_object(action, "properties"),
-        arguments=_object(context, "arguments") if "arguments" in context else None,
+        action_properties=object_in(action, "properties"),
+        arguments=object_in(context, "arguments") if "arguments" in context else None,
         agent=_text(context, "agent"),
         revision=_text(context, "protocol_version"),
-        task=_object(context, "task") if "task" in context else None,
+        task=object_in(context, "task") if "task" in context else None,
         supported=_supported(context),
         reported=_reported(context),
+        approval=named(object_in(context, "approval"), "id") if "approval" in context else None,
+        said=members,
     )
 
 
@@ -226,14 +247,14 @@ def _reported(context: Mapping[str, Any]) -> Reported | None:
     if phase == Asks.CALL:
         return None
     if phase != Asks.RESULT:
-        raise _malformed("`phase` is neither `call` nor `result`")
+        raise malformed("`phase` is neither `call` nor `result`")
     told = [name for name in ("result", "error") if name in context]
     if len(told) != 1:
-        raise _malformed("a report has either a `result` or an `error`")
+        raise malformed("a report has either a `result` or an `error`")
     return Reported(
-        decision=_named(context, "decision_id"),
+        decision=named(context, "decision_id"),
         member=told[0],
-        content=_object(context, told[0]),
+        content=object_in(context, told[0]),
     )
 
 
@@ -242,51 +263,64 @@ def _supported(context: Mapping[str, Any]) -> frozenset[str] | None:
         return None
     found = context["supported_obligations"]
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise _malformed("`supported_obligations` are no list of types")
+        raise malformed("`supported_obligations` are no list of types")
     return frozenset(found)
 
 
 def _entity(members: Mapping[str, Any], name: str) -> Entity:
     entity = _required(members, name)
     return Entity(
-        type=_named(entity, "type"),
-        id=_named(entity, "id"),
-        properties=_object(entity, "properties"),
+        type=named(entity, "type"),
+        id=named(entity, "id"),
+        properties=object_in(entity, "properties"),
     )
 
 
 def _required(members: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if name not in members:
-        raise _malformed(f"`{name}` is missing")
-    return _object(members, name)
+        raise malformed(f"`{name}` is missing")
+    return object_in(members, name)
 
 
-def _object(members: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def object_in(members: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the object of that name; an empty one if there is nothing.
+
+    Raises:
+        ProtocolError: It is something else.
+
+    """
     if name not in members:
         return _NOTHING
     found: Any = members[name]
     if not isinstance(found, dict):
-        raise _malformed(f"`{name}` is no object")
+        raise malformed(f"`{name}` is no object")
     return found
 
 
-def _named(members: Mapping[str, Any], name: str) -> str:
+def named(members: Mapping[str, Any], name: str) -> str:
+    """Return the text of that name.
+
+    Raises:
+        ProtocolError: There is none, or it is something else, or too long.
+
+    """
     found = _text(members, name)
     if not found:
-        raise _malformed(f"`{name}` is missing or empty")
+        raise malformed(f"`{name}` is missing or empty")
     return found
 
 
 def _text(members: Mapping[str, Any], name: str) -> str:
     found = members.get(name, "")
     if not isinstance(found, str):
-        raise _malformed(f"`{name}` is no string")
+        raise malformed(f"`{name}` is no string")
     if not within(found):
-        raise _malformed(f"`{name}` is too long")
+        raise malformed(f"`{name}` is too long")
     return found
 
 
-def _malformed(why: str) -> ProtocolError:
+def malformed(why: str) -> ProtocolError:
+    """Return the refusal of what is no question."""
     return ProtocolError(f"this is no question: {why}")
 
 
@@ -306,9 +340,18 @@ def spoiled(error: GatewayError, status: int) -> Answer:
     return Answer(decision=False, context={"error": told})
 
 
-def metadata(public_url: str) -> Mapping[str, Any]:
-    """Return the document of `/.well-known/authzen-configuration` (section 9.1)."""
+def metadata(public_url: str, jwks_uri: str = "") -> Mapping[str, Any]:
+    """Return the document of `/.well-known/authzen-configuration` (section 9.1).
+
+    With a `jwks_uri` requests for access are taken, and what binds them is signed with its keys.
+    """
+    requests = {
+        "access_request_endpoint": f"{public_url}{REQUESTS}",
+        "jwks_uri": jwks_uri,
+        "capabilities": [_TAKES_REQUESTS],
+    }
     return {
+        **(requests if jwks_uri else {}),
         "policy_decision_point": public_url,
         "access_evaluation_endpoint": f"{public_url}/access/v1/evaluation",
         "access_evaluations_endpoint": f"{public_url}/access/v1/evaluations",

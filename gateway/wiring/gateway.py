@@ -21,7 +21,7 @@ from gateway.dlp.values import ValueMemory
 from gateway.domain.identity import Credential
 from gateway.domain.tools import UpstreamId
 from gateway.errors import ConfigError
-from gateway.oauth.metadata import PROTECTED_RESOURCE_PATH
+from gateway.oauth.metadata import JWKS_PATH, PROTECTED_RESOURCE_PATH
 from gateway.oauth.resources import ADMIN_API
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.debts import Debts
@@ -283,6 +283,8 @@ class Gateway:
             public_url=config.public_url,
             most_bytes=config.limits.request_bytes,
             json_depth=config.limits.json_depth,
+            requests=built.requests,
+            jwks_uri=f"{config.public_url}{JWKS_PATH}",
             client_address=address,
             refused_unread=self._metrics.refused_unread,
             new_id=new_id,

@@ -17,7 +17,6 @@ from gateway.domain._value import value
 from gateway.domain.calls import Permit
 from gateway.domain.planes import Plane
 from gateway.domain.tools import OWN, UpstreamId
-from gateway.oauth.planes import PlaneGate
 from gateway.pipeline import Pipeline
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.approvals import Approvals
@@ -61,6 +60,7 @@ from gateway.wire.own_session import is_over
 from gateway.wiring.authorization import Authorization
 from gateway.wiring.carried import Carried
 from gateway.wiring.code import code_mode, models_of, stub_of
+from gateway.wiring.deciding import Deciding, deciding
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.front import Front
 from gateway.wiring.identity import Identity
@@ -78,7 +78,7 @@ class Carriers:
     pipeline: Carrier
     aggregate: Carrier
     notices: Notices
-    decisions: DecisionPoint
+    planes: Deciding
 
 
 def pipelines(
@@ -178,24 +178,26 @@ def pipelines(
     )
     selections = Selections(store.choices, always_on=always_on(config))
     sessions = Sessions(store.sessions, is_over=lambda session: is_over(session, now()))
+    people = Approvals(
+        store=approvals,
+        policy=policy,
+        audit=store.audit,
+        rules=config.approvals.value,
+        # Whom another authorization server vouches for cannot sign in to pages of ours.
+        pages_at="" if config.auth.external is not None else config.public_url,
+        issuer=config.public_url,
+        seal_key=store.keys.seal,
+        clock=now,
+        new_id=new_id,
+        submitting={name for name, plane in planes.items() if plane.access_requests},
+    )
     admitting = partial(
         Admission,
         runs=runs,
         pins=store.pins,
         catalogs=crawler,
         policy=policy,
-        approvals=Approvals(
-            store=approvals,
-            policy=policy,
-            audit=store.audit,
-            rules=config.approvals.value,
-            # Whom another authorization server vouches for cannot sign in to pages of ours.
-            pages_at="" if config.auth.external is not None else config.public_url,
-            issuer=config.public_url,
-            seal_key=store.keys.seal,
-            clock=now,
-            new_id=new_id,
-        ),
+        approvals=people,
         answers=answers,
         grants=Grants(scripts=scripts, policy=policy, clock=now),
         visibility=visibility,
@@ -349,15 +351,8 @@ def pipelines(
         priority=config.discovery.priority,
     )
     front_door.append(aggregate)  # whose calls programs make
-    decisions = DecisionPoint(
-        admission=admitting(
-            authenticator=PlaneGate(
-                planes,
-                users=identity.users,
-                clients=store.identity.clients,
-                own_issuer=config.public_url,
-            )
-        ),
+    point = partial(
+        DecisionPoint,
         release=release,
         labels=labels,
         visibility=visibility,
@@ -377,7 +372,16 @@ def pipelines(
         pipeline=watching(Metered(over(upstreams), metrics)),
         aggregate=watching(aggregate),
         notices=notices,
-        decisions=decisions,
+        planes=deciding(
+            config,
+            identity,
+            planes,
+            store,
+            admitting=admitting,
+            approvals=people,
+            questions=approvals,
+            point=point,
+        ),
     )
 
 

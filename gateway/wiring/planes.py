@@ -19,11 +19,18 @@ def planes_of(config: Config, environ: Mapping[str, str]) -> Mapping[str, Plane]
     """Return the planes that may ask, by their names.
 
     Raises:
-        ConfigError: A key is missing, too short, or another plane's.
+        ConfigError: A key is missing, too short, or another plane's; or requests for access would be
+            signed with a key that nobody publishes.
 
     """
     found: dict[str, Plane] = {}
     for name, section in config.planes.authzen.items():
+        if section.access_requests and config.auth.external is not None:
+            told = "needs `auth.mode: embedded`, whose keys sign it; remove it, and refusals ask people"
+            raise ConfigError(
+                "a plane cannot submit requests for access",
+                problems=[f"planes.authzen.{name}.access_requests: {told}"],
+            )
         try:
             found[name] = section.value(name, environ, config.public_url)
         except ValueError as error:

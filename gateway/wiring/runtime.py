@@ -10,6 +10,7 @@ from gateway.domain._value import value
 from gateway.domain.planes import Plane
 from gateway.domain.tools import UpstreamId
 from gateway.oauth.resources import Resources
+from gateway.pipeline.access_requests import AccessRequests
 from gateway.pipeline.decision_point import DecisionPoint
 from gateway.pipeline.keeper import PinKeeper
 from gateway.policy.reload import PolicyHolder
@@ -60,6 +61,8 @@ class Runtime:
     planes: Mapping[str, Plane]
     """Those that may ask, by their names."""
     decisions: DecisionPoint
+    requests: AccessRequests
+    """Where planes submit what was refused."""
     search: Searching
     engine: Engines | None
     """What runs programs, where they are run."""
@@ -197,7 +200,8 @@ async def runtime(
             pipeline=carriers.pipeline,
             aggregate=carriers.aggregate,
             planes=planes,
-            decisions=carriers.decisions,
+            decisions=carriers.planes.decisions,
+            requests=carriers.planes.requests,
             search=search,
             engine=engine,
             announce=decided_by.announce,

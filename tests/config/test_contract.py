@@ -105,7 +105,7 @@ KEYS = {
     "QuotaSection": "name count most per each people groups clients servers tools effects",
     "Planes": "authzen",
     "AuthzenPlane": "key servers issuers subjects groups client scopes tasks reports report_within duties "
-    "resources",
+    "access_requests resources",
     "ForeignTypeSection": "server actions",
     "DlpSection": "patterns names lists",
     "NamesSection": "model language",

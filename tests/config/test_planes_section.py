@@ -76,6 +76,24 @@ def test_what_cannot_be_meant_is_refused(planes: str) -> None:
         config(planes, KEYS)
 
 
+def test_a_plane_submits_refusals_where_keys_of_ours_are_published() -> None:
+    (plane,) = planes_of(config(edge(", access_requests: true"), KEYS), KEYS).values()
+    assert plane.access_requests
+    elsewhere = (
+        f"{HEAD}auth: {{mode: external, external: {{issuer: 'https://idp.example', "
+        "audience: api, profile: rfc9068}}\n"
+    )
+    (without,) = planes_of(
+        parse(f"{elsewhere}planes: {{authzen: {{{edge()}}}}}", file=FILE, environ=KEYS), KEYS
+    ).values()
+    assert not without.access_requests
+    asks = edge(", access_requests: true")
+    with pytest.raises(ConfigError):
+        planes_of(
+            parse(f"{elsewhere}planes: {{authzen: {{{asks}}}}}", file=FILE, environ=KEYS), KEYS
+        )
+
+
 def test_two_planes_have_two_keys() -> None:
     both = f"{edge()}, {edge(name='other', key='OTHER')}"
     assert len(planes_of(config(both, KEYS), KEYS)) == 2

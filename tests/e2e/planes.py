@@ -10,6 +10,7 @@ from typing import Any
 
 ISSUER = "https://idp.example"
 EVALUATION = "/access/v1/evaluation"
+REQUESTS = "/access/v1/requests"
 
 
 def key_of(name: str) -> str:
@@ -105,6 +106,17 @@ class ReferencePlane:
 
     def post(self, question: Mapping[str, Any], **headers: str) -> Answered:
         return self.send(json.dumps(question).encode(), **headers)
+
+    def submit(self, question: Mapping[str, Any], refused: Answered, *, key: str = "") -> Answered:
+        """Submit a refusal, as the access request and approval profile has it."""
+        told = refused.context["access_request"]
+        denial = {
+            "evaluation_id": refused.context["evaluation_id"],
+            "binding_token": told["binding_token"],
+            "expires_at": told["expires_at"],
+        }
+        body = json.dumps({**question, "denial": denial}).encode()
+        return self.send(body, path=REQUESTS, idempotency_key=key)
 
     def ask(self, tool: str, arguments: Mapping[str, Any] | None = None, **more: Any) -> Answered:
         return self.post(self.question(tool, arguments, **more))

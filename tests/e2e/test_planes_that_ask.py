@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.conftest import policies_in
 from tests.e2e.own import until
-from tests.e2e.planes import ISSUER, ReferencePlane, registered
+from tests.e2e.planes import ISSUER, REQUESTS, ReferencePlane, registered
 from tests.e2e.posting import Poster
 from tests.e2e.scripted import Raw, told
 from tests.e2e.site import SERVERS, Corridor
@@ -48,6 +48,7 @@ def behind(
                 careful={**vouching, "duties": ["replace_result"]},
                 hasty={**vouching, "report_within": "1s"},
                 silent={**vouching, "reports": "none"},
+                submits={**vouching, "access_requests": True},
                 narrow={"servers": {"raw": "raw"}, "client": "cron"},
             )
         },
@@ -265,6 +266,52 @@ def test_a_person_is_asked_and_the_same_question_is_yes_then(
     behind.rows("approvals", "allow", asked.context["approval_id"])
     assert plane.ask("remove", {"text": "another"}).decision is False
     assert plane.ask("remove", {"text": "it"}).decision is True
+
+
+def test_a_refusal_is_submitted_and_the_same_question_is_yes_then(
+    behind: Running, request: pytest.FixtureRequest
+) -> None:
+    submits = ReferencePlane(url=behind.url, name="submits", subject=request.node.name)
+    document = submits.send(b"", path="/.well-known/authzen-configuration", method="GET").body
+    assert document["access_request_endpoint"] == f"{behind.url}{REQUESTS}"
+    assert document["jwks_uri"] == f"{behind.url}/oauth/jwks.json"
+    assert submits.ask("page").decision is True  # and nobody knows what it says
+    refused = submits.ask("remove", {"text": "it"})
+    assert refused.context["access_request"]["endpoint"] == document["access_request_endpoint"]
+    submitted = submits.submit(submits.question("remove", {"text": "it"}), refused, key="k-1")
+    assert submitted.status == 202
+    task = submitted.body["task"]
+    assert "review" not in task["links"]
+    place = task["status_endpoint"].removeprefix(behind.url)
+    assert submits.send(b"", path=place, method="GET").body["task"]["status"] == "pending"
+    stranger = ReferencePlane(url=behind.url, name="edge", subject=submits.subject)
+    assert stranger.send(b"", path=place, method="GET").status == 404
+    assert stranger.send(b"", path=f"{place}/cancel").status == 404
+    rows = behind.rows("approvals", "list")
+    (waiting,) = (one for one in rows if one["subject"] == submits.subject)
+    behind.rows("approvals", "allow", waiting["id"])
+    result = submits.send(b"", path=place, method="GET").body["result"]
+    allowed = submits.ask("remove", {"text": "it"}, approval=result["approval"])
+    assert allowed.decision is True
+    until_then = {name: result["approval"][name] for name in ("id", "approved_until")}
+    assert allowed.context["approval"] == until_then
+    used = submits.ask("remove", {"text": "it"}, approval=result["approval"])
+    assert (used.reason, used.context["next_action"]) == ("approval_expired", "request")
+    story = behind.rows("audit", "query", "--where", f"approval_id = '{waiting['id']}'")
+    assert [one["kind"] for one in story].count("approval") == 2  # it was asked, and allowed
+
+
+def test_a_request_is_taken_back_by_the_plane_that_made_it(
+    behind: Running, request: pytest.FixtureRequest
+) -> None:
+    submits = ReferencePlane(url=behind.url, name="submits", subject=request.node.name)
+    submits.ask("page")
+    refused = submits.ask("remove", {"text": "it"})
+    task = submits.submit(submits.question("remove", {"text": "it"}), refused).body["task"]
+    place = task["links"]["cancel"].removeprefix(behind.url)
+    assert submits.send(b"", path=place).body["task"]["status"] == "cancelled"
+    assert submits.send(b"", path=place).status == 409
+    assert submits.subject not in {one["subject"] for one in behind.rows("approvals", "list")}
 
 
 def test_what_is_not_reported_counts_as_its_worst(behind: Running, plane: ReferencePlane) -> None:

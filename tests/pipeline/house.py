@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from gateway.dlp.detector import Detector
 from gateway.dlp.values import ValueMemory
+from gateway.domain.access_requests import Binding
 from gateway.domain.approvals import ApprovalRules
 from gateway.domain.calls import Call, CallId, Form, Message, Permit, RawAnswer, Reply, ServerEvent
 from gateway.domain.decisions import Decision, Obligation, Reason, Verdict
@@ -32,6 +33,7 @@ from gateway.domain.labels import (
 from gateway.domain.tools import Kind, Manifest, Pinned, Profile, Sighting, Target, UpstreamId
 from gateway.errors import Stopped, Unauthenticated
 from gateway.pipeline import Pipeline
+from gateway.pipeline.access_requests import AccessRequests
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.approvals import Approvals
 from gateway.pipeline.begun import BegunRuns
@@ -52,7 +54,7 @@ from gateway.pipeline.late_requests import LateRequests
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
-from gateway.pipeline.plane_calls import EVALUATION
+from gateway.pipeline.plane_calls import EVALUATION, profiled
 from gateway.pipeline.prompts import Prompts
 from gateway.pipeline.quotas import Quotas
 from gateway.pipeline.release import Release
@@ -63,6 +65,7 @@ from gateway.pipeline.sensitive import Sensitive
 from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.sessions import Sessions
 from gateway.pipeline.streams import StreamRelay
+from gateway.pipeline.submissions import Submissions
 from gateway.pipeline.visibility import Visibility
 from gateway.policy.stopping import Stoppable
 from gateway.ports import RunStore
@@ -289,6 +292,22 @@ class SaidByPlanes:
         return replace(ALICE, subject=credential.subject, client_id=credential.client_id)
 
 
+class Bindings:
+    """Tokens of refusals that say nothing, but for whoever gave them."""
+
+    def __init__(self) -> None:
+        self._sealed: list[Binding] = []
+
+    def seal(self, binding: Binding) -> str:
+        self._sealed.append(binding)
+        return f"b_{len(self._sealed) - 1}"
+
+    def open(self, text: str) -> Binding | None:
+        number = text.removeprefix("b_")
+        known = number.isdecimal() and int(number) < len(self._sealed)
+        return self._sealed[int(number)] if known else None
+
+
 class House:
     """Everything, wired as in production but for the two simulators and the memory."""
 
@@ -343,6 +362,9 @@ class House:
             extensions={MAIL: extensions},
         )
         self.plane_gate = SaidByPlanes()
+        self.submitting: set[str] = set()
+        """Planes that submit what is refused."""
+        self.bindings = Bindings()
         self.owed = MemoryDebts()
         self.debts = Debts(self.owed, runs=self.runs, audit=self.audit, clock=self.clock)
         """What planes owe."""
@@ -435,6 +457,17 @@ class House:
             sessions=sessions,
             require_going=self.require_going,
         )
+        people = Approvals(
+            store=self.approvals,
+            policy=policy,
+            audit=self.audit,
+            rules=ApprovalRules(),
+            pages_at="https://gateway.example",
+            issuer="https://gateway.example",
+            seal_key=KEY,
+            submitting=self.submitting,
+            **shared,
+        )
         admitting = partial(
             Admission,
             runs=runs,
@@ -442,16 +475,7 @@ class House:
             catalogs=self.catalogs,
             policy=policy,
             answers=self.answers,
-            approvals=Approvals(
-                store=self.approvals,
-                policy=policy,
-                audit=self.audit,
-                rules=ApprovalRules(),
-                pages_at="https://gateway.example",
-                issuer="https://gateway.example",
-                seal_key=KEY,
-                **shared,
-            ),
+            approvals=people,
             grants=Grants(scripts=self.scripts, policy=policy, clock=self.clock),
             visibility=visibility,
             selections=self.selections,
@@ -500,8 +524,26 @@ class House:
             handles=self.late_handles,
             clock=self.clock,
         )
+        asked = admitting(authenticator=self.plane_gate)
+        self.submissions = Submissions(
+            store=self.approvals,
+            tokens=self.bindings,
+            endpoint="https://gateway.example/access/v1/requests",
+            seal_key=KEY,
+            clock=self.clock,
+        )
+        self.requests = AccessRequests(
+            admission=asked,
+            approvals=people,
+            submissions=self.submissions,
+            store=self.approvals,
+            audit=self.audit,
+            profiled=partial(profiled, self.pins),
+            **shared,
+        )
         self.decisions = DecisionPoint(
-            admission=admitting(authenticator=self.plane_gate),
+            admission=asked,
+            requests=self.requests,
             release=release,
             labels=labels,
             visibility=visibility,

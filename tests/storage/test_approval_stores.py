@@ -112,6 +112,39 @@ class ApprovalStoreSuite:
         await store.file(question("again", now=NOW + 3))
         assert find(store, now=NOW + 3).request.id == "again"
 
+    async def test_what_a_plane_submitted_is_found_by_what_it_calls_it(self, store):
+        named = {"plane": "edge", "submission": digest("key"), "submitted": digest("body")}
+        await store.file(question("a", **named))
+        await store.file(question("b", call="b", now=NOW + 1))
+        assert store.under(digest("key"), now=NOW) == [
+            Approval(request=question("a", **named), state=ApprovalState.WAITING)
+        ]
+        assert [one.request.id for one in store.under(digest("call"), now=NOW)] == ["a"]
+        assert store.under(digest("scope"), now=NOW) == []
+        (late,) = store.under(digest("b"), now=NOW + 1000)
+        assert late.state is ApprovalState.EXPIRED
+
+    async def test_a_question_that_is_taken_back_is_answered_by_nobody(self, store):
+        await store.file(question())
+        taken = await store.withdraw(ApprovalId("a"), now=NOW + 1)
+        assert (taken.state, taken.at) == (ApprovalState.WITHDRAWN, None)
+        assert find(store, now=NOW + 1) is None
+        assert store.get(ApprovalId("a"), now=NOW + 1) == taken
+        with pytest.raises(Denied):
+            await answer(store, now=NOW + 2)
+        with pytest.raises(Denied):
+            await store.withdraw(ApprovalId("a"), now=NOW + 2)
+        with pytest.raises(NotFound):
+            await store.withdraw(ApprovalId("x"), now=NOW + 2)
+        await store.file(question("again", now=NOW + 3))
+        assert find(store, now=NOW + 3).request.id == "again"
+
+    async def test_what_is_answered_is_not_taken_back(self, store):
+        await put(store, "a", "call", allow=True)
+        with pytest.raises(Denied):
+            await store.withdraw(ApprovalId("a"), now=NOW + 2)
+        assert find(store, now=NOW + 2).state is ApprovalState.ALLOWED
+
     async def test_every_yes_of_a_principal_is_known_also_after_it_ran_out(self, store):
         await put(store, "yes", "yes", allow=True)
         await put(store, "used", "used", allow=True)

@@ -1,7 +1,7 @@
 """The AuthZEN endpoint reads nothing of a stranger's, and repeats nothing that it should not."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -9,13 +9,21 @@ import pytest
 
 from gateway.domain.planes import Plane
 from gateway.domain.tools import UpstreamId
-from gateway.errors import AuditUnavailable, Fault, GatewayError
+from gateway.errors import (
+    AccessRequestRefused,
+    AuditUnavailable,
+    Fault,
+    GatewayError,
+    RateLimited,
+)
 from gateway.pipeline.decision_point import Asking
 from gateway.web.authzen import EVALUATION, EVALUATIONS, METADATA, MOST_ITEMS, AuthzenEndpoint
-from gateway.wire.authzen import Answer, Evaluation, Search
+from gateway.wire.access_requests import Status, Submission, Task
+from gateway.wire.authzen import REQUESTS, Answer, Evaluation, Search
 from tests.web.asgi import HOST, Exchange, Pairs
 
 KEY = "k" * 32
+NOW = 1_800_000_000.0
 EDGE = Plane(
     name="edge",
     key_digest=sha256(KEY.encode()).digest(),
@@ -64,13 +72,30 @@ class Yes:
         self.refused.append((error.code, "" if plane is None else plane.name))
 
 
-def endpoint(decisions: Yes, most_bytes: int = 1024) -> AuthzenEndpoint:
+class Asks:
+    """Takes every request for access, and lets none be looked at."""
+
+    async def submit(self, asking: Asking, submitted: Submission, key: str) -> Task:
+        if key == "full":
+            raise RateLimited("too many questions wait", wait_s=7)
+        return Task(id="t.1", status=Status.PENDING, expires_at=NOW)
+
+    def look(self, plane: Plane, handle: str) -> Task:
+        raise AccessRequestRefused.unknown_task()
+
+    async def cancel(self, asking: Asking, handle: str) -> Task:
+        return Task(id=handle, status=Status.CANCELLED, expires_at=NOW)
+
+
+def endpoint(decisions: Yes, most_bytes: int = 1024, plane: Plane = EDGE) -> AuthzenEndpoint:
     return AuthzenEndpoint(
-        {"edge": EDGE},
+        {"edge": plane},
         decisions,
         public_url="http://127.0.0.1:8080",
         most_bytes=most_bytes,
         json_depth=64,
+        requests=Asks(),
+        jwks_uri="http://127.0.0.1:8080/oauth/jwks.json",
         client_address=lambda _: "192.0.2.7",
         refused_unread=lambda *_: None,
         new_id=lambda: "made-here",
@@ -229,3 +254,85 @@ async def test_a_search_is_answered_by_pages(path: str, told: str) -> None:
         "results": [{"name": told}],
         "page": {"next_token": "next", "count": 1, "total": 7},
     }
+
+
+SUBMISSION = {
+    **json.loads(QUESTION),
+    "denial": {"binding_token": "a.b.c", "expires_at": "2027-01-15T08:00:00Z"},
+}
+
+
+async def submit(
+    content: object, *headers: tuple[bytes, bytes], key: tuple[bytes, bytes] = BEARER
+) -> Exchange:
+    fields: Pairs = (HOST, JSON, key, *headers)
+    body = json.dumps(content).encode()
+    return await Exchange([body]).ask(endpoint(Yes()), "POST", REQUESTS, fields)
+
+
+async def test_the_document_says_that_requests_for_access_are_taken_where_they_are() -> None:
+    app = endpoint(Yes(), plane=replace(EDGE, access_requests=True))
+    seen = await Exchange().ask(app, "GET", METADATA, (HOST,))
+    told = json.loads(seen.sent[1]["body"])
+    assert told["access_request_endpoint"] == "http://127.0.0.1:8080/access/v1/requests"
+    assert told["jwks_uri"] == "http://127.0.0.1:8080/oauth/jwks.json"
+    assert told["capabilities"] == ["urn:openid:authzen:capability:access-request"]
+
+
+async def test_a_request_for_access_gets_a_task_to_look_at() -> None:
+    seen = await submit(SUBMISSION)
+    assert seen.status == 202
+    place = "http://127.0.0.1:8080/access/v1/requests/t.1"
+    assert (told(seen)["location"], told(seen)["retry-after"]) == (place, "5")
+    assert json.loads(seen.sent[1]["body"]) == {
+        "task": {
+            "id": "t.1",
+            "status": "pending",
+            "status_endpoint": place,
+            "expires_at": "2027-01-15T08:00:00Z",
+            "links": {"cancel": f"{place}/cancel"},
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ({"denial": {}}, "urn:openid:authzen:access-request:error:invalid_denial_binding"),
+        ({"items": []}, "urn:openid:authzen:access-request:error:invalid_denial_binding"),
+        ({"callback": {"endpoint": "https://pep.example/done"}}, "about:blank"),
+        ({"client": {"actor": {"id": "somebody else"}}}, "about:blank"),
+        ({"requested_access": "everything"}, "about:blank"),
+        ({"denial": {"binding_token": "a", "expires_at": "soon"}}, "about:blank"),
+        ({"subject": None}, "about:blank"),
+    ],
+)
+async def test_what_is_no_request_for_access_is_a_problem(
+    change: dict[str, object], kind: str
+) -> None:
+    seen = await submit({**SUBMISSION, **change})
+    assert (seen.status, told(seen)["content-type"]) == (400, "application/problem+json")
+    assert json.loads(seen.sent[1]["body"])["type"] == kind
+
+
+async def test_too_many_requests_for_access_are_told_when_there_is_room() -> None:
+    seen = await submit(SUBMISSION, (b"idempotency-key", b"full"))
+    assert (seen.status, told(seen)["retry-after"]) == (429, "7")
+    assert (await submit(SUBMISSION, (b"idempotency-key", b"k" * 257))).status == 400
+
+
+async def test_a_stranger_submits_and_looks_at_nothing() -> None:
+    assert (await submit(SUBMISSION, key=(b"authorization", b"Bearer x"))).status == 401
+    for method, path in (("GET", f"{REQUESTS}/t.1"), ("POST", f"{REQUESTS}/t.1/cancel")):
+        assert (await Exchange().ask(endpoint(Yes()), method, path, (HOST,))).status == 401
+
+
+async def test_a_task_is_looked_at_and_cancelled_where_it_says() -> None:
+    app = endpoint(Yes())
+    unknown = await Exchange().ask(app, "GET", f"{REQUESTS}/t.1", (HOST, BEARER))
+    assert unknown.status == 404
+    kind = json.loads(unknown.sent[1]["body"])["type"]
+    assert kind == "urn:openid:authzen:access-request:error:unknown_task"
+    ended = await Exchange().ask(app, "POST", f"{REQUESTS}/t.1/cancel", (HOST, BEARER))
+    assert json.loads(ended.sent[1]["body"])["task"]["status"] == "cancelled"
+    assert (await Exchange().ask(app, "POST", f"{REQUESTS}/t.1", (HOST, BEARER))).status == 405

@@ -1,0 +1,70 @@
+"""The decision point for planes: the path's stages before a server and behind, and the door to people."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from gateway.config import Config
+from gateway.domain._value import value
+from gateway.domain.planes import Plane
+from gateway.oauth.bindings import SignedBindings
+from gateway.oauth.planes import PlaneGate
+from gateway.pipeline.access_requests import AccessRequests
+from gateway.pipeline.admission import Admission
+from gateway.pipeline.approvals import Approvals
+from gateway.pipeline.decision_point import DecisionPoint
+from gateway.pipeline.plane_calls import profiled
+from gateway.pipeline.submissions import Submissions
+from gateway.ports import ApprovalStore, Authenticator
+from gateway.storage.store import Store
+from gateway.wire.authzen import REQUESTS
+from gateway.wiring.foundation import new_id, now
+from gateway.wiring.identity import Identity
+
+
+@value
+class Deciding:
+    """What planes ask, and where they submit what was refused."""
+
+    decisions: DecisionPoint
+    requests: AccessRequests
+
+
+def deciding(
+    config: Config,
+    identity: Identity,
+    planes: Mapping[str, Plane],
+    store: Store,
+    *,
+    admitting: Callable[..., Admission],
+    approvals: Approvals,
+    questions: ApprovalStore,
+    point: Callable[..., DecisionPoint],
+) -> Deciding:
+    """Return the decision point that `point` makes of an admission that `admitting` makes for planes."""
+    gate: Authenticator = PlaneGate(
+        planes,
+        users=identity.users,
+        clients=store.identity.clients,
+        own_issuer=config.public_url,
+    )
+    admission = admitting(authenticator=gate)
+    endpoint = f"{config.public_url}{REQUESTS}"
+    requests = AccessRequests(
+        admission=admission,
+        approvals=approvals,
+        submissions=Submissions(
+            store=questions,
+            tokens=SignedBindings(
+                lambda: identity.ring, issuer=config.public_url, audience=endpoint
+            ),
+            endpoint=endpoint,
+            seal_key=store.keys.seal,
+            clock=now,
+        ),
+        store=questions,
+        audit=store.audit,
+        profiled=partial(profiled, store.pins),
+        clock=now,
+        new_id=new_id,
+    )
+    return Deciding(decisions=point(admission=admission, requests=requests), requests=requests)
