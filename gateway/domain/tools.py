@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, NewType
+from typing import Any, Final, NewType
 
 from gateway.domain._value import value
 from gateway.domain.document import Digest, Document
@@ -58,6 +58,10 @@ class Target:
         return kind if self.kind is Kind.RESOURCE else f"{kind}/{self.name}"
 
 
+MAPPING: Final = "x-authzen-mapping"
+"""The member of a tool's `inputSchema` in which its server says how planes ask about its calls."""
+
+
 @value
 class Manifest:
     """A target's whole definition as its upstream advertises it: its raw JSON, nothing dropped."""
@@ -78,6 +82,12 @@ class Manifest:
     def digest(self) -> Digest:
         """SHA-256 over the RFC 8785 form."""
         return self.definition.digest
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether its server says how others' planes ask about its calls (AuthZEN, COAZ-MCP binding)."""
+        schema = self.definition.content.get("inputSchema")
+        return isinstance(schema, dict) and MAPPING in schema
 
     @property
     def annotations(self) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@ A hint and never a control: whoever writes around these expressions is not found
 found may be harmless. The control is that a person approves.
 """
 
+import json
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
@@ -13,6 +14,7 @@ from typing import Any
 from gateway.domain._value import value
 from gateway.domain.document import leaves
 from gateway.domain.normal import normal
+from gateway.domain.tools import MAPPING
 from gateway.pins.names import by_folding, folded
 from gateway.pins.phrases import BYPASS_PARAMETER, EXFIL_PARAMETER, HARD, PADDING, SOFT
 from gateway.pins.visible import visible
@@ -178,6 +180,11 @@ def _is_hidden(character: str) -> bool:
 
 def _in_parameters(definition: dict[str, Any]) -> Iterator[Finding]:
     schema = definition.get("inputSchema")
+    if isinstance(schema, dict) and MAPPING in schema:
+        told = json.dumps(schema[MAPPING])
+        yield Finding(
+            code="authzen_mapping", path=f"$.inputSchema.{MAPPING}", excerpt=_excerpt(told)
+        )
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
         return

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from gateway.domain.tools import Kind
+from gateway.domain.tools import MAPPING, Kind
 
 Steps = tuple[str | int, ...]
 """Where something is inside a definition: member names and array indexes."""
@@ -61,6 +61,8 @@ def tier_of(kind: Kind, at: Steps, old: Any, new: Any, *, name: str) -> Tier:
     if not inside and _is_nothing(old) and _is_nothing(new):
         return Tier.COSMETIC
     match kind, member:
+        case Kind.TOOL, "inputSchema" if inside[:1] == (MAPPING,):
+            return Tier.RISK  # whoever follows it asks about something else from now on
         case Kind.TOOL, "inputSchema" | "outputSchema":
             return _schema_tier(inside, old, new, name=name)
         case Kind.TOOL, "execution":

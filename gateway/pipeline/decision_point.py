@@ -34,7 +34,14 @@ from gateway.pipeline.debts import Debts, Owed
 from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.plane_answers import cannot, promising, refused, released, replaces, unmet
-from gateway.pipeline.plane_calls import call_of, list_call_of, methods_of, profiled, unread
+from gateway.pipeline.plane_calls import (
+    call_of,
+    list_call_of,
+    methods_of,
+    profiled,
+    require_told,
+    unread,
+)
 from gateway.pipeline.recording import recorded, while_it_changes
 from gateway.pipeline.release import Release
 from gateway.pipeline.trail import Trail
@@ -148,7 +155,7 @@ class DecisionPoint:
             trail = self._trail(call).plane(asking.plane.name, asking.request_id)
             if asked.reported is not None:
                 return await self._reported(asking, call, asked.reported, trail)
-            return await while_it_changes(partial(self._asked, asking, call, trail), trail)
+            return await while_it_changes(partial(self._asked, asking, asked, call, trail), trail)
         except GatewayError as error:
             await self._recorded(trail, error)
             if isinstance(error, (ProtocolError, *_NO_ANSWER)):
@@ -219,7 +226,7 @@ class DecisionPoint:
         trail.reasons("shown", f"{len(shown)} of {len(pins)} are shown")
         return shown
 
-    async def _asked(self, asking: Asking, call: Call, trail: Trail) -> Answer:
+    async def _asked(self, asking: Asking, asked: Evaluation, call: Call, trail: Trail) -> Answer:
         """Carry a question through stages 2 to 8; the debt is durable before the yes is given."""
         plane = asking.plane
         self._debts.require_room()
@@ -227,6 +234,8 @@ class DecisionPoint:
         call = await finished(call.source_ip, nodes, self._admission.narrowed, call)
         permit = await self._admission.permit(call, trail)
         await self._require_possible(plane, permit)
+        if permit.access is not None:
+            require_told(plane, asked, permit.access.pinned.manifest)
         if permit.access is None:
             await recorded(self._ledger, self._admission, permit, trail)
         else:

@@ -12,7 +12,7 @@ from gateway.domain.calls import Call, CallId, Form, Message, OriginKind
 from gateway.domain.flow import Task
 from gateway.domain.identity import Asserted
 from gateway.domain.planes import ForeignType, Plane
-from gateway.domain.tools import OWN, Kind, Profile, Target, UpstreamId
+from gateway.domain.tools import OWN, Kind, Manifest, Profile, Target, UpstreamId
 from gateway.errors import Denied, ProtocolError
 from gateway.ports import PinStore
 from gateway.wire import jsontext
@@ -51,6 +51,7 @@ _NAMED: Final[Mapping[str, tuple[str, ...]]] = {
 """Which types of resources go with a method; whatever is not here is a no."""
 _LISTS: Final[Mapping[str, str]] = {"tool": "tools/list", "prompt": "prompts/list"}
 _RPC_ID: Final = 1
+_DIGEST: Final = "definition_digest"
 Profiled = Callable[[UpstreamId], Profile]
 """In which family of revisions a server is known, where a question does not say."""
 
@@ -85,7 +86,26 @@ def call_of(
         message = _request(asked.action, _params(asked))
     spoken = _spoken(asked, message.method, server, profiled)
     call = _call(id_, message, server, spoken, source_ip=source_ip, asserted=asserted)
+    call = replace(call, definition_hash=_followed(asked.resource))
     return call if asked.task is None else replace(call, declared=_declared(asked.task))
+
+
+def require_told(plane: Plane, asked: Evaluation, manifest: Manifest) -> None:
+    """Return unless a question may say of its call what the call's own server chose.
+
+    A server may declare how its calls are asked about, and a plane that follows that asks in other
+    words. What was followed has to be what was approved, and what is decided on the whole call.
+
+    Raises:
+        Denied: It may.
+
+    """
+    if asked.resource.type not in plane.types or not manifest.is_mapped:
+        return
+    if asked.arguments is None:
+        raise _no("arguments_missing", "its server chose what is asked; tell `context.arguments`")
+    if _followed(asked.resource) is None:
+        raise _no("mapping_unknown", "its server chose what is asked; tell the definition's digest")
 
 
 def list_call_of(
@@ -224,20 +244,28 @@ def _arguments(asked: Evaluation) -> Mapping[str, Any]:
     return asked.arguments
 
 
+def _followed(resource: Entity) -> str | None:
+    """Return the digest of the definition by which a plane asks; `None` if it does not say."""
+    told = resource.properties.get(_DIGEST)
+    if told is not None and not isinstance(told, str):
+        raise ProtocolError(f"this is no question: a resource's `{_DIGEST}` is no string")
+    return told
+
+
 def _foreign(type_: ForeignType, asked: Evaluation) -> Mapping[str, Any]:
     """Return the params of the tool that a question about something else than MCP is about.
 
-    Properties of the action count before those of the resource, and its id before both.
+    Its arguments are those that the question tells; without any, properties of the action count before
+    those of the resource, and its id before both.
     """
     tool = type_.actions.get(asked.action)
     if tool is None:
         raise _no("unknown_action", "there is no such action on such a resource")
-    arguments = {
-        **asked.resource.properties,
-        **asked.action_properties,
-        "id": asked.resource.id,
-    }
-    return {"name": tool, "arguments": arguments}
+    if asked.arguments is not None:
+        return {"name": tool, "arguments": asked.arguments}
+    properties = {**asked.resource.properties, **asked.action_properties}
+    properties.pop(_DIGEST, None)
+    return {"name": tool, "arguments": {**properties, "id": asked.resource.id}}
 
 
 def _spoken(

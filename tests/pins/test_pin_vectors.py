@@ -82,7 +82,7 @@ OPERATORS = {
     "_meta": (_set("_meta", to={"x": "y"}), Tier.TEXT),
     "unknown": (_set("futureField", to={"x": 1}), Tier.TEXT),
     "header": (_set(*CITY, "x-mcp-header", to="City"), Tier.CONTRACT),
-    "mapping": (_set("inputSchema", "x-authzen-mapping", to={"evaluation": {}}), Tier.CONTRACT),
+    "mapping": (_set("inputSchema", "x-authzen-mapping", to={"evaluation": {}}), Tier.RISK),
 }
 
 

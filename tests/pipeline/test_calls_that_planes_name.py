@@ -96,13 +96,16 @@ def test_a_revision_decides_the_family_and_else_where_the_server_is_known() -> N
 
 def test_a_type_that_is_not_mcps_stands_for_tools() -> None:
     record = Entity(type="record", id="r-1", properties={"status": "archived", "id": "r-2"})
-    asked = replace(ASKED, action="read", resource=record, action_properties={"soft": True})
+    soft = {"soft": True}
+    asked = replace(ASKED, action="read", resource=record, action_properties=soft, arguments=None)
     found = call(asked)
     assert found.message.method == "tools/call"
     assert found.message.params == {
         "name": "read_record",
         "arguments": {"status": "archived", "soft": True, "id": "r-1"},
     }
+    told = call(replace(asked, arguments={"to": "bob"}))
+    assert told.message.params == {"name": "read_record", "arguments": {"to": "bob"}}
 
 
 @pytest.mark.parametrize(
