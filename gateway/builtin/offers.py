@@ -1,6 +1,7 @@
 """What a principal is offered in front of all servers: approved definitions that policy lets them see."""
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias
 
 from gateway.builtin.inventory import Inventory, is_served, offer_id
@@ -12,6 +13,7 @@ from gateway.domain.document import Document
 from gateway.domain.identity import Principal
 from gateway.domain.tools import Kind, Manifest, Pin, Profile, Target, UpstreamId
 from gateway.pins.names import folded
+from gateway.pins.portable import shown_to
 from gateway.ports import PinStore
 from gateway.wire import jsontext
 from gateway.wire.eras import definition_for
@@ -64,7 +66,7 @@ class Offer:
     name: str
     """What it is called here."""
     text: str
-    """The definition as JSON, with nothing but its name changed."""
+    """The definition as JSON: under its name here, and as hosts can take it."""
     looks: str
     """What is left of the name when what people overlook is left out."""
 
@@ -83,16 +85,19 @@ class Offers:
         sight: Sight,
         spoken: Callable[[UpstreamId], Collection[Profile]],
         alarm: Alarm,
+        portable: Mapping[UpstreamId, Sequence[str]] = MappingProxyType({}),
     ) -> None:
         """`spoken` says which families a server was last heard to speak; none, if it was not heard.
 
-        `alarm` is told of names that look alike.
+        `alarm` is told of names that look alike. `portable` names the hosts by which the schemas of
+        a server's tools are to be taken.
         """
         self._pins = pins
         self._identities = identities
         self._sight = sight
         self._spoken = spoken
         self._alarm = alarm
+        self._portable = portable
         self._told: set[str] = set()
         self._sorted: Inventory | None = None
         self._lists: Bounded[Hashable, Sequence[Offer]] = Bounded(most=_MOST_LISTS, octets=_OCTETS)
@@ -217,7 +222,8 @@ class Offers:
         offers: dict[str, list[Offer]] = {}
         for pin in seen:
             if pin.approved is not None and _is_for_all(pin.target, pin.approved.definition):
-                offer = _offer(pin.target, pin.approved.definition, client, pin.profile)
+                hosts = tuple(self._portable.get(pin.target.server, ()))
+                offer = _offer(pin.target, pin.approved.definition, client, pin.profile, hosts)
                 offers.setdefault(offer.name, []).append(offer)
         self._warn_of_lookalikes(offers)
         return tuple(found[0] for found in offers.values() if len(found) == 1)
@@ -244,9 +250,13 @@ def _is_for_all(target: Target, definition: Document) -> bool:
 
 
 def _by_digests(
-    target: Target, definition: Document, client: Profile, upstream: Profile
+    target: Target,
+    definition: Document,
+    client: Profile,
+    upstream: Profile,
+    hosts: tuple[str, ...],
 ) -> Hashable:
-    return target, definition.digest, client, upstream
+    return target, definition.digest, client, upstream, hosts
 
 
 def _weight(offer: Offer) -> int:
@@ -254,13 +264,20 @@ def _weight(offer: Offer) -> int:
 
 
 @remembered(most=_MOST_TEXTS, octets=_OCTETS, key=_by_digests, weigh=_weight)
-def _offer(target: Target, definition: Document, client: Profile, upstream: Profile) -> Offer:
+def _offer(
+    target: Target,
+    definition: Document,
+    client: Profile,
+    upstream: Profile,
+    hosts: tuple[str, ...],
+) -> Offer:
     content: Mapping[str, Any] = definition.content
     if target.kind is Kind.TEMPLATE:
         name, member = public_uri(target.server, target.name), "uriTemplate"
     else:
         name, member = public_name(target), "name"
     if target.kind is Kind.TOOL:
+        content = shown_to(definition, hosts)
         content = definition_for(client, without_tasks(content) or content, upstream)
     text = jsontext.write({**content, member: name})
     return Offer(

@@ -38,6 +38,7 @@ from gateway.config.values import (
     Duration,
     Endpoint,
     Extension,
+    Host,
     ListenAddress,
     LocalPath,
     Network,
@@ -199,6 +200,8 @@ class Server(LocalServer):
     """The protocol extensions that clients and this server may declare to each other."""
     always_on: bool = False
     """Whether it is shown at `/mcp` whatever a client chooses."""
+    portable_schemas: tuple[Host, ...] = ()
+    """Hosts that are to be able to take its tools' schemas: what they refuse is not shown."""
     dpop: Dpop | None = None
     """Whether tokens for its endpoint are bound to a key; by default as `auth.dpop` says."""
     audit: AuditOfTool = written({})

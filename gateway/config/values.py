@@ -203,6 +203,8 @@ def _extension(name: Any) -> str:
 
 Extension = Annotated[str, PlainValidator(_extension), WithJsonSchema({"type": "string"})]
 """A protocol extension (MCP 2026-07-28, extensions); case and all, as capabilities name it."""
+Host = Literal["claude", "copilot-studio", "gemini"]
+"""A host that is known to refuse keywords of JSON Schema which schemas can do without."""
 
 
 def _from_folder(text: Any, info: ValidationInfo) -> Path:

@@ -78,17 +78,18 @@ def _one_name(rule: Names, shown: str, alike: list[str], tools: Mapping[str, Any
 def _of_keyword(rule: Keyword, tool: str, definition: Mapping[str, Any]) -> Iterator[Trouble]:
     for member in rule.schemas:
         schema = definition.get(member)
-        places = [(member, schema)] if rule.root else _schemas(schema, member)
+        places = [(member, schema)] if rule.root else schemas_in(schema, member)
         for path, inner in places:
             if not isinstance(inner, Mapping):
                 continue
             for name in rule.names:
-                if name in inner and _matters(rule, inner[name]):
+                if name in inner and matters(rule, inner[name]):
                     text = f"`{name}` in {path}: {rule.becomes}"
                     yield Trouble(level=rule.level, tool=tool, text=text, source=rule.source)
 
 
-def _matters(rule: Keyword, content: Any) -> bool:
+def matters(rule: Keyword, content: Any) -> bool:
+    """Whether `content`, under a keyword of `rule`, is what it is about."""
     match rule.only:
         case "array":
             return isinstance(content, list | tuple)
@@ -100,7 +101,7 @@ def _matters(rule: Keyword, content: Any) -> bool:
             return True
 
 
-def _schemas(schema: Any, path: str) -> Iterator[tuple[str, Any]]:
+def schemas_in(schema: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield every schema inside of one, with its path. No recursion: depth is its author's choice."""
     waiting = [(path, schema)]
     while waiting:

@@ -1,6 +1,7 @@
 """What a list shows: the approved definitions that this principal may know of."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from gateway.domain._value import value
@@ -10,6 +11,7 @@ from gateway.domain.nodes import amount
 from gateway.domain.tools import Kind, Pin, PinStatus, Profile, Target, UpstreamId
 from gateway.domain.vocabulary import confusing
 from gateway.errors import PinPending, UnknownTool
+from gateway.pins.portable import shown_to
 from gateway.pins.ui import interface_item, named_interfaces
 from gateway.pins.verify import verify
 from gateway.pipeline.filter import meet
@@ -37,12 +39,17 @@ class ListFilter:
         pins: PinStore,
         visibility: Visibility,
         identities: Mapping[UpstreamId, str],
+        portable: Mapping[UpstreamId, Sequence[str]] = MappingProxyType({}),
     ) -> None:
-        """`identities` say of each server where it is: nothing else's definitions are shown."""
+        """`identities` say of each server where it is: nothing else's definitions are shown.
+
+        `portable` names the hosts by which the schemas of a server's tools are to be taken.
+        """
         self._keeper = keeper
         self._pins = pins
         self._visibility = visibility
         self._identities = identities
+        self._portable = portable
 
     async def show(self, permit: Permit, kind: Kind, items: Sequence[Any]) -> Shown:
         """Return what is served of a list that the upstream has just sent.
@@ -62,8 +69,9 @@ class ListFilter:
         found = [(target, self._pins.find(target, call.profile)) for target in targets]
         usable = [(t, pin) for t, pin in found if pin is not None and self.is_served(pin)]
         visible = await self._visibility.of(call, permit.principal, usable)
+        hosts = self._portable.get(call.server, ()) if kind is Kind.TOOL else ()
         shown: list[Mapping[str, Any]] = [
-            pin.approved.definition.content
+            shown_to(pin.approved.definition, hosts)
             for (_, pin), seen in zip(usable, visible, strict=True)
             if seen and pin.approved is not None
         ]

@@ -67,7 +67,7 @@ from gateway.wiring.identity import Identity
 from gateway.wiring.lookalikes import LookalikeReporter
 from gateway.wiring.searching import Searching
 from gateway.wiring.sensitive import detector_of
-from gateway.wiring.settings import always_on, described, shelving
+from gateway.wiring.settings import always_on, described, portable, shelving
 from gateway.wiring.tasks import beginnings_of, extensions_of, watching_of
 
 
@@ -146,8 +146,13 @@ def pipelines(
         clock=now,
         new_id=new_id,
     )
+    hosts = portable(config)
     lists = ListFilter(
-        keeper=keeper, pins=store.pins, visibility=visibility, identities=rules.identities
+        keeper=keeper,
+        pins=store.pins,
+        visibility=visibility,
+        identities=rules.identities,
+        portable=hosts,
     )
     beginnings = beginnings_of(config, store, late, rules)
     late_handles = LateHandles(late, seals, now)
@@ -170,6 +175,7 @@ def pipelines(
         sight=visibility,
         spoken=crawler.spoken,
         alarm=lookalikes,
+        portable=hosts,
     )
     who.tools.connect(offers)
     shelf = Shelf(shelving(config), known=offers.knows)

@@ -1,7 +1,7 @@
 """The configuration in the words of the rooms: each room has its own settings, and knows no file."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gateway.builtin.descriptions import Mode, Settings
@@ -65,6 +65,15 @@ def policy_data(config: Config) -> Mapping[str, Any]:
 def always_on(config: Config) -> frozenset[UpstreamId]:
     """Return the servers that are shown at `/mcp` whatever a client chooses."""
     return frozenset(UpstreamId(name) for name, one in config.servers.items() if one.always_on)
+
+
+def portable(config: Config) -> Mapping[UpstreamId, Sequence[str]]:
+    """Return by which hosts the schemas of a server's tools are to be taken."""
+    return {
+        UpstreamId(name): one.portable_schemas
+        for name, one in config.servers.items()
+        if one.portable_schemas
+    }
 
 
 def described(config: Config) -> Settings:

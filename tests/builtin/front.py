@@ -124,6 +124,7 @@ class Site:
             sight=relay._admission._visibility,
             spoken=self.spoken.__getitem__,
             alarm=self.alike.append,
+            portable=self.house.portable,
         )
         finder = Finder(meaning)
         FINDERS.append(finder)

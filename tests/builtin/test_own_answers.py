@@ -145,6 +145,20 @@ async def test_all_approved_tools_are_listed_and_no_server_is_asked(
     assert site.servers[MAIL].saw == site.servers[NOTES].saw == []
 
 
+async def test_a_schema_is_listed_and_told_as_hosts_can_take_it(site: Site) -> None:
+    schema = {"type": "object", "additionalProperties": False, "properties": {}}
+    await site.show(MAIL, tool("strict", inputSchema=schema), *TOOLS.values())
+    for hosts in ((), ("gemini",)):
+        site.house.portable[MAIL] = hosts
+        site.offers._lists.clear()
+        listed = (await site.ask("tools/list")).json["result"]["tools"]
+        (found,) = [one for one in listed if one["name"] == "mail__strict"]
+        assert ("additionalProperties" in found["inputSchema"]) is not bool(hosts)
+        asked = {"name": "get_tool_details", "arguments": {"names": ["mail__strict"]}}
+        told = (await site.ask("tools/call", asked)).json["result"]["content"][0]["text"]
+        assert ("additionalProperties" in told) is not bool(hosts)
+
+
 @pytest.mark.parametrize("profile", list(Profile))
 async def test_who_names_streams_first_gets_even_a_list_in_one_in_a_session(
     site: Site, profile: Profile

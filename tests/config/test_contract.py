@@ -96,7 +96,7 @@ KEYS = {
     "ClientDiscovery": "defer descriptions window",
     "Tls": "certificate key",
     "Server": "command folder jail environment files network url credential defaults extensions "
-    "dpop audit always_on tools",
+    "portable_schemas dpop audit always_on tools",
     "Files": "read write",
     "Network": "allow",
     "Credential": "kind name value scopes client_id client_secret issuer resource dpop token_url audience",

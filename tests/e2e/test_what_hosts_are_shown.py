@@ -24,6 +24,7 @@ SCHEMA = {
     "type": "object",
     "properties": {"ticket": {"type": "string", "description": "Which one."}},
     "required": ["ticket"],
+    "additionalProperties": False,
 }
 TOOLS = [
     {
@@ -139,9 +140,11 @@ async def test_what_was_called_becomes_the_core(many: Corridor) -> None:
 
     def add(content: dict[str, Any]) -> None:
         content["discovery"]["core"] = [*CORE, "raw__tool_111"]
+        content["servers"]["raw"]["portable_schemas"] = ["gemini"]
 
     def remove(content: dict[str, Any]) -> None:
         content["discovery"]["core"] = CORE
+        content["servers"]["raw"]["portable_schemas"] = []
 
     for change, core in ((add, [*CORE, "raw__tool_111"]), (remove, CORE)):
         edit(many, change)
@@ -150,3 +153,10 @@ async def test_what_was_called_becomes_the_core(many: Corridor) -> None:
         async with connected(many.endpoint(ALL), many.token(ALL)) as client:
             names = [tool.name for tool in (await client.list_tools()).tools]
             assert names == [*own_of(names), *core]
+        for endpoint in (ALL, "raw"):
+            async with connected(many.endpoint(endpoint), many.token(endpoint)) as client:
+                tools = (await client.list_tools()).tools
+            narrow = {
+                "additionalProperties" in one.input_schema for one in tools if "tool_0" in one.name
+            }
+            assert narrow == {change is remove}

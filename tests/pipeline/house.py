@@ -323,6 +323,8 @@ class House:
         always_on: Collection[UpstreamId] = (),
     ) -> None:
         self.identities = {MAIL: "https://mail.example:443/mcp"}
+        self.portable: dict[UpstreamId, tuple[str, ...]] = {}
+        """Hosts that are to be able to take a server's schemas."""
         self.refuse_results = refuse_results
         self.schemas = Schemas(refuse_results=refuse_results)
         self.now = 1_800_000_000.0
@@ -423,6 +425,7 @@ class House:
             pins=self.pins,
             visibility=visibility,
             identities=self.identities,
+            portable=self.portable,
         )
         beginnings = LateBeginnings(
             store=self.late,

@@ -57,6 +57,18 @@ async def test_arguments_that_do_not_fit_reach_neither_policy_nor_upstream(
     assert "my-secret-folder" not in json.dumps(house.last["reasons"])
 
 
+async def test_what_a_host_is_shown_is_not_what_calls_are_held_to(house: House) -> None:
+    house.portable[MAIL] = ("gemini",)
+    listed = [MOVE, *TOOLS.values()]
+    house.server.answer = lambda permit: result(permit, {"tools": listed})
+    tools = (await house.handle(house.request("tools/list"))).json["result"]["tools"]
+    (move,) = [one for one in tools if one["name"] == "move"]
+    assert move["inputSchema"].keys() == {"type", "properties", "required"}
+    seen = await house.handle(house.call("move", {"to": "inbox", "as": "root"}))
+    (reason,) = seen.json["result"]["_meta"]["douane/refusal"]["reasons"]
+    assert reason["message"] == "$: does not satisfy additionalProperties"
+
+
 async def test_the_approved_schema_counts_and_not_the_one_that_came_later(house: House) -> None:
     house.rule.pin = "serve_approved"
     await house.show({**MOVE, "inputSchema": {"type": "object"}}, *TOOLS.values())
