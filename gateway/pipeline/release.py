@@ -41,6 +41,7 @@ from gateway.wire.bounds import within
 from gateway.wire.operations import Operation, Sender, find
 from gateway.wire.outgoing import said
 from gateway.wire.server_message import ServerMessage, with_items, with_member
+from gateway.wire.tasks import is_older_task
 
 _GREETINGS = frozenset({"initialize", "server/discover"})
 """Methods whose result says what the server itself is."""
@@ -236,6 +237,11 @@ class Release:
         """Judge a result (policy's phase `result`), remember it, and meet what was asked of it."""
         result = message.result or {}
         match result.get("resultType", "complete"):
+            case "complete" if is_older_task(result):
+                raise UpstreamFailed(
+                    "the upstream server's answer is late, and nobody has asked for that",
+                    detail="a task of 2025-11-25",
+                )
             case "complete" if _reads_interface(permit, access):
                 await self._lists.require_interface(permit, access.target.name, result)
             case "complete" | "input_required":

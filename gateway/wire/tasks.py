@@ -84,6 +84,13 @@ def declares_tasks(message: Message) -> bool:
     return isinstance(extensions, dict) and TASKS in extensions
 
 
+def is_older_task(result: Mapping[str, Any]) -> bool:
+    """Whether a result is a task of 2025-11-25, for which no server was asked: it has no content."""
+    begun = result.get(TASK)
+    named = isinstance(begun, dict) and isinstance(begun.get(TASK_ID), str)
+    return named and not isinstance(result.get("content"), list)
+
+
 def handle_of(key: bytes, late: LateCall) -> str:
     """Return what `late` is called by its caller: nobody else's, and nowhere else, it is one.
 

@@ -130,6 +130,17 @@ async def test_what_is_withheld_is_told_with_its_reason(
     assert "found" not in str(played.said)
 
 
+async def test_a_task_of_the_older_revisions_is_no_result_either(
+    site: Site, played: Played
+) -> None:
+    begun = {"taskId": UPSTREAM, "status": "working", "ttl": 60_000}
+    site.house.server.answer = lambda permit: result(permit, {"task": begun})
+    await run(site, META)
+    assert isinstance(played.said, ToolRefused)
+    assert played.said.code == "upstream_failed"
+    assert UPSTREAM not in str(played.said)
+
+
 async def test_where_no_server_may_answer_late_none_hears_of_it(played: Played) -> None:
     site = await Site(engine=cast("Engine", played)).furnish()
     site.house.gate.people["alice"] = PROGRAMMER

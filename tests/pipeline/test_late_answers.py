@@ -147,6 +147,22 @@ async def test_a_task_is_for_whoever_says_that_they_can_follow_one(
     assert house.late.unsettled(now=9e9) == []
 
 
+@pytest.mark.parametrize("profile", list(Profile))
+async def test_a_task_of_the_older_revisions_which_nobody_asked_for_is_no_answer(
+    profile: Profile,
+) -> None:
+    house = House(extensions=frozenset({TASKS}))
+    await house.approve_all(profile)
+    begun = {"taskId": UPSTREAM, "status": "working", "ttl": 60_000}
+    house.server.answer = lambda permit: result(permit, {"task": begun})
+    seen = await house.handle(house.call(profile=profile, _meta=META))
+    assert seen.code == "upstream_failed"
+    assert UPSTREAM.encode() not in seen.bytes
+    # A tool may well tell of tasks of its own.
+    house.server.answer = lambda permit: result(permit, {"task": begun, **text("done")})
+    assert (await house.handle(house.call(profile=profile))).code is None
+
+
 async def test_no_task_is_begun_where_nobody_approved_that() -> None:
     house = House()
     await house.approve_all()
