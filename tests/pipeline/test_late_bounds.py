@@ -84,6 +84,23 @@ async def test_a_question_stays_open_if_the_intent_of_its_answer_is_not_durable(
     assert server.saw[-1][1]["inputResponses"] == ANSWERS
 
 
+async def test_a_look_goes_out_with_its_owners_credential_or_not_at_all(
+    house: House, server: Works
+) -> None:
+    handle = await begin(house)
+
+    def refuses(permit: Permit) -> RawAnswer:
+        raise CredentialRequired("connect it first", url="https://x.example")
+
+    house.now += 5
+    house.server.answer = refuses
+    seen = await about(house, "tasks/get", handle)
+    assert seen.json["error"]["data"]["url"] == "https://x.example"
+    house.server.answer = server.answer
+    assert (await look(house, handle))["status"] == "working"
+    assert {permit.principal.key for permit in house.server.saw} == {ALICE.key}
+
+
 async def test_a_question_stays_open_if_its_answer_was_not_sent_after_all(
     house: House, server: Works
 ) -> None:

@@ -331,6 +331,15 @@ def test_a_request_that_is_refused_unread_counts_and_is_told_of() -> None:
         assert f'douane_refusals_total{{code="{code}"}} 1.0' in page
 
 
+def test_tools_that_search_by_meaning_finds_are_counted_whenever_somebody_looks(metrics):
+    placed: list[tuple[int, int] | None] = [None]
+    metrics.count_placed(lambda: placed[0])
+    for placed[0], told in ((None, (0, 0)), ((2, 5), (2, 5)), ((5, 5), (5, 5))):
+        found = series(metrics)
+        of = [found.get(f'douane_search_tools{{of="{each}"}}', 0) for each in ("meaning", "all")]
+        assert tuple(of) == told
+
+
 async def test_definitions_are_counted_by_server_and_status(metrics):
     house, registry = await furnished("search", "send")
     metrics.tell_tools_apart(registry)

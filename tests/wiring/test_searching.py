@@ -10,9 +10,13 @@ from gateway.config import Config, load
 from gateway.domain.document import Document
 from gateway.domain.tools import Kind, Manifest, Profile, Target, UpstreamId
 from gateway.errors import ConfigError
+from gateway.search.catalog import Catalog
+from gateway.search.finder import Finder
+from gateway.search.meaning import Vectorized
 from gateway.search.tools import Strategy
 from gateway.wiring import check_model
-from gateway.wiring.searching import searching
+from gateway.wiring.searching import Searching, searching
+from tests.search.tools_to_find import Hashed, Remembering, tool
 from tests.search.weights import MODEL, MODEL_DIGEST
 from tests.upstream.outside import answer, web_server
 
@@ -84,6 +88,19 @@ async def test_the_operators_model_answers_once_it_has_read_what_is_approved(
         )
     assert (ranking.answered_by, [hit.id for hit in ranking.hits]) == (Strategy.HYBRID, ["r"])
     assert (tmp_path / "var" / "vectors.db").stat().st_mode & 0o777 == 0o600
+
+
+async def test_tools_that_are_not_found_by_meaning_yet_are_told() -> None:
+    finder = Finder(Vectorized(Hashed(), Remembering()))
+    found = Searching(Catalog(finder), None)
+    finder.add(tool("new", "Brand new.", server="files"))
+    assert found.facts() == {"search": "0 of 1 tools are found by meaning"}
+    await finder.prepare()
+    assert found.facts() == {}
+    await found.aclose()
+    without = Searching(Catalog(Finder()), None)
+    assert without.facts() == {}
+    await without.aclose()
 
 
 async def test_a_subagent_is_asked_where_and_as_the_operator_says(
