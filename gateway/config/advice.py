@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from gateway.config.model import Config, Server
-from gateway.config.planes import AuthzenPlane
+from gateway.config.planes import AuthzenPlane, InterceptorHostSection
 from gateway.config.values import is_loopback
 
 
@@ -17,6 +17,8 @@ def warnings(config: Config) -> list[str]:
         found += _server(name, server)
     for name, plane in config.planes.authzen.items():
         found += _plane(f"planes.authzen.{name}", plane)
+    for name, host in config.planes.experimental_interceptors.items():
+        found += _host(f"planes.experimental_interceptors.{name}", host)
     found += _core(config)
     found += _told(config)
     return found
@@ -79,10 +81,23 @@ def _plane(key: str, plane: AuthzenPlane) -> Iterator[str]:
             "private; let it report, if it can"
         )
     elif not plane.duties:
-        yield (
-            f"{key}.duties: it promises nothing, so a result that would have to be masked or cut is "
-            "refused whole; write `[replace_result]` if it gives out the result that it is answered with"
-        )
+        yield _promises_nothing(key, "gives out the result that it is answered with")
+
+
+def _host(key: str, host: InterceptorHostSection) -> Iterator[str]:
+    yield (
+        f"{key}: what it speaks is a draft and may change with any version; nobody here sees whether "
+        "it invokes an interceptor, and it looks at no list: see docs/planes.md"
+    )
+    if not host.duties:
+        yield _promises_nothing(key, "invokes `douane/redact` too")
+
+
+def _promises_nothing(key: str, promise: str) -> str:
+    return (
+        f"{key}.duties: it promises nothing, so a result that would have to be masked or cut is "
+        f"refused whole; write `[replace_result]` if it {promise}"
+    )
 
 
 def _core(config: Config) -> Iterator[str]:

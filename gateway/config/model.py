@@ -394,8 +394,11 @@ class Config(Section):
     @field_validator("planes")
     @classmethod
     def _about_servers_that_there_are(cls, planes: Planes, info: ValidationInfo) -> Planes:
-        for plane, section in planes.authzen.items():
-            for name in sorted(section.named.difference(info.data.get("servers", section.named))):
+        named = {name: section.named for name, section in planes.authzen.items()}
+        hosts = planes.experimental_interceptors.items()
+        named |= {name: frozenset(section.servers.values()) for name, section in hosts}
+        for plane, servers in named.items():
+            for name in sorted(servers.difference(info.data.get("servers", servers))):
                 raise ValueError(
                     f"`{plane}` names `{name}`, which is no server here; correct its name, or add it"
                 )

@@ -8,10 +8,11 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from gateway.config.section import Section, Word, Words, written
 from gateway.config.values import Duration, Secret, SecretRef, SecretReference
-from gateway.domain.planes import ForeignType, Plane, Reports
+from gateway.domain.planes import ForeignType, InterceptorHost, Plane, Reports
 from gateway.domain.tools import UpstreamId
 
 _FEWEST_CHARACTERS = 32
+_Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 _Scope = Literal["tools:list", "tools:call", "tools:write", "prompts", "resources"]
 
 
@@ -28,6 +29,19 @@ def key_of(secret: Secret) -> str:
             f"write {_FEWEST_CHARACTERS} random characters or more: `openssl rand -hex 32`"
         )
     return text
+
+
+def long_enough(ref: SecretRef, info: ValidationInfo) -> SecretRef:
+    """Return `ref` if what it names, where that can be had, is nobody's guess.
+
+    Raises:
+        ValueError: It is.
+
+    """
+    environ = (info.context or {}).get("environ")
+    if environ is not None:
+        key_of(ref.resolve(environ))
+    return ref
 
 
 class ForeignTypeSection(Section):
@@ -63,10 +77,7 @@ class AuthzenPlane(Section):
     @field_validator("key")
     @classmethod
     def _a_long_one(cls, ref: SecretRef, info: ValidationInfo) -> SecretRef:
-        environ = (info.context or {}).get("environ")
-        if environ is not None:
-            key_of(ref.resolve(environ))
-        return ref
+        return long_enough(ref, info)
 
     @model_validator(mode="after")
     def _of_one_mind(self) -> Self:
@@ -109,8 +120,68 @@ class AuthzenPlane(Section):
         )
 
 
+class InterceptorHostSection(Section):
+    key: SecretReference
+    """What it sends as its bearer token."""
+    servers: Annotated[dict[Word, Word], Field(min_length=1)]
+    """What it calls servers -> the name that they have here."""
+    client: Word
+    """The client that it is here; without `asserts` it acts for itself."""
+    asserts: bool = False
+    """Whether whom it names as the principal of a call counts."""
+    issuers: Words = ()
+    """For whose people; `public_url` if nothing is given."""
+    subjects: Literal["known", "vouched"] = "known"
+    groups: Word | None = None
+    """The claim of a principal that names its groups, if the host vouches."""
+    scopes: tuple[_Scope, ...] = ("tools:list", "tools:call", "prompts", "resources")
+    report_within: Duration = written("120s")
+    duties: tuple[Literal["replace_result"], ...] = ()
+    runs: Literal["one", "host"] = "one"
+    """`host`: each of its sessions is a run of its own, if its client is a trusted host here."""
+
+    @field_validator("key")
+    @classmethod
+    def _a_long_one(cls, ref: SecretRef, info: ValidationInfo) -> SecretRef:
+        return long_enough(ref, info)
+
+    @model_validator(mode="after")
+    def _of_one_mind(self) -> Self:
+        if not self.asserts and (self.issuers or self.groups or self.subjects == "vouched"):
+            raise ValueError(
+                "`issuers`, `subjects` and `groups` are of principals that it `asserts`"
+            )
+        if self.groups is not None and self.subjects != "vouched":
+            raise ValueError("`groups` goes with `subjects: vouched`; those known here have ours")
+        return self
+
+    def value(self, name: str, environ: Mapping[str, str], public_url: str) -> InterceptorHost:
+        """Return the domain's form; `environ` is where its key may be.
+
+        Raises:
+            ValueError: Its key is missing or too short.
+
+        """
+        sessions = self.runs == "host"
+        plane = Plane(
+            name=name,
+            key_digest=sha256(key_of(self.key.resolve(environ)).encode()).digest(),
+            servers={theirs: UpstreamId(ours) for theirs, ours in self.servers.items()},
+            issuers=self.issuers or (public_url,),
+            vouches=self.subjects == "vouched",
+            groups_property=self.groups or "",
+            client=self.client,
+            scopes=frozenset(self.scopes),
+            tasks=sessions,  # whoever is trusted with runs of its own
+            report_within_s=self.report_within,
+            duties=frozenset(self.duties),
+            types={},
+        )
+        return InterceptorHost(plane=plane, asserts=self.asserts, sessions=sessions)
+
+
 class Planes(Section):
-    authzen: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")], AuthzenPlane] = (
-        written({})
-    )
+    authzen: dict[_Name, AuthzenPlane] = written({})
     """Who may ask at `/access/v1`, by the name that records have for them."""
+    experimental_interceptors: dict[_Name, InterceptorHostSection] = written({})
+    """Hosts that may invoke interceptors at `/interceptors`, by their names; no plane has the same."""

@@ -62,6 +62,18 @@ class Plane:
 
 
 @value
+class InterceptorHost:
+    """A host that has its calls looked at by an MCP interceptor of ours (SEP-2624, a draft)."""
+
+    plane: Plane
+    """What it may ask about, for whose people."""
+    asserts: bool
+    """Whether the principal that it names counts; else it acts for itself."""
+    sessions: bool
+    """Whether each of its sessions is a run of its own."""
+
+
+@value
 class Debt:
     """A call that a plane was allowed, and whose result it has not reported yet.
 

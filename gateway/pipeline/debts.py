@@ -254,9 +254,11 @@ class Indebted:
         """Return the run of a call, as strict as what is owed in it; see `RunStore`."""
         return self._debts.counted(await self._runs.of(principal, hint))
 
-    async def begin(self, principal: Principal, task: Task | None) -> tuple[RunHandle, Run]:
+    async def begin(
+        self, principal: Principal, task: Task | None, handle: RunHandle | None = None
+    ) -> tuple[RunHandle, Run]:
         """Begin a run; see `RunStore`."""
-        return await self._runs.begin(principal, task)
+        return await self._runs.begin(principal, task, handle)
 
     def live(self, principal: Principal) -> frozenset[RunId]:
         return self._runs.live(principal)

@@ -86,7 +86,7 @@ def call_of(
         message = _request(asked.action, _params(asked))
     spoken = _spoken(asked, message.method, server, profiled)
     call = _call(id_, message, server, spoken, source_ip=source_ip, asserted=asserted)
-    call = replace(call, definition_hash=_followed(asked.resource))
+    call = replace(call, definition_hash=_followed(asked.resource), run_hint=asked.run)
     return call if asked.task is None else replace(call, declared=_declared(asked.task))
 
 

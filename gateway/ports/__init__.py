@@ -45,11 +45,18 @@ class RunStore(Protocol):
         """
         ...
 
-    async def begin(self, principal: Principal, task: Task | None) -> tuple[RunHandle, Run]:
+    async def begin(
+        self, principal: Principal, task: Task | None, handle: RunHandle | None = None
+    ) -> tuple[RunHandle, Run]:
         """Begin a run of its own for `task`, which has seen nothing; durable on return.
 
         For trusted hosts only, which vouch that its calls have nothing in their context besides.
-        Whatever the run sees, the client's whole run has seen too.
+        Whatever the run sees, the client's whole run has seen too. It is known by `handle` where one is
+        given, and by a new one else.
+
+        Raises:
+            Fault: There was a run of that handle: one that has ended does not begin again.
+
         """
         ...
 

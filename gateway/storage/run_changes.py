@@ -143,9 +143,11 @@ def begin(table: RunTable, *, run: RunId, whole: RunId, owner: OwnerName) -> Cha
     """Begin `run`, which has seen nothing, as a part of `whole`.
 
     Raises:
-        Fault: That has ended meanwhile.
+        Fault: That has ended meanwhile, or `run` was begun before.
 
     """
+    if table.find(run) is not None:
+        raise Fault("this run was begun before", detail=run)
     of = table.find(whole)
     if of is None or of.ended:
         raise Fault("the run has ended meanwhile", detail=whole)

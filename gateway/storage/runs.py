@@ -167,13 +167,16 @@ class Runs:
             return run
         return replace(run, label=run.label.join(STRICTEST_DEFAULT), unnamed=True)
 
-    async def begin(self, principal: Principal, task: Task | None) -> tuple[RunHandle, Run]:
+    async def begin(
+        self, principal: Principal, task: Task | None, handle: RunHandle | None = None
+    ) -> tuple[RunHandle, Run]:
         """Begin a run of its own for `task`; see `RunStore`."""
         owner, now = self._owner(principal), self._elapsed()
         await self._end_idle(owner, now)
         whole = await self._whole(principal.actor, owner)
-        octets = self._random(HANDLE_OCTETS)
-        handle = RunHandle(base64.urlsafe_b64encode(octets).decode().rstrip("="))
+        if handle is None:
+            octets = self._random(HANDLE_OCTETS)
+            handle = RunHandle(base64.urlsafe_b64encode(octets).decode().rstrip("="))
         run = self._names.of_handle(principal.actor, handle)
         parts = self._parts[owner]
         over = list(parts)[: max(0, len(parts) + 1 - self._limits.most)]

@@ -12,6 +12,8 @@ from gateway.domain.throttle import Throttle
 from gateway.web.authzen import AuthzenEndpoint, is_for_planes
 from gateway.web.guard import UNREAD, Guard, Refused, plain, throttled
 from gateway.web.guarded import Guarded
+from gateway.web.interceptors import PATH as INTERCEPTORS
+from gateway.web.interceptors import InterceptorEndpoint
 from gateway.web.mcp import PREFIX, McpEndpoint
 from gateway.web.metrics import Metrics
 from gateway.web.oauth import FROM_ANYWHERE
@@ -107,6 +109,7 @@ class PublicApp:
         *,
         mcp: McpEndpoint,
         planes: AuthzenEndpoint | None = None,
+        interceptors: InterceptorEndpoint | None = None,
         sign_in: Iterable[Route],
         guard: Guard,
         metrics: Metrics,
@@ -115,10 +118,11 @@ class PublicApp:
     ) -> None:
         """Serve `sign_in`, the routes of documents, endpoints and pages, beside `mcp`.
 
-        Without `planes` nobody asks here for decisions. `most_failures` is as for `Routed`.
+        Without `planes` nobody asks here for decisions, and without `interceptors` has nothing looked at. `most_failures` is as for `Routed`.
         """
         self._mcp = mcp
         self._planes = planes
+        self._interceptors = interceptors
         self._guarded = Guarded(
             self._serve,
             guard,
@@ -145,6 +149,9 @@ class PublicApp:
             return
         if self._planes is not None and is_for_planes(path):
             await self._planes(scope, receive, send)
+            return
+        if self._interceptors is not None and path == INTERCEPTORS:
+            await self._interceptors(scope, receive, send)
             return
         await self._routed(scope, receive, send)
 

@@ -6,7 +6,6 @@ Plain ASGI, as whoever calls through a plane waits for it.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from hashlib import sha256
 from typing import Final, Protocol
 
 import orjson
@@ -28,6 +27,7 @@ from gateway.web.access_requests import (
     problem,
 )
 from gateway.web.guard import plain, throttled
+from gateway.web.plane_requests import REQUEST_ID, is_json, keyed, read_body, request_id_of
 from gateway.wire.access_requests import Submission, read_submission
 from gateway.wire.authzen import (
     REQUESTS,
@@ -59,12 +59,8 @@ MOST_ITEMS: Final = 100
 """Of a batch."""
 _AT_ONCE: Final = 8
 """Items of a batch that are decided on at the same time: one plane's batch does not hold up all others."""
-_BODY_S: Final = 30.0
 _MOST_FAILURES: Final = 300
-_LONGEST_REQUEST_ID: Final = 128
-_LONGEST_KEY: Final = 4 * 1024
 _NO_STORE: Final = (b"cache-control", b"no-store")
-_REQUEST_ID: Final = "x-request-id"
 
 
 _Asked = Batch | Search | Submission | None
@@ -132,7 +128,7 @@ class AuthzenEndpoint:
             await plain(send, refused)
             return
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
-        request_id = _request_id(headers) or self._new_id()
+        request_id = request_id_of(headers) or self._new_id()
         told = await self._answered(scope, headers, receive, address, request_id)
         if told.status in {400, 401}:
             self._failures.note(address, asyncio.get_running_loop().time())
@@ -140,7 +136,7 @@ class AuthzenEndpoint:
             (b"content-type", told.media.encode()),
             _NO_STORE,
             (b"content-length", str(len(told.body)).encode()),
-            (_REQUEST_ID.encode(), request_id.encode()),
+            (REQUEST_ID.encode(), request_id.encode()),
             *told.more,
         ]
         await send({"type": "http.response.start", "status": told.status, "headers": fields})
@@ -160,7 +156,7 @@ class AuthzenEndpoint:
             return Told(status=405, body=orjson.dumps(f"use {method}"))
         if path == METADATA:
             return Told(status=200, body=self._metadata)
-        plane = self._plane(headers)
+        plane = keyed(headers, self._by_key)
         try:
             try:
                 asked = await self._read(plane, path, headers, receive)
@@ -198,9 +194,9 @@ class AuthzenEndpoint:
             raise Unauthenticated("no registered plane has this key")
         if is_a_request(path) and path != REQUESTS:
             return plane, None
-        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        if not is_json(headers):
             raise ProtocolError("a question is application/json")
-        body = await self._body(receive)
+        body = await read_body(receive, self._most_bytes)
         read: Callable[[bytes, int], _Asked] = _READ.get(path, _several)
         return plane, await in_turn(
             f"plane:{plane.name}", weight(body), read, body, self._json_depth
@@ -257,31 +253,6 @@ class AuthzenEndpoint:
         except GatewayError as error:
             return spoiled(error, _status(error))
 
-    async def _body(self, receive: Receive) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        try:
-            async with asyncio.timeout(_BODY_S):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise ProtocolError("the body did not come whole")
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    if size > self._most_bytes:
-                        raise ProtocolError("the body is too large", status=413)
-                    if not message.get("more_body"):
-                        return b"".join(parts)
-        except TimeoutError:
-            raise ProtocolError("the body took too long", status=408) from None
-
-    def _plane(self, headers: Mapping[str, str]) -> Plane | None:
-        """Return who holds the key of the Authorization header (RFC 6750 section 2.1)."""
-        scheme, _, key = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or len(key) > _LONGEST_KEY:
-            return None
-        return self._by_key.get(sha256(key.strip().encode("latin-1")).digest())
-
 
 def _single(body: bytes, depth: int) -> Batch:
     return Batch(items=(read_evaluation(body, depth),), semantic=Semantic.ALL, single=True)
@@ -296,14 +267,6 @@ _READ: Final[Mapping[str, Callable[[bytes, int], _Asked]]] = {
     REQUESTS: read_submission,
     **{path: partial(read_search, for_actions=actions) for path, actions in SEARCH.items()},
 }
-
-
-def _request_id(headers: Mapping[str, str]) -> str:
-    """Return what the plane calls its request; nothing, if that is nothing to repeat."""
-    told = headers.get(_REQUEST_ID, "")
-    return (
-        told if told.isascii() and told.isprintable() and len(told) <= _LONGEST_REQUEST_ID else ""
-    )
 
 
 def _method(path: str) -> str:

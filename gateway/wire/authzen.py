@@ -81,6 +81,8 @@ class Evaluation:
     """`context.supported_obligations`: the types that it meets; `None` if it does not say."""
     reported: Reported | None = None
     """What it tells in phase `result`."""
+    run: str | None = None
+    """The handle of the run that it belongs to; nothing that is read says so."""
     approval: str | None = None
     """`context.approval`: the name of the yes that it goes by, if it names one."""
     said: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)

@@ -12,9 +12,10 @@ from gateway.pipeline.access_requests import AccessRequests
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.approvals import Approvals
 from gateway.pipeline.decision_point import DecisionPoint
+from gateway.pipeline.interceptions import Interceptions
 from gateway.pipeline.plane_calls import profiled
 from gateway.pipeline.submissions import Submissions
-from gateway.ports import ApprovalStore, Authenticator
+from gateway.ports import ApprovalStore, Authenticator, RunStore
 from gateway.storage.store import Store
 from gateway.wire.authzen import REQUESTS
 from gateway.wiring.foundation import new_id, now
@@ -23,10 +24,11 @@ from gateway.wiring.identity import Identity
 
 @value
 class Deciding:
-    """What planes ask, and where they submit what was refused."""
+    """What planes ask, where they submit what was refused, and what hosts have looked at."""
 
     decisions: DecisionPoint
     requests: AccessRequests
+    interceptions: Interceptions
 
 
 def deciding(
@@ -38,6 +40,7 @@ def deciding(
     admitting: Callable[..., Admission],
     approvals: Approvals,
     questions: ApprovalStore,
+    runs: RunStore,
     point: Callable[..., DecisionPoint],
 ) -> Deciding:
     """Return the decision point that `point` makes of an admission that `admitting` makes for planes."""
@@ -67,4 +70,8 @@ def deciding(
         clock=now,
         new_id=new_id,
     )
-    return Deciding(decisions=point(admission=admission, requests=requests), requests=requests)
+    decisions = point(admission=admission, requests=requests)
+    interceptions = Interceptions(
+        decisions, admission=admission, runs=runs, seal_key=store.keys.seal, clock=now
+    )
+    return Deciding(decisions=decisions, requests=requests, interceptions=interceptions)

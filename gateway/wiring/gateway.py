@@ -21,7 +21,7 @@ from gateway.dlp.values import ValueMemory
 from gateway.domain.identity import Credential
 from gateway.domain.tools import UpstreamId
 from gateway.errors import ConfigError
-from gateway.oauth.metadata import JWKS_PATH, PROTECTED_RESOURCE_PATH
+from gateway.oauth.metadata import PROTECTED_RESOURCE_PATH
 from gateway.oauth.resources import ADMIN_API
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.debts import Debts
@@ -31,7 +31,6 @@ from gateway.pipeline.memory import ProvenanceMemory
 from gateway.web.admin import admin_app
 from gateway.web.api import ApiEndpoint
 from gateway.web.app import PublicApp
-from gateway.web.authzen import AuthzenEndpoint
 from gateway.web.connections import Bounds, Listener
 from gateway.web.door import admin_door
 from gateway.web.guard import guard_for
@@ -51,6 +50,7 @@ from gateway.wiring.happened import Happened, stopped_facts
 from gateway.wiring.identity import Identity
 from gateway.wiring.in_force import AuthenticatorInForce, PolicyInForce
 from gateway.wiring.indexing import kept_up
+from gateway.wiring.plane_doors import authzen_of, interceptors_of
 from gateway.wiring.planes import collected
 from gateway.wiring.quotas import prices_of, quotas_of
 from gateway.wiring.reading import Reading
@@ -277,21 +277,10 @@ class Gateway:
             new_id=new_id,
             proven=built.authorization.proven.read,
         )
-        planes = AuthzenEndpoint(
-            built.planes,
-            built.decisions,
-            public_url=config.public_url,
-            most_bytes=config.limits.request_bytes,
-            json_depth=config.limits.json_depth,
-            requests=built.requests,
-            jwks_uri=f"{config.public_url}{JWKS_PATH}",
-            client_address=address,
-            refused_unread=self._metrics.refused_unread,
-            new_id=new_id,
-        )
         return PublicApp(
             mcp=mcp,
-            planes=planes if built.planes else None,
+            planes=authzen_of(built, address, self._metrics),
+            interceptors=interceptors_of(built, address, self._metrics),
             sign_in=built.authorization.routes,
             guard=guard,
             metrics=self._metrics,

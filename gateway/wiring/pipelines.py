@@ -131,7 +131,7 @@ def pipelines(
     )
     visibility = Visibility(policy=policy, servers=rules.servers, clock=now)
     # Where planes ask, what they owe counts at every door; where none do, nobody looks.
-    asked = bool(config.planes.authzen) or carried.debts.are_open
+    asked = bool(planes) or carried.debts.are_open
     runs = Indebted(store.runs, carried.debts) if asked else store.runs
     labels = Labeller(runs=runs, rules=rules)
     sensitive = Sensitive(detector_of(config.dlp), carried.values)
@@ -386,6 +386,7 @@ def pipelines(
             admitting=admitting,
             approvals=people,
             questions=approvals,
+            runs=runs,
             point=point,
         ),
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gateway.config import Config
-from gateway.domain.planes import Plane
+from gateway.domain.planes import InterceptorHost, Plane
 from gateway.errors import ConfigError, GatewayError
 from gateway.pipeline.debts import Debts
 
@@ -41,6 +41,33 @@ def planes_of(config: Config, environ: Mapping[str, str]) -> Mapping[str, Plane]
         raise ConfigError(
             "planes cannot be told apart",
             problems=["planes.authzen: two have one key; give each its own"],
+        )
+    return found
+
+
+def hosts_of(config: Config, environ: Mapping[str, str]) -> Mapping[str, InterceptorHost]:
+    """Return the hosts that may invoke interceptors, by their names.
+
+    Raises:
+        ConfigError: A key is missing or too short, or a name or key is somebody else's.
+
+    """
+    found: dict[str, InterceptorHost] = {}
+    for name, section in config.planes.experimental_interceptors.items():
+        try:
+            found[name] = section.value(name, environ, config.public_url)
+        except ValueError as error:
+            raise ConfigError(
+                "a host cannot be known",
+                problems=[f"planes.experimental_interceptors.{name}.key: {error}"],
+            ) from error
+    planes = planes_of(config, environ)
+    keys = [plane.key_digest for plane in planes.values()]
+    keys += [host.plane.key_digest for host in found.values()]
+    if len(set(keys)) < len(keys) or found.keys() & planes.keys():
+        raise ConfigError(
+            "hosts cannot be told apart",
+            problems=["planes: two have one name or one key; give each its own"],
         )
     return found
 

@@ -7,11 +7,12 @@ from functools import partial
 
 from gateway.config import Config
 from gateway.domain._value import value
-from gateway.domain.planes import Plane
+from gateway.domain.planes import InterceptorHost, Plane
 from gateway.domain.tools import UpstreamId
 from gateway.oauth.resources import Resources
 from gateway.pipeline.access_requests import AccessRequests
 from gateway.pipeline.decision_point import DecisionPoint
+from gateway.pipeline.interceptions import Interceptions
 from gateway.pipeline.keeper import PinKeeper
 from gateway.policy.reload import PolicyHolder
 from gateway.policy.stopping import Stoppable
@@ -33,7 +34,7 @@ from gateway.wiring.front import Front, telling
 from gateway.wiring.identity import Identity
 from gateway.wiring.lookalikes import LookalikeReporter
 from gateway.wiring.pipelines import pipelines
-from gateway.wiring.planes import planes_of
+from gateway.wiring.planes import hosts_of, planes_of
 from gateway.wiring.refusals import RefusedEgressReporter
 from gateway.wiring.searching import Searching, searching
 from gateway.wiring.shadow import policies
@@ -63,6 +64,9 @@ class Runtime:
     decisions: DecisionPoint
     requests: AccessRequests
     """Where planes submit what was refused."""
+    hosts: Mapping[str, InterceptorHost]
+    """Those that may invoke interceptors, by their names."""
+    interceptions: Interceptions
     search: Searching
     engine: Engines | None
     """What runs programs, where they are run."""
@@ -154,7 +158,7 @@ async def runtime(
         stack.push_async_callback(lookalikes.settle)
         front.connect(config, settings, upstreams, metrics)
         stack.push_async_callback(front.aclose)
-        planes = planes_of(config, os.environ)
+        planes, hosts = planes_of(config, os.environ), hosts_of(config, os.environ)
         deciding = Stoppable(
             decided_by.deciding,
             require_none=lasting.stop.require_none,
@@ -164,7 +168,7 @@ async def runtime(
         carriers = pipelines(
             config=config,
             identity=identity,
-            planes=planes,
+            planes={**planes, **{name: host.plane for name, host in hosts.items()}},
             settings=settings,
             store=store,
             approvals=lasting.approvals,
@@ -202,6 +206,8 @@ async def runtime(
             planes=planes,
             decisions=carriers.planes.decisions,
             requests=carriers.planes.requests,
+            hosts=hosts,
+            interceptions=carriers.planes.interceptions,
             search=search,
             engine=engine,
             announce=decided_by.announce,

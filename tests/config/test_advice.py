@@ -91,3 +91,11 @@ def test_what_a_plane_cannot_do_is_told() -> None:
     _, reports = advice(text % ", reports: none")
     assert reports.startswith("planes.authzen.edge.reports: ")
     assert len(advice(text % ", duties: [replace_result]")) == 1
+    host = (
+        "planes: {experimental_interceptors: {edge: {key: 'env:E', client: c, servers: {b: a}%s}}}"
+    )
+    text = f"public_url: http://127.0.0.1:8080\n{host}"
+    draft, promises = advice(text % "")
+    assert "is a draft" in draft
+    assert promises.startswith("planes.experimental_interceptors.edge.duties: ")
+    assert len(advice(text % ", duties: [replace_result]")) == 1

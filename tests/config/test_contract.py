@@ -103,7 +103,9 @@ KEYS = {
     "LabelSection": "integrity confidentiality",
     "Tool": "effect destination payload result typed guidance price audit",
     "QuotaSection": "name count most per each people groups clients servers tools effects",
-    "Planes": "authzen",
+    "Planes": "authzen experimental_interceptors",
+    "InterceptorHostSection": "key servers client asserts issuers subjects groups scopes report_within "
+    "duties runs",
     "AuthzenPlane": "key servers issuers subjects groups client scopes tasks reports report_within duties "
     "access_requests resources",
     "ForeignTypeSection": "server actions",

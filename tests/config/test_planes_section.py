@@ -7,7 +7,7 @@ import pytest
 from gateway.config import Config, parse
 from gateway.domain.planes import REPLACE_RESULT, Reports
 from gateway.errors import ConfigError
-from gateway.wiring.planes import planes_of
+from gateway.wiring.planes import hosts_of, planes_of
 
 FILE = Path("/etc/douane/douane.yaml")
 HEAD = """\
@@ -74,6 +74,49 @@ def test_all_of_it_becomes_the_domains() -> None:
 def test_what_cannot_be_meant_is_refused(planes: str) -> None:
     with pytest.raises(ConfigError):
         config(planes, KEYS)
+
+
+def hosts(sections: str) -> Config:
+    text = f"{HEAD}planes: {{authzen: {{{edge()}}}, experimental_interceptors: {{{sections}}}}}"
+    return parse(text, file=FILE, environ=KEYS)
+
+
+def host(more: str = "", *, name: str = "chain", key: str = "OTHER") -> str:
+    return f"{name}: {{key: 'env:{key}', servers: {{m: mail}}, client: c_1{more}}}"
+
+
+def test_a_host_is_itself_unless_it_may_say_whose_call_it_is() -> None:
+    (itself,) = hosts_of(hosts(host()), KEYS).values()
+    assert (itself.asserts, itself.sessions) == (False, False)
+    assert (itself.plane.client, itself.plane.vouches) == ("c_1", False)
+    assert not itself.plane.tasks
+    more = ", asserts: true, issuers: ['https://idp.example'], subjects: vouched, groups: g, runs: host"
+    (trusted,) = hosts_of(hosts(host(more)), KEYS).values()
+    assert (trusted.asserts, trusted.sessions, trusted.plane.tasks) == (True, True, True)
+    assert trusted.plane.groups_property == "g"
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        host(", subjects: vouched"),
+        host(", issuers: ['https://idp.example']"),
+        host(", asserts: true, groups: g"),
+        host(", runs: all"),
+        host(key="SHORT"),
+        "chain: {key: 'env:OTHER', servers: {m: mail}}",
+        "chain: {key: 'env:OTHER', client: c_1, servers: {m: bank}}",
+    ],
+)
+def test_what_a_host_cannot_mean_is_refused(section: str) -> None:
+    with pytest.raises(ConfigError):
+        hosts(section)
+
+
+def test_a_host_has_a_name_and_a_key_of_its_own() -> None:
+    for section in (host(name="edge"), host(key="EDGE")):
+        with pytest.raises(ConfigError):
+            hosts_of(hosts(section), KEYS)
 
 
 def test_a_plane_submits_refusals_where_keys_of_ours_are_published() -> None:

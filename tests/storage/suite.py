@@ -582,6 +582,19 @@ class RunStoreSuite:
         assert (after.id != run.id, after.label) == (True, BOTTOM)
         assert (await stores.runs.of(host(), named(handle))).id == after.id
 
+    async def test_a_run_is_begun_under_a_handle_once_and_never_again(self, stores):
+        handle, run = await stores.runs.begin(host(), None, "session")
+        assert (handle, run.label) == ("session", BOTTOM)
+        assert (await stores.runs.of(host(), named("session"))).id == run.id
+        with pytest.raises(Fault):
+            await stores.runs.begin(host(), None, "session")
+        await stores.runs.end(run.id)
+        with pytest.raises(Fault):
+            await stores.runs.begin(host(), None, "session")
+        assert (await stores.runs.of(host(), named("session"))).label == STRICTEST_DEFAULT
+        _, others = await stores.runs.begin(host("noah"), None, "session")
+        assert others.id != run.id
+
     async def test_a_begun_run_that_was_idle_has_ended_for_good(self, stores):
         handle, run = await stores.runs.begin(host(), None)
         stores.elapsed.now += RUN_LIMITS.idle_s - 1

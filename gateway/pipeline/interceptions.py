@@ -1,0 +1,240 @@
+"""A host has its messages looked at: each is a question of the decision point, or a report.
+
+Nothing in an invocation says which call a response is of. So one is the answer to the one call of its
+person, session and span that has none yet, and where there is another number of them it is a no.
+"""
+
+import hmac
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+from gateway.domain._value import value
+from gateway.domain.bounded import Bounded, octets_of
+from gateway.domain.calls import CallId
+from gateway.domain.document import Digest, canonical
+from gateway.domain.flow import RunHandle, RunHint
+from gateway.domain.planes import REPLACE_RESULT, InterceptorHost
+from gateway.domain.tools import Profile, UpstreamId
+from gateway.errors import Denied, Fault, GatewayError, ProtocolError
+from gateway.pipeline.admission import Admission
+from gateway.pipeline.decision_point import Asking, DecisionPoint
+from gateway.pipeline.plane_calls import call_of
+from gateway.ports import Clock, RunStore
+from gateway.wire.authzen import Answer, Entity, Evaluation, Reported
+from gateway.wire.interceptors import EVENTS, Invocation, Phase
+
+_MOST: Final = 20_000
+_OCTETS: Final = 64 * 1024**2
+_HANDLE_CHARACTERS: Final = 43
+_INVALID_PARAMS: Final = -32602
+
+_Key = tuple[str, str, str, str]
+"""A host, whose call it is, a session and a span."""
+
+
+@value
+class Sent:
+    """A call that was let out, and whose result has not come yet."""
+
+    decision: str
+    asked: Evaluation
+    due: float
+    """Seconds since the epoch: what comes later is no result of it."""
+
+
+@value
+class Judged:
+    """What was said of a response, for each interceptor that is asked about it."""
+
+    why: tuple[str, ...]
+    """Why it may not be given out; nothing if it may."""
+    came: Digest
+    given: Digest
+    payload: Mapping[str, Any]
+    """What is given out."""
+    told: frozenset[str]
+    """The interceptors that have said so."""
+
+
+class Interceptions:
+    """It judges nothing by itself."""
+
+    def __init__(
+        self,
+        decisions: DecisionPoint,
+        *,
+        admission: Admission,
+        runs: RunStore,
+        seal_key: bytes,
+        clock: Clock,
+    ) -> None:
+        """Take the `admission` of what planes ask."""
+        self._decisions = decisions
+        self._admission = admission
+        self._runs = runs
+        self._seal_key = seal_key
+        self._clock = clock
+        self._open: Bounded[_Key, tuple[Sent, ...]] = Bounded(most=_MOST, octets=_OCTETS)
+        self._judged: Bounded[_Key, Judged] = Bounded(most=_MOST, octets=_OCTETS)
+
+    async def validated(
+        self, host: InterceptorHost, asking: Asking, seen: Invocation
+    ) -> tuple[str, ...]:
+        """Return why a message may not be sent or given out; nothing if it may.
+
+        Raises:
+            ProtocolError: It can be no message of this host's.
+            Fault: Nobody knows.
+
+        """
+        if seen.phase is Phase.RESPONSE:
+            return (await self._response(host, asking, seen)).why
+        asked = await self._placed(host, asking, _question(host, seen), seen.session)
+        answer = await self._decisions.answer(asking, asked)
+        if not answer.decision:
+            return _why(answer)
+        key, due = _key(host, seen), self._clock() + host.plane.report_within_s
+        sent = Sent(decision=answer.context["decision_id"], asked=asked, due=due)
+        waiting = (*self._waiting(key), sent)
+        self._open.put(key, waiting, sum(octets_of(each.asked.arguments) for each in waiting))
+        return ()
+
+    def _waiting(self, key: _Key) -> tuple[Sent, ...]:
+        now = self._clock()
+        return tuple(one for one in self._open.get(key) or () if one.due > now)
+
+    async def given(
+        self, host: InterceptorHost, asking: Asking, seen: Invocation
+    ) -> tuple[Mapping[str, Any], bool]:
+        """Return what is given out of a response, and whether that is something else than came.
+
+        Raises:
+            Fault: It may not be given out, or nobody knows.
+
+        """
+        judged = await self._response(host, asking, seen)
+        if judged.why:
+            raise Fault("this result may not be given out", detail="; ".join(judged.why))
+        return judged.payload, judged.given != _digest(seen.payload)
+
+    async def _response(self, host: InterceptorHost, asking: Asking, seen: Invocation) -> Judged:
+        """Return what is said of a response: once, whichever interceptor is asked first."""
+        key, came = _key(host, seen), _digest(seen.payload)
+        known = self._judged.get(key)
+        if known is not None and seen.name not in known.told and came in (known.came, known.given):
+            return self._kept(key, replace(known, told=known.told | {seen.name}))
+        waiting = self._waiting(key)
+        if len(waiting) != 1:
+            why = Denied("no one call of this session waits for a result")
+            await self._decisions.refuse(
+                why, source_ip=asking.source_ip, request_id=asking.request_id, plane=host.plane
+            )
+            return Judged(
+                why=(why.public,),
+                came=came,
+                given=came,
+                payload=seen.payload,
+                told=frozenset({seen.name}),
+            )
+        (sent,) = waiting
+        reported = Reported(decision=sent.decision, member="result", content=seen.payload)
+        answer = await self._decisions.answer(asking, replace(sent.asked, reported=reported))
+        self._open.pop(key)
+        payload = _replaced(answer, seen.payload)
+        judged = Judged(
+            why=() if answer.decision else _why(answer),
+            came=came,
+            given=_digest(payload),
+            payload=payload,
+            told=frozenset({seen.name}),
+        )
+        return self._kept(key, judged)
+
+    def _kept(self, key: _Key, judged: Judged) -> Judged:
+        self._judged.put(key, judged, octets_of(judged.payload))
+        return judged
+
+    async def _placed(
+        self, host: InterceptorHost, asking: Asking, asked: Evaluation, session: str
+    ) -> Evaluation:
+        """Return a question in the run of its session, where the host is trusted with those.
+
+        A session whose run has ended is in none: its calls count as having read the worst.
+        """
+        if not (host.sessions and session):
+            return asked
+        try:
+            call = call_of(host.plane, asked, _modern, id_=CallId(""), source_ip=asking.source_ip)
+            principal = await self._admission.known(call)
+        except GatewayError:
+            return asked  # and the answer says why not
+        if not principal.trusted_host:
+            return asked
+        handle = self._handle(host, session)
+        if (await self._runs.of(principal, RunHint(handle=handle))).unnamed:
+            with suppress(Fault):
+                await self._runs.begin(principal, None, handle)
+        return replace(asked, run=handle)
+
+    def _handle(self, host: InterceptorHost, session: str) -> RunHandle:
+        """Return the handle of a session's run: the same after a restart, and nobody's guess."""
+        said = f"interceptor-session\0{host.plane.name}\0{session}".encode()
+        return RunHandle(hmac.digest(self._seal_key, said, "sha256").hex()[:_HANDLE_CHARACTERS])
+
+
+def _modern(_: UpstreamId) -> Profile:
+    """Return some family of revisions: who asks does not depend on it."""
+    return Profile.MODERN
+
+
+def _question(host: InterceptorHost, seen: Invocation) -> Evaluation:
+    """Return the question that a request is."""
+    named = seen.payload.get("uri" if seen.event == "resources/read" else "name")
+    arguments = seen.payload.get("arguments", {})
+    if not isinstance(named, str) or not named or not isinstance(arguments, dict):
+        raise ProtocolError("the payload is no such request", status=200, rpc_code=_INVALID_PARAMS)
+    server = {"server": seen.server} if seen.server else {}
+    return Evaluation(
+        subject=_subject(host, seen.principal),
+        action=seen.event,
+        action_properties={},
+        resource=Entity(type=EVENTS[seen.event], id=named, properties=server),
+        arguments=arguments,
+    )
+
+
+def _subject(host: InterceptorHost, principal: Mapping[str, Any]) -> Entity:
+    """Return whose call it is: whom the host names, if it may; else the host itself."""
+    if not host.asserts:
+        return Entity(type="identity", id=host.plane.client, properties={})
+    claims = principal.get("claims", {})
+    id_ = principal.get("id")
+    if principal.get("type") != "user" or not isinstance(id_, str) or not isinstance(claims, dict):
+        return Entity(type="", id="", properties={})
+    return Entity(type="user", id=id_, properties=claims)
+
+
+def _why(answer: Answer) -> tuple[str, ...]:
+    """Return the reasons of a no, and where somebody can say yes."""
+    told = [f"{one['code']}: {one['message']}" for one in answer.context["reasons"]]
+    page = answer.context.get("approval_url")
+    return (*told, *([f"a person answers at {page}"] if page else []))
+
+
+def _replaced(answer: Answer, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what is given out in place of `payload`; itself, if nothing has to be taken out."""
+    for one in answer.context.get("obligations", ()):
+        if one["type"].endswith(REPLACE_RESULT):
+            given: Mapping[str, Any] = one["properties"]["result"]
+            return given
+    return payload
+
+
+def _key(host: InterceptorHost, seen: Invocation) -> _Key:
+    return host.plane.name, _subject(host, seen.principal).id, seen.session, seen.span
+
+
+def _digest(payload: Mapping[str, Any]) -> Digest:
+    return Digest.of(canonical(payload))

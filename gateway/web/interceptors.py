@@ -1,0 +1,214 @@
+"""MCP interceptors over HTTP, for registered hosts (SEP-2624, a draft). It holds no rule.
+
+JSON-RPC by POST, each message with an answer of its own; there is no session and no stream.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from starlette.types import Receive, Scope, Send
+
+from gateway.domain.calls import Form, Message
+from gateway.domain.nodes import weight
+from gateway.domain.planes import InterceptorHost, Plane
+from gateway.domain.throttle import Throttle
+from gateway.errors import Fault, GatewayError, ProtocolError, RateLimited, Unauthenticated
+from gateway.pipeline.decision_point import Asking
+from gateway.turns import in_turn
+from gateway.web.guard import plain, throttled
+from gateway.web.plane_requests import REQUEST_ID, is_json, keyed, read_body, request_id_of
+from gateway.wire import jsontext
+from gateway.wire.eras import SELF
+from gateway.wire.interceptors import (
+    DECIDE,
+    Invocation,
+    capabilities,
+    interceptors,
+    mutation,
+    read_invocation,
+    validation,
+)
+from gateway.wire.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    read_message,
+)
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.revisions import REVISIONS
+
+PATH: Final = "/interceptors"
+_MOST_FAILURES: Final = 300
+
+
+class Intercepting(Protocol):
+    async def validated(
+        self, host: InterceptorHost, asking: Asking, seen: Invocation
+    ) -> tuple[str, ...]:
+        """Return why a message may not pass; raises `ProtocolError` or a `Fault`."""
+        ...
+
+    async def given(
+        self, host: InterceptorHost, asking: Asking, seen: Invocation
+    ) -> tuple[Mapping[str, Any], bool]:
+        """Return what is given out of a response, and whether it was changed; raises a `Fault`."""
+        ...
+
+
+class Refusing(Protocol):
+    async def refuse(
+        self, error: GatewayError, *, source_ip: str, request_id: str, plane: Plane | None = None
+    ) -> None:
+        """Put on record that a message was refused unread."""
+        ...
+
+
+class InterceptorEndpoint:
+    def __init__(
+        self,
+        hosts: Mapping[str, InterceptorHost],
+        intercepting: Intercepting,
+        refusing: Refusing,
+        *,
+        most_bytes: int,
+        limits: WireLimits,
+        client_address: Callable[[Scope], str],
+        refused_unread: Callable[[str, str], None],
+        new_id: Callable[[], str],
+    ) -> None:
+        self._by_key = {host.plane.key_digest: host for host in hosts.values()}
+        self._intercepting = intercepting
+        self._refusing = refusing
+        self._most_bytes = most_bytes
+        self._limits = limits
+        self._client_address = client_address
+        self._refused_unread = refused_unread
+        self._new_id = new_id
+        self._failures = Throttle(allowed=_MOST_FAILURES, window_s=60.0)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one message."""
+        address = self._client_address(scope)
+        refused = throttled(self._failures, address)
+        if refused is not None:
+            self._refused_unread(refused.code, address)
+            await plain(send, refused)
+            return
+        headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
+        request_id = request_id_of(headers) or self._new_id()
+        status, content = await self._answered(scope, headers, receive, address, request_id)
+        if status in {400, 401}:
+            self._failures.note(address, asyncio.get_running_loop().time())
+        body = b"" if content is None else jsontext.write(content).encode()
+        fields = [
+            (b"content-type", b"application/json"),
+            (b"cache-control", b"no-store"),
+            (b"content-length", str(len(body)).encode()),
+            (REQUEST_ID.encode(), request_id.encode()),
+        ]
+        if status == 401:  # noqa: PLR2004 - RFC 9110 section 15.5.2
+            fields.append((b"www-authenticate", b"Bearer"))
+        await send({"type": "http.response.start", "status": status, "headers": fields})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answered(
+        self,
+        scope: Scope,
+        headers: Mapping[str, str],
+        receive: Receive,
+        address: str,
+        request_id: str,
+    ) -> tuple[int, Any]:
+        if scope["method"] != "POST":
+            return 405, "use POST"
+        host = keyed(headers, self._by_key)
+        try:
+            try:
+                known, message = await self._read(host, headers, receive)
+            except GatewayError as error:
+                plane = None if host is None else host.plane
+                await self._refusing.refuse(
+                    error, source_ip=address, request_id=request_id, plane=plane
+                )
+                raise
+        except GatewayError as error:
+            return _status(error), _failed(None, error)
+        if message.form is not Form.REQUEST:
+            return 202, None
+        asking = Asking(plane=known.plane, source_ip=address, request_id=request_id)
+        try:
+            result = await self._result(known, asking, message)
+        except GatewayError as error:
+            return 200, _failed(message.id, error)
+        return 200, {"jsonrpc": "2.0", "id": message.id, "result": result}
+
+    async def _read(
+        self, host: InterceptorHost | None, headers: Mapping[str, str], receive: Receive
+    ) -> tuple[InterceptorHost, Message]:
+        """Return who asks, and the message.
+
+        Raises:
+            Unauthenticated: It is no registered host; nothing of its message was read.
+            ProtocolError: It is no message.
+
+        """
+        if host is None:
+            raise Unauthenticated("no registered host has this key")
+        if not is_json(headers):
+            raise ProtocolError("a message is application/json")
+        body = await read_body(receive, self._most_bytes)
+        turn = f"plane:{host.plane.name}"
+        return host, await in_turn(turn, weight(body), read_message, body, self._limits)
+
+    async def _result(
+        self, host: InterceptorHost, asking: Asking, message: Message
+    ) -> Mapping[str, Any]:
+        """Return what a request is answered with.
+
+        Raises:
+            ProtocolError: There is no such method, or nothing that could be looked at.
+            GatewayError: Nobody knows, so that whoever asks has to refuse.
+
+        """
+        match message.method:
+            case "initialize":
+                said = message.params.get("protocolVersion")
+                spoken = said if said in REVISIONS else REVISIONS[0]
+                return {
+                    "protocolVersion": spoken,
+                    "capabilities": capabilities(),
+                    "serverInfo": SELF,
+                }
+            case "ping":
+                return {}
+            case "interceptors/list":
+                event = message.params.get("event")
+                return interceptors(event if isinstance(event, str) else None)
+            case "interceptor/invoke":
+                return await self._invoked(host, asking, read_invocation(message.params))
+            case _:
+                raise ProtocolError("there is no such method here", rpc_code=METHOD_NOT_FOUND)
+
+    async def _invoked(
+        self, host: InterceptorHost, asking: Asking, seen: Invocation
+    ) -> Mapping[str, Any]:
+        if seen.name == DECIDE:
+            why = await self._intercepting.validated(host, asking, seen)
+            return validation(seen.name, seen.phase, why)
+        payload, modified = await self._intercepting.given(host, asking, seen)
+        return mutation(seen.name, seen.phase, payload, modified=modified)
+
+
+def _failed(id_: str | int | None, error: GatewayError) -> Mapping[str, Any]:
+    code = INTERNAL_ERROR
+    if isinstance(error, ProtocolError):
+        # What the decision point calls no question are params that say none.
+        code = error.rpc_code if error.rpc_code != ProtocolError("").rpc_code else INVALID_PARAMS
+    return {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": error.public}}
+
+
+def _status(error: GatewayError) -> int:
+    if isinstance(error, ProtocolError):
+        return error.status
+    return {Unauthenticated: 401, RateLimited: 429, Fault: 500}.get(type(error), 500)
