@@ -119,6 +119,8 @@ class ApprovalStoreSuite:
         assert store.under(digest("key"), now=NOW) == [
             Approval(request=question("a", **named), state=ApprovalState.WAITING)
         ]
+        again = await store.file(question("c", now=NOW + 2))  # read anew where it is on a disk
+        assert again.request == replace(question("a", **named), asked=2)
         assert [one.request.id for one in store.under(digest("call"), now=NOW)] == ["a"]
         assert store.under(digest("scope"), now=NOW) == []
         (late,) = store.under(digest("b"), now=NOW + 1000)
