@@ -201,6 +201,10 @@ deploy-report: setup ## Build and run the image, the compose file and the system
 hosts-lock: ## Resolve anew what `make hosts-report` installs.
 	for file in requirements-hosts requirements-hosts-v1; do $(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe -o $$file.txt $$file.in; done
 
+.PHONY: stubs
+stubs: .venv/.ready ## Make the messages of gRPC out of gateway/planes/stubs/*.proto.
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. gateway/planes/stubs/*.proto
+
 .PHONY: lock
 lock: ## Resolve the dependencies anew into hash-locked files.
 	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe -o requirements.txt pyproject.toml

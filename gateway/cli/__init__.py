@@ -15,6 +15,7 @@ from gateway.cli.discovery import discovery
 from gateway.cli.dlp import dlp
 from gateway.cli.operations import keys, servers, version
 from gateway.cli.pins import pins
+from gateway.cli.plane import plane
 from gateway.cli.policy import policy
 from gateway.cli.runs import runs
 from gateway.cli.setup import check, config, init, serve
@@ -52,6 +53,7 @@ for _command in (
     clients,
     pins,
     policy,
+    plane,
     approvals,
     alerts,
     audit,

@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 from gateway.config.model import Config, Server
 from gateway.config.planes import AuthzenPlane, InterceptorHostSection
 from gateway.config.values import is_loopback
+from gateway.domain.plane_reach import missing
+from gateway.domain.planes import PlaneKind
 
 
 def warnings(config: Config) -> list[str]:
@@ -19,6 +21,9 @@ def warnings(config: Config) -> list[str]:
         found += _plane(f"planes.authzen.{name}", plane)
     for name, host in config.planes.experimental_interceptors.items():
         found += _host(f"planes.experimental_interceptors.{name}", host)
+    for kind, name, section in config.planes.every:
+        if not isinstance(section, AuthzenPlane):
+            found += _asking_by_grpc(f"planes.{kind}.{name}", PlaneKind(kind))
     found += _core(config)
     found += _told(config)
     return found
@@ -98,6 +103,15 @@ def _promises_nothing(key: str, promise: str) -> str:
         f"{key}.duties: it promises nothing, so a result that would have to be masked or cut is "
         f"refused whole; write `[replace_result]` if it {promise}"
     )
+
+
+def _asking_by_grpc(key: str, kind: PlaneKind) -> Iterator[str]:
+    yield (
+        f"{key}: nobody here sees whether it fails open, or lets through what it asks nothing about; "
+        "let it run what `douane plane config` prints"
+    )
+    if lacks := missing(kind):
+        yield f"{key}: it does not hold that {'; that '.join(lacks)}: see docs/planes.md"
 
 
 def _core(config: Config) -> Iterator[str]:

@@ -394,7 +394,7 @@ class Config(Section):
     @field_validator("planes")
     @classmethod
     def _about_servers_that_there_are(cls, planes: Planes, info: ValidationInfo) -> Planes:
-        named = {name: section.named for name, section in planes.authzen.items()}
+        named = {plane: section.named for _, plane, section in planes.every}
         hosts = planes.experimental_interceptors.items()
         named |= {name: frozenset(section.servers.values()) for name, section in hosts}
         for plane, servers in named.items():
@@ -402,6 +402,9 @@ class Config(Section):
                 raise ValueError(
                     f"`{plane}` names `{name}`, which is no server here; correct its name, or add it"
                 )
+        taken = (info.data.get("listen"), info.data.get("admin_listen"))
+        if planes.grpc is not None and planes.grpc.listen.at in taken:
+            raise ValueError("`grpc.listen` must be an address of its own; choose another port")
         return planes
 
     @field_validator("servers")

@@ -1,14 +1,29 @@
 """Data planes of others that may ask for decisions: the section `planes` of `douane.yaml`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from hashlib import sha256
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from gateway.config.section import Section, Word, Words, written
-from gateway.config.values import Duration, Secret, SecretRef, SecretReference
-from gateway.domain.planes import ForeignType, InterceptorHost, Plane, Reports
+from gateway.config.values import (
+    Duration,
+    GrpcAddress,
+    LocalPath,
+    Secret,
+    SecretRef,
+    SecretReference,
+)
+from gateway.domain.planes import (
+    REPLACE_RESULT,
+    ForeignType,
+    InterceptorHost,
+    Plane,
+    PlaneKind,
+    Reports,
+)
 from gateway.domain.tools import UpstreamId
 
 _FEWEST_CHARACTERS = 32
@@ -50,7 +65,9 @@ class ForeignTypeSection(Section):
     """An action's name -> the tool that it is."""
 
 
-class AuthzenPlane(Section):
+class AskingPlane(Section):
+    """What every plane says of itself, in whose words ever it asks."""
+
     key: SecretReference
     """What it sends as its bearer token."""
     servers: Annotated[dict[Word, Word], Field(min_length=1)]
@@ -60,19 +77,10 @@ class AuthzenPlane(Section):
     subjects: Literal["known", "vouched"] = "known"
     """`vouched`: also for people who are not known here."""
     groups: Word | None = None
-    """The property of a subject that names its groups, if it vouches."""
+    """The property of a subject, or the claim, that names its groups, if it vouches."""
     client: Word | None = None
     """The one client whose calls it carries; without it each question names one."""
     scopes: tuple[_Scope, ...] = ("tools:list", "tools:call", "prompts", "resources")
-    tasks: bool = False
-    """Whether what it tells of a user's task counts, of clients that are trusted hosts here."""
-    reports: Literal["results", "none"] = "results"
-    report_within: Duration = written("120s")
-    duties: tuple[Literal["replace_result"], ...] = ()
-    access_requests: bool = False
-    """Whether people are asked once it submits a request for access, and by no refusal."""
-    resources: dict[Word, ForeignTypeSection] = written({})
-    """Types of resources that are not MCP's, and which tools their actions are."""
 
     @field_validator("key")
     @classmethod
@@ -80,20 +88,18 @@ class AuthzenPlane(Section):
         return long_enough(ref, info)
 
     @model_validator(mode="after")
-    def _of_one_mind(self) -> Self:
+    def _with_groups_to_vouch_for(self) -> Self:
         if self.groups is not None and self.subjects != "vouched":
             raise ValueError("`groups` goes with `subjects: vouched`; those known here have ours")
-        if self.duties and self.reports == "none":
-            raise ValueError("`duties` are about results, which `reports: none` never tells")
         return self
 
     @property
     def named(self) -> frozenset[str]:
         """The servers that it may ask about, as they are called here."""
-        return frozenset({*self.servers.values(), *(one.server for one in self.resources.values())})
+        return frozenset(self.servers.values())
 
-    def value(self, name: str, environ: Mapping[str, str], public_url: str) -> Plane:
-        """Return the domain's form; `environ` is where its key may be.
+    def asking(self, name: str, environ: Mapping[str, str], public_url: str) -> Plane:
+        """Return the domain's form of all this; `environ` is where its key may be.
 
         Raises:
             ValueError: Its key is missing or too short.
@@ -108,6 +114,36 @@ class AuthzenPlane(Section):
             groups_property=self.groups or "",
             client=self.client or "",
             scopes=frozenset(self.scopes),
+            types={},
+        )
+
+
+class AuthzenPlane(AskingPlane):
+    tasks: bool = False
+    """Whether what it tells of a user's task counts, of clients that are trusted hosts here."""
+    reports: Literal["results", "none"] = "results"
+    report_within: Duration = written("120s")
+    duties: tuple[Literal["replace_result"], ...] = ()
+    access_requests: bool = False
+    """Whether people are asked once it submits a request for access, and by no refusal."""
+    resources: dict[Word, ForeignTypeSection] = written({})
+    """Types of resources that are not MCP's, and which tools their actions are."""
+
+    @model_validator(mode="after")
+    def _of_one_mind(self) -> Self:
+        if self.duties and self.reports == "none":
+            raise ValueError("`duties` are about results, which `reports: none` never tells")
+        return self
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The servers that it may ask about, as they are called here."""
+        return super().named | {one.server for one in self.resources.values()}
+
+    def value(self, name: str, environ: Mapping[str, str], public_url: str) -> Plane:
+        """Return the domain's form; see `asking`."""
+        return replace(
+            self.asking(name, environ, public_url),
             tasks=self.tasks,
             reports=Reports(self.reports),
             report_within_s=self.report_within,
@@ -180,8 +216,115 @@ class InterceptorHostSection(Section):
         return InterceptorHost(plane=plane, asserts=self.asserts, sessions=sessions)
 
 
+class CarriedPlane(AskingPlane):
+    """A plane that shows all of a call, by gRPC."""
+
+    deadline: Duration = written("1500ms")
+    """It gives up after so long; a yes that comes later is a no."""
+
+    def carried(
+        self, kind: PlaneKind, name: str, environ: Mapping[str, str], public_url: str
+    ) -> Plane:
+        """Return the domain's form; see `asking`."""
+        plane = self.asking(name, environ, public_url)
+        return replace(plane, kind=kind, deadline_s=self.deadline)
+
+
+class SilentPlane(CarriedPlane):
+    """One that shows nothing of what comes back: Envoy's ext_authz."""
+
+    def value(self, name: str, environ: Mapping[str, str], public_url: str) -> Plane:
+        """Return the domain's form; see `asking`."""
+        plane = self.carried(PlaneKind.EXT_AUTHZ, name, environ, public_url)
+        return replace(plane, reports=Reports.NONE)
+
+
+class SeenPlane(CarriedPlane):
+    """One through which results go: Envoy's ext_proc, agentgateway's ExtMCP."""
+
+    report_within: Duration = written("120s")
+
+    def seen(
+        self, kind: PlaneKind, name: str, environ: Mapping[str, str], public_url: str
+    ) -> Plane:
+        """Return the domain's form; see `asking`."""
+        plane = self.carried(kind, name, environ, public_url)
+        duties = frozenset({REPLACE_RESULT})
+        return replace(plane, report_within_s=self.report_within, duties=duties)
+
+
+class ExtProcPlane(SeenPlane):
+    def value(self, name: str, environ: Mapping[str, str], public_url: str) -> Plane:
+        """Return the domain's form; see `asking`."""
+        return self.seen(PlaneKind.EXT_PROC, name, environ, public_url)
+
+
+class ExtMcpPlane(SeenPlane):
+    def value(self, name: str, environ: Mapping[str, str], public_url: str) -> Plane:
+        """Return the domain's form; see `asking`."""
+        return self.seen(PlaneKind.EXT_MCP, name, environ, public_url)
+
+
+PlaneSection: TypeAlias = AuthzenPlane | SilentPlane | ExtProcPlane | ExtMcpPlane
+
+
+class GrpcListener(Section):
+    """Where planes ask by gRPC."""
+
+    listen: GrpcAddress
+    """`HOST:PORT`, or `unix:` and the path of a socket."""
+    certificate: LocalPath | None = None
+    key: LocalPath | None = None
+    """PEM files; without them it listens for this machine alone."""
+    client_ca: LocalPath | None = None
+    """PEM file: nobody connects without a certificate of this authority."""
+
+    @model_validator(mode="after")
+    def _for_nobody_in_between(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("`certificate` and `key` go together")
+        if self.client_ca is not None and self.certificate is None:
+            raise ValueError("`client_ca` goes with `certificate` and `key`")
+        if self.certificate is None and not self.listen.is_local:
+            raise ValueError(
+                "`listen` is open to other machines, and keys and arguments would cross the network "
+                "in the clear: name `certificate` and `key`, or listen on 127.0.0.1 or `unix:`"
+            )
+        return self
+
+
+_Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
+
+
 class Planes(Section):
     authzen: dict[_Name, AuthzenPlane] = written({})
     """Who may ask at `/access/v1`, by the name that records have for them."""
     experimental_interceptors: dict[_Name, InterceptorHostSection] = written({})
     """Hosts that may invoke interceptors at `/interceptors`, by their names; no plane has the same."""
+    ext_authz: dict[_Name, SilentPlane] = written({})
+    ext_proc: dict[_Name, ExtProcPlane] = written({})
+    ext_mcp: dict[_Name, ExtMcpPlane] = written({})
+    """Who may ask by gRPC, and in whose words."""
+    grpc: GrpcListener | None = None
+
+    @property
+    def every(self) -> Iterator[tuple[str, str, PlaneSection]]:
+        """Each plane: the kind that it is written under, its name, and what is written."""
+        kinds: Mapping[str, Mapping[str, PlaneSection]] = {
+            "authzen": self.authzen,
+            "ext_authz": self.ext_authz,
+            "ext_proc": self.ext_proc,
+            "ext_mcp": self.ext_mcp,
+        }
+        for kind, planes in kinds.items():
+            yield from ((kind, name, plane) for name, plane in planes.items())
+
+    @model_validator(mode="after")
+    def _told_apart_and_heard(self) -> Self:
+        names = [name for _, name, _ in self.every]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"`{name}` is the name of two; records tell planes apart by it")
+        if self.grpc is None and len(names) > len(self.authzen):
+            raise ValueError("`grpc.listen` says where planes ask by gRPC, and is missing")
+        return self

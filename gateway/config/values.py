@@ -90,6 +90,37 @@ ListenAddress = Annotated[
 ]
 
 
+@value
+class UnixOrTcp:
+    """Where to listen: an address, or a socket in the file system."""
+
+    at: Address | Path
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can connect."""
+        return isinstance(self.at, Path) or self.at.is_loopback
+
+    def __str__(self) -> str:
+        return f"unix:{self.at}" if isinstance(self.at, Path) else str(self.at)
+
+
+def _unix_or_tcp(text: Any) -> UnixOrTcp:
+    if isinstance(text, str) and text.startswith("unix:"):
+        path = text.removeprefix("unix:")
+        if not path.startswith("/") or "\0" in path:
+            raise ValueError("write `unix:` and an absolute path")
+        return UnixOrTcp(at=Path(path))
+    return UnixOrTcp(at=_address(text))
+
+
+GrpcAddress = Annotated[
+    UnixOrTcp,
+    PlainValidator(_unix_or_tcp),
+    WithJsonSchema({"type": "string", "pattern": "^unix:/.|:[0-9]+$"}),
+]
+
+
 def _split(text: Any) -> SplitResult:
     wrong = "write a URL that begins with https:// or http://"
     if not isinstance(text, str) or not text.isascii() or re.search(r"[\x00-\x20\x7f\\]", text):

@@ -23,6 +23,18 @@ class Reports(StrEnum):
     NONE = "none"
 
 
+class PlaneKind(StrEnum):
+    """In whose words a plane asks."""
+
+    AUTHZEN = "authzen"
+    EXT_MCP = "ext_mcp"
+    """agentgateway's `mcpGuardrails`."""
+    EXT_AUTHZ = "ext_authz"
+    """Envoy's, which shows what goes out and nothing of what comes back."""
+    EXT_PROC = "ext_proc"
+    """Envoy's, through which everything goes."""
+
+
 @value
 class ForeignType:
     """How questions about a type of resource that is not MCP's become calls of tools."""
@@ -34,7 +46,7 @@ class ForeignType:
 
 @value
 class Plane:
-    """A policy enforcement point (AuthZEN Authorization API 1.0), as an operator registered it."""
+    """A policy enforcement point, as an operator registered it."""
 
     name: str
     key_digest: bytes = field(repr=False)
@@ -59,6 +71,14 @@ class Plane:
     access_requests: bool = False
     """Whether it asks people by submitting a refusal; without it each refusal asks them."""
     types: Mapping[str, ForeignType]
+    kind: PlaneKind = PlaneKind.AUTHZEN
+    deadline_s: float = 1.5
+    """How long it waits for an answer; a later yes is a no."""
+
+    @property
+    def gives_ours(self) -> bool:
+        """Whether whatever it sends and gives out is what it was answered with, lists as well."""
+        return self.kind in {PlaneKind.EXT_MCP, PlaneKind.EXT_PROC}
 
 
 @value

@@ -7,33 +7,27 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from gateway.domain._value import value
 from gateway.domain.approvals import ApprovalId
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, CallId, Permit
-from gateway.domain.decisions import Duty
 from gateway.domain.flow import RunHint
 from gateway.domain.labels import STRICTEST_DEFAULT, Label, ServerRule
 from gateway.domain.nodes import most_nodes
-from gateway.domain.planes import REPLACE_RESULT, Plane, Reports
-from gateway.domain.tools import Kind, PinStatus, UpstreamId
+from gateway.domain.planes import Plane, Reports
+from gateway.domain.tools import PinStatus, UpstreamId
 from gateway.errors import (
-    AuditUnavailable,
     Denied,
     Fault,
     GatewayError,
-    IdentityUnavailable,
-    PolicyUnavailable,
     ProtocolError,
-    Refusal,
 )
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.debts import Debts, Owed
-from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller
-from gateway.pipeline.plane_answers import cannot, promising, refused, released, replaces, unmet
+from gateway.pipeline.plane_answers import cannot, promising, refused, released
 from gateway.pipeline.plane_calls import (
     call_of,
     list_call_of,
@@ -42,24 +36,16 @@ from gateway.pipeline.plane_calls import (
     require_told,
     unread,
 )
+from gateway.pipeline.plane_limits import PlaneLimits
+from gateway.pipeline.plane_results import NO_ANSWER, Pending, PlaneResults
 from gateway.pipeline.recording import recorded, while_it_changes
-from gateway.pipeline.release import Release
 from gateway.pipeline.trail import Trail
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import AuditLog, Catalogs, Clock, Ledger, PinStore, RunStore
 from gateway.turns import finished
 from gateway.wire import jsontext
 from gateway.wire.authzen import Answer, Evaluation, Reported, Search
-from gateway.wire.jsontext import WireLimits
 from gateway.wire.operations import Sender, find
-
-_REWRITES: Final = frozenset(
-    {Duty.REDACT, Duty.MASK, Duty.TOKENIZE, Duty.DROP, Duty.TRUNCATE, Duty.DROP_STRUCTURED}
-)
-"""Duties that change a result, which a plane cannot meet before it has one."""
-_GREETINGS: Final = frozenset({"initialize", "server/discover"})
-_NO_ANSWER: Final = (AuditUnavailable, PolicyUnavailable, IdentityUnavailable)
-"""Nobody knows what the answer would be: an error of the protocol's, and no decision."""
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +78,8 @@ class DecisionPoint:
         self,
         *,
         admission: Admission,
-        release: Release,
+        possible: PlaneLimits,
+        results: PlaneResults,
         labels: Labeller,
         visibility: Visibility,
         pins: PinStore,
@@ -102,14 +89,14 @@ class DecisionPoint:
         debts: Debts,
         audit: AuditLog,
         ledger: Ledger,
-        limits: WireLimits,
         requests: Requests,
         clock: Clock,
         new_id: Callable[[], str],
     ) -> None:
         """Take an `admission` that knows principals by what registered planes say of them."""
         self._admission = admission
-        self._release = release
+        self._possible = possible
+        self._results = results
         self._labels = labels
         self._visibility = visibility
         self._pins = pins
@@ -120,7 +107,6 @@ class DecisionPoint:
         self._debts = debts
         self._audit = audit
         self._ledger = ledger
-        self._limits = limits
         self._requests = requests
         self._clock = clock
         self._new_id = new_id
@@ -158,7 +144,7 @@ class DecisionPoint:
             return await while_it_changes(partial(self._asked, asking, asked, call, trail), trail)
         except GatewayError as error:
             await self._recorded(trail, error)
-            if isinstance(error, (ProtocolError, *_NO_ANSWER)):
+            if isinstance(error, (ProtocolError, *NO_ANSWER)):
                 raise
             more = await self._requests.told(asking, asked, call, error, trail.decision_id)
             return refused(error, trail.decision_id, more)
@@ -233,7 +219,7 @@ class DecisionPoint:
         nodes = most_nodes(len(call.message.body))
         call = await finished(call.source_ip, nodes, self._admission.narrowed, call)
         permit = await self._admission.permit(call, trail)
-        await self._require_possible(plane, permit)
+        await self._possible.require_possible(plane, permit)
         if permit.access is not None:
             require_told(plane, asked, permit.access.pinned.manifest)
         if permit.access is None:
@@ -257,53 +243,6 @@ class DecisionPoint:
     def _worst(self, permit: Permit) -> Label:
         """Return what the permitted call may bring at worst: nobody here reads what it does."""
         return self._labels.of_result(permit).join(STRICTEST_DEFAULT)
-
-    async def _require_possible(self, plane: Plane, permit: Permit) -> None:
-        """Return if a plane can do what a yes would mean: all that the gateway itself would do.
-
-        Raises:
-            Denied: It cannot.
-
-        """
-        if permit.call.restored:
-            raise cannot("tokens_stand_for_values", "only the gateway puts values in their place")
-        owed = {one.duty for one in permit.decision.obligations} & _REWRITES
-        if owed and not replaces(plane):
-            raise unmet(sorted(owed))
-        if permit.access is None:
-            await self._require_whole(permit)
-
-    async def _require_whole(self, permit: Permit) -> None:
-        """Return if what comes back may be shown as it is: a plane leaves nothing out of a list.
-
-        Of resources nobody has approved each, so their lists never may.
-
-        Raises:
-            Denied: Something in it was not approved, or is not for this principal.
-            GatewayError: What the server shows cannot be read now.
-
-        """
-        call = permit.call
-        row = find(Sender.CLIENT, call.message.method)
-        kind = None if row is None else row.lists
-        if call.message.method in _GREETINGS:
-            kind = Kind.SERVER
-        if kind is None:
-            return
-        await self._catalogs.refresh(call.server, call.profile, kind, permit.principal)
-        pins = [
-            pin
-            for pin in self._pins.all(call.server)
-            if pin.target.kind is kind and pin.profile is call.profile
-        ]
-        shown = all(pin.status is PinStatus.APPROVED for pin in pins)
-        if kind is Kind.SERVER:
-            shown = shown and bool(pins)
-        elif shown:
-            asked = [(pin.target, pin) for pin in pins]
-            shown = all(await self._visibility.of(call, permit.principal, asked))
-        if not shown or kind is Kind.RESOURCE:
-            raise cannot("list_not_whole", "it has what is not for this principal; search instead")
 
     async def _reported(
         self, asking: Asking, call: Call, reported: Reported, trail: Trail
@@ -329,26 +268,12 @@ class DecisionPoint:
             }
         ).encode()
         try:
-            if reported.content.get("resultType", "complete") != "complete":
-                raise cannot("not_complete", "a plane gives out complete results only")
-            message = await heard(permit, body, self._limits)
-            given = await self._release.response(permit, message, trail)
-            if given != body and not replaces(plane):
-                raise unmet([REPLACE_RESULT])
-            self._admission.require_going()
-        except _NO_ANSWER:
+            pending = Pending(permit=permit, trail=trail, owed=owed)
+            given = await self._results.judged(plane, pending, body)
+        except NO_ANSWER:
             raise
         except GatewayError as error:
-            if not isinstance(error, Refusal):
-                # It could not be read to its end.
-                await self._labels.raise_to(permit, owed.debt.source.label, trail.intent_id)
-            trail.answer(200, body)
-            await self._recorded(trail, error)
-            await self._debts.pay(owed)
             return refused(error, trail.decision_id)
-        trail.answer(200, body)
-        await self._audit.append(trail.outcome())
-        await self._debts.pay(owed)
         return released(trail.decision_id, body, given)
 
     async def _nothing_owed(

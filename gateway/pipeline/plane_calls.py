@@ -49,6 +49,7 @@ _NAMED: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 """Which types of resources go with a method; whatever is not here is a no."""
+METHODS: Final = frozenset(_NAMED)
 _LISTS: Final[Mapping[str, str]] = {"tool": "tools/list", "prompt": "prompts/list"}
 _RPC_ID: Final = 1
 _DIGEST: Final = "definition_digest"
@@ -77,7 +78,7 @@ def call_of(
         Denied: It is about nothing that this plane may ask, or lacks what is decided on.
 
     """
-    asserted = _asserted(plane, asked)
+    asserted = asserted_by(plane, asked)
     foreign = plane.types.get(asked.resource.type)
     if foreign is not None:
         server, message = foreign.server, _request("tools/call", _foreign(foreign, asked))
@@ -125,7 +126,7 @@ def list_call_of(
     server = _server(plane, asked.resource)
     message = _request(method, {})
     spoken = _spoken(asked, method, server, profiled)
-    asserted = _asserted(plane, asked)
+    asserted = asserted_by(plane, asked)
     return _call(id_, message, server, spoken, source_ip=source_ip, asserted=asserted)
 
 
@@ -175,7 +176,14 @@ def _declared(task: Mapping[str, Any]) -> Task | None:
     return told_us(_request("", {"_meta": {TASK_KEY: task}}))[1]
 
 
-def _asserted(plane: Plane, asked: Evaluation) -> Asserted:
+def asserted_by(plane: Plane, asked: Evaluation) -> Asserted:
+    """Return whom a question names, if the plane may ask for them.
+
+    Raises:
+        ProtocolError: A member has another type, or there are several issuers and none is named.
+        Denied: It may not, or nobody is named.
+
+    """
     if asked.subject.type not in _SUBJECTS:
         raise _no("unknown_subject", "a subject is an `identity` or a `user`")
     issuer = asked.subject.properties.get("iss", "")

@@ -47,6 +47,21 @@ def within(message: Message, profile: Profile, approved: frozenset[str]) -> Mess
     return message if kept is None else with_params(message, kept)
 
 
+def asking_nothing(message: Message, profile: Profile) -> Message:
+    """Return `message` of a client that nobody can ask anything: it declares no capability.
+
+    That is for where a server's own requests have no way back.
+    """
+    if profile is Profile.LEGACY:
+        if message.method != "initialize" or not message.params.get("capabilities"):
+            return message
+        return with_params(message, {**message.params, "capabilities": {}})
+    meta = message.params.get(_META)
+    if not isinstance(meta, dict) or not meta.get(MODERN_CAPABILITIES_KEY):
+        return message
+    return with_params(message, {**message.params, _META: {**meta, MODERN_CAPABILITIES_KEY: {}}})
+
+
 def _at_once(message: Message) -> Message:
     """Return `message` asking for no task: no server hears of one, however loosely it reads."""
     params = message.params

@@ -14,6 +14,7 @@ from gateway.pipeline.approvals import Approvals
 from gateway.pipeline.decision_point import DecisionPoint
 from gateway.pipeline.interceptions import Interceptions
 from gateway.pipeline.plane_calls import profiled
+from gateway.pipeline.plane_traffic import PlaneTraffic
 from gateway.pipeline.submissions import Submissions
 from gateway.ports import ApprovalStore, Authenticator, RunStore
 from gateway.storage.store import Store
@@ -29,6 +30,8 @@ class Deciding:
     decisions: DecisionPoint
     requests: AccessRequests
     interceptions: Interceptions
+    traffic: PlaneTraffic
+    """Calls that planes show whole."""
 
 
 def deciding(
@@ -41,7 +44,7 @@ def deciding(
     approvals: Approvals,
     questions: ApprovalStore,
     runs: RunStore,
-    point: Callable[..., DecisionPoint],
+    point: Callable[..., tuple[DecisionPoint, PlaneTraffic]],
 ) -> Deciding:
     """Return the decision point that `point` makes of an admission that `admitting` makes for planes."""
     gate: Authenticator = PlaneGate(
@@ -70,8 +73,10 @@ def deciding(
         clock=now,
         new_id=new_id,
     )
-    decisions = point(admission=admission, requests=requests)
+    decisions, traffic = point(admission=admission, requests=requests)
     interceptions = Interceptions(
         decisions, admission=admission, runs=runs, seal_key=store.keys.seal, clock=now
     )
-    return Deciding(decisions=decisions, requests=requests, interceptions=interceptions)
+    return Deciding(
+        decisions=decisions, requests=requests, interceptions=interceptions, traffic=traffic
+    )

@@ -5,8 +5,8 @@ import logging
 import os
 import resource
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from gateway.pipeline.debts import Debts
 from gateway.pipeline.late_ends import settled as late_settled
 from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
+from gateway.planes.in_force import InForce
 from gateway.web.admin import admin_app
 from gateway.web.api import ApiEndpoint
 from gateway.web.app import PublicApp
@@ -52,6 +53,7 @@ from gateway.wiring.in_force import AuthenticatorInForce, PolicyInForce
 from gateway.wiring.indexing import kept_up
 from gateway.wiring.plane_doors import authzen_of, interceptors_of
 from gateway.wiring.planes import collected
+from gateway.wiring.planes_by_grpc import in_force
 from gateway.wiring.quotas import prices_of, quotas_of
 from gateway.wiring.reading import Reading
 from gateway.wiring.recorded import recorded
@@ -173,6 +175,12 @@ class Gateway:
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request by the configuration in force (ASGI)."""
         await self._tenure.serve(scope, receive, send)
+
+    @contextmanager
+    def for_planes(self) -> Iterator[InForce]:
+        """Keep the configuration in force for one call of a plane that asks by gRPC."""
+        with self._tenure.held() as built:
+            yield in_force(built)
 
     async def serve_desk(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request of the desk's own listener by the configuration in force (ASGI)."""
@@ -414,6 +422,18 @@ class Tenure:
             if self._under_way == 0:
                 self._idle.set()
 
+    @contextmanager
+    def held(self) -> Iterator[Runtime]:
+        """Yield what is in force, which is not taken down meanwhile."""
+        self._under_way += 1
+        self._idle.clear()
+        try:
+            yield self.runtime
+        finally:
+            self._under_way -= 1
+            if self._under_way == 0:
+                self._idle.set()
+
     def end_listening(self) -> None:
         """End the streams on which clients only listen; they may come back for another one."""
         self._app.end_listening()
@@ -456,6 +476,9 @@ def _require_same_process(before: Config, after: Config) -> None:
     ]
     moved = {"console.listen", "console.url"}
     changed += [path for path in changed_keys(before, after, "console") if path in moved]
+    changed += [
+        path for path in changed_keys(before, after, "planes") if path.startswith("planes.grpc")
+    ]
     if changed:
         raise ConfigError(
             "the new configuration needs a restart",

@@ -22,7 +22,6 @@ from gateway.pipeline.admission import Admission
 from gateway.pipeline.approvals import Approvals
 from gateway.pipeline.begun import BegunRuns
 from gateway.pipeline.debts import Indebted
-from gateway.pipeline.decision_point import DecisionPoint
 from gateway.pipeline.duties import Duties
 from gateway.pipeline.grants import Grants
 from gateway.pipeline.greetings import Greetings
@@ -65,6 +64,7 @@ from gateway.wiring.foundation import new_id, now
 from gateway.wiring.front import Front
 from gateway.wiring.identity import Identity
 from gateway.wiring.lookalikes import LookalikeReporter
+from gateway.wiring.plane_paths import for_planes
 from gateway.wiring.searching import Searching
 from gateway.wiring.sensitive import detector_of
 from gateway.wiring.settings import always_on, described, portable, shelving
@@ -358,20 +358,17 @@ def pipelines(
     )
     front_door.append(aggregate)  # whose calls programs make
     point = partial(
-        DecisionPoint,
+        for_planes,
         release=release,
         labels=labels,
         visibility=visibility,
-        pins=store.pins,
-        catalogs=crawler,
+        crawler=crawler,
         runs=runs,
         servers=rules.servers,
         debts=carried.debts,
-        audit=store.audit,
+        store=store,
         ledger=ledger,
         limits=wire_limits,
-        clock=now,
-        new_id=new_id,
     )
     watching = watching_of(beginnings.servers, late_handles, wire_limits)
     return Carriers(

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from starlette.types import Scope
 
+from gateway.domain.planes import PlaneKind
 from gateway.oauth.metadata import JWKS_PATH
 from gateway.web.authzen import AuthzenEndpoint
 from gateway.web.interceptors import InterceptorEndpoint
@@ -18,10 +19,13 @@ def authzen_of(
 ) -> AuthzenEndpoint | None:
     """Return where planes ask; `None` where there are none."""
     config = built.config
-    if not built.planes:
+    asking = {
+        name: plane for name, plane in built.planes.items() if plane.kind is PlaneKind.AUTHZEN
+    }
+    if not asking:
         return None
     return AuthzenEndpoint(
-        built.planes,
+        asking,
         built.decisions,
         public_url=config.public_url,
         most_bytes=config.limits.request_bytes,

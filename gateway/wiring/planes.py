@@ -31,16 +31,17 @@ def planes_of(config: Config, environ: Mapping[str, str]) -> Mapping[str, Plane]
                 "a plane cannot submit requests for access",
                 problems=[f"planes.authzen.{name}.access_requests: {told}"],
             )
+    for kind, name, each in config.planes.every:
         try:
-            found[name] = section.value(name, environ, config.public_url)
+            found[name] = each.value(name, environ, config.public_url)
         except ValueError as error:
             raise ConfigError(
-                "a plane cannot be known", problems=[f"planes.authzen.{name}.key: {error}"]
+                "a plane cannot be known", problems=[f"planes.{kind}.{name}.key: {error}"]
             ) from error
     if len({plane.key_digest for plane in found.values()}) < len(found):
         raise ConfigError(
             "planes cannot be told apart",
-            problems=["planes.authzen: two have one key; give each its own"],
+            problems=["planes: two have one key; give each its own"],
         )
     return found
 

@@ -14,6 +14,7 @@ from gateway.pipeline.access_requests import AccessRequests
 from gateway.pipeline.decision_point import DecisionPoint
 from gateway.pipeline.interceptions import Interceptions
 from gateway.pipeline.keeper import PinKeeper
+from gateway.pipeline.plane_traffic import PlaneTraffic
 from gateway.policy.reload import PolicyHolder
 from gateway.policy.stopping import Stoppable
 from gateway.ports import Upstream
@@ -67,6 +68,8 @@ class Runtime:
     hosts: Mapping[str, InterceptorHost]
     """Those that may invoke interceptors, by their names."""
     interceptions: Interceptions
+    traffic: PlaneTraffic
+    """Calls that planes show whole."""
     search: Searching
     engine: Engines | None
     """What runs programs, where they are run."""
@@ -208,6 +211,7 @@ async def runtime(
             requests=carriers.planes.requests,
             hosts=hosts,
             interceptions=carriers.planes.interceptions,
+            traffic=carriers.planes.traffic,
             search=search,
             engine=engine,
             announce=decided_by.announce,

@@ -19,11 +19,14 @@ from gateway.wiring import housekeeping
 from gateway.wiring.foundation import open_store
 from gateway.wiring.gateway import DRAIN_S, Gateway
 from gateway.wiring.identity import Identity
+from gateway.wiring.planes_by_grpc import asked_by_grpc
 
 logger = logging.getLogger(__name__)
 
 _BACKLOG = 2048
 _MOST_ADMIN_CONNECTIONS = 100
+_PLANES_S = 5.0
+"""How much longer than clients' own calls those may take that planes ask about."""
 
 
 async def serve_until_told(config: Config, path: Path) -> None:
@@ -55,6 +58,7 @@ async def serve_until_told(config: Config, path: Path) -> None:
         await gateway.started()
         await loading
         housekeeping.settle()
+        await stack.enter_async_context(asked_by_grpc(config, gateway.for_planes, _PLANES_S))
         await stack.enter_async_context(housekeeping.kept_small())
         try:
             async with asyncio.TaskGroup() as group:

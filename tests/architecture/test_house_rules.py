@@ -48,6 +48,8 @@ def handlers(kind: str) -> list[tuple[str, ast.ExceptHandler]]:
 OUTLIVED = {
     "pipeline/decision_point.py": "a question's own: it is on record, and no decision",
     "pipeline/pipeline.py": "a call's own: it is answered",
+    "pipeline/plane_traffic.py": "a call's own: it is on record, and refused",
+    "planes/ext_proc.py": "an exchange's own: it ends with an error",
     "policy/in_words.py": "a policy's own: it is refused",
     "policy/managed.py": "our own OPA is started again however often",
     "policy/reload.py": "a policy is followed for as long as the gateway runs",

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from google.protobuf import json_format  # type: ignore[import-untyped]  # without stubs
+from google.protobuf import json_format
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from gateway.config import parse, warnings
+from gateway.domain.plane_reach import missing
+from gateway.domain.planes import PlaneKind
 
 SERVER = "servers: {a: {url: 'https://a.example/mcp', tools: {t: {effect: read}}}}\n"
 
@@ -99,3 +103,14 @@ def test_what_a_plane_cannot_do_is_told() -> None:
     assert "is a draft" in draft
     assert promises.startswith("planes.experimental_interceptors.edge.duties: ")
     assert len(advice(text % ", duties: [replace_result]")) == 1
+
+
+@pytest.mark.parametrize("kind", ["ext_authz", "ext_mcp", "ext_proc"])
+def test_what_a_plane_that_asks_by_grpc_does_not_hold_is_told(kind: str) -> None:
+    planes = (
+        f"grpc: {{listen: '127.0.0.1:9443'}}, {kind}: {{edge: {{key: 'env:E', servers: {{b: a}}}}}}"
+    )
+    found = advice(f"public_url: http://127.0.0.1:8080\nplanes: {{{planes}}}")
+    lacks = missing(PlaneKind(kind))
+    assert found[0].startswith(f"planes.{kind}.edge: nobody here sees whether it fails open")
+    assert all(thing in found[1] for thing in lacks) if lacks else len(found) == 1

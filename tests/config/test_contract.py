@@ -103,9 +103,15 @@ KEYS = {
     "LabelSection": "integrity confidentiality",
     "Tool": "effect destination payload result typed guidance price audit",
     "QuotaSection": "name count most per each people groups clients servers tools effects",
-    "Planes": "authzen experimental_interceptors",
+    "Planes": "authzen experimental_interceptors ext_authz ext_proc ext_mcp grpc",
     "InterceptorHostSection": "key servers client asserts issuers subjects groups scopes report_within "
     "duties runs",
+    "SilentPlane": "key servers issuers subjects groups client scopes deadline",
+    **dict.fromkeys(
+        ("ExtProcPlane", "ExtMcpPlane"),
+        "key servers issuers subjects groups client scopes deadline report_within",
+    ),
+    "GrpcListener": "listen certificate key client_ca",
     "AuthzenPlane": "key servers issuers subjects groups client scopes tasks reports report_within duties "
     "access_requests resources",
     "ForeignTypeSection": "server actions",

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Config, parse
-from gateway.domain.planes import REPLACE_RESULT, Reports
+from gateway.domain.planes import REPLACE_RESULT, PlaneKind, Reports
 from gateway.errors import ConfigError
 from gateway.wiring.planes import hosts_of, planes_of
 
@@ -142,3 +142,70 @@ def test_two_planes_have_two_keys() -> None:
     assert len(planes_of(config(both, KEYS), KEYS)) == 2
     with pytest.raises(ConfigError):
         planes_of(config(both, KEYS), {**KEYS, "OTHER": KEYS["EDGE"]})
+
+
+def asking(planes: str, grpc: str = "{listen: '127.0.0.1:9443'}") -> Config:
+    return parse(f"{HEAD}planes: {{grpc: {grpc}, {planes}}}", file=FILE, environ=KEYS)
+
+
+def test_planes_that_ask_by_grpc_promise_what_their_kind_does() -> None:
+    found = asking(
+        f"ext_proc: {{{edge()}}}, ext_mcp: {{{edge(', report_within: 9s', 'OTHER', 'agents')}}}"
+    )
+    proc, agents = planes_of(found, KEYS).values()
+    assert (proc.kind, agents.kind) == (PlaneKind.EXT_PROC, PlaneKind.EXT_MCP)
+    assert proc.reports is Reports.RESULTS
+    assert proc.duties == {REPLACE_RESULT}
+    assert (proc.deadline_s, agents.report_within_s) == (1.5, 9.0)
+    assert proc.gives_ours
+    (silent,) = planes_of(asking(f"ext_authz: {{{edge(', deadline: 1s')}}}"), KEYS).values()
+    assert (silent.reports, silent.duties, silent.deadline_s) == (Reports.NONE, frozenset(), 1.0)
+    assert not silent.gives_ours
+
+
+@pytest.mark.parametrize(
+    "grpc",
+    [
+        "{listen: '0.0.0.0:9443'}",
+        "{listen: '192.0.2.1:9443', client_ca: /ca.pem}",
+        "{listen: '127.0.0.1:9443', certificate: /c.pem}",
+        "{listen: '127.0.0.1:9443', key: /k.pem}",
+        "{listen: '127.0.0.1:8080'}",
+        "{listen: '127.0.0.1:8081'}",
+        "{listen: 'unix:relative.sock'}",
+        "{listen: 'unix:'}",
+        "{listen: 9443}",
+        "{}",
+        "null",
+    ],
+)
+def test_keys_cross_no_network_in_the_clear(grpc: str) -> None:
+    with pytest.raises(ConfigError):
+        asking(f"ext_proc: {{{edge()}}}", grpc)
+
+
+@pytest.mark.parametrize(
+    "grpc",
+    [
+        "{listen: '[::1]:9443'}",
+        "{listen: 'unix:/run/planes.sock'}",
+        "{listen: '0.0.0.0:9443', certificate: /c.pem, key: /k.pem, client_ca: /ca.pem}",
+    ],
+)
+def test_planes_are_listened_to_where_nobody_else_hears(grpc: str) -> None:
+    assert asking(f"ext_proc: {{{edge()}}}", grpc).planes.grpc is not None
+
+
+@pytest.mark.parametrize(
+    "planes",
+    [
+        f"authzen: {{{edge()}}}, ext_proc: {{{edge(key='OTHER')}}}",
+        f"ext_proc: {{{edge(', reports: none')}}}",
+        f"ext_authz: {{{edge(', report_within: 1s')}}}",
+        f"ext_mcp: {{{edge(', groups: roles')}}}",
+        "ext_mcp: {edge: {key: 'env:EDGE', servers: {m: bank}}}",
+    ],
+)
+def test_what_cannot_be_meant_of_one_that_asks_by_grpc_is_refused(planes: str) -> None:
+    with pytest.raises(ConfigError):
+        asking(planes)

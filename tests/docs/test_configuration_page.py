@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from gateway.config.console import Console
 from gateway.config.model import Config
+from gateway.config.planes import Planes
 from gateway.errors import ConfigError
 from tests.docs.pages import ROOT, rows
 
@@ -21,6 +22,7 @@ FIXED = (
     "alerts",
 )
 MOVES = {"console.listen", "console.url"}
+GRPC = "planes.grpc"
 """Where a listener is stays, though what is shown there may change."""
 
 
@@ -74,7 +76,11 @@ def _told(text: str, default: object) -> object:
 
 def test_the_page_says_which_keys_a_reload_takes_up() -> None:
     told = {key: row["reload"] for key, row in TABLE.items() if key != "version"}
-    fixed = {key for key in told if key.partition(".")[0] in FIXED or key in MOVES}
+    fixed = {
+        key
+        for key in told
+        if key.partition(".")[0] in FIXED or key in MOVES or key.startswith(GRPC)
+    }
     assert told == {key: "no" if key in fixed else "yes" for key in told}
 
 
@@ -105,6 +111,22 @@ def test_where_the_desk_listens_stays_though_what_it_shows_may_change(key: str) 
     moved = sections["one"].model_copy(update={key.partition(".")[2]: "elsewhere"})
     with pytest.raises(ConfigError):
         gateway._require_same_process(before, before.model_copy(update={"console": moved}))
+
+
+def test_where_planes_ask_by_grpc_stays_though_planes_may_change() -> None:
+    from gateway.wiring import gateway
+
+    sections = [
+        Planes.model_construct(None, authzen={}, ext_authz={}, ext_proc=found, ext_mcp={}, grpc=at)
+        for found, at in (({}, "here"), ({"edge": "new"}, "here"), ({}, "elsewhere"))
+    ]
+    zeros = dict.fromkeys(Config.model_fields, 0)
+    before, more, moved = (
+        Config.model_construct(None, **{**zeros, "planes": section}) for section in sections
+    )
+    gateway._require_same_process(before, more)
+    with pytest.raises(ConfigError):
+        gateway._require_same_process(before, moved)
 
 
 def test_every_value_of_a_closed_set_is_on_the_page() -> None:

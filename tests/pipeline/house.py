@@ -55,6 +55,9 @@ from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.plane_calls import EVALUATION, profiled
+from gateway.pipeline.plane_limits import PlaneLimits
+from gateway.pipeline.plane_results import PlaneResults
+from gateway.pipeline.plane_traffic import PlaneTraffic
 from gateway.pipeline.prompts import Prompts
 from gateway.pipeline.quotas import Quotas
 from gateway.pipeline.release import Release
@@ -287,7 +290,9 @@ class SaidByPlanes:
     """Takes a plane's word for it that it is Alice, or anybody else."""
 
     async def authenticate(self, credential: Credential, endpoint: str) -> Principal:
-        assert endpoint == EVALUATION
+        assert endpoint == EVALUATION or endpoint.startswith(
+            ("/planes/", "/envoy.", "/agentgateway.")
+        )
         assert isinstance(credential, Asserted)
         return replace(ALICE, subject=credential.subject, client_id=credential.client_id)
 
@@ -544,21 +549,34 @@ class House:
             profiled=partial(profiled, self.pins),
             **shared,
         )
-        self.decisions = DecisionPoint(
+        possible = PlaneLimits(visibility=visibility, pins=self.pins, catalogs=self.catalogs)
+        results = PlaneResults(
             admission=asked,
-            requests=self.requests,
             release=release,
             labels=labels,
+            debts=self.debts,
+            audit=self.audit,
+            limits=WireLimits(),
+        )
+        for_planes = {
+            "admission": asked,
+            "possible": possible,
+            "results": results,
+            "labels": labels,
+            "debts": self.debts,
+            "audit": self.audit,
+            "ledger": self.ledger,
+            **shared,
+        }
+        self.traffic = PlaneTraffic(**for_planes)
+        self.decisions = DecisionPoint(
+            requests=self.requests,
             visibility=visibility,
             pins=self.pins,
             catalogs=self.catalogs,
             runs=runs,
             servers=self.rules.servers,
-            debts=self.debts,
-            audit=self.audit,
-            ledger=self.ledger,
-            limits=WireLimits(),
-            **shared,
+            **for_planes,
         )
         return Pipeline(
             late=late,

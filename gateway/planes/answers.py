@@ -1,0 +1,55 @@
+"""What a server answered by HTTP: the one message of it that is an answer, and nothing beside it."""
+
+from typing import Final
+
+from gateway.domain._value import value
+from gateway.domain.calls import Message
+from gateway.errors import GatewayError
+from gateway.wire import jsontext
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.sse import data_event, events_of
+
+_JSON: Final = "application/json"
+_EVENTS: Final = "text/event-stream"
+
+
+@value
+class Answer:
+    """An answer as it came: in a body of its own, or in an event of a stream."""
+
+    body: bytes
+    in_stream: bool
+
+    def framed(self, given: bytes) -> bytes:
+        """Return `given` in the place of the answer, in the form in which that came."""
+        return data_event(given).raw if self.in_stream else given
+
+
+def answer_in(asked: Message, media: str, body: bytes, limits: WireLimits) -> Answer | None:
+    """Return the answer to `asked`; `None`: there is none that everybody would find.
+
+    What a server says beside it in a stream, progress and logs and requests of its own, is left out.
+    """
+    media = media.partition(";")[0].strip().lower()
+    if media == _JSON:
+        return Answer(body=body, in_stream=False) if _answers(asked, body, limits) else None
+    if media != _EVENTS:
+        return None
+    try:
+        events = [event.data for event in events_of(body, limits) if event.data]
+    except GatewayError:
+        return None
+    found = [data for data in events if _answers(asked, data, limits)]
+    return Answer(body=found[0], in_stream=True) if len(found) == 1 else None
+
+
+def _answers(asked: Message, data: bytes, limits: WireLimits) -> bool:
+    """Whether `data` is a response with the id of `asked`, which is judged afterwards."""
+    try:
+        content = jsontext.read_lenient(data, limits.json_depth)
+    except ValueError:
+        return False
+    if not isinstance(content, dict) or "method" in content:
+        return False
+    found = content.get("id")
+    return found == asked.id and type(found) is type(asked.id)

@@ -1,0 +1,254 @@
+"""agentgateway's `ExtMcp`: a call before it goes out, and its result before that is given out.
+
+The second question names neither the call nor its caller. What the first was answered with comes back
+with it, if the plane is told to send it; without that it is a no.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from gateway.domain._value import value
+from gateway.domain.calls import Form, Message
+from gateway.domain.nodes import weight
+from gateway.domain.planes import Plane, PlaneKind
+from gateway.domain.tools import Profile
+from gateway.errors import Fault, GatewayError, ProtocolError, RateLimited
+from gateway.pipeline.decision_point import Asking
+from gateway.pipeline.plane_answers import cannot
+from gateway.pipeline.plane_results import Pending
+from gateway.pipeline.plane_traffic import Shown, Turned
+from gateway.planes.doorman import Context, Doorman, address_of
+from gateway.planes.in_force import InForce, Lease, beside, in_time
+from gateway.planes.structs import dict_of
+from gateway.planes.stubs import ext_mcp_pb2 as pb
+from gateway.turns import in_turn
+from gateway.wire import jsontext
+from gateway.wire.eras import is_stateless
+from gateway.wire.jsonrpc import INVALID_PARAMS, read_message
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.operations import judge
+from gateway.wire.replies import REFUSAL_KEY, refusal_body
+from gateway.wire.rev_handshake import ASSUMED
+from gateway.wire.revisions import REVISIONS
+
+SERVICE: Final = "agentgateway.dev.ext_mcp.ExtMcp"
+DECISION: Final = "decision"
+"""The key under which an answer's token comes back."""
+_VERSION: Final = "mcp-protocol-version"
+_REQUEST_ID: Final = "x-request-id"
+_MOST_WAITING: Final = 20_000
+_RPC_ID: Final = 1
+
+
+@value
+class _Waiting:
+    """A call that was allowed, until its result comes with the token of its answer."""
+
+    plane: str
+    service: str
+    method: str
+    pending: Pending
+    due: float
+
+
+class ExtMcp:
+    def __init__(self, lease: Lease, doorman: Doorman, new_token: Callable[[], str]) -> None:
+        self._lease = lease
+        self._doorman = doorman
+        self._new_token = new_token
+        self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
+
+    async def check_request(self, request: pb.McpRequest, context: Context) -> pb.McpRequestResult:
+        """Answer `agentgateway.dev.ext_mcp.ExtMcp/CheckRequest`."""
+        with self._lease() as force:
+            plane = await self._doorman.known(context, force, PlaneKind.EXT_MCP)
+            try:
+                outcome = await in_time(
+                    plane.deadline_s, self._admitted(force, plane, request, address_of(context))
+                )
+            except GatewayError as error:
+                return pb.McpRequestResult(error=_error(error, ""))
+            if isinstance(outcome, Turned):
+                return pb.McpRequestResult(error=_error(outcome.error, outcome.decision_id))
+            return self._allowed(force, plane, request, outcome)
+
+    async def check_response(
+        self, response: pb.McpResponse, context: Context
+    ) -> pb.McpResponseResult:
+        """Answer `agentgateway.dev.ext_mcp.ExtMcp/CheckResponse`."""
+        with self._lease() as force:
+            plane = await self._doorman.known(context, force, PlaneKind.EXT_MCP)
+            try:
+                outcome = await in_time(
+                    plane.deadline_s, self._given(force, plane, response, address_of(context))
+                )
+            except GatewayError as error:
+                return pb.McpResponseResult(error=_error(error, ""))
+            if isinstance(outcome, Turned):
+                return pb.McpResponseResult(error=_error(outcome.error, outcome.decision_id))
+            return pb.McpResponseResult(mutated=outcome)
+
+    async def _admitted(
+        self, force: InForce, plane: Plane, request: pb.McpRequest, source_ip: str
+    ) -> Pending | Turned:
+        headers = {one.key.lower(): one.value.decode("latin-1") for one in request.headers}
+        request_id = headers.get(_REQUEST_ID, "")
+        try:
+            params = request.mcp_request if request.HasField("mcp_request") else b"{}"
+            message, revision, profile = await in_turn(
+                f"plane:{plane.name}",
+                weight(params),
+                _read,
+                request.method,
+                params,
+                headers.get(_VERSION),
+                force.limits,
+            )
+        except GatewayError as error:
+            return await force.traffic.refuse(
+                error, source_ip=source_ip, request_id=request_id, plane=plane
+            )
+        asking = Asking(plane=plane, source_ip=source_ip, request_id=request_id)
+        shown = Shown(
+            endpoint=f"/{SERVICE}/CheckRequest",
+            # One that is merged of several servers' is none that anybody approved.
+            server=request.service_names[0] if len(request.service_names) == 1 else "",
+            claims=dict_of(request.metadata_context),
+            message=message,
+            revision=revision,
+            profile=profile,
+        )
+        return await force.traffic.admit(asking, shown)
+
+    def _allowed(
+        self, force: InForce, plane: Plane, request: pb.McpRequest, pending: Pending
+    ) -> pb.McpRequestResult:
+        now = asyncio.get_running_loop().time()
+        for over in self._over(now):
+            if over.permit.access is None:  # a call stays owed, and is ended as such
+                beside(force.traffic.fail(plane, over, "the plane has not told"))
+        token = self._new_token()
+        self._waiting[token] = _Waiting(
+            plane=plane.name,
+            service=request.service_names[0],
+            method=request.method,
+            pending=pending,
+            due=now + plane.report_within_s,
+        )
+        result = pb.McpRequestResult()
+        if request.HasField("mcp_request"):
+            # What was decided on is what is sent.
+            result.mutated = jsontext.write(pending.permit.call.message.params).encode()
+        else:
+            getattr(result, "pass").SetInParent()
+        result.metadata.update({DECISION: token})
+        return result
+
+    async def _given(
+        self, force: InForce, plane: Plane, response: pb.McpResponse, source_ip: str
+    ) -> bytes | Turned:
+        """Return the result that may be given out, or a no."""
+        waiting = self._of(plane, response)
+        if waiting is None:
+            error = cannot("plane_bypassed", "this plane was allowed no such call")
+            return await force.traffic.refuse(
+                error, source_ip=source_ip, request_id="", plane=plane
+            )
+        try:
+            result = await in_turn(
+                f"plane:{plane.name}",
+                weight(response.mcp_response),
+                jsontext.read_lenient,
+                response.mcp_response,
+                force.limits.json_depth,
+            )
+        except (ValueError, RateLimited):
+            return await force.traffic.fail(plane, waiting.pending, "it is no JSON")
+        whole = {"jsonrpc": "2.0", "id": _RPC_ID, "result": result}
+        body = jsontext.write(whole).encode()
+        given = await force.traffic.give(plane, waiting.pending, body)
+        return given if isinstance(given, Turned) else _result_in(given, force.limits)
+
+    def _of(self, plane: Plane, response: pb.McpResponse) -> _Waiting | None:
+        """Return the call that a result is of, by the token of its answer: good once, and for that."""
+        told = dict_of(response.metadata_context).get(DECISION)
+        waiting = self._waiting.get(told) if isinstance(told, str) else None
+        if told is None or waiting is None or waiting.plane != plane.name:
+            return None
+        if [waiting.service] != list(response.service_names) or waiting.method != response.method:
+            return None
+        del self._waiting[told]
+        return waiting
+
+    def _over(self, now: float) -> Iterator[Pending]:
+        """Forget whatever is too late, and the oldest beyond what there is room for, and yield it."""
+        while self._waiting:
+            token, waiting = next(iter(self._waiting.items()))
+            if waiting.due > now and len(self._waiting) < _MOST_WAITING:
+                break
+            del self._waiting[token]
+            yield waiting.pending
+
+
+def _read(
+    method: str, params: bytes, version: str | None, limits: WireLimits
+) -> tuple[Message, str, Profile]:
+    """Return the request that a plane shows in parts, read as our own listener reads one.
+
+    Raises:
+        ProtocolError: It is none, or of no revision that there is.
+
+    """
+    try:
+        content = jsontext.read_exact(params, limits.json_depth)
+    except ValueError as error:
+        raise ProtocolError(f"Parse error: {error}", rpc_code=INVALID_PARAMS) from error
+    whole = {"jsonrpc": "2.0", "id": _RPC_ID, "method": method, "params": content}
+    message = read_message(jsontext.write(whole).encode(), limits)
+    revision = ASSUMED if version is None else version
+    if revision not in REVISIONS:
+        raise ProtocolError("Unsupported protocol version")
+    profile = Profile.MODERN if is_stateless(revision) else Profile.LEGACY
+    if message.form is Form.REQUEST:
+        judge(message, profile)
+    return message, revision, profile
+
+
+def _result_in(given: bytes, limits: WireLimits) -> bytes:
+    """Return the result of the message that may be given out.
+
+    Raises:
+        Fault: It is none, which such a plane cannot give out.
+
+    """
+    content: Mapping[str, Any] = jsontext.read_lenient(given, limits.json_depth)
+    if "result" not in content:
+        raise Fault("the gateway failed")
+    return jsontext.write(content["result"]).encode()
+
+
+def _error(error: GatewayError, decision_id: str) -> pb.AuthorizationError:
+    """Return the no in the plane's words; what our listener says besides is in its data."""
+    told = jsontext.read_lenient(
+        refusal_body(error, None, Profile.LEGACY, decision_id=decision_id or None), 1 << 10
+    )
+    reasons = [message for _, message in error.reasons]
+    found = pb.AuthorizationError(code=_code(error), reason=" ".join([error.public, *reasons]))
+    data = told["error"].get("data")
+    if data is not None:
+        found.mcp_error = jsontext.write({REFUSAL_KEY: data}).encode()
+    return found
+
+
+def _code(error: GatewayError) -> "pb.AuthorizationError.Code":
+    match error:
+        case RateLimited():
+            return pb.AuthorizationError.RESOURCE_EXHAUSTED
+        case ProtocolError():
+            return pb.AuthorizationError.INVALID
+        case Fault():
+            return pb.AuthorizationError.UNKNOWN
+        case _:
+            return pb.AuthorizationError.PERMISSION_DENIED

@@ -1,0 +1,167 @@
+"""An HTTP request as Envoy shows it, read as one of our own listener is; and a no as HTTP."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from google.protobuf.struct_pb2 import Struct
+
+from gateway.domain._value import value
+from gateway.domain.calls import Message, Reply
+from gateway.domain.nodes import weight
+from gateway.domain.planes import Plane
+from gateway.domain.tools import Profile
+from gateway.errors import GatewayError, ProtocolError
+from gateway.pipeline.decision_point import Asking
+from gateway.pipeline.plane_results import Pending
+from gateway.pipeline.plane_traffic import Shown, Turned
+from gateway.planes.in_force import InForce
+from gateway.planes.structs import dict_of
+from gateway.planes.stubs import envoy_pb2 as pb
+from gateway.turns import in_turn
+from gateway.wire.inbound import Inbound
+from gateway.wire.replies import Challenge, refuse
+from gateway.wire.revisions import read_post
+
+JWT: Final = "envoy.filters.http.jwt_authn"
+"""The namespace of Envoy's filter that has verified a token."""
+CLAIMS: Final = "claims"
+"""What `payload_in_metadata` has to be there."""
+_LONGEST_REQUEST_ID: Final = 128
+
+Pairs = Sequence[tuple[str, str]]
+
+
+@value
+class HttpAsked:
+    """One request of a client, and what Envoy knows of it by its configuration."""
+
+    method: str
+    path: str
+    headers: Pairs
+    """By lower-case name, pseudo-headers left out."""
+    body: bytes
+    server: str
+    claims: Mapping[str, Any]
+
+    @property
+    def request_id(self) -> str:
+        """What Envoy calls the request; nothing, if that is nothing to repeat."""
+        told = self.header("x-request-id")
+        fits = told.isascii() and told.isprintable() and len(told) <= _LONGEST_REQUEST_ID
+        return told if fits else ""
+
+    def header(self, name: str) -> str:
+        """Return the one header of this name; nothing, if there is none or there are several."""
+        found = [text for each, text in self.headers if each == name]
+        return found[0] if len(found) == 1 else ""
+
+
+@value
+class Decided:
+    """What became of a request."""
+
+    outcome: Pending | Turned
+    message: Message | None = None
+    """`None`: it could not be read."""
+    profile: Profile = Profile.LEGACY
+
+
+def pairs_of(found: pb.HeaderMap) -> list[tuple[str, str]]:
+    """Return headers by lower-case name, as they came, pseudo-headers too."""
+    return [
+        (one.key.lower(), one.raw_value.decode("latin-1") if one.raw_value else one.value)
+        for one in found.headers
+    ]
+
+
+def claims_in(metadata: pb.Metadata) -> Mapping[str, Any]:
+    """Return the claims of the token that Envoy has verified; none, if it has not."""
+    claims = dict_of(metadata.filter_metadata[JWT] if JWT in metadata.filter_metadata else Struct())
+    found = claims.get(CLAIMS)
+    return found if isinstance(found, dict) else {}
+
+
+async def decided(
+    force: InForce, plane: Plane, asked: HttpAsked, *, endpoint: str, source_ip: str
+) -> Decided:
+    """Return what becomes of a request by stages 1 to 8.
+
+    Raises:
+        AuditUnavailable: A no is not on record.
+
+    """
+    try:
+        inbound = await in_turn(
+            f"plane:{plane.name}", weight(asked.body), _read, asked, force.limits
+        )
+    except GatewayError as error:
+        turned = await force.traffic.refuse(
+            error, source_ip=source_ip, request_id=asked.request_id, plane=plane
+        )
+        return Decided(outcome=turned)
+    asking = Asking(plane=plane, source_ip=source_ip, request_id=asked.request_id)
+    shown = Shown(
+        endpoint=endpoint,
+        server=asked.server,
+        claims=asked.claims,
+        message=inbound.message,
+        revision=inbound.revision,
+        profile=inbound.profile,
+        headers=inbound.headers,
+        trace=inbound.trace,
+    )
+    outcome = await force.traffic.admit(asking, shown)
+    return Decided(outcome=outcome, message=inbound.message, profile=inbound.profile)
+
+
+def _read(asked: HttpAsked, limits: Any) -> Inbound:
+    """Return the one message of a request whose body is whole and as it was sent.
+
+    Raises:
+        ProtocolError: It is none.
+
+    """
+    if asked.method != "POST":
+        # Streams that a server begins, and the ends of its sessions, do not pass by a plane.
+        raise ProtocolError("Only POST passes by this plane", status=405)
+    if "?" in asked.path:
+        # It would go on to the server, and nothing of it is decided on.
+        raise ProtocolError("No query passes by this plane")
+    if asked.header("content-encoding") not in {"", "identity"}:
+        raise ProtocolError("The body must not be compressed", status=415)
+    length = [text for name, text in asked.headers if name == "content-length"]
+    if length and length != [str(len(asked.body))]:
+        raise ProtocolError("The plane does not show the whole body", status=413)
+    return read_post(asked.headers, asked.body, limits)
+
+
+def reply_of(force: InForce, plane: Plane, decided_: Decided, turned: Turned, server: str) -> Reply:
+    """Return the no as our own listener would say it."""
+    ours = plane.servers.get(server, "")
+    url, scopes = force.challenge(f"/mcp/{ours}")
+    challenge = Challenge(resource_metadata=url, scopes=scopes, token_sent=True)
+    return refuse(
+        turned.error,
+        decided_.message,
+        decided_.profile,
+        challenge,
+        decision_id=turned.decision_id,
+    )
+
+
+def set_headers(headers: Iterable[tuple[str, str]]) -> list[pb.HeaderValueOption]:
+    """Return `headers` as those that take the place of any others of their names, for `ext_authz`."""
+    over = pb.HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
+    return [
+        pb.HeaderValueOption(header=pb.HeaderValue(key=name, value=text), append_action=over)
+        for name, text in headers
+    ]
+
+
+def raw_headers(headers: Iterable[tuple[str, str]]) -> list[pb.HeaderValueOption]:
+    """Return the same for `ext_proc`, which has values as bytes."""
+    found = set_headers(headers)
+    for one in found:
+        one.header.raw_value = one.header.value.encode("latin-1")
+        one.header.value = ""
+    return found

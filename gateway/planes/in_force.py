@@ -1,0 +1,94 @@
+"""What planes that ask by gRPC need of the configuration in force."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+from gateway.domain._value import value
+from gateway.domain.planes import Plane
+from gateway.errors import GatewayError, PolicyUnavailable
+from gateway.pipeline.decision_point import Asking
+from gateway.pipeline.plane_results import Pending
+from gateway.pipeline.plane_traffic import Shown, Turned
+from gateway.wire.jsontext import WireLimits
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+
+class Traffic(Protocol):
+    """The one path, of calls that a plane shows whole; see `PlaneTraffic`."""
+
+    async def refuse(
+        self, error: GatewayError, *, source_ip: str, request_id: str, plane: Plane | None
+    ) -> Turned:
+        """Return the no to what could not be read, on record."""
+        ...
+
+    async def admit(self, asking: Asking, shown: Shown) -> Pending | Turned:
+        """Return what is to be sent, or a no."""
+        ...
+
+    async def give(
+        self, plane: Plane, pending: Pending, body: bytes, status: int = 200
+    ) -> bytes | Turned:
+        """Return what is to be given out of what came back, or a no."""
+        ...
+
+    async def took(self, pending: Pending, status: int) -> Turned | None:
+        """Put on record that a server took what has no answer."""
+        ...
+
+    async def fail(
+        self, plane: Plane, pending: Pending, why: str, status: int | None = None
+    ) -> Turned:
+        """Return the no in place of an answer that did not come."""
+        ...
+
+
+@value
+class InForce:
+    planes: Mapping[str, Plane]
+    traffic: Traffic
+    challenge: Callable[[str], tuple[str, tuple[str, ...]]]
+    """`resource_metadata` and scopes of an endpoint, for whoever lacks some."""
+    limits: WireLimits
+
+
+Lease: TypeAlias = Callable[[], AbstractContextManager[InForce]]
+"""Keeps the configuration that is in force as long as something is under way by it."""
+
+_WORK: Final[set[asyncio.Task[Any]]] = set()
+
+
+async def in_time(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """Return what `work` returns, within so many seconds.
+
+    It goes on where nobody waits any more: what it has put on record, it has to end.
+
+    Raises:
+        PolicyUnavailable: It takes longer; whoever asked has given up by then.
+
+    """
+    task = asyncio.ensure_future(work)
+    _WORK.add(task)
+    task.add_done_callback(_done)
+    done, _ = await asyncio.wait({task}, timeout=seconds)
+    if not done:
+        raise PolicyUnavailable("there was no answer in time")
+    return task.result()
+
+
+def beside(work: Coroutine[Any, Any, Any]) -> None:
+    """Have `work` done, for which nobody waits."""
+    task = asyncio.ensure_future(work)
+    _WORK.add(task)
+    task.add_done_callback(_done)
+
+
+def _done(task: asyncio.Task[Any]) -> None:
+    _WORK.discard(task)
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.warning("what a plane asked ended with %s", type(error).__name__)

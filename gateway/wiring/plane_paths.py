@@ -1,0 +1,78 @@
+"""The one path as planes have it: the part before a server and the part behind, forwarding left out."""
+
+from collections.abc import Mapping
+
+from gateway.domain.labels import ServerRule
+from gateway.domain.tools import UpstreamId
+from gateway.pipeline.admission import Admission
+from gateway.pipeline.debts import Debts
+from gateway.pipeline.decision_point import DecisionPoint, Requests
+from gateway.pipeline.labels import Labeller
+from gateway.pipeline.plane_limits import PlaneLimits
+from gateway.pipeline.plane_results import PlaneResults
+from gateway.pipeline.plane_traffic import PlaneTraffic
+from gateway.pipeline.release import Release
+from gateway.pipeline.visibility import Visibility
+from gateway.ports import Catalogs, Ledger, RunStore
+from gateway.storage.store import Store
+from gateway.wire.jsontext import WireLimits
+from gateway.wiring.foundation import new_id, now
+
+
+def for_planes(
+    *,
+    admission: Admission,
+    requests: Requests,
+    release: Release,
+    labels: Labeller,
+    visibility: Visibility,
+    crawler: Catalogs,
+    runs: RunStore,
+    servers: Mapping[UpstreamId, ServerRule],
+    debts: Debts,
+    store: Store,
+    ledger: Ledger,
+    limits: WireLimits,
+) -> tuple[DecisionPoint, PlaneTraffic]:
+    """Return who answers questions, and who carries calls that are shown whole.
+
+    `admission` knows principals by what registered planes say of them.
+    """
+    possible = PlaneLimits(visibility=visibility, pins=store.pins, catalogs=crawler)
+    results = PlaneResults(
+        admission=admission,
+        release=release,
+        labels=labels,
+        debts=debts,
+        audit=store.audit,
+        limits=limits,
+    )
+    decisions = DecisionPoint(
+        admission=admission,
+        possible=possible,
+        results=results,
+        labels=labels,
+        visibility=visibility,
+        pins=store.pins,
+        catalogs=crawler,
+        runs=runs,
+        servers=servers,
+        debts=debts,
+        audit=store.audit,
+        ledger=ledger,
+        requests=requests,
+        clock=now,
+        new_id=new_id,
+    )
+    traffic = PlaneTraffic(
+        admission=admission,
+        possible=possible,
+        results=results,
+        labels=labels,
+        debts=debts,
+        audit=store.audit,
+        ledger=ledger,
+        clock=now,
+        new_id=new_id,
+    )
+    return decisions, traffic

@@ -1,0 +1,358 @@
+"""One HTTP request and its answer through `ext_proc`: what is not judged whole is sent and given to nobody."""
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.domain.audit import RecordKind
+from gateway.domain.decisions import Duty, Obligation, Verdict
+from gateway.domain.labels import Confidentiality, Integrity, Label
+from gateway.errors import AuditUnavailable, PolicyUnavailable
+from gateway.planes.exchange import Unexpected
+from gateway.planes.stubs import envoy_pb2 as pb
+from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
+from tests.pipeline.house import ALICE, UNHINTED, House, decision, text
+from tests.planes.asking import (
+    CLAIMED,
+    PLANE,
+    Envoy,
+    answered,
+    call,
+    given,
+    legacy,
+    message,
+    on_record,
+    opened_house,
+    refusal,
+    sent,
+)
+
+WORST = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.PRIVATE)
+
+
+@pytest.fixture
+async def house() -> House:
+    return await opened_house()
+
+
+@pytest.fixture
+def envoy(house: House) -> Envoy:
+    return Envoy(house)
+
+
+async def counted(house: House) -> Label:
+    return house.debts.counted(await house.runs.of(ALICE, UNHINTED)).label
+
+
+def outcomes(house: House) -> list[Any]:
+    return [one for one in on_record(house) if one.kind is not RecordKind.INTENT]
+
+
+async def test_a_call_and_its_result_pass_and_are_on_record(house: House, envoy: Envoy) -> None:
+    assert sent(await envoy.asked(call())).body_mutation.WhichOneof("mutation") is None
+    assert await counted(house) == WORST
+    assert json.loads(given(await envoy.back(answered())))["result"] == text("found")
+    assert envoy.exchange.is_over
+    assert await counted(house) != WORST
+    intent, outcome = on_record(house)
+    assert (intent.kind, outcome.kind) == (RecordKind.INTENT, RecordKind.OUTCOME)
+    assert outcome.fields["plane"] == "edge"
+
+
+async def test_what_was_decided_on_is_what_is_sent(envoy: Envoy) -> None:
+    body = call(**{"douane/run": "mine"})
+    answer = sent(await envoy.asked(body, ("x-note", "psst"), ("accept-encoding", "gzip")))
+    changed = answer.body_mutation.body
+    assert b"douane/run" not in changed
+    assert json.loads(changed)["params"]["arguments"] == {"q": "x"}
+    assert {"x-note", "accept-encoding"} <= set(answer.header_mutation.remove_headers)
+    lengths = [one.header.raw_value for one in answer.header_mutation.set_headers]
+    assert str(len(changed)).encode() in lengths
+
+
+async def test_no_server_is_told_that_a_client_could_be_asked(house: House, envoy: Envoy) -> None:
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"sampling": {}, "elicitation": {}},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    changed = sent(await envoy.asked(legacy("initialize", params))).body_mutation.body
+    assert json.loads(changed)["params"]["capabilities"] == {}
+    able: dict[str, Any] = {MODERN_CAPABILITIES_KEY: {"elicitation": {}}}
+    changed = sent(await Envoy(house).asked(call(**able))).body_mutation.body
+    assert json.loads(changed)["params"]["_meta"][MODERN_CAPABILITIES_KEY] == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ({"claims": {}}, "unknown_subject"),
+        ({"claims": {"sub": "alice"}}, "unknown_subject"),
+        ({"claims": {**CLAIMED, "sub": 7}}, "unknown_subject"),
+        ({"claims": {**CLAIMED, "iss": "https://other.example"}}, "unknown_subject"),
+        ({"claims": {"sub": "alice", "iss": ALICE.issuer}}, "unknown_client"),
+        ({"route": ""}, "unknown_server"),
+        ({"route": "mail"}, "unknown_server"),
+    ],
+)
+async def test_what_the_plane_does_not_say_is_not_guessed(
+    house: House, envoy: Envoy, said: dict[str, Any], code: str
+) -> None:
+    assert refusal(await envoy.asked(call(), **said)) == code
+    assert envoy.exchange.is_over
+    (outcome,) = on_record(house)
+    assert outcome.fields["plane"] == "edge"
+
+
+@pytest.mark.parametrize(
+    "modes",
+    [
+        None,
+        (pb.BodySendMode.BUFFERED, pb.BodySendMode.STREAMED),
+        (pb.BodySendMode.BUFFERED, pb.BodySendMode.NONE),
+        (pb.BodySendMode.BUFFERED_PARTIAL, pb.BodySendMode.BUFFERED),
+        (pb.BodySendMode.NONE, pb.BodySendMode.BUFFERED),
+    ],
+)
+async def test_bodies_that_are_not_shown_whole_end_it(envoy: Envoy, modes: Any) -> None:
+    with pytest.raises(Unexpected, match="BUFFERED"):
+        await envoy.begin(modes=modes)
+
+
+async def test_nothing_goes_by_a_plane_that_only_watches(envoy: Envoy) -> None:
+    with pytest.raises(Unexpected, match="observability_mode"):
+        await envoy.begin(watches=True)
+
+
+async def test_a_body_that_is_cut_ends_it(house: House, envoy: Envoy) -> None:
+    await envoy.begin()
+    with pytest.raises(Unexpected, match="cut"):
+        await envoy.body(call(), whole=False)
+    other = Envoy(house)
+    await other.asked(call())
+    with pytest.raises(Unexpected, match="cut"):
+        await other.back(answered(), whole=False)
+
+
+async def test_a_body_of_another_length_than_is_said_is_refused(envoy: Envoy) -> None:
+    response = await envoy.asked(call(), ("content-length", "7"))
+    assert response.immediate_response.status.code == 413
+
+
+async def test_no_query_reaches_a_server(house: House, envoy: Envoy) -> None:
+    response = await envoy.asked(call(), (":path", "/mcp/gh?note=psst"))
+    assert response.immediate_response.status.code == 400
+    assert len(on_record(house)) == 1
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD", ""])
+async def test_only_post_passes(house: House, envoy: Envoy, method: str) -> None:
+    response = await envoy.begin(method=method, ends=True)
+    assert response.immediate_response.status.code == 405
+    assert len(on_record(house)) == 1
+
+
+async def test_a_post_without_a_body_is_refused(envoy: Envoy) -> None:
+    assert (await envoy.begin(ends=True)).immediate_response.status.code == 400
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("subscriptions/listen", {"notifications": {}}),
+        ("tasks/get", {"taskId": "t"}),
+        ("tasks/update", {"taskId": "t"}),
+    ],
+)
+async def test_what_cannot_be_carried_is_refused(
+    envoy: Envoy, method: str, params: dict[str, Any]
+) -> None:
+    response = await envoy.asked(message(method, params))
+    assert response.WhichOneof("response") == "immediate_response"
+
+
+async def test_an_answer_of_the_clients_is_refused(envoy: Envoy) -> None:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"action": "accept"}}).encode()
+    response = await envoy.asked(body)
+    assert response.WhichOneof("response") == "immediate_response"
+
+
+@pytest.mark.parametrize(
+    ("body", "media"),
+    [
+        (b"", "application/json"),
+        (b"{", "application/json"),
+        (answered(id_=8), "application/json"),
+        (answered(id_="7"), "application/json"),
+        (answered(), "text/plain"),
+        (b"[" + answered() + b"]", "application/json"),
+        (b"data: {}\n\n", "text/event-stream"),
+        (b"data: " + answered() + b"\n\ndata: " + answered() + b"\n\n", "text/event-stream"),
+        (b"data: " + answered(), "application/json"),
+    ],
+)
+async def test_what_is_no_answer_is_given_to_nobody(
+    house: House, envoy: Envoy, body: bytes, media: str
+) -> None:
+    await envoy.asked(call())
+    response = await envoy.back(body, media=media)
+    assert response.WhichOneof("response") == "immediate_response"
+    assert b"found" not in response.immediate_response.body
+    assert len(outcomes(house)) == 1
+
+
+async def test_a_compressed_answer_is_given_to_nobody(envoy: Envoy) -> None:
+    await envoy.asked(call())
+    response = await envoy.back(answered(), ("content-encoding", "gzip"))
+    assert response.WhichOneof("response") == "immediate_response"
+
+
+async def test_only_a_404_tells_a_client_that_its_session_has_ended(house: House) -> None:
+    for status, shown in ((404, 404), (500, 200)):
+        envoy = Envoy(house)
+        await envoy.asked(call(), ("mcp-session-id", "s"))
+        response = await envoy.back(b"gone", status=status, media="text/plain")
+        assert response.immediate_response.status.code == shown
+        assert b"gone" not in response.immediate_response.body
+
+
+async def test_of_a_stream_the_answer_alone_is_given_out(envoy: Envoy) -> None:
+    await envoy.asked(call())
+    note = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"psst"}}'
+    asks = b'{"jsonrpc":"2.0","id":7,"method":"sampling/createMessage","params":{}}'
+    other = answered(id_=8)
+    stream = b"".join(b"data: " + one + b"\n\n" for one in (note, asks, other, answered()))
+    out = given(await envoy.back(stream, media="text/event-stream; charset=utf-8"))
+    assert out.count(b"data:") == 1
+    assert b"psst" not in out
+    assert b"found" in out
+
+
+async def test_nothing_else_of_a_servers_head_is_given_out(envoy: Envoy) -> None:
+    await envoy.asked(call())
+    pairs = [(":status", "200"), ("content-type", "application/json"), ("x-note", "psst")]
+    head = pb.HttpHeaders(
+        headers=pb.HeaderMap(headers=[pb.HeaderValue(key=k, value=v) for k, v in pairs])
+    )
+    response = await envoy.exchange.answered(pb.ProcessingRequest(response_headers=head))
+    assert response.response_headers.response.header_mutation.remove_headers == ["x-note"]
+
+
+async def test_a_result_that_policy_refuses_is_given_to_nobody(house: House, envoy: Envoy) -> None:
+    await envoy.asked(call())
+    house.rule.says = lambda _: decision(Verdict.DENY, "not_this")
+    assert refusal(await envoy.back(answered())) == "not_this"
+    assert await counted(house) != WORST
+
+
+async def test_a_duty_is_met_here(house: House, envoy: Envoy) -> None:
+    await envoy.asked(call())
+    cut = Obligation(duty=Duty.TRUNCATE, detail={"bytes": 2})
+    house.rule.says = lambda _: decision(Verdict.ALLOW, obligations=[cut])
+    out = given(await envoy.back(answered()))
+    assert b"found" not in out
+
+
+async def test_a_result_that_asks_its_client_is_given_to_nobody(envoy: Envoy) -> None:
+    await envoy.asked(call())
+    asking = {"resultType": "input_required", "inputRequests": {}}
+    assert refusal(await envoy.back(answered(asking))) == "not_complete"
+
+
+async def test_a_list_is_what_was_approved(house: House, envoy: Envoy) -> None:
+    await envoy.asked(message("tools/list", {}))
+    offered = [
+        {"name": "search", "description": "Now it does more.", "inputSchema": {"type": "object"}},
+        {"name": "new", "inputSchema": {"type": "object"}},
+    ]
+    out = json.loads(given(await envoy.back(answered({"tools": offered}))))
+    assert b"more" not in json.dumps(out).encode()
+    assert "new" not in [tool["name"] for tool in out["result"]["tools"]]
+    assert await counted(house) != WORST
+
+
+async def test_without_a_record_nothing_is_sent_and_nothing_given_out(house: House) -> None:
+    envoy = Envoy(house)
+    house.audit.failure = "disk full"
+    with pytest.raises(AuditUnavailable):
+        await envoy.asked(call())
+    house.audit.failure = ""
+    other = Envoy(house)
+    await other.asked(call())
+    house.audit.failure = "disk full"
+    response = await other.back(answered())
+    assert response.WhichOneof("response") == "immediate_response"
+    assert b"found" not in response.immediate_response.body
+    house.audit.failure = ""
+    assert await counted(house) == WORST  # it stays owed
+
+
+async def test_a_yes_that_comes_too_late_is_a_no(house: House) -> None:
+    gate, envoy = asyncio.Event(), Envoy(house, replace(PLANE, deadline_s=0.01))
+
+    async def slow() -> None:
+        await gate.wait()
+
+    house.catalogs.first = slow
+    with pytest.raises(PolicyUnavailable):
+        await envoy.asked(call())
+    gate.set()
+    async with asyncio.timeout(60):
+        while not on_record(house):  # what nobody waits for any more goes on to its record
+            await asyncio.sleep(0.001)
+
+
+async def test_what_envoy_itself_refuses_is_told_by_its_status_alone(envoy: Envoy) -> None:
+    challenge = ("www-authenticate", "Bearer")
+    pairs = [(":status", "401"), challenge, ("x-note", "psst")]
+    head = pb.HttpHeaders(
+        headers=pb.HeaderMap(headers=[pb.HeaderValue(key=k, value=v) for k, v in pairs])
+    )
+    response = await envoy.exchange.answered(pb.ProcessingRequest(response_headers=head))
+    immediate = response.immediate_response
+    assert (immediate.status.code, immediate.body) == (401, b"")
+    assert [one.header.key for one in immediate.headers.set_headers] == ["www-authenticate"]
+
+
+async def test_an_answer_to_what_nobody_asked_about_ends_it(envoy: Envoy) -> None:
+    with pytest.raises(Unexpected, match="not sent"):
+        await envoy.back(answered())
+
+
+async def test_nothing_comes_after_the_end(envoy: Envoy) -> None:
+    await envoy.asked(call(), route="mail")
+    with pytest.raises(Unexpected, match="came where"):
+        await envoy.back(answered())
+
+
+async def test_a_call_without_an_answer_stays_owed(house: House, envoy: Envoy) -> None:
+    await envoy.asked(call())
+    assert envoy.exchange.left() is None
+    assert await counted(house) == WORST
+    house.now += PLANE.report_within_s + 1
+    await house.debts.settle()
+    assert await counted(house) == WORST
+    (outcome,) = outcomes(house)
+    assert outcome.fields["code"] == "unreported"
+
+
+async def test_a_message_of_the_protocols_without_an_answer_ends_on_record(
+    house: House, envoy: Envoy
+) -> None:
+    await envoy.asked(message("tools/list", {}))
+    left = envoy.exchange.left()
+    assert left is not None
+    await left
+    (outcome,) = outcomes(house)
+    assert outcome.fields["code"] == "upstream_failed"
+
+
+async def test_what_has_no_answer_is_taken_without_a_word(house: House, envoy: Envoy) -> None:
+    notice = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+    await envoy.asked(notice)
+    response = await envoy.back(b"psst", status=202)
+    assert response.response_body.response.body_mutation.clear_body
+    assert len(outcomes(house)) == 1
