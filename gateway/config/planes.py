@@ -293,9 +293,6 @@ class GrpcListener(Section):
         return self
 
 
-_Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
-
-
 class Planes(Section):
     authzen: dict[_Name, AuthzenPlane] = written({})
     """Who may ask at `/access/v1`, by the name that records have for them."""
