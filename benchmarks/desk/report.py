@@ -42,6 +42,7 @@ _PAGES = {
     "record": "/desk/record?where=",
     "record, refused": "/desk/record?verdict=deny",
     "a record": "/desk/record/1000",
+    "denied": "/desk/record/ask?question=denied&since=365d",
     "denied by rule": "/desk/record/ask?question=denied-by-rule&since=365d",
     "runs": "/desk/runs",
     "policy": "/desk/policy",

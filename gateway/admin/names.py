@@ -6,7 +6,7 @@ from typing import Any
 _ITSELF = "client_credentials"
 _REGISTERED = "registered"
 _DIGITS = 8
-_NAMING = ("principal", "client", "name")
+_NAMING = ("principal", "client", "name", "subject")
 """Members of records and answers in which ids of clients stand."""
 
 

@@ -78,8 +78,8 @@ async def test_the_first_hour_is_done_at_the_desk(
 
         made = {"name": "mine", "resources": "/mcp/notes", "scopes": "tools:list, tools:call"}
         shown = await first.do("/desk/do/clients.add", "do", made)  # 5
-        found = dict(re.findall(r"client (id|secret)\s+(\S+)", shown))
-        client = {"client_id": found["id"], "client_secret": found["secret"]}
+        parts = dict(re.findall(r"client (id|secret)\s+(\S+)", shown))
+        client = {"client_id": parts["id"], "client_secret": parts["secret"]}
         assert fetch_token(fresh.url, "notes", client)
 
         put(tmp_path / "policies" / "closed.rego", CLOSED)  # 6
@@ -93,8 +93,8 @@ async def test_the_first_hour_is_done_at_the_desk(
         assert "the notes are closed today" in shown
         assert "Rule: closed.rego, line 3, deny" in shown
 
-        said = await first.do("/desk/do/audit.verify", "do")  # 8
-        assert re.search(r"Intact: \d+ records, up to the checkpoint of", said)
+        found = await first.do("/desk/do/audit.verify", "do")  # 8
+        assert re.search(r"Intact: \d+ records, up to the checkpoint of", found)
         await soon(
             lambda: fresh.running.douane("audit", "show", row["id"], "--proof").returncode == 0
         )

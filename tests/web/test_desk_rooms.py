@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 
+from gateway.domain.identity import ClientKind
 from gateway.domain.tools import Profile
 from gateway.storage.database import DATABASE
 from tests.admin.world import sighting
@@ -106,6 +107,31 @@ async def test_what_is_done_is_announced_first_and_then_done_once(house):
     assert page.url == f"{DESK}/people"
     assert house.stores.users.find(ada.id).disabled
     assert ("user:root", "users.disable", "disabled") in house.methods
+
+
+async def test_what_is_to_be_done_names_to_whom_before_any_id(house):
+    browser = await house.signed_in("root")
+    ada = house.stores.users.by_subject(HTTP, "ada")
+    page = await browser.get(act("users.disable", user=ada.id))
+    assert page.ids["whom"].startswith("Ada (ada)")
+    assert page.ids["whom"].endswith(ada.id)
+    house.client(id="c_9", name="nightly", kind=ClientKind.REGISTERED)
+    page = await browser.get(act("clients.remove", client="c_9"))
+    assert page.ids["whom"].startswith("nightly")
+    before = house.methods
+    page = await (await house.signed_in("ada")).get(act("users.disable", user=ada.id))
+    assert ("whom" in page.ids, house.methods == before) == (False, True)
+
+
+async def test_a_client_that_waits_is_called_by_its_name(house):
+    house.client(
+        id="c_8", name="nightly", kind=ClientKind.REGISTERED, grants=("client_credentials",)
+    )
+    await house.ask("q8", subject="c_8")
+    browser = await house.signed_in("ada")
+    for path in ("", "/approvals", "/approvals/q8"):
+        page = await browser.get(DESK + path)
+        assert ("nightly" in page.text, "c_8" in page.text) == (True, False)
 
 
 async def test_the_first_button_goes_back_and_does_nothing(house):

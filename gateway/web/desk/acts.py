@@ -10,6 +10,7 @@ from starlette.routing import Route
 from gateway.domain._value import value
 from gateway.errors import BadCommand, NotFound
 from gateway.web.desk.frame import Frame, Guest
+from gateway.web.desk.whom import in_words
 
 _FORM = "desk-act"
 _BACK = {
@@ -208,6 +209,7 @@ class ActPages:
             act=act,
             fields={field: _FIELDS[field] for field in act.typed},
             chosen=chosen,
+            words=await in_words(self._frame, guest, chosen),
             needs_sign_in=not (guest.recent or act.ends),
             csrf=guest.visit.token(_FORM, name, *chosen.values()),
         )

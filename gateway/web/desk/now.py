@@ -35,6 +35,7 @@ class NowPages:
             "now.html",
             room="now",
             waiting=waiting[:_MOST],
+            names=await self._frame.names(guest, waiting[:_MOST]),
             asked=len(waiting),
             pins=pins[:_MOST],
             changed=len(pins),

@@ -38,6 +38,7 @@ class QuestionPages:
             "approvals.html",
             room="approvals",
             piece=piece,
+            names=await self._frame.names(guest, piece.rows),
             every=every,
             waiting=None if later else sum(not row["void"] for row in rows),
         )
@@ -48,7 +49,10 @@ class QuestionPages:
         piece = piece_of(
             rows, lambda row: f"{row['given_at']}|{row['id']}", guest.query.get("after")
         )
-        return await self._frame.page(guest, "standing.html", room="approvals", piece=piece)
+        names = await self._frame.names(guest, piece.rows)
+        return await self._frame.page(
+            guest, "standing.html", room="approvals", piece=piece, names=names
+        )
 
     async def _question(self, guest: Guest) -> Response:
         """Show one question; what it says only to whoever may answer, which is on record."""
@@ -59,6 +63,7 @@ class QuestionPages:
             "question.html",
             room="approvals",
             row=row,
+            names=await self._frame.names(guest, [row]),
             offered=offered,
             csrf=guest.visit.token(_FORM, row["id"]),
         )

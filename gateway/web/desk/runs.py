@@ -31,7 +31,8 @@ class RunPages:
     async def _one(self, guest: Guest) -> Response:
         """Tell a run's story; that it was told is on record."""
         row = await self._frame.ask(guest, "runs.show", run=_run(guest))
-        return await self._frame.page(guest, "run.html", room="runs", row=row)
+        names = await self._frame.names(guest, [{"principal": one} for one in row["principals"]])
+        return await self._frame.page(guest, "run.html", room="runs", row=row, names=names)
 
     async def _picture(self, guest: Guest) -> Response:
         """Show the story as a picture, which is drawn here of shapes and escaped texts alone."""

@@ -78,6 +78,8 @@ def why(row: Row) -> list[Row]:
 
 def most_telling(row: Row) -> str:
     """Return the reason to show where there is room for one: its words, else a code."""
+    if (code := row.get("code")) in _PINS:
+        return _PINS[str(code)][0]
     reasons = why(row)
     if reasons:
         return str(reasons[0].get("message") or reasons[0].get("code") or "")
