@@ -37,7 +37,7 @@ async def _client(frame: Frame, guest: Guest, id_: str) -> str:
 
 async def _standing(frame: Frame, guest: Guest, id_: str) -> str:
     rows: Rows = await frame.ask(guest, "approvals.standing")
-    (row,) = [row for row in rows if row["id"] == id_][:1] or [None]
+    row = next((row for row in rows if row["id"] == id_), None)
     if row is None:
         return ""
     who = (await frame.names(guest, [row])).principal(row["subject"])
