@@ -229,21 +229,18 @@ def times_told(pins: Iterable[Pin]) -> int:
 
 
 def _told_once(pin: Pin) -> tuple[Any, ...]:
-    """Return what is the same of a pin in two profiles only if all that is told of it is."""
+    """Return what is the same of a pin in two profiles just where all that is told of it is."""
+    was, now = pin.approved, pin.observed
     return (
         pin.target,
         pin.status,
-        *map(_definition, (pin.approved, pin.observed)),
+        *(None if one is None else str(one.digest) for one in (was, now)),
+        was is not None and was.server_version != now.server_version,
+        None if was is None or was.identity == now.identity else (was.identity, now.identity),
         pin.approved_by,
         pin.note,
         tuple((one.by, one.at, one.digest) for one in pin.filed),
     )
-
-
-def _definition(manifest: Manifest | None) -> tuple[str, str, str] | None:
-    if manifest is None:
-        return None
-    return str(manifest.digest), manifest.server_version, manifest.identity
 
 
 def statuses(pins: Iterable[Pin]) -> dict[str, int]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gateway.admin.pin_rows import alike_in_profiles, times_told, waits
 from gateway.domain.descriptions import Guidance
 from gateway.domain.tools import Disposition, Pin, PinStatus, Profile, Sighting
 from gateway.errors import (
@@ -335,3 +336,29 @@ async def test_a_review_is_of_what_is_shown_now_however_often_it_was_asked_for()
     await world.show(sighting("other_tool", server="web"))
     (row,) = await world.pin_desk.review(EMMA, server="mail")
     assert set(before) < set(row["findings"])
+
+
+@pytest.mark.parametrize(
+    ("versions", "texts", "told"),
+    [
+        # Each family names its release in its own way: that says nothing of the change.
+        (("1.0", "1.0"), ("Else.", "Else."), 1),
+        (("", "1.0"), ("Else.", "Else."), 1),
+        (("1.0", "1.1"), ("Else.", "Else."), 2),
+        (("1.0", "1.0"), ("Else.", "Other."), 2),
+    ],
+)
+async def test_what_waits_is_counted_as_often_as_it_is_told(
+    versions: tuple[str, str], texts: tuple[str, str], told: int
+) -> None:
+    world = World()
+    approved_as = ("", "1.0") if versions[0] == "" else ("1.0", "1.0")
+    for profile, version in zip(Profile, approved_as, strict=True):
+        await world.show(sighting(profile=profile, version=version))
+        seen = reviewed(profile=profile)
+        await world.pin_desk.approve(EMMA, server="mail", reviewed=[seen])
+    for profile, version, text in zip(Profile, versions, texts, strict=True):
+        await world.show(sighting(text=text, profile=profile, version=version))
+    waiting = [pin for pin in world.pins.all() if waits(pin)]
+    rows = await world.pin_desk.review(EMMA)
+    assert times_told(waiting) == len(alike_in_profiles(rows)) == told
