@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 from gateway.admin.archive import Archive
@@ -13,6 +14,7 @@ from gateway.audit.cosignature import Witnessed
 from gateway.audit.query import Filter, compile_filter
 from gateway.errors import AuditUnavailable
 from gateway.ports import Clock
+from gateway.turns import Line
 
 CODES: Mapping[str, str] = {
     "ok": "log_intact",
@@ -59,6 +61,7 @@ class VerifyDesk:
         self._archive = archive
         self._journal = journal
         self._clock = clock
+        self._line = Line()
 
     async def verify(self, person: Person, *, checkpoints: Sequence[tuple[str, str]] = ()) -> Row:
         """Compute the whole log again; `checkpoints` are notes kept elsewhere, with their names.
@@ -66,20 +69,27 @@ class VerifyDesk:
         What came of it is on record then; `recorded` says whether it could be, for a log that
         cannot be written can still be verified. `took_s` is how long it took.
 
+        A large log takes minutes, so there is one at a time: other work needs the threads.
+
         Raises:
             Forbidden: The person is neither auditor nor admin; so for all of these.
+            RateLimited: So many wait for theirs already.
 
         """
         person.need(Role.AUDITOR, Role.ADMIN)
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        row = verification_row(await asyncio.to_thread(self._verify, checkpoints))
-        took = round(loop.time() - began, 1)
+        row, took = await self._line.take(partial(self._computed, checkpoints))
         recorded = False
         with suppress(AuditUnavailable):
             await self._journal.found(person, "audit.verify", CODES[row["finding"]], _said(row))
             recorded = True
         return {**row, "took_s": took, "recorded": recorded}
+
+    async def _computed(self, checkpoints: Sequence[tuple[str, str]]) -> tuple[Row, float]:
+        """Return what was proven, and in how many seconds."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        row = verification_row(await asyncio.to_thread(self._verify, checkpoints))
+        return row, round(loop.time() - began, 1)
 
     async def verified(self, person: Person) -> Row | None:
         """Return what came of the newest verification on record, when, and who asked; `None` for none.

@@ -47,6 +47,9 @@ class AuthzenPoint:
                 if not self._endpoint:
                     self._endpoint = await self._found()
                 return read_opinion(await self._fetched("POST", self._endpoint, body))
+        except PolicyUnavailable:
+            self._endpoint = ""  # it may be asked elsewhere by now: its document says where
+            raise
         except (aiohttp.ClientError, OSError, ValueError, TypeError) as error:
             detail = f"{type(error).__name__}: {error}"
             raise PolicyUnavailable("the decision point gave no answer", detail=detail) from error
@@ -98,7 +101,12 @@ class AuthzenPoint:
             point = self._point
             trusted = ssl.create_default_context(cafile=point.ca_file)
             self._session = aiohttp.ClientSession(
-                headers={"Authorization": f"Bearer {point.token}"} if point.token else {},
+                headers={
+                    # What is unpacked has no bound: a few KiB can be as many MB.
+                    "Accept-Encoding": "identity",
+                    **({"Authorization": f"Bearer {point.token}"} if point.token else {}),
+                },
+                auto_decompress=False,
                 connector=aiohttp.TCPConnector(ssl=trusted, limit=_CONNECTIONS),
                 cookie_jar=aiohttp.DummyCookieJar(),
             )

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sqlite3
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 from gateway.admin import Admin
 from gateway.admin.archive import Archive
 from gateway.admin.audit import AuditDesk
+from gateway.admin.verifying import VerifyDesk
 from gateway.audit.query import Order, cursor_of
 from gateway.domain.audit import AuditRecord, RecordKind
-from gateway.errors import AuditUnavailable, BadCommand, Forbidden, NotFound
+from gateway.errors import AuditUnavailable, BadCommand, Forbidden, NotFound, RateLimited
 from gateway.storage.database import DATABASE
 from gateway.storage.memory import MemoryAuditLog
 from gateway.storage.store import Store
@@ -190,6 +192,29 @@ async def test_a_record_that_is_not_signed_yet_has_no_proof() -> None:
     )
     with pytest.raises(NotFound, match="not signed yet"):
         await desk.show(AUDITOR, record="r1", proof=True)
+
+
+async def test_whoever_computes_the_log_again_takes_no_more_than_one_thread() -> None:
+    at_once: list[int] = []
+    going = threading.Semaphore(0)
+
+    def computed(_: Any) -> Any:
+        at_once.append(1)
+        going.acquire(timeout=60)
+        at_once.pop()
+        raise LookupError(len(at_once))
+
+    archive = Archive(_never, _never)  # type: ignore[arg-type]
+    journal = new_journal(MemoryAuditLog())
+    desk = VerifyDesk(computed, archive, journal, clock=lambda: NOW)
+    asked = [asyncio.create_task(desk.verify(AUDITOR)) for _ in range(20)]
+    async with asyncio.timeout(60):
+        while not at_once:
+            await asyncio.sleep(0.01)
+    going.release(20)
+    told = await asyncio.gather(*asked, return_exceptions=True)
+    assert {type(one) for one in told} == {LookupError, RateLimited}
+    assert {one.args for one in told if isinstance(one, LookupError)} == {(0,)}
 
 
 def _never(notes: Any) -> Any:

@@ -1,6 +1,7 @@
 """Somebody else's decision point over HTTP: whatever is not its own answer, in time, is none."""
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -66,7 +67,14 @@ async def test_it_is_found_by_its_document_and_asked_each_time(there: There) -> 
     assert first.headers["content-type"] == "application/json"
 
 
+async def packed(_: web.Request) -> web.StreamResponse:
+    body = gzip.compress(b'{"decision": true}')
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    return web.Response(body=body, headers=headers)
+
+
 UNUSABLE: Mapping[str, Script] = {
+    "packed": packed,
     "another-status": answers('{"decision": true}', status=201),
     "an-error": answers('{"decision": true}', status=500),
     "a-redirect": answers('{"decision": true}', status=307, headers={"Location": "/elsewhere"}),
@@ -89,6 +97,25 @@ async def test_what_is_no_answer_is_none(there: There, case: str) -> None:
     finally:
         await point.close()
     assert [one.method for one in there.upstream.seen] == ["GET", "POST"]
+
+
+async def elsewhere(request: web.Request) -> web.StreamResponse:
+    return web.json_response({"decision": request.path == "/moved"})
+
+
+async def test_one_that_has_moved_is_found_by_its_document_again(there: There) -> None:
+    point = there.point()
+    try:
+        assert (await point.opinion(question())).allowed
+        there.says = answers("gone", status=404)
+        with pytest.raises(PolicyUnavailable):
+            await point.opinion(question())
+        moved = there.origin + "/moved"
+        there.document = {**there.document, "access_evaluation_endpoint": moved}
+        there.says = elsewhere
+        assert (await point.opinion(question())).allowed
+    finally:
+        await point.close()
 
 
 async def test_one_that_takes_too_long_has_not_answered(there: There) -> None:

@@ -344,7 +344,8 @@ async def test_what_stands_is_asked_for_in_the_transaction_too(written: Desk) ->
         await written.standing.end(YES, "a person ended it")
     with pytest.raises(Changed) as found:
         await put
-    assert (found.value.what, await written.ids()) == ({Premise.STANDING}, [])
+    assert found.value.what == {Premise.STANDING}
+    assert await written.ids() == []
 
 
 @pytest.mark.parametrize("why", ["its deadline is over", "its caller went away"])

@@ -168,6 +168,15 @@ async def test_whoever_only_gets_refusals_waits() -> None:
     assert (await post(app)).status == 429
 
 
+async def test_what_one_callers_words_make_of_a_question_holds_up_nobody_else_behind_a_plane() -> (
+    None
+):
+    app = endpoint(Yes())
+    for _ in range(301):
+        assert (await post(app, b"[" * 500)).status == 400
+    assert (await post(app)).status == 200
+
+
 async def test_anybody_may_read_where_to_ask() -> None:
     seen = await Exchange().ask(endpoint(Yes()), "GET", METADATA, (HOST,))
     assert json.loads(seen.sent[1]["body"]) == {

@@ -167,6 +167,16 @@ async def test_what_opens_something_waits_for_a_sign_in_of_late_and_what_ends_do
     assert house.stores.users.find(ada.id).disabled
 
 
+async def test_a_run_that_has_seen_nothing_is_given_after_a_sign_in_of_late(house):
+    browser = await house.signed_in("ada")
+    house.clock.now += 1000
+    page = await browser.get(act("runs.end", run="r_new"))
+    assert "do" not in page.ids
+    page = await browser.submit(page.form("act"), page, action="do", note="it may go on")
+    assert (page.status, "Sign in again" in page.text) == (409, True)
+    assert "runs.end" not in [method for _, method, _ in house.methods]
+
+
 @pytest.mark.parametrize("name", ADMINS_ONLY)
 async def test_only_admins_do_what_is_theirs(house, name):
     root = house.stores.users.by_subject(HTTP, "root")

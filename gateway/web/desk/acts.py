@@ -135,7 +135,7 @@ ACTS: Mapping[str, Act] = {
     ),
     "runs.end": _act(
         "End this run?", "The next call of its client begins another run, which has seen nothing.",
-        "End it", "run", "note", ends=True,
+        "End it", "run", "note",  # which vouches for what comes: a clean label is nothing taken away
     ),
     "runs.relabel": _act(
         "Lower this run's label?",
