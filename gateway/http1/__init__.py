@@ -5,7 +5,7 @@ what is left is small enough to be read here, and is all that a call has to pay 
 """
 
 from gateway.http1.asked import Asked, read_asked
-from gateway.http1.body import Body, body_asked
+from gateway.http1.body import Body, Chunked, body_asked
 from gateway.http1.connection import Connection
 from gateway.http1.dialling import AddressInfo, Origin, authorities, dial, system_authorities
 from gateway.http1.faults import (
@@ -37,6 +37,7 @@ __all__ = [
     "Asked",
     "BadMessage",
     "Body",
+    "Chunked",
     "ConnectFailed",
     "ConnectTimedOut",
     "Connection",

@@ -20,8 +20,9 @@ content, and a chunk costs as much to read as some hundred bytes of it."""
 _MOST_TRAILER: Final = 16 * 1024
 _ENDS: Final = len(b"\r\n\r\n")
 """Of a chunk's first line, and of the chunk."""
-_MOST_STEPS: Final = 6_000
-"""In one turn of the loop, of tiny chunks; what is left is read in the next one."""
+_MOST_STEPS: Final = 1_000
+"""In one turn of the loop, of tiny chunks: less than a millisecond, as strangers can send them over many
+connections at once. What is left is read in the next one."""
 _BODILESS = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 
 

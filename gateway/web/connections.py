@@ -5,47 +5,23 @@ import re
 from collections.abc import Callable, MutableSet
 from typing import Any, Final, cast
 
-from gateway.domain._value import value
-from gateway.http1 import END_OF_HEAD, MOST_HEAD_BYTES, BadMessage, Body, body_asked, read_asked
+from gateway.http1 import END_OF_HEAD, BadMessage, Body, Chunked, body_asked, read_asked
+from gateway.web.bounds import Bounds, Halves
 from gateway.web.exchanges import App, Exchange
 from gateway.web.guard import Refused
 from gateway.web.pieces import Pieces
 from gateway.web.scopes import of_connection, of_request
 
 _CONNECTIONS = "connections"
-"""How the counter calls a connection beyond the bound; nothing is said to it."""
+"""How a connection beyond the bound is counted; nothing is said to it."""
 _SLOW_READER = "slow_reader"
 _SLOW_HEAD = Refused(status=408, code="slow_head", text="the request took too long")
 _LARGE_HEAD = Refused(status=431, code="large_head", text="the request's head is too large")
 _MALFORMED = Refused(status=400, code="malformed", text="this is no request of HTTP/1.1")
+_CROWDED = Refused(status=503, code="busy", text="too many requests are half said; say it again")
 _AHEAD_BYTES: Final = 64 * 1024
 """Of what comes behind a request that is not answered yet: beyond that the client has to wait."""
-_LINE_BREAKS: Final = re.compile(rb"(?:\r\n)+")
-
-
-@value
-class Bounds:
-    """Of one listener. None of them can be switched off."""
-
-    connections: int
-    """Open at once; one more is closed before it has said anything."""
-    head_s: float = 10.0
-    """From a connection's first moment, or a request's first byte, to the end of its head."""
-    body_s: float = 45.0
-    """From there to the request's last byte. An endpoint that answers with 408 is quicker."""
-    idle_s: float = 75.0
-    """From an answer to the next request's first byte."""
-    head_bytes: int = MOST_HEAD_BYTES
-    left_bytes: int = 4 * 1024 * 1024
-    """Of a body that was answered before it was there: they are thrown away, so that its sender
-    gets to read the answer. Then the connection is closed."""
-    linger_s: float = 5.0
-    """How long they are, where the answer says that it closes the connection: closed at once, it would
-    be reset by what is still on its way, and its answer with it."""
-    stall_s: float = 60.0
-    """How long a client may leave what was sent to it unread."""
-    unread_bytes: int = 16 * 1024**2
-    """Of all clients together; beyond it the one that has not read for longest is let go."""
+_LINE_BREAKS: Final = re.compile(rb"\A(?:\r\n)+")
 
 
 class Listener:
@@ -57,6 +33,7 @@ class Listener:
         self.count = count
         self.unread: dict[Connection, None] = {}
         """Those whose clients do not read, the longest first."""
+        self.halves = Halves(bounds.half_bytes)
 
     def __call__(self, *, config: Any, server_state: Any, **_: object) -> "Connection":
         """Return how uvicorn has a client served: it accepts, waits for the last answer, and ends."""
@@ -108,6 +85,8 @@ class Connection(asyncio.Protocol):
         self._body: Body | None = None
         """Of the request that is answered, as long as it is not whole."""
         self._left_bytes = 0
+        self._half_bytes = 0
+        """Of a request that is not whole, as far as the listener was told."""
         self._is_stopped = False
         self.is_full = False
         self._taken: asyncio.Future[None] | None = None
@@ -134,6 +113,17 @@ class Connection(asyncio.Protocol):
         self._listener.count(_SLOW_READER)
         self._transport.abort()
 
+    def refuse_half(self) -> None:
+        """Refuse a request that is not whole: others need the room."""
+        self._half_bytes = 0
+        self._unread = bytearray()
+        self._refuse(_CROWDED)
+
+    @property
+    def reads_chunks(self) -> bool:
+        """Whether chunks of the request are on their way still."""
+        return isinstance(self._body, Chunked)
+
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -153,6 +143,7 @@ class Connection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
         self._due = self._body = None
+        self._keeps_half(0)
         self._transport.drop()
         self.resume_writing()
         exchange, self._exchange = self._exchange, None
@@ -206,13 +197,14 @@ class Connection(asyncio.Protocol):
             data = self._unread
         if data.startswith(b"\r\n"):
             # Some clients end a body with a line of its own (RFC 9112 section 2.2).
-            data = data[_blank(data) :]
+            data = _LINE_BREAKS.sub(b"", data)
             searched = 0
         end = data.find(END_OF_HEAD, searched)
         if (len(data) if end < 0 else end) > self._bounds.head_bytes:
             self._refuse(_LARGE_HEAD)
         elif end < 0:
             self._unread = data if isinstance(data, bytearray) else bytearray(data)
+            self._keeps_half(len(self._unread))
             if not self._has_begun:
                 self._has_begun = True
                 self._allow(self._bounds.head_s)
@@ -257,7 +249,10 @@ class Connection(asyncio.Protocol):
             self._throw_away(len(piece))
         elif piece:
             exchange.add(piece)
+            if not body.ended:
+                self._keeps_half(self._half_bytes + len(piece))
         if body.ended:
+            self._keeps_half(0)
             self._body = self._due = None
             self._unread += body.rest
             exchange.end()
@@ -271,8 +266,13 @@ class Connection(asyncio.Protocol):
 
     def _read_on(self, exchange: Exchange, body: Body) -> None:
         """Read what was left for this turn."""
-        if self._body is body:
+        if self._body is body and not self._transport.is_closing():
             self._read_body(exchange, body, b"")
+
+    def _keeps_half(self, octets: int) -> None:
+        if octets != self._half_bytes:
+            self._half_bytes = octets
+            self._listener.halves.note(self, octets)
 
     def _throw_away(self, octets: int) -> None:
         self._left_bytes += octets
@@ -315,6 +315,7 @@ class Connection(asyncio.Protocol):
         exchange = self._exchange
         if exchange is None:
             return
+        self._keeps_half(0)
         if not exchange.keeps or self._transport.is_closing():
             self._transport.close()
         elif self._body is None:
@@ -392,9 +393,3 @@ class Connection(asyncio.Protocol):
         else:
             # Nothing came at all, or an endpoint still waits for the body: it learns from the close.
             self._transport.close()
-
-
-def _blank(data: bytes | bytearray) -> int:
-    """Return how many bytes of empty lines stand before anything else."""
-    found = _LINE_BREAKS.match(data)
-    return 0 if found is None else found.end()

@@ -30,6 +30,10 @@ class Peer(Protocol):
     is_full: bool
     """Whether the client has to take some of what was sent before it gets more."""
 
+    @property
+    def reads_chunks(self) -> bool:
+        """Whether chunks of the request are on their way still: to find their end costs work."""
+
     def write(self, data: bytes) -> None:
         """Send `data`, or keep it for a client that reads slowly."""
 
@@ -199,6 +203,9 @@ class Exchange:
         """Settle where the answer ends and whether another may follow; return what says so."""
         if self._waits_for_leave and not (self.is_whole or self._came):
             # What comes next on this connection may be the body or not.
+            self.keeps = False
+        if self._peer.reads_chunks:
+            # Nobody waits for them, and where they end is of no use but for another request.
             self.keeps = False
         if status in _BODILESS or self._scope["method"] == "HEAD":
             self._left = 0

@@ -32,7 +32,8 @@ from gateway.planes.in_force import InForce
 from gateway.web.admin import admin_app
 from gateway.web.api import ApiEndpoint
 from gateway.web.app import PublicApp
-from gateway.web.connections import Bounds, Listener
+from gateway.web.bounds import Bounds
+from gateway.web.connections import Listener
 from gateway.web.door import admin_door
 from gateway.web.guard import guard_for
 from gateway.web.guarded import Guarded

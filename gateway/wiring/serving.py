@@ -13,7 +13,8 @@ import uvicorn
 
 from gateway.config import Address, Config
 from gateway.errors import ConfigError
-from gateway.web.connections import Bounds, Listener
+from gateway.web.bounds import Bounds
+from gateway.web.connections import Listener
 from gateway.wire import param_headers
 from gateway.wiring import housekeeping
 from gateway.wiring.foundation import open_store

@@ -18,7 +18,7 @@ from gateway.storage import keys
 from gateway.upstream.settings import MEBIBYTE, Limits
 from gateway.web.api import ApiEndpoint
 from gateway.web.app import PublicApp
-from gateway.web.connections import Bounds
+from gateway.web.bounds import Bounds
 from gateway.web.door import SOCKET_NAME
 from gateway.web.mcp import _BODY_S, McpEndpoint
 from gateway.web.metrics import Metrics

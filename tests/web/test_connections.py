@@ -11,7 +11,8 @@ from typing import Any, cast
 import pytest
 import uvicorn
 
-from gateway.web.connections import Bounds, Listener
+from gateway.web.bounds import Bounds
+from gateway.web.connections import Listener
 from gateway.web.guard import TARGET
 from tests.servers.process import free_port
 
@@ -323,6 +324,50 @@ async def test_what_is_in_chunks_is_read_without_what_is_around_them():
             assert await client.ask(chunked + body) == 200
     assert listener.bodies == [b"0123456789"] * 2
     assert listener.fields == [[(b"host", b"x"), (b"transfer-encoding", b"Chunked")]] * 2
+
+
+@pytest.mark.parametrize(
+    "begun", ["GET / HTTP/1.1\r\nx: ", "POST / HTTP/1.1\r\ncontent-length: 9999\r\n\r\n"]
+)
+async def test_requests_that_are_half_said_share_a_room(begun: str):
+    bounds = replace(BOUNDS, connections=9, head_s=60.0, body_s=60.0, half_bytes=3000)
+    async with listening(bounds) as at, AsyncExitStack() as stack:
+        *clients, other = [await stack.enter_async_context(at.client()) for _ in range(4)]
+        for client in clients:
+            client.writer.write(begun.encode() + b"x" * 1200)
+            assert await other.ask(GET) == 200  # by then that was read
+        assert at.refused == ["busy"]
+        assert await clients[0].status() == 503
+        await clients[0].ends()
+        assert at.shared.halves._octets == sum(at.shared.halves._kept.values()) <= 3000
+    assert at.shared.halves._kept == {}
+
+
+async def test_what_is_whole_takes_no_room():
+    bounds = replace(BOUNDS, half_bytes=100)
+    async with listening(bounds) as at, at.client() as client, at.client() as other:
+        for piece, octets in ((POST.replace(b"/", b"/held", 1) + b"01234", 5), (b"56789", 0)):
+            client.writer.write(piece)
+            assert await other.ask(GET) == 200  # by then that was read
+            assert at.shared.halves._octets == octets
+        at.held.set()
+        assert await client.answer() == (200, b"xx")
+        client.writer.write(GET[:20])
+        assert await other.ask(GET) == 200
+        assert await client.ask(GET[20:]) == 200
+        assert (at.refused, at.shared.halves._octets) == ([], 0)
+
+
+async def test_chunks_that_nobody_waits_for_are_not_read():
+    torn = TORN.replace(b"/", b"/unread", 1)[:-1] + b"1\r\nx\r\n" * 3
+    async with listening() as at, at.client() as client:
+        client.writer.write(torn)
+        head = await client.reader.readuntil(b"\r\n\r\n")
+        assert b"connection: close" in head
+        assert await client.reader.readexactly(2) == b"xx"
+        client.writer.write(b"no chunk at all\r\n" + GET)
+        await client.ends()
+    assert (len(at.begun), at.refused, at.faults) == (1, [], [])
 
 
 async def test_extensions_of_chunks_and_trailers_are_bounded():

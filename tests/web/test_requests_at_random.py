@@ -4,7 +4,8 @@ import asyncio
 import random
 from typing import Any
 
-from gateway.web.connections import Bounds, Connection, Listener
+from gateway.web.bounds import Bounds
+from gateway.web.connections import Connection, Listener
 from gateway.web.guard import TARGET
 from tests.http1.test_asked_as_others_do import damaged, made, ours
 
