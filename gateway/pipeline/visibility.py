@@ -66,7 +66,7 @@ class Visibility:
     async def _allowed(
         self, call: Call, principal: Principal, pins: Sequence[tuple[Target, Pin]]
     ) -> list[bool]:
-        who = self.standing(call, principal)
+        who, digest = self.standing(call, principal), self._policy.digest
         keys = [_key(who, target, pin) async for some in in_steps(pins) for target, pin in some]
         found = [self._answers.get(key) for key in keys]
         unknown = [i for i, known in enumerate(found) if known is None]
@@ -76,11 +76,12 @@ class Visibility:
             async for some in in_steps(told):
                 shown = await finished(principal.key, _work(some), _shown, some)
                 # A policy that was swapped meanwhile may have answered: whose answers these are,
-                # nobody knows, and the one that was asked may come back.
+                # nobody knows, and the one that was asked may come back. Of several servers one may
+                # have answered by another policy than the one that these would be remembered of.
                 is_theirs = self.standing(call, principal) == who
-                for (i, _, _), allowed in zip(some, shown, strict=True):
+                for (i, decision, _), allowed in zip(some, shown, strict=True):
                     found[i] = allowed
-                    if is_theirs:
+                    if is_theirs and decision.policy_digest == digest:
                         self._answers.put(keys[i], allowed)
         return [allowed is True for allowed in found]
 

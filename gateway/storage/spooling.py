@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from gateway.audit.record import Entry, RecordEncoder
 from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
-from gateway.errors import AuditUnavailable
+from gateway.errors import AuditUnavailable, Changed
 from gateway.ports import Clock
 from gateway.storage.audit_log import OF_CALLS, Terms, Waited, encoded, nobody, put_on
 from gateway.storage.spool import Spool, Spooled
@@ -69,7 +69,7 @@ class SpoolingLog:
         self._clock = clock
         self._absorbed, self._done = taken_up(absorbed, spool.nonce)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="douane-spool")
-        self._pending: list[tuple[Entry, asyncio.Future[str]]] = []
+        self._pending: list[tuple[Entry, Terms | None, asyncio.Future[str]]] = []
         self._flushing: asyncio.Task[None] | None = None
         self._recovering: asyncio.Task[None] | None = None
         self._admitted = asyncio.Event()
@@ -149,11 +149,9 @@ class SpoolingLog:
                 if self._closed:
                     raise
                 self._divert(error.detail)
-        if terms is not None:
-            if terms.uses_up:
-                raise AuditUnavailable(_NOT_RECORDED, detail=self.why)
-            terms.require_in_memory()
-        await self._keep(entry)
+        if terms is not None and terms.uses_up:
+            raise AuditUnavailable(_NOT_RECORDED, detail=self.why)
+        await self._keep(entry, terms)
         return LogEntry(id=str(entry.columns[0]), leaf_index=NOWHERE_YET), "spool"
 
     async def close(self) -> None:
@@ -204,13 +202,13 @@ class SpoolingLog:
             why = "the spool is not back in the log within the deadline"
             raise AuditUnavailable(_NOT_RECORDED, detail=why) from error
 
-    async def _keep(self, entry: Entry) -> None:
+    async def _keep(self, entry: Entry, terms: Terms | None) -> None:
         try:
             async with asyncio.timeout(self._deadline_s):
                 await self._admitted.wait()
                 self._divert(self.why)  # the log may have taken records again meanwhile
                 kept: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-                self._pending.append((entry, kept))
+                self._pending.append((entry, terms, kept))
                 if self._flushing is None:
                     self._flushing = asyncio.create_task(self._flush())
                 problem = await kept
@@ -222,9 +220,10 @@ class SpoolingLog:
     async def _flush(self) -> None:
         """Write what waits, all of it with one wait for the disk, until nothing does."""
         while self._pending:
-            batch, self._pending = self._pending, []
+            waiting, self._pending = self._pending, []
+            batch = [(entry, kept) for entry, terms, kept in waiting if _holds(terms, kept)]
             problem = self._broken
-            if not problem:
+            if not problem and batch:
                 try:
                     await self._with_spool(lambda: self._spool.append([one for one, _ in batch]))  # noqa: B023 - awaited here
                 except OSError as error:
@@ -341,6 +340,20 @@ class SpoolingLog:
         return self._encoder.encode(
             AuditRecord(kind=RecordKind.GAP, time=now, id=name, fields=fields)
         )
+
+
+def _holds(terms: Terms | None, kept: asyncio.Future[str]) -> bool:
+    """Say whether what a record rests on holds as it is written, and tell whoever waits for it if not."""
+    if terms is None:
+        return True
+    if kept.done():
+        return False  # whoever asked was told that it is not kept
+    try:
+        terms.require_in_memory()
+    except Changed as changed:
+        kept.set_exception(changed)
+        return False
+    return True
 
 
 def taken_up(absorbed: str, nonce: str) -> tuple[int, bool]:

@@ -16,7 +16,7 @@ from gateway.domain.flow import Task
 from gateway.domain.labels import ToolRule
 from gateway.domain.scripts import InScript, Script, ScriptId
 from gateway.domain.tools import Kind, Profile, Target
-from tests.pipeline.house import ALICE, MAIL, PRIVATE, TOOLS, UNHINTED, House, result
+from tests.pipeline.house import ALICE, MAIL, PRIVATE, TOOLS, UNHINTED, House, decision, result
 
 Change = Callable[[House, Call], Any]
 
@@ -257,6 +257,16 @@ async def test_a_word_of_a_policy_that_may_not_have_said_it_is_not_kept() -> Non
     house.rule.says = swapped
     await house.handle(house.call())
     house.rule.digest = "sha256:policy"
+    house.rule.says = lambda q: Verdict.DENY if q["phase"] == "list" else Verdict.ALLOW
+    assert (await house.handle(house.call())).code == "unknown_tool"
+
+
+async def test_the_word_of_another_servers_policy_is_not_kept() -> None:
+    house = await built()
+    theirs = replace(decision(Verdict.ALLOW), policy_digest="sha256:theirs")
+    house.rule.says = lambda q: theirs if q["phase"] == "list" else Verdict.ALLOW
+    assert (await house.handle(house.call())).code is None
+    house.epoch.turn()
     house.rule.says = lambda q: Verdict.DENY if q["phase"] == "list" else Verdict.ALLOW
     assert (await house.handle(house.call())).code == "unknown_tool"
 
