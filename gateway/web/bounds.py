@@ -1,5 +1,6 @@
 """What is bounded of all connections of a listener, and of each."""
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from gateway.domain._value import value
@@ -11,7 +12,8 @@ class Bounds:
     """Of one listener. None of them can be switched off."""
 
     connections: int
-    """Open at once; one more is closed before it has said anything."""
+    """Open at once. For one more the one is closed that has asked for nothing for longest; where each has
+    something to wait for, the new one is, before it has said anything."""
     head_s: float = 10.0
     """From a connection's first moment, or a request's first byte, to the end of its head."""
     body_s: float = 45.0
@@ -34,11 +36,21 @@ class Bounds:
     """Of all clients together; beyond it the one that has not read for longest is let go."""
 
 
-class Half(Protocol):
-    """A connection on which a request has begun and is not whole."""
+class One(Protocol):
+    """A connection."""
+
+    @property
+    def unread_bytes(self) -> int:
+        """How much is kept that its client has not read."""
+
+    def let_go(self) -> None:
+        """End it: its client does not read."""
 
     def refuse_half(self) -> None:
-        """Refuse it, and keep nothing of it."""
+        """Refuse a request that is not whole, and keep nothing of it."""
+
+    def give_place(self) -> None:
+        """Close for somebody new, and count no more."""
 
 
 class Halves:
@@ -46,11 +58,11 @@ class Halves:
 
     def __init__(self, most: int) -> None:
         self._most: Final = most
-        self._kept: dict[Half, int] = {}
+        self._kept: dict[One, int] = {}
         """The one that began first stands first."""
         self._octets = 0
 
-    def note(self, each: Half, octets: int) -> None:
+    def note(self, each: One, octets: int) -> None:
         """Note how much there is of one, none of it once it is whole; make room if that is too much."""
         self._octets += octets - self._kept.get(each, 0)
         if octets:
@@ -58,6 +70,64 @@ class Halves:
         else:
             self._kept.pop(each, None)
         while self._octets > self._most:
-            oldest = next(iter(self._kept))
+            self.refuse_oldest()
+
+    def refuse_oldest(self) -> bool:
+        """Refuse the one that began first; false if there is none."""
+        oldest = next(iter(self._kept), None)
+        if oldest is not None:
             self._octets -= self._kept.pop(oldest)
             oldest.refuse_half()
+        return oldest is not None
+
+
+class Idle:
+    """Connections on which nothing is asked for: those that have been so for longest stand first."""
+
+    def __init__(self) -> None:
+        self._kept: dict[One, None] = {}
+
+    def add(self, each: One) -> None:
+        self._kept[each] = None
+
+    def leave(self, each: One) -> None:
+        self._kept.pop(each, None)
+
+    def close_oldest(self) -> bool:
+        """Close the first; false if there is none."""
+        oldest = next(iter(self._kept), None)
+        if oldest is not None:
+            del self._kept[oldest]
+            oldest.give_place()
+        return oldest is not None
+
+
+class Together:
+    """All connections of one listener."""
+
+    def __init__(self, bounds: Bounds, count: Callable[[str], None] = lambda _: None) -> None:
+        """`count` is called with the code of each refusal."""
+        self.bounds = bounds
+        self.count = count
+        self.unread: dict[One, None] = {}
+        """Those whose clients do not read, the longest first."""
+        self.halves = Halves(bounds.half_bytes)
+        self.idle = Idle()
+
+    def make_place(self) -> bool:
+        """Let go of whoever waits for nothing, for somebody new; false if all that are there do.
+
+        Else whoever opens as many connections as there may be, and says nothing, shuts out everybody.
+        """
+        return self.idle.close_oldest() or self.halves.refuse_oldest()
+
+    def make_room(self) -> None:
+        """Let go of whoever has not read for longest, while too much is kept for all of them."""
+        kept = {each: each.unread_bytes for each in self.unread}
+        octets = sum(kept.values())
+        for each, size in kept.items():
+            if octets <= self.bounds.unread_bytes:
+                return
+            octets -= size
+            del self.unread[each]
+            each.let_go()

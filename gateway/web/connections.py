@@ -2,55 +2,33 @@
 
 import asyncio
 import re
-from collections.abc import Callable, MutableSet
+from collections.abc import MutableSet
 from typing import Any, Final, cast
 
 from gateway.http1 import END_OF_HEAD, BadMessage, Body, Chunked, body_asked, read_asked
-from gateway.web.bounds import Bounds, Halves
+from gateway.web.bounds import Together
 from gateway.web.exchanges import App, Exchange
 from gateway.web.guard import Refused
+from gateway.web.own_words import CROWDED, LARGE_HEAD, MALFORMED, SLOW_HEAD, said
 from gateway.web.pieces import Pieces
 from gateway.web.scopes import of_connection, of_request
 
 _CONNECTIONS = "connections"
 """How a connection beyond the bound is counted; nothing is said to it."""
 _SLOW_READER = "slow_reader"
-_SLOW_HEAD = Refused(status=408, code="slow_head", text="the request took too long")
-_LARGE_HEAD = Refused(status=431, code="large_head", text="the request's head is too large")
-_MALFORMED = Refused(status=400, code="malformed", text="this is no request of HTTP/1.1")
-_CROWDED = Refused(status=503, code="busy", text="too many requests are half said; say it again")
 _AHEAD_BYTES: Final = 64 * 1024
 """Of what comes behind a request that is not answered yet: beyond that the client has to wait."""
 _LINE_BREAKS: Final = re.compile(rb"\A(?:\r\n)+")
 
 
-class Listener:
+class Listener(Together):
     """What the connections of one listener have in common; as uvicorn's `http` it makes them."""
-
-    def __init__(self, bounds: Bounds, count: Callable[[str], None] = lambda _: None) -> None:
-        """`count` is called with the code of each refusal."""
-        self.bounds = bounds
-        self.count = count
-        self.unread: dict[Connection, None] = {}
-        """Those whose clients do not read, the longest first."""
-        self.halves = Halves(bounds.half_bytes)
 
     def __call__(self, *, config: Any, server_state: Any, **_: object) -> "Connection":
         """Return how uvicorn has a client served: it accepts, waits for the last answer, and ends."""
         return Connection(
             self, config.loaded_app, beside=server_state.connections, tasks=server_state.tasks
         )
-
-    def make_room(self) -> None:
-        """Let go of whoever has not read for longest, while too much is kept for all of them."""
-        kept = {each: each.unread_bytes for each in self.unread}
-        octets = sum(kept.values())
-        for each, size in kept.items():
-            if octets <= self.bounds.unread_bytes:
-                return
-            octets -= size
-            del self.unread[each]
-            each.let_go()
 
 
 class Connection(asyncio.Protocol):
@@ -62,7 +40,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(
         self,
-        listener: Listener,
+        listener: Together,
         app: App,
         *,
         beside: "MutableSet[Connection]",
@@ -115,9 +93,16 @@ class Connection(asyncio.Protocol):
 
     def refuse_half(self) -> None:
         """Refuse a request that is not whole: others need the room."""
+        self._beside.discard(self)
         self._half_bytes = 0
         self._unread = bytearray()
-        self._refuse(_CROWDED)
+        self._refuse(CROWDED)
+
+    def give_place(self) -> None:
+        """Close for somebody new; what is left of a body that was answered is not waited for."""
+        self._beside.discard(self)
+        self._body = None
+        self._transport.close()
 
     @property
     def reads_chunks(self) -> bool:
@@ -133,9 +118,11 @@ class Connection(asyncio.Protocol):
         self._beside.add(self)
         if len(self._beside) > self._bounds.connections:
             self._listener.count(_CONNECTIONS)
-            below.abort()
-        else:
-            self._allow(self._bounds.head_s)
+            if not self._listener.make_place():
+                below.abort()
+                return
+        self._listener.idle.add(self)
+        self._allow(self._bounds.head_s)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - of any reason
         self._beside.discard(self)
@@ -143,6 +130,7 @@ class Connection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
         self._due = self._body = None
+        self._listener.idle.leave(self)
         self._keeps_half(0)
         self._transport.drop()
         self.resume_writing()
@@ -191,6 +179,7 @@ class Connection(asyncio.Protocol):
     # What comes in.
 
     def _read_head(self, data: bytes | bytearray) -> None:
+        self._listener.idle.leave(self)
         searched = max(0, len(self._unread) + 1 - len(END_OF_HEAD))
         if self._unread:
             self._unread += data
@@ -201,10 +190,12 @@ class Connection(asyncio.Protocol):
             searched = 0
         end = data.find(END_OF_HEAD, searched)
         if (len(data) if end < 0 else end) > self._bounds.head_bytes:
-            self._refuse(_LARGE_HEAD)
+            self._refuse(LARGE_HEAD)
         elif end < 0:
             self._unread = data if isinstance(data, bytearray) else bytearray(data)
             self._keeps_half(len(self._unread))
+            if not self._unread:
+                self._listener.idle.add(self)
             if not self._has_begun:
                 self._has_begun = True
                 self._allow(self._bounds.head_s)
@@ -218,7 +209,7 @@ class Connection(asyncio.Protocol):
             asked = read_asked(head)
             body = body_asked(asked)
         except BadMessage:
-            self._refuse(_MALFORMED)
+            self._refuse(MALFORMED)
             return
         self._has_begun = False
         self._body = body
@@ -235,6 +226,7 @@ class Connection(asyncio.Protocol):
             return
         if not body.ended:
             self._allow(self._bounds.body_s)
+            self._keeps_half(self._half_bytes or 1)  # also while nothing of the body has come
         task = self._loop.create_task(exchange.run(self._app))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -243,7 +235,7 @@ class Connection(asyncio.Protocol):
         try:
             piece = body.feed(data)
         except BadMessage:
-            self._refuse(_MALFORMED)
+            self._refuse(MALFORMED)
             return
         if exchange.is_complete:
             self._throw_away(len(piece))
@@ -321,6 +313,7 @@ class Connection(asyncio.Protocol):
         elif self._body is None:
             self._next()
         else:
+            self._listener.idle.add(self)
             self._gate()
 
     def close(self) -> None:
@@ -331,6 +324,7 @@ class Connection(asyncio.Protocol):
         self._exchange = None
         self._left_bytes = 0
         self._allow(self._bounds.idle_s)
+        self._listener.idle.add(self)
         if self._unread:
             data, self._unread = self._unread, bytearray()
             self._read_head(data)
@@ -357,19 +351,11 @@ class Connection(asyncio.Protocol):
         self._listener.count(refused.code)
         exchange = self._exchange
         if exchange is None or not exchange.is_begun:
-            self._say(refused)
+            self._transport.write(said(refused))
         self._body = None
         if exchange is not None:
             exchange.leave()
         self._transport.close()
-
-    def _say(self, refused: Refused) -> None:
-        text = refused.text.encode() + b"\n"
-        head = (
-            f"HTTP/1.1 {refused.status} \r\ncontent-type: text/plain; charset=utf-8\r\n"
-            f"content-length: {len(text)}\r\nconnection: close\r\n\r\n"
-        )
-        self._transport.write(head.encode() + text)
 
     # What takes too long.
 
@@ -389,7 +375,7 @@ class Connection(asyncio.Protocol):
         if self._due > self._loop.time():
             self._timer = self._loop.call_at(self._due, self._look)
         elif self._unread and self._exchange is None:
-            self._refuse(_SLOW_HEAD)
+            self._refuse(SLOW_HEAD)
         else:
             # Nothing came at all, or an endpoint still waits for the body: it learns from the close.
             self._transport.close()

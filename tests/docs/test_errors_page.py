@@ -48,7 +48,7 @@ def test_every_refusal_says_what_a_person_does() -> None:
 
 def test_every_refusal_before_the_body_is_read_has_its_row() -> None:
     raised: dict[str, int] = {}
-    for name in ("guard.py", "mcp.py", "connections.py"):
+    for name in ("guard.py", "mcp.py", "own_words.py"):
         text = (ROOT / "gateway" / "web" / name).read_text()
         for status, code in re.findall(r'Refused\(\s*status=(\d+),\s*code="(\w+)"', text):
             raised[code] = int(status)

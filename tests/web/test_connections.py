@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 
 from gateway.web.bounds import Bounds
-from gateway.web.connections import Listener
+from gateway.web.connections import Connection, Listener
 from gateway.web.guard import TARGET
 from tests.servers.process import free_port
 
@@ -559,19 +559,64 @@ async def test_a_client_that_reads_slowly_gets_everything():
         assert at.refused == []
 
 
+HELD = GET.replace(b"/", b"/held", 1)
+
+
 async def test_one_connection_too_many_is_closed_and_the_others_work():
     async with listening() as at:
         async with AsyncExitStack() as stack:
             clients = [
                 await stack.enter_async_context(at.client()) for _ in range(BOUNDS.connections)
             ]
-            assert [await client.ask(GET) for client in clients] == [200] * BOUNDS.connections
+            for client in clients:
+                client.writer.write(HELD)
+            while len(at.begun) < BOUNDS.connections:
+                await asyncio.sleep(0.01)
             async with at.client() as refused:
                 assert await refused.status() == 0
             assert at.refused == ["connections"]
-            assert [await client.ask(GET) for client in clients] == [200] * BOUNDS.connections
+            at.held.set()
+            told = [await client.answer() for client in clients]
+            assert told == [(200, b"xx")] * BOUNDS.connections
         async with at.client() as client:
             assert await client.ask(GET) == 200
+
+
+WAITING = {
+    "nothing": b"",
+    "line breaks": b"\r\n",
+    "half a head": GET[:20],
+    "a body that does not come": POST,
+    "half a body": POST + b"01234",
+    "an answer that came before the body": POST.replace(b"/", b"/unread", 1),
+}
+
+
+@pytest.mark.parametrize("said", WAITING)
+async def test_whoever_has_nothing_to_wait_for_shuts_nobody_out(said: str):
+    patient = replace(BOUNDS, head_s=60.0, body_s=60.0)
+    async with listening(patient) as at, AsyncExitStack() as stack:
+        busy = await stack.enter_async_context(at.client())
+        busy.writer.write(HELD)
+        for _ in range(2 * BOUNDS.connections):
+            other = await stack.enter_async_context(at.client())
+            other.writer.write(WAITING[said])
+            async with at.client() as client:
+                assert await client.ask(GET) == 200
+        assert "connections" in at.refused
+        at.held.set()
+        assert await busy.answer() == (200, b"xx")
+
+
+async def test_of_those_who_ask_for_nothing_the_longest_is_let_go():
+    async with listening() as at, at.client() as first, at.client() as second, at.client() as third:
+        for client in (first, second, third, first):
+            assert await client.ask(GET) == 200
+        async with at.client() as fourth:
+            assert await fourth.ask(GET) == 200
+            for client in (first, third):
+                assert await client.ask(GET) == 200
+            await second.ends()
 
 
 async def test_of_those_who_do_not_read_the_longest_is_let_go_when_it_is_too_much():
@@ -589,7 +634,7 @@ async def test_of_a_large_answer_only_what_was_not_taken_is_kept():
         async with asyncio.timeout(60):
             while not at.shared.unread:
                 await asyncio.sleep(0)
-        (unread,) = at.shared.unread
+        (unread,) = cast("dict[Connection, None]", at.shared.unread)
         kept = unread._transport._left
         assert max(map(len, kept)) <= 65536
         assert sum(map(len, kept)) <= unread.unread_bytes < SIZES["/whole"]
