@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import Final
 
@@ -16,12 +16,12 @@ Answering = Callable[[TokenRequest], Awaitable[TokenAnswer]]
 _PROVEN_BY: Final = frozenset({"client_secret", "client_assertion"})
 
 
-@dataclass
 class _Flight:
     """One request that is being answered, and for how many."""
 
-    answer: asyncio.Task[TokenAnswer]
-    waiting: int = 0
+    def __init__(self, answer: asyncio.Task[TokenAnswer]) -> None:
+        self.answer = answer
+        self.waiting = 0
 
 
 class Flights:
@@ -39,7 +39,7 @@ class Flights:
         flight = self._under_way.get(key)
         if flight is None:
             task = asyncio.ensure_future(answering(request))
-            flight = self._under_way[key] = _Flight(answer=task)
+            flight = self._under_way[key] = _Flight(task)
             task.add_done_callback(lambda _: self._under_way.pop(key))
         flight.waiting += 1
         # Whoever goes takes nothing from those who wait with them.

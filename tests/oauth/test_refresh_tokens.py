@@ -611,7 +611,7 @@ def _proof(after_s: float) -> dict[str, str]:
     }
 
 
-def _column(issuer: Issuer, statement: str) -> list[str]:
+def _column(issuer: Issuer, statement: str) -> list[Any]:
     return [
         text
         for (text,) in issuer.stores.database.read(

@@ -1,6 +1,8 @@
 """The desk on a listener of its own, where it is a client of the authorization server like any other."""
 
+from collections.abc import Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
@@ -186,6 +188,7 @@ async def test_a_refresh_that_gives_an_access_token_alone_is_one(apart):
     await apart.enters(browser)
     house = apart.house
     house.clock.now += house.server.lifetimes.access_s + 1
+    asked: list[Mapping[str, Any]] = []
     for _ in range(2):
         # The second one comes too soon after the first for another refresh token.
         assert (await browser.get(f"{DESK}/approvals")).status == 200
