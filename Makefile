@@ -57,7 +57,7 @@ PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 .PHONY: test
 test: setup model ## Run every test.
 	@[ -d tests/__pycache__ ] || $(BIN)/pytest --collect-only -qq >/dev/null 2>&1 & \
-	PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium bubblewrap git && wait
+	PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium bubblewrap git postgresql && wait
 	$(PYTEST) --together
 
 .PHONY: quick

@@ -4,7 +4,8 @@ Property tests are alike at every run: the same examples, and no deadline on a b
 them with `--full`. `pytest --hypothesis-profile default` looks at new examples.
 
 Gateways are forked from a process that has loaded them, and what was found out about a policy is
-remembered for the run (`tests.forks`, `tests.remembered`).
+remembered for the run (`tests.forks`, `tests.remembered`). What wants PostgreSQL gets one
+(`tests.postgres`).
 """
 
 import gc
@@ -12,11 +13,15 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from tests import forks, longest_first, quick, remembered, tables, together
+
+if TYPE_CHECKING:
+    from tests.postgres import Postgres
 
 settings.register_profile("quick", settings.get_profile("ci"), max_examples=10)
 settings.register_profile("test", settings.get_profile("ci"), max_examples=20)
@@ -88,3 +93,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     forks.end()
     if not hasattr(config, "workerinput"):
         shutil.rmtree(os.environ.pop(remembered.KEPT_IN), ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> "Postgres":
+    """The PostgreSQL of this run: `fresh()` is the address of an empty database."""
+    from tests.postgres import shared
+
+    return shared()

@@ -1,0 +1,140 @@
+"""Connections to PostgreSQL: what holds for each of them, and one that comes back by itself."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from gateway.errors import ConfigError
+
+T = TypeVar("T")
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_OF_THE_WIRE: Final[Mapping[str, str]] = {
+    "connect_timeout": "2",
+    "keepalives_idle": "3",
+    "keepalives_interval": "1",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "3000",
+}
+"""Unless an operator says otherwise: a machine that is silent is noticed before a call gives up."""
+
+_OF_THE_SESSION: Final[Mapping[str, str]] = {
+    "timezone": "UTC",
+    "default_transaction_isolation": "read committed",
+    # What was confirmed is on the disk, whatever a role or a database has as its default.
+    "synchronous_commit": "on",
+    # Plans are made for what is there, and compiling them takes longer than running them.
+    "jit": "off",
+    "client_min_messages": "warning",
+    # A replica that is stopped in a transaction does not hold its locks against the others.
+    "idle_in_transaction_session_timeout": "5s",
+    "lock_timeout": "5s",
+    "statement_timeout": "10s",
+}
+
+
+def addressed(conninfo: str) -> str:
+    """Return `conninfo` with what holds for every connection of ours: only ever to a primary.
+
+    What a standby holds is behind what was confirmed, also where it is synchronous.
+
+    Raises:
+        ConfigError: It is no connection string of libpq.
+
+    """
+    try:
+        given = conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError as error:
+        # libpq's words may quote the string, and with it a password.
+        raise ConfigError("the address of PostgreSQL is no connection string of libpq") from error
+    found: dict[str, Any] = {**_OF_THE_WIRE, **given, "target_session_attrs": "read-write"}
+    return make_conninfo(**found)
+
+
+def connect(conninfo: str, *, application: str) -> Connection:
+    """Return a new connection, in which each statement is a transaction unless one is begun.
+
+    Raises:
+        psycopg.OperationalError: There is none to be had now.
+
+    """
+    connection = psycopg.connect(addressed(conninfo), autocommit=True, application_name=application)
+    try:
+        connection.execute(session_settings())
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def session_settings() -> bytes:
+    """Return the statement that makes a session one of ours: also behind PgBouncer, by session."""
+    said = ", ".join(f"set_config('{name}', '{to}', false)" for name, to in _OF_THE_SESSION.items())
+    return f"SELECT {said}".encode()
+
+
+class Session:
+    """One connection for many threads, one at a time; a lost one is made anew when it is needed."""
+
+    def __init__(self, conninfo: str, *, application: str) -> None:
+        """Connect at first use: nothing is asked of the server before."""
+        self._conninfo = conninfo
+        self._application = application
+        self._lock = threading.RLock()
+        self._connection: Connection | None = None
+        self._closed = False
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Have it for oneself, for more than one use."""
+        with self._lock:
+            yield
+
+    def use(self, job: Callable[[Connection], T]) -> T:
+        """Return what `job` returns, which leaves no transaction open.
+
+        Raises:
+            psycopg.Error: What the server or the way to it says; whether a change that was under way
+                was made is not known then.
+
+        """
+        with self._lock:
+            connection = self._live()
+            try:
+                return job(connection)
+            except BaseException:
+                _settle(connection)
+                raise
+
+    def close(self) -> None:
+        """Let go of it for good."""
+        with self._lock:
+            self._closed = True
+            if self._connection is not None:
+                self._connection.close()
+
+    def _live(self) -> Connection:
+        if self._closed:
+            raise psycopg.OperationalError("the session is closed")
+        if self._connection is not None and not self._connection.closed:
+            try:
+                # A server that was restarted meanwhile is noticed before anything is asked of it.
+                self._connection.execute(b"")
+            except psycopg.OperationalError:
+                self._connection.close()
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self._conninfo, application=self._application)
+        return self._connection
+
+
+def _settle(connection: Connection) -> None:
+    """Leave no transaction open; a connection that cannot be told so is given up."""
+    try:
+        connection.rollback()
+    except psycopg.Error:
+        connection.close()

@@ -1,0 +1,104 @@
+"""Brings a database to the tables of this version: numbered scripts that only ever go forward."""
+
+from typing import Final
+
+import psycopg
+
+from gateway.domain._value import value
+from gateway.errors import ConfigError
+from gateway.storage.postgres.connection import Connection
+from gateway.storage.postgres.locks import Lock
+
+_APPLIED: Final = """
+CREATE TABLE IF NOT EXISTS schema_migrations (
+    tables text NOT NULL,
+    number integer NOT NULL,
+    name text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tables, number)
+)
+"""
+
+
+@value
+class Migration:
+    """One step. What has been released is never edited; what follows it has the next number."""
+
+    number: int
+    name: str
+    script: str
+    """Statements without parameters. Each may run beside a gateway of the version before."""
+
+
+@value
+class Tables:
+    """Those of one part of the product, and how they came to be."""
+
+    name: str
+    migrations: tuple[Migration, ...]
+
+    def __post_init__(self) -> None:
+        numbers = [migration.number for migration in self.migrations]
+        if numbers != list(range(1, len(numbers) + 1)):
+            raise ValueError(f"the migrations of {self.name} are not numbered one by one")
+
+
+def migrate(connection: Connection, *parts: Tables) -> None:
+    """Bring the database to this version's tables of each part: all of it, or nothing.
+
+    Of replicas that begin at once one does it, and the others wait. Where nothing is to be done, no
+    right to make tables is needed.
+
+    Raises:
+        ConfigError: A newer version of the gateway has written it, or it cannot be done.
+
+    """
+    try:
+        if all(_is_current(connection, tables) for tables in parts):
+            return
+        with connection.transaction():
+            # Whoever waits looks anew: each statement sees what was committed before it began.
+            connection.execute("SET LOCAL lock_timeout = '60s'")
+            connection.execute("SET LOCAL statement_timeout = 0")
+            connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (Lock.MIGRATE,))
+            connection.execute(_APPLIED)
+            for tables in parts:
+                _apply(connection, tables)
+    except psycopg.Error as error:
+        raise ConfigError(f"the tables in PostgreSQL cannot be made: {error}") from error
+
+
+def _is_current(connection: Connection, tables: Tables) -> bool:
+    row = connection.execute("SELECT to_regclass('schema_migrations')").fetchone()
+    if row is None or row[0] is None:
+        return False
+    return _applied(connection, tables) == len(tables.migrations)
+
+
+def _applied(connection: Connection, tables: Tables) -> int:
+    """Return how many have been applied, of those that this version knows.
+
+    Raises:
+        ConfigError: There are more of them.
+
+    """
+    rows = connection.execute(
+        "SELECT number, name FROM schema_migrations WHERE tables = %s ORDER BY number",
+        (tables.name,),
+    ).fetchall()
+    known = [(migration.number, migration.name) for migration in tables.migrations]
+    if rows != known[: len(rows)]:
+        raise ConfigError(
+            "the database is newer than this version of the gateway; use the newer version",
+            problems=[f"{tables.name} {number} {name}" for number, name in rows[len(known) :]],
+        )
+    return len(rows)
+
+
+def _apply(connection: Connection, tables: Tables) -> None:
+    for migration in tables.migrations[_applied(connection, tables) :]:
+        connection.execute(migration.script.encode())
+        connection.execute(
+            "INSERT INTO schema_migrations (tables, number, name) VALUES (%s, %s, %s)",
+            (tables.name, migration.number, migration.name),
+        )

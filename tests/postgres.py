@@ -1,0 +1,172 @@
+"""A real PostgreSQL, started once for a run of the tests: a database of one's own for whoever asks.
+
+It runs Debian's programs in a temporary folder, over a Unix socket alone, and keeps nothing. Whoever
+uses it holds a lock of the kernel on a file of that folder; its keeper ends it as soon as nobody
+does, also when a run was cut short. Where PostgreSQL is not installed, tests that want it are skipped;
+with `DOUANE_TEST_STORAGE=postgres` they fail.
+"""
+
+import contextlib
+import fcntl
+import itertools
+import os
+import pwd
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.remembered import KEPT_IN
+
+ROOT = Path(__file__).parent.parent
+ABSENT = "PostgreSQL is not installed: apt-get install postgresql"
+QUICK: Mapping[str, str] = {"fsync": "off", "full_page_writes": "off"}
+"""Settings of a server whose power nobody cuts; `{}` is one that keeps its word."""
+_NUMBERS = itertools.count()
+_USERS = "users"
+
+
+class Postgres:
+    """A running server, and the role of a superuser in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def fresh(self, *, template: str = "template1") -> str:
+        """Return the address of a new database: empty, or a copy of `template`."""
+        name = f"t{os.getpid()}_{next(_NUMBERS)}"
+        self.run(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        return self.address(name)
+
+    def run(self, statement: str) -> None:
+        with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+    def address(self, database: str) -> str:
+        return f"postgresql://postgres@/{database}?host={self.folder}"
+
+    def control(self, *words: str | Path) -> None:
+        """Ask `pg_ctl` for something, as the user whose server it is, and wait until it is so."""
+        ran(_program("pg_ctl"), "-D", self.folder / "data", "-w", "-t", "120", *words)
+
+
+def shared() -> Postgres:
+    """Return the server of this run, started by whoever is first, until the end of this process."""
+    if not _programs():
+        required = os.environ.get("DOUANE_TEST_STORAGE") == "postgres"
+        (pytest.fail if required else pytest.skip)(ABSENT)
+    told = Path(os.environ[KEPT_IN]) / "postgres"
+    with told.with_suffix(".asked").open("wb") as asked:
+        fcntl.flock(asked, fcntl.LOCK_EX)
+        folder = Path(told.read_text()) if told.exists() else None
+        if folder is None or not _used(folder):
+            folder = _kept()
+            told.write_text(str(folder))
+    return Postgres(folder)
+
+
+@contextlib.contextmanager
+def running(folder: Path, settings: Mapping[str, str]) -> Iterator[Postgres]:
+    """Run a server in `folder` until the end of the block."""
+    owner = _owner()
+    os.chown(folder, owner.pw_uid, owner.pw_gid)
+    server = Postgres(folder)
+    ran(
+        *(_program("initdb"), "-D", folder / "data", "-A", "trust", "-U", "postgres"),
+        *("--no-locale", "-E", "UTF8", "-N"),
+    )
+    given = {
+        "listen_addresses": "",
+        "unix_socket_directories": str(folder),
+        "unix_socket_permissions": "0700",
+        "shared_buffers": "32MB",
+        "max_connections": "200",
+        **settings,
+    }
+    words = shlex.join(word for name, to in given.items() for word in ("-c", f"{name}={to}"))
+    server.control("start", "-l", folder / "log", "-o", words)
+    try:
+        yield server
+    finally:
+        server.control("stop", "-m", "immediate")
+
+
+def ran(*words: str | Path) -> None:
+    """Run one of its programs; none of them runs as root."""
+    owner = _owner()
+    other: Mapping[str, Any] = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
+    subprocess.run(
+        words,
+        check=True,
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        **(other if os.geteuid() == 0 else {}),
+    )
+
+
+def _owner() -> pwd.struct_passwd:
+    return pwd.getpwnam("postgres") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
+
+
+def _programs() -> Sequence[Path]:
+    """Return where each installed PostgreSQL has its programs, the newest last."""
+    found = Path("/usr/lib/postgresql").glob("*/bin/initdb")
+    return sorted((one.parent for one in found), key=lambda at: int(at.parent.name))
+
+
+def _program(name: str) -> Path:
+    return _programs()[-1] / name
+
+
+def _used(folder: Path) -> bool:
+    """Use the server of `folder` from now on, unless its keeper has ended it or is about to."""
+    try:
+        users = os.open(folder / _USERS, os.O_RDONLY)  # until this process ends
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(users, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(users)
+        return False
+    return True
+
+
+def _kept() -> Path:
+    """Start a server with a keeper, and return its folder."""
+    folder = Path(tempfile.mkdtemp(prefix="douane-postgres-"))
+    (folder / _USERS).touch()
+    assert _used(folder)
+    keeper: Sequence[str | Path] = [sys.executable, "-m", "tests.postgres", folder]
+    # A child of nobody's: it outlives whoever was first, and nobody waits for it.
+    with subprocess.Popen(
+        ["sh", "-c", '"$@" &', "sh", *keeper],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as begun:
+        assert begun.stdout is not None
+        assert begun.stdout.readline() == b"ready\n", "PostgreSQL did not start"
+    return folder
+
+
+def _keep(folder: Path) -> None:
+    try:
+        with running(folder, QUICK), (folder / _USERS).open("rb") as users:
+            os.write(1, b"ready\n")
+            os.close(1)  # nobody reads on
+            fcntl.flock(users, fcntl.LOCK_EX)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    _keep(Path(sys.argv[1]))
