@@ -37,7 +37,7 @@ from gateway.signin.transactions import Transactions
 from gateway.storage.approvals import SqliteApprovalStore
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
-from gateway.storage.identity.standing import SqliteStandingAnswers
+from gateway.storage.identity.standing import StandingAnswerTable
 from gateway.storage.late_calls import SqliteLateCalls
 from gateway.storage.ledger import KnownPolicy, Memory, SqliteLedger
 from gateway.storage.scripts import SqliteScriptStore
@@ -107,7 +107,7 @@ def standing(
     journal = Journal(identity.store.audit, clock=now, new_id=new_id, issuer=config().public_url)
     passwords = Passwords(os.urandom)
     approvals = _approvals(config, identity)
-    answers = SqliteStandingAnswers(stores.database, identity.vault)
+    answers = StandingAnswerTable(stores.database, identity.vault)
     late = _late(config, identity)
     desk_journal = AdminJournal(identity.store.audit, clock=now, new_id=new_id)
     return Standing(

@@ -1,15 +1,14 @@
 """Signed-in browsers, sign-ins under way, and what people consented to."""
 
 import json
-import sqlite3
 from collections.abc import Sequence
 
 from gateway.domain.grants import AuthorizationRequest, BrowserSession, Consent, Transaction
 from gateway.ports import Clock
-from gateway.storage.identity.database import IdentityDatabase
 from gateway.storage.identity.remembered import Row, insert_into, listed, select_from, words
 from gateway.storage.identity.revocations import Revocations, revoke_grants
 from gateway.storage.identity.standing import end_answers
+from gateway.storage.identity.statements import IdentityDatabase, Refused, Statements
 from gateway.storage.identity.users import nobody
 
 _SESSION = (
@@ -36,13 +35,12 @@ _TRANSACTION = (
 )
 _SESSIONS = select_from("sessions", _SESSION)
 _OF_THE_ENABLED = "user_id IN (SELECT id FROM users WHERE disabled = 0)"
-_CONSENTED = (
-    f"{insert_into('consents', _CONSENT)} ON CONFLICT DO UPDATE SET"
-    " scopes = excluded.scopes, given_at = excluded.given_at"
+_SAID_BEFORE = (
+    "DELETE FROM consents WHERE user_id = ? AND client_id = ? AND endpoint = ? AND redirect_uri = ?"
 )
 
 
-class SqliteBrowserStore:
+class BrowserTables:
     """A `BrowserStore`."""
 
     def __init__(
@@ -120,7 +118,7 @@ class SqliteBrowserStore:
     def sessions(self, user_id: str | None = None) -> Sequence[BrowserSession]:
         """Return sessions that are not expired, the newest first."""
         rows = self._rows(
-            f"{_SESSIONS} WHERE expires_at > ? AND user_id = ifnull(?, user_id)"
+            f"{_SESSIONS} WHERE expires_at > ? AND user_id = coalesce(?, user_id)"
             " ORDER BY created_at DESC",
             self._clock(),
             user_id,
@@ -138,7 +136,7 @@ class SqliteBrowserStore:
     def consents(self, user_id: str | None = None) -> Sequence[Consent]:
         """Return what is remembered, the newest first."""
         rows = self._rows(
-            f"{select_from('consents', _CONSENT)} WHERE user_id = ifnull(?, user_id)"
+            f"{select_from('consents', _CONSENT)} WHERE user_id = coalesce(?, user_id)"
             " ORDER BY given_at DESC",
             user_id,
         )
@@ -159,7 +157,7 @@ class SqliteBrowserStore:
             listed(sorted(consent.scopes)),
             consent.given_at,
         )
-        self._of_somebody(_CONSENTED, row)
+        self._of_somebody(insert_into("consents", _CONSENT), row, instead=(_SAID_BEFORE, row[:4]))
 
     def withdraw(self, user_id: str, client_id: str, *, at: float) -> int:
         """Forget consents, revoke grants and end what stands; return how many of the first two.
@@ -168,7 +166,7 @@ class SqliteBrowserStore:
         """
         forgotten = ended = 0
 
-        def job(connection: sqlite3.Connection) -> Sequence[str]:
+        def job(connection: Statements) -> Sequence[str]:
             nonlocal forgotten, ended
             forgotten = connection.execute(
                 "DELETE FROM consents WHERE user_id = ? AND client_id = ?", (user_id, client_id)
@@ -193,11 +191,15 @@ class SqliteBrowserStore:
             lambda connection: connection.execute(statement, values).rowcount
         )
 
-    def _of_somebody(self, statement: str, row: Row) -> None:
-        def job(connection: sqlite3.Connection) -> None:
+    def _of_somebody(
+        self, statement: str, row: Row, *, instead: tuple[str, Row] | None = None
+    ) -> None:
+        def job(connection: Statements) -> None:
+            if instead is not None:
+                connection.execute(*instead)
             try:
                 connection.execute(statement, row)
-            except sqlite3.IntegrityError as error:
+            except Refused as error:
                 raise nobody() from error
 
         self._database.write(job)

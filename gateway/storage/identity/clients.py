@@ -1,12 +1,10 @@
 """OAuth clients, read from memory."""
 
 import itertools
-import sqlite3
 from collections.abc import Sequence
 
 from gateway.domain.identity import AuthMethod, Client, ClientKind
 from gateway.ports import Clock
-from gateway.storage.identity.database import IdentityDatabase
 from gateway.storage.identity.remembered import (
     Remembered,
     Row,
@@ -16,6 +14,7 @@ from gateway.storage.identity.remembered import (
     words,
 )
 from gateway.storage.identity.revocations import Revocations, revoke_grants
+from gateway.storage.identity.statements import IdentityDatabase, Refused, Statements
 
 _COLUMNS = (
     "id",
@@ -51,7 +50,7 @@ AND id NOT IN (SELECT client_id FROM consents)
 """
 
 
-class SqliteClientStore:
+class ClientTables:
     """A `ClientStore`. Memory holds what is committed, and nothing else."""
 
     def __init__(
@@ -73,10 +72,10 @@ class SqliteClientStore:
     def add(self, client: Client) -> None:
         """Store a new client; see `ClientStore`."""
 
-        def job(connection: sqlite3.Connection) -> Row:
+        def job(connection: Statements) -> Row:
             try:
                 add_client(connection, client)
-            except sqlite3.IntegrityError as error:
+            except Refused as error:
                 raise already_taken(client) from error
             return _row_of(connection, client.id)
 
@@ -92,7 +91,7 @@ class SqliteClientStore:
         if client.kind is not ClientKind.DOCUMENT:
             raise ValueError("only a client that is a document can be refreshed")
 
-        def job(connection: sqlite3.Connection) -> Row:
+        def job(connection: Statements) -> Row:
             if connection.execute(_REFRESH, _row(client)).rowcount != 1:
                 raise already_taken(client)
             return _row_of(connection, client.id)
@@ -101,26 +100,23 @@ class SqliteClientStore:
 
     def remove(self, client_id: str) -> Client | None:
         """Forget a client and what people consented to, and revoke its grants."""
-        removed: list[Client] = []
 
-        def job(connection: sqlite3.Connection) -> Sequence[str]:
+        def job(connection: Statements) -> tuple[Client | None, Sequence[str]]:
             row = connection.execute(f"{_SELECT} WHERE id = ?", (client_id,)).fetchone()
             if row is None:
-                return ()
-            removed.append(_client(row))
-            return _forget(connection, client_id, at=self._clock())
+                return None, ()
+            return _client(row), _forget(connection, client_id, at=self._clock())
 
-        def committed(revoked: Sequence[str]) -> None:
-            self._revocations.add_grants(revoked)
+        def committed(result: tuple[Client | None, Sequence[str]]) -> None:
+            self._revocations.add_grants(result[1])
             self._memory.drop([client_id])
 
-        self._database.write(job, committed=committed)
-        return removed[0] if removed else None
+        return self._database.write(job, committed=committed)[0]
 
     def remove_unused(self, before: float) -> int:
         """Forget `DYNAMIC` and `DOCUMENT` clients made before then that nobody lets in."""
 
-        def job(connection: sqlite3.Connection) -> tuple[Sequence[str], Sequence[str]]:
+        def job(connection: Statements) -> tuple[Sequence[str], Sequence[str]]:
             now = self._clock()
             unused = [found for (found,) in connection.execute(_UNUSED, (before, now))]
             revoked = [_forget(connection, client_id, at=now) for client_id in unused]
@@ -134,11 +130,11 @@ class SqliteClientStore:
         return len(self._database.write(job, committed=committed)[0])
 
 
-def add_client(connection: sqlite3.Connection, client: Client) -> None:
+def add_client(connection: Statements, client: Client) -> None:
     """Insert a new client.
 
     Raises:
-        sqlite3.IntegrityError: The id or the name is taken.
+        Refused: The id or the name is taken.
 
     """
     connection.execute(_INSERT, _row(client))
@@ -149,15 +145,15 @@ def already_taken(client: Client) -> ValueError:
     return ValueError(f"there is a client of that id or name already: {client.name}")
 
 
-def _forget(connection: sqlite3.Connection, client_id: str, *, at: float) -> Sequence[str]:
+def _forget(connection: Statements, client_id: str, *, at: float) -> Sequence[str]:
     """Return the grants that were revoked with it."""
     connection.execute("DELETE FROM clients WHERE id = ?", (client_id,))
     connection.execute("DELETE FROM consents WHERE client_id = ?", (client_id,))
     return revoke_grants(connection, at=at, reason="client removed", client_id=client_id)
 
 
-def _row_of(connection: sqlite3.Connection, client_id: str) -> Row:
-    found: Row = connection.execute(f"{_SELECT} WHERE id = ?", (client_id,)).fetchone()
+def _row_of(connection: Statements, client_id: str) -> Row:
+    (found,) = connection.execute(f"{_SELECT} WHERE id = ?", (client_id,))
     return found
 
 

@@ -1,11 +1,10 @@
 """People's connections to upstream servers, and who may refresh them now."""
 
-import sqlite3
 from collections.abc import Sequence
 
 from gateway.domain.secrets import StoredConnection
-from gateway.storage.identity.database import IdentityDatabase
 from gateway.storage.identity.remembered import Row, insert_into, listed, select_from, words
+from gateway.storage.identity.statements import IdentityDatabase, Refused, Statements
 from gateway.storage.identity.users import nobody
 
 _COLUMNS = (
@@ -26,7 +25,8 @@ _SELECT = select_from("connections", _COLUMNS)
 _CONNECT = f"""
 {insert_into("connections", _COLUMNS)} ON CONFLICT (user_id, server) DO UPDATE SET
 issuer = excluded.issuer, sealed = excluded.sealed, scopes = excluded.scopes,
-expires_at = excluded.expires_at, version = max(excluded.version, version + 1),
+expires_at = excluded.expires_at, version = CASE WHEN excluded.version > connections.version
+THEN excluded.version ELSE connections.version + 1 END,
 connected_at = excluded.connected_at, refreshed_at = excluded.refreshed_at,
 leased_by = '', leased_until = 0
 """
@@ -38,7 +38,7 @@ WHERE user_id = ? AND server = ? AND issuer = ? AND version = ? - 1 AND leased_b
 """
 
 
-class SqliteConnectionStore:
+class ConnectionTables:
     """A `ConnectionStore`."""
 
     def __init__(self, database: IdentityDatabase) -> None:
@@ -51,7 +51,7 @@ class SqliteConnectionStore:
     def connections(self, user_id: str | None = None) -> Sequence[StoredConnection]:
         """Return a person's connections, or everybody's, by person and server."""
         rows = self._rows(
-            f"{_SELECT} WHERE user_id = ifnull(?, user_id) ORDER BY user_id, server", user_id
+            f"{_SELECT} WHERE user_id = coalesce(?, user_id) ORDER BY user_id, server", user_id
         )
         return [_connection(row) for row in rows]
 
@@ -74,10 +74,10 @@ class SqliteConnectionStore:
             connection.refreshed_at,
         )
 
-        def job(database: sqlite3.Connection) -> None:
+        def job(database: Statements) -> None:
             try:
                 database.execute(_CONNECT, row)
-            except sqlite3.IntegrityError as error:
+            except Refused as error:
                 raise nobody() from error
 
         self._database.write(job)
@@ -85,7 +85,7 @@ class SqliteConnectionStore:
     def disconnect(self, user_id: str, server: str, *, version: int | None = None) -> bool:
         """Forget a connection, with `version` only that one; false if there is none."""
         forgotten = self._change(
-            "DELETE FROM connections WHERE user_id = ? AND server = ? AND version = ifnull(?, version)",
+            "DELETE FROM connections WHERE user_id = ? AND server = ? AND version = coalesce(?, version)",
             user_id,
             server,
             version,
@@ -146,7 +146,7 @@ class SqliteConnectionStore:
         """Store a registration in place of an earlier one."""
         self._change(
             "INSERT INTO registrations (server, issuer, sealed) VALUES (?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET sealed = excluded.sealed",
+            " ON CONFLICT (server, issuer) DO UPDATE SET sealed = excluded.sealed",
             server,
             issuer,
             sealed,

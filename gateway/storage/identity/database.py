@@ -1,20 +1,20 @@
-"""The identity database of one process: its one connection, and what changed without it.
+"""The identity database in a file: the one connection of a process, and what changed without it.
 
-Unlike the audit log, several processes may have it open: whatever must happen once is a conditional
-write inside of one transaction, never a look into memory.
+Unlike the audit log, several processes of one machine may have it open.
 """
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self, TypeVar
 
 from gateway.domain.epoch import Epoch
-from gateway.errors import ConfigError, IdentityUnavailable
+from gateway.errors import ConfigError
 from gateway.storage.connection import Durability, open_writer
 from gateway.storage.files import FileIdentity, alone_in, create_private
+from gateway.storage.identity.statements import Parameters, Refused, Result, Statements, unavailable
 from gateway.storage.schema import IDENTITY, migrate
 
 DATABASE = "identity.db"
@@ -23,8 +23,26 @@ DATABASE = "identity.db"
 T = TypeVar("T")
 
 
-class IdentityDatabase:
-    """Used by many threads, one at a time. Every commit waits for the disk.
+class SqliteStatements:
+    """`Statements` of SQLite."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, statement: str, parameters: Parameters = (), /) -> Result:
+        """Run a statement; see `Statements`."""
+        with _accepted():
+            cursor = self._connection.execute(statement, parameters)
+            return Result(rows=tuple(cursor), rowcount=cursor.rowcount)
+
+    def executemany(self, statement: str, rows: Iterable[Sequence[object]], /) -> None:
+        """Run it for each of `rows`; likewise."""
+        with _accepted():
+            self._connection.executemany(statement, rows)
+
+
+class SqliteIdentityDatabase:
+    """An `IdentityDatabase`, used by many threads, one at a time. Every commit waits for the disk.
 
     A lost `used_at` would revive a refresh token, so there is no setting for less.
     """
@@ -32,12 +50,12 @@ class IdentityDatabase:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         """Take over an open connection to `path`; see `open`."""
         self._connection = connection
+        self._statements = SqliteStatements(connection)
         self.epoch = Epoch()
-        """Turned once any memory may hold something else: after every change, whoever made it."""
         self._files = (FileIdentity.of(str(path)), FileIdentity.of(f"{path}-wal"))
         self._lock = threading.Lock()
-        self._loaders: list[Callable[[sqlite3.Connection], None]] = []
-        self._after_ours: list[Callable[[sqlite3.Connection], None]] = []
+        self._loaders: list[Callable[[Statements], None]] = []
+        self._after_ours: list[Callable[[Statements], None]] = []
         self._version: int | None = None
 
     @classmethod
@@ -63,47 +81,28 @@ class IdentityDatabase:
                 raise ConfigError(f"{path} cannot be used: {error}") from error
             return cls(connection, path)
 
-    def remembers(self, load: Callable[[sqlite3.Connection], None], *, ours: bool = False) -> None:
-        """Fill a memory now, and again whenever another process has changed the database.
-
-        With `ours` also after each change of this one: for what a trigger may have changed. Such a
-        memory's `load` never fails.
-
-        Raises:
-            IdentityUnavailable: The database cannot be read now.
-
-        """
+    def remembers(self, load: Callable[[Statements], None], *, ours: bool = False) -> None:
+        """Fill a memory; see `IdentityDatabase`."""
         with self._lock, _available():
             # The version first: what is committed while the memory fills is followed later. And
             # the first memory's version stands for all: it is the oldest.
             if self._version is None:
                 self._version = self._data_version()
-            load(self._connection)
+            load(self._statements)
             self._loaders.append(load)
             if ours:
                 self._after_ours.append(load)
 
     def write(
-        self,
-        job: Callable[[sqlite3.Connection], T],
-        *,
-        committed: Callable[[T], None] | None = None,
+        self, job: Callable[[Statements], T], *, committed: Callable[[T], None] | None = None
     ) -> T:
-        """Return what `job` returns once its changes are durable; if it raises, none is made.
-
-        `committed` is called with the result before any other transaction: memory follows the
-        database, in its order.
-
-        Raises:
-            IdentityUnavailable: The database cannot be written now.
-
-        """
+        """Do a job; see `IdentityDatabase`."""
         with self._lock, _available():
             self._check_files()
             # Begun for writing at once: what the job reads stays true until it is committed.
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                result = job(self._connection)
+                result = job(self._statements)
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:  # SQLite ends it itself when the disk is full
@@ -113,35 +112,25 @@ class IdentityDatabase:
                 if committed is not None:
                     committed(result)
                 for load in self._after_ours:
-                    load(self._connection)
+                    load(self._statements)
             finally:
                 self.epoch.turn()
             return result
 
-    def read(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what `job` reads.
-
-        Raises:
-            IdentityUnavailable: The database cannot be read now.
-
-        """
+    def read(self, job: Callable[[Statements], T]) -> T:
+        """Return what `job` reads; see `IdentityDatabase`."""
         with self._lock, _available():
-            return job(self._connection)
+            return job(self._statements)
 
     def follow(self) -> bool:
-        """Fill the memories anew if another process has committed; say whether it has.
-
-        Raises:
-            IdentityUnavailable: The database cannot be read now.
-
-        """
+        """Fill the memories anew; see `IdentityDatabase`."""
         with self._lock, _available():
             version = self._data_version()
             if version == self._version:
                 return False
             try:
                 for load in self._loaders:
-                    load(self._connection)
+                    load(self._statements)
             finally:
                 self.epoch.turn()
             self._version = version
@@ -163,10 +152,18 @@ class IdentityDatabase:
 
 
 @contextmanager
+def _accepted() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        raise Refused(str(error)) from error
+    except sqlite3.Error as error:
+        raise unavailable(error) from error
+
+
+@contextmanager
 def _available() -> Iterator[None]:
     try:
         yield
-    except sqlite3.Error as error:
-        raise IdentityUnavailable(
-            "sign-in is not available at the moment", detail=str(error)
-        ) from error
+    except (sqlite3.Error, Refused) as error:
+        raise unavailable(error) from error

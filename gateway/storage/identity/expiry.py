@@ -1,6 +1,6 @@
 """What the identity database forgets, and when."""
 
-import sqlite3
+from gateway.storage.identity.statements import Statements
 
 GRANT_KEPT_S = 86_400
 """A grant stays for so long after its end: what it has revoked may outlive it by a token's life."""
@@ -27,7 +27,7 @@ _RULES = (
 )
 
 
-def forget_expired(connection: sqlite3.Connection, *, now: float) -> int:
+def forget_expired(connection: Statements, *, now: float) -> int:
     """Delete what is past its time; return how many rows those were."""
     values = {"now": now, "kept": GRANT_KEPT_S}
     return sum(connection.execute(rule, values).rowcount for rule in _RULES)

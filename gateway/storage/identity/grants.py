@@ -4,7 +4,6 @@ Whatever may happen once is one conditional `UPDATE`: of two that come at once, 
 two, only one changes a row.
 """
 
-import sqlite3
 from collections.abc import Sequence
 
 from gateway.domain.grants import (
@@ -15,7 +14,6 @@ from gateway.domain.grants import (
     RefreshToken,
 )
 from gateway.ports import Clock
-from gateway.storage.identity.database import IdentityDatabase
 from gateway.storage.identity.expiry import forget_expired
 from gateway.storage.identity.remembered import Row, insert_into, listed, select_from, words
 from gateway.storage.identity.revocations import (
@@ -24,6 +22,7 @@ from gateway.storage.identity.revocations import (
     revoke_grants,
     revoked,
 )
+from gateway.storage.identity.statements import IdentityDatabase, Refused, Statements
 
 _GRANT = (
     "id",
@@ -113,7 +112,7 @@ WHERE revoked_at IS NULL AND doubted_at IS NOT NULL AND EXISTS (
 """
 
 
-class SqliteGrantStore:
+class GrantTables:
     """A `GrantStore`. Memory holds what was revoked, and nothing else."""
 
     def __init__(
@@ -129,7 +128,7 @@ class SqliteGrantStore:
         """Store a grant, and the code that leads to its tokens."""
         row = tuple(getattr(code, column) for column in _CODE)
 
-        def job(connection: sqlite3.Connection) -> None:
+        def job(connection: Statements) -> None:
             _add_grant(connection, grant)
             connection.execute(insert_into("codes", _CODE), row)
 
@@ -147,7 +146,7 @@ class SqliteGrantStore:
     def begin_family(self, grant: Grant, first: RefreshToken | None) -> None:
         """Store a grant that no code led to."""
 
-        def job(connection: sqlite3.Connection) -> None:
+        def job(connection: Statements) -> None:
             _add_grant(connection, grant)
             _add_token(connection, first)
 
@@ -164,7 +163,7 @@ class SqliteGrantStore:
         rows = self._database.read(
             lambda connection: connection.execute(
                 f"{select_from('grants', _GRANT)} WHERE revoked_at IS NULL AND expires_at > ?"
-                " AND user_id = ifnull(?, user_id) AND client_id = ifnull(?, client_id)"
+                " AND user_id = coalesce(?, user_id) AND client_id = coalesce(?, client_id)"
                 " ORDER BY created_at DESC",
                 (self._clock(), user_id, client_id),
             ).fetchall()
@@ -216,10 +215,11 @@ class SqliteGrantStore:
     def revoke_token(self, token_id: str, *, until: float) -> None:
         """Revoke one access token that belongs to no family."""
 
-        def job(connection: sqlite3.Connection) -> str:
+        def job(connection: Statements) -> str:
             connection.execute(
                 "INSERT INTO revoked_tokens (token_id, expires_at) VALUES (?, ?) ON CONFLICT"
-                " DO UPDATE SET expires_at = max(expires_at, excluded.expires_at)",
+                " (token_id) DO UPDATE SET expires_at = excluded.expires_at"
+                " WHERE revoked_tokens.expires_at < excluded.expires_at",
                 (token_id, until),
             )
             return token_id
@@ -245,10 +245,10 @@ class SqliteGrantStore:
         found = {column: getattr(request, column) for column in _DEVICE}
         row = (*{**found, "scopes": listed(sorted(request.scopes))}.values(),)
 
-        def job(connection: sqlite3.Connection) -> None:
+        def job(connection: Statements) -> None:
             try:
                 connection.execute(insert_into("devices", _DEVICE), row)
-            except sqlite3.IntegrityError as error:
+            except Refused as error:
                 raise ValueError("another device has that user code") from error
 
         self._database.write(job)
@@ -280,7 +280,7 @@ class SqliteGrantStore:
         if (status is DeviceStatus.APPROVED) is (grant is None):
             raise ValueError("an approval, and nothing else, has a grant")
 
-        def job(connection: sqlite3.Connection) -> bool:
+        def job(connection: Statements) -> bool:
             answered = connection.execute(
                 "UPDATE devices SET status = ?, grant_id = ?"
                 " WHERE device_hash = ? AND status = 'pending' AND expires_at > ?",
@@ -302,7 +302,7 @@ class SqliteGrantStore:
     def forget_expired(self, *, now: float) -> int:
         """Delete what is past its time; return how many rows those were."""
 
-        def job(connection: sqlite3.Connection) -> tuple[int, Revoked]:
+        def job(connection: Statements) -> tuple[int, Revoked]:
             return forget_expired(connection, now=now), revoked(connection, now=now)
 
         def committed(result: tuple[int, Revoked]) -> None:
@@ -311,7 +311,7 @@ class SqliteGrantStore:
         return self._database.write(job, committed=committed)[0]
 
     def _use_once(self, statement: str, values: Row, then: RefreshToken | None) -> bool:
-        def job(connection: sqlite3.Connection) -> bool:
+        def job(connection: Statements) -> bool:
             if connection.execute(statement, values).rowcount != 1:
                 return False
             _add_token(connection, then)
@@ -330,7 +330,7 @@ class SqliteGrantStore:
     ) -> bool:
         """Begin a family once, and end those of the same person that were in doubt."""
 
-        def job(connection: sqlite3.Connection) -> tuple[bool, Sequence[str]]:
+        def job(connection: Statements) -> tuple[bool, Sequence[str]]:
             if begun is None or connection.execute(statement, values).rowcount != 1:
                 return False, ()
             _add_token(connection, first)
@@ -343,9 +343,8 @@ class SqliteGrantStore:
         return self._database.write(job, committed=committed)[0]
 
     def _row(self, statement: str, *values: object) -> Row | None:
-        def read(connection: sqlite3.Connection) -> Row | None:
-            found: Row | None = connection.execute(statement, values).fetchone()
-            return found
+        def read(connection: Statements) -> Row | None:
+            return connection.execute(statement, values).fetchone()
 
         return self._database.read(read)
 
@@ -355,7 +354,7 @@ class SqliteGrantStore:
         )
 
 
-def _add_grant(connection: sqlite3.Connection, grant: Grant) -> None:
+def _add_grant(connection: Statements, grant: Grant) -> None:
     row = (
         grant.id,
         grant.user_id,
@@ -370,7 +369,7 @@ def _add_grant(connection: sqlite3.Connection, grant: Grant) -> None:
     connection.execute(insert_into("grants", _GRANT), row)
 
 
-def _add_token(connection: sqlite3.Connection, token: RefreshToken | None) -> None:
+def _add_token(connection: Statements, token: RefreshToken | None) -> None:
     if token is not None:
         row = tuple(getattr(token, column) for column in _TOKEN)
         connection.execute(insert_into("refresh_tokens", _TOKEN), row)

@@ -1,17 +1,16 @@
 """Signing keys and data keys, sealed and wrapped: nothing here opens anything."""
 
-import sqlite3
 from collections.abc import Sequence
 
 from gateway.domain.secrets import DataKey, KeyState, SealedKey
-from gateway.storage.identity.database import IdentityDatabase
 from gateway.storage.identity.remembered import insert_into, select_from
+from gateway.storage.identity.statements import IdentityDatabase, Statements
 
 _SIGNING = ("kid", "state", "sealed", "created_at", "activated_at", "retired_at")
 _DATA = ("id", "wrapped", "kek_id", "created_at")
 
 
-class SqliteSigningKeyStore:
+class SigningKeyTables:
     """A `SigningKeyStore`. One key is next and one is active: the table takes no second one."""
 
     def __init__(self, database: IdentityDatabase) -> None:
@@ -42,7 +41,7 @@ class SqliteSigningKeyStore:
     def activate_key(self, kid: str, *, at: float) -> bool:
         """Make the next key the active one and retire the active one; true for one caller."""
 
-        def job(connection: sqlite3.Connection) -> bool:
+        def job(connection: Statements) -> bool:
             connection.execute(
                 "UPDATE signing_keys SET state = 'retired', retired_at = ? WHERE state = 'active'"
                 " AND EXISTS (SELECT 1 FROM signing_keys WHERE kid = ? AND state = 'next')",
@@ -69,7 +68,7 @@ class SqliteSigningKeyStore:
         )
 
 
-class SqliteDataKeyStore:
+class DataKeyTables:
     """A `DataKeyStore`. All of them are wrapped by one key-encryption key, at every moment."""
 
     def __init__(self, database: IdentityDatabase) -> None:
@@ -93,7 +92,7 @@ class SqliteDataKeyStore:
         """
         row = tuple(getattr(key, column) for column in _DATA)
 
-        def job(connection: sqlite3.Connection) -> None:
+        def job(connection: Statements) -> None:
             connection.execute(insert_into("data_keys", _DATA), row)
             _wrapped_by_one(connection, key.kek_id)
 
@@ -107,7 +106,7 @@ class SqliteDataKeyStore:
 
         """
 
-        def job(connection: sqlite3.Connection) -> None:
+        def job(connection: Statements) -> None:
             connection.executemany(
                 "UPDATE data_keys SET wrapped = ?, kek_id = ? WHERE id = ?",
                 [(key.wrapped, key.kek_id, key.id) for key in keys],
@@ -118,9 +117,7 @@ class SqliteDataKeyStore:
         self._database.write(job)
 
 
-def _wrapped_by_one(connection: sqlite3.Connection, kek_id: str) -> None:
-    (others,) = connection.execute(
-        "SELECT count(*) FROM data_keys WHERE kek_id <> ?", (kek_id,)
-    ).fetchone()
+def _wrapped_by_one(connection: Statements, kek_id: str) -> None:
+    ((others,),) = connection.execute("SELECT count(*) FROM data_keys WHERE kek_id <> ?", (kek_id,))
     if others:
         raise LookupError("the data keys were wrapped by another key-encryption key meanwhile")

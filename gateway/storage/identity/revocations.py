@@ -1,12 +1,11 @@
 """What was revoked, in memory: asked about at every call."""
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from gateway.ports import Clock
-from gateway.storage.identity.database import IdentityDatabase
 from gateway.storage.identity.expiry import GRANT_KEPT_S
+from gateway.storage.identity.statements import IdentityDatabase, Statements
 
 _HELD_S: Final = 2 * GRANT_KEPT_S
 """Seconds after which no token of a revoked grant is valid, with a day for clocks that differ."""
@@ -44,7 +43,7 @@ class Revocations:
         self._tokens.add(token_id)
 
 
-def revoked(connection: sqlite3.Connection, *, now: float) -> Revoked:
+def revoked(connection: Statements, *, now: float) -> Revoked:
     """Return what the database has as revoked, as long as a token of it may be valid.
 
     A grant stays for months, and is asked about at every call no longer than for days: each is some
@@ -55,9 +54,7 @@ def revoked(connection: sqlite3.Connection, *, now: float) -> Revoked:
     return Revoked({name for (name,) in grants}, {name for (name,) in tokens})
 
 
-def revoke_grants(
-    connection: sqlite3.Connection, *, at: float, reason: str, **which: str
-) -> Sequence[str]:
+def revoke_grants(connection: Statements, *, at: float, reason: str, **which: str) -> Sequence[str]:
     """Revoke what is not revoked yet where every column of `which` has its value; return the ids.
 
     The columns are named in this package, never by a request.

@@ -5,18 +5,17 @@ The tables' own triggers end them, so that no way to revoke leaves one standing.
 
 import asyncio
 import json
-import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gateway.domain.approvals import ApprovalId
 from gateway.domain.document import Digest
 from gateway.domain.labels import Confidentiality
 from gateway.domain.standing import MOST_OF_ALL, MOST_OF_ONE, StandingAnswer
 from gateway.domain.tools import Kind, Target, UpstreamId
-from gateway.errors import RateLimited, Unsealable
+from gateway.errors import IdentityUnavailable, RateLimited, Unsealable
 from gateway.ports.secrets import Sealer
-from gateway.storage.identity.database import IdentityDatabase
+from gateway.storage.identity.remembered import Row
+from gateway.storage.identity.statements import IdentityDatabase, Statements
 
 _COLUMNS = "id, user_id, client_id, given_at, expires_at, sealed"
 _STORE = f"INSERT INTO standing_answers ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608 - fixed text
@@ -28,13 +27,13 @@ _ENDED = f"SELECT {_COLUMNS}, ended FROM standing_answers WHERE ended <> ''"  # 
 RENEWED = "another answer stands in its place"
 
 
-class SqliteStandingAnswers:
+class StandingAnswerTable:
     """A `StandingAnswers`. Memory holds what stands in the database, and nothing else."""
 
     def __init__(self, database: IdentityDatabase, sealer: Sealer) -> None:
         self._database = database
         self._sealer = sealer
-        self._rows: dict[str, tuple[Any, ...]] = {}
+        self._rows: Mapping[str, Row] = {}
         self._answers: dict[str, StandingAnswer] = {}
         self._of: Mapping[str, tuple[StandingAnswer, ...]] = {}
         database.remembers(self._load, ours=True)
@@ -60,10 +59,9 @@ class SqliteStandingAnswers:
             self._sealer.seal(_spelled(answer), _place(answer.id)),
         )
 
-        def job(connection: sqlite3.Connection) -> None:
-            # Nobody else writes meanwhile, and memory is what the last commit left.
-            before = [one.id for one in self.of(answer.principal) if _says_the_same(one, answer)]
-            require_room(self, answer.principal, fewer=len(before))
+        def job(connection: Statements) -> None:
+            # Of the database, not of memory: another process may have had more of them stand since.
+            before = superseded(self._read(_standing(connection)).values(), answer)
             connection.executemany(_END, [(RENEWED, id_) for id_ in before])
             connection.execute(_STORE, row)
 
@@ -72,7 +70,7 @@ class SqliteStandingAnswers:
     async def end(self, id_: ApprovalId, because: str) -> bool:
         """Have it stand no more; see `StandingAnswers`."""
 
-        def job(connection: sqlite3.Connection) -> bool:
+        def job(connection: Statements) -> bool:
             return connection.execute(_END, (because, id_)).rowcount == 1
 
         return await asyncio.to_thread(self._database.write, job)
@@ -88,28 +86,32 @@ class SqliteStandingAnswers:
     async def forget(self, ids: Sequence[ApprovalId]) -> None:
         """Forget what ended; see `StandingAnswers`."""
 
-        def job(connection: sqlite3.Connection) -> None:
+        def job(connection: Statements) -> None:
             connection.executemany(_FORGET, [(id_,) for id_ in ids])
 
         await asyncio.to_thread(self._database.write, job)
 
-    def _load(self, connection: sqlite3.Connection) -> None:
+    def _load(self, connection: Statements) -> None:
         """Hold what stands now. Where that cannot be read, nothing does."""
         try:
-            rows = {row[0]: row for row in connection.execute(_STANDS)}
-        except sqlite3.Error:
+            rows = _standing(connection)
+        except IdentityUnavailable:
             rows = {}
         if rows == self._rows:
             return
+        self._answers = self._read(rows)
+        self._rows = {id_: rows[id_] for id_ in self._answers}
+        self._of = by_principal(self._answers.values())
+
+    def _read(self, rows: Mapping[str, Row]) -> dict[str, StandingAnswer]:
+        """Return what rows say, opening only what memory does not hold."""
         found = {
             id_: self._answers[id_] if self._rows.get(id_) == row else self._opened(row)
             for id_, row in rows.items()
         }
-        self._answers = {id_: answer for id_, answer in found.items() if answer is not None}
-        self._rows = {id_: rows[id_] for id_ in self._answers}
-        self._of = by_principal(self._answers.values())
+        return {id_: answer for id_, answer in found.items() if answer is not None}
 
-    def _opened(self, row: tuple[Any, ...]) -> StandingAnswer | None:
+    def _opened(self, row: Row) -> StandingAnswer | None:
         """Return what a row says; `None` where it says nothing that we sealed for it."""
         id_, user_id, client_id, given_at, expires_at, sealed = row
         try:
@@ -152,9 +154,7 @@ class MemoryStandingAnswers:
 
     async def give(self, answer: StandingAnswer) -> None:
         """Have `answer` stand; see `StandingAnswers`."""
-        before = [one.id for one in self.of(answer.principal) if _says_the_same(one, answer)]
-        require_room(self, answer.principal, fewer=len(before))
-        for id_ in before:
+        for id_ in superseded(self._answers.values(), answer):
             await self.end(id_, RENEWED)
         self._answers[answer.id] = answer
 
@@ -175,7 +175,7 @@ class MemoryStandingAnswers:
             self._ended.pop(id_, None)
 
 
-def end_answers(connection: sqlite3.Connection, user_id: str, client_id: str, because: str) -> int:
+def end_answers(connection: Statements, user_id: str, client_id: str, because: str) -> int:
     """Have none stand that was given to calls of this person by this client; return how many did."""
     return connection.execute(_END_OF, (because, user_id, client_id)).rowcount
 
@@ -188,21 +188,28 @@ def by_principal(answers: Iterable[StandingAnswer]) -> Mapping[str, tuple[Standi
     return found
 
 
-def require_room(
-    answers: SqliteStandingAnswers | MemoryStandingAnswers, principal: str, *, fewer: int
-) -> None:
-    """Return if one more answer may stand for `principal`, in place of so many.
+def superseded(
+    standing: Collection[StandingAnswer], answer: StandingAnswer
+) -> Sequence[ApprovalId]:
+    """Return those of `standing` in whose place `answer` may stand.
 
     Raises:
-        RateLimited: So many stand already.
+        RateLimited: So many others stand already.
 
     """
-    mine, everybody = len(answers.of(principal)) - fewer, len(answers.all()) - fewer
-    if mine >= MOST_OF_ONE or everybody >= MOST_OF_ALL:
+    mine = [one for one in standing if one.principal == answer.principal]
+    before = [one.id for one in mine if _says_the_same(one, answer)]
+    of_one, of_all = len(mine) - len(before), len(standing) - len(before)
+    if of_one >= MOST_OF_ONE or of_all >= MOST_OF_ALL:
         raise RateLimited(
             "too many answers stand already; end some of them, or write a rule",
-            detail=f"{mine} stand for {principal}, {everybody} in all",
+            detail=f"{of_one} stand for {answer.principal}, {of_all} in all",
         )
+    return before
+
+
+def _standing(connection: Statements) -> Mapping[str, Row]:
+    return {row[0]: row for row in connection.execute(_STANDS)}
 
 
 def _says_the_same(one: StandingAnswer, other: StandingAnswer) -> bool:

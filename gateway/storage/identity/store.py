@@ -7,15 +7,16 @@ from gateway.errors import ConfigError, IdentityUnavailable
 from gateway.ports import Clock
 from gateway.ports.identity import BrowserStore, ClientStore, GrantStore, UserStore
 from gateway.ports.secrets import ConnectionStore, DataKeyStore, SigningKeyStore
-from gateway.storage.identity.browsers import SqliteBrowserStore
-from gateway.storage.identity.clients import SqliteClientStore
-from gateway.storage.identity.connections import SqliteConnectionStore
-from gateway.storage.identity.database import DATABASE, IdentityDatabase
-from gateway.storage.identity.grants import SqliteGrantStore
-from gateway.storage.identity.keys import SqliteDataKeyStore, SqliteSigningKeyStore
+from gateway.storage.identity.browsers import BrowserTables
+from gateway.storage.identity.clients import ClientTables
+from gateway.storage.identity.connections import ConnectionTables
+from gateway.storage.identity.database import DATABASE, SqliteIdentityDatabase
+from gateway.storage.identity.grants import GrantTables
+from gateway.storage.identity.keys import DataKeyTables, SigningKeyTables
 from gateway.storage.identity.revocations import Revocations
+from gateway.storage.identity.statements import IdentityDatabase
 from gateway.storage.identity.takeover import take_over_clients
-from gateway.storage.identity.users import SqliteUserStore
+from gateway.storage.identity.users import UserTables
 
 
 class IdentityStores:
@@ -27,13 +28,13 @@ class IdentityStores:
         self.epoch = database.epoch
         """Turned by whatever may change who somebody is, and what they may do."""
         revocations = Revocations(database, clock=clock)
-        self.clients: ClientStore = SqliteClientStore(database, revocations, clock=clock)
-        self.users: UserStore = SqliteUserStore(database, revocations)
-        self.browsers: BrowserStore = SqliteBrowserStore(database, revocations, clock=clock)
-        self.grants: GrantStore = SqliteGrantStore(database, revocations, clock=clock)
-        self.signing_keys: SigningKeyStore = SqliteSigningKeyStore(database)
-        self.data_keys: DataKeyStore = SqliteDataKeyStore(database)
-        self.connections: ConnectionStore = SqliteConnectionStore(database)
+        self.clients: ClientStore = ClientTables(database, revocations, clock=clock)
+        self.users: UserStore = UserTables(database, revocations)
+        self.browsers: BrowserStore = BrowserTables(database, revocations, clock=clock)
+        self.grants: GrantStore = GrantTables(database, revocations, clock=clock)
+        self.signing_keys: SigningKeyStore = SigningKeyTables(database)
+        self.data_keys: DataKeyStore = DataKeyTables(database)
+        self.connections: ConnectionStore = ConnectionTables(database)
 
     @classmethod
     def open(cls, data_dir: Path, *, clock: Clock, wait_s: float = 5.0) -> Self:
@@ -45,7 +46,7 @@ class IdentityStores:
             ConfigError: It cannot be used, or what it holds cannot be read.
 
         """
-        database = IdentityDatabase.open(data_dir, wait_s=wait_s)
+        database = SqliteIdentityDatabase.open(data_dir, wait_s=wait_s)
         try:
             take_over_clients(database, data_dir)
             return cls(database, clock=clock)

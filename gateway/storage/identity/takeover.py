@@ -9,8 +9,8 @@ from gateway.errors import ConfigError
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
 from gateway.storage.identity.clients import add_client
-from gateway.storage.identity.database import IdentityDatabase
 from gateway.storage.identity.remembered import Row, select_from, words
+from gateway.storage.identity.statements import IdentityDatabase, Statements
 
 _COLUMNS = (
     "id",
@@ -41,7 +41,7 @@ def take_over_clients(database: IdentityDatabase, data_dir: Path) -> None:
         return
     path = data_dir / DATABASE
 
-    def job(connection: sqlite3.Connection) -> None:
+    def job(connection: Statements) -> None:
         if _is_done(connection):  # by another process, meanwhile
             return
         for client in _earlier(path):
@@ -52,8 +52,8 @@ def take_over_clients(database: IdentityDatabase, data_dir: Path) -> None:
     database.write(job)
 
 
-def _is_done(connection: sqlite3.Connection) -> bool:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+def _is_done(connection: Statements) -> bool:
+    ((version,),) = connection.execute("PRAGMA user_version")
     return int(version) >= _DONE
 
 

@@ -1,11 +1,9 @@
 """People, read from memory; their passwords and the links to choose one, from the disk."""
 
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from gateway.domain.identity import User
-from gateway.storage.identity.database import IdentityDatabase
 from gateway.storage.identity.remembered import (
     Remembered,
     Row,
@@ -15,6 +13,7 @@ from gateway.storage.identity.remembered import (
     words,
 )
 from gateway.storage.identity.revocations import Revocations, revoke_grants
+from gateway.storage.identity.statements import IdentityDatabase, Refused, Statements
 
 _COLUMNS = (
     "id",
@@ -46,7 +45,7 @@ class _Changed(NamedTuple):
     revoked: Sequence[str] = ()
 
 
-class SqliteUserStore:
+class UserTables:
     """A `UserStore`. Memory holds what is committed, and nothing else."""
 
     def __init__(self, database: IdentityDatabase, revocations: Revocations) -> None:
@@ -74,10 +73,10 @@ class SqliteUserStore:
     def add(self, user: User, *, link_hash: str = "", link_until: float = 0) -> None:
         """Store a new person, and the link with which they choose a password."""
 
-        def job(connection: sqlite3.Connection) -> _Changed:
+        def job(connection: Statements) -> _Changed:
             try:
                 connection.execute(_INSERT, _row(user))
-            except sqlite3.IntegrityError as error:
+            except Refused as error:
                 raise ValueError("there is a person of that name or user already") from error
             if link_hash:
                 connection.execute(_LINK, (link_hash, user.id, link_until))
@@ -88,7 +87,7 @@ class SqliteUserStore:
     def signed_in(self, user: User) -> User:
         """Return the person of `user`'s issuer and subject, made now if they are new."""
 
-        def job(connection: sqlite3.Connection) -> _Changed:
+        def job(connection: Statements) -> _Changed:
             ((user_id,),) = connection.execute(_SIGNED_IN, _row(user)).fetchall()
             return _Changed(_row_of(connection, user_id))
 
@@ -111,7 +110,7 @@ class SqliteUserStore:
         }
         changed = {column: to for column, to in given.items() if to is not None}
 
-        def job(connection: sqlite3.Connection) -> _Changed:
+        def job(connection: Statements) -> _Changed:
             for column, to in changed.items():
                 _set(connection, user_id, column, to)
             row = _row_of(connection, user_id)
@@ -127,7 +126,7 @@ class SqliteUserStore:
     def remove(self, user_id: str, *, at: float) -> User:
         """Forget a person and everything that is theirs, and revoke their grants."""
 
-        def job(connection: sqlite3.Connection) -> _Changed:
+        def job(connection: Statements) -> _Changed:
             row = _row_of(connection, user_id)
             _end_sessions(connection, user_id)
             connection.execute("DELETE FROM users WHERE id = ?", (user_id,))
@@ -171,11 +170,11 @@ class SqliteUserStore:
 
         """
 
-        def job(connection: sqlite3.Connection) -> None:
+        def job(connection: Statements) -> None:
             connection.execute("DELETE FROM links WHERE user_id = ?", (user_id,))
             try:
                 connection.execute(_LINK, (link_hash, user_id, until))
-            except sqlite3.IntegrityError as error:
+            except Refused as error:
                 raise nobody() from error
 
         self._database.write(job)
@@ -194,7 +193,7 @@ class SqliteUserStore:
     def redeem_link(self, link_hash: str, password: str, *, now: float) -> User | None:
         """Set the password hash and use the link up; sessions opened before end."""
 
-        def job(connection: sqlite3.Connection) -> Row | None:
+        def job(connection: Statements) -> Row | None:
             found = connection.execute(_CHOOSES, (password, link_hash, now)).fetchall()
             if not found:
                 return None
@@ -206,7 +205,7 @@ class SqliteUserStore:
         row = self._database.write(job)
         return _user(row) if row else None
 
-    def _changed(self, job: Callable[[sqlite3.Connection], _Changed]) -> User:
+    def _changed(self, job: Callable[[Statements], _Changed]) -> User:
         def committed(changed: _Changed) -> None:
             self._revocations.add_grants(changed.revoked)
             self._memory.put(changed.row)
@@ -215,7 +214,7 @@ class SqliteUserStore:
         changed = self._database.write(job, committed=committed)
         return _user(changed.row)
 
-    def _load(self, connection: sqlite3.Connection) -> None:
+    def _load(self, connection: Statements) -> None:
         self._memory.fill(connection.execute(_SELECT))
         self._index()
 
@@ -229,21 +228,21 @@ def nobody() -> LookupError:
     return LookupError("there is no such person")
 
 
-def _set(connection: sqlite3.Connection, user_id: str, column: str, to: str | int) -> None:
+def _set(connection: Statements, user_id: str, column: str, to: str | int) -> None:
     try:
         connection.execute(f"UPDATE users SET {column} = ? WHERE id = ?", (to, user_id))  # noqa: S608 - fixed names
-    except sqlite3.IntegrityError as error:
+    except Refused as error:
         raise ValueError("the user of the operating system is somebody else already") from error
 
 
-def _end_sessions(connection: sqlite3.Connection, user_id: str) -> None:
+def _end_sessions(connection: Statements, user_id: str) -> None:
     connection.execute("DELETE FROM sessions WHERE user_id = ?", (user_id,))
     # A sign-in that this person has got through but not finished would become a session, too.
     connection.execute("DELETE FROM transactions WHERE user_id = ?", (user_id,))
 
 
-def _row_of(connection: sqlite3.Connection, user_id: str) -> Row:
-    found: Row | None = connection.execute(f"{_SELECT} WHERE id = ?", (user_id,)).fetchone()
+def _row_of(connection: Statements, user_id: str) -> Row:
+    found = connection.execute(f"{_SELECT} WHERE id = ?", (user_id,)).fetchone()
     if found is None:
         raise nobody()
     return found

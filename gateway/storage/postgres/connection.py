@@ -1,8 +1,7 @@
 """Connections to PostgreSQL: what holds for each of them, and one that comes back by itself."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -85,15 +84,9 @@ class Session:
         """Connect at first use: nothing is asked of the server before."""
         self._conninfo = conninfo
         self._application = application
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._connection: Connection | None = None
         self._closed = False
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Have it for oneself, for more than one use."""
-        with self._lock:
-            yield
 
     def use(self, job: Callable[[Connection], T]) -> T:
         """Return what `job` returns, which leaves no transaction open.

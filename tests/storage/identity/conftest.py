@@ -1,9 +1,10 @@
-"""One identity database, open twice, as if by two processes."""
+"""One identity database of each kind, open twice, as if by two processes."""
 
 import pytest
 
 from gateway.storage.identity.store import IdentityStores
 from tests.storage.identity.identities import Hand
+from tests.storage.identity.places import emptied, opened
 
 
 @pytest.fixture
@@ -11,16 +12,32 @@ def clock():
     return Hand()
 
 
-@pytest.fixture
-def stores(tmp_path, clock):
-    opened = IdentityStores.open(tmp_path, clock=clock)
-    yield opened
-    opened.close()
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request, tmp_path):
+    """Where the database is that a test is about."""
+    if request.param == "sqlite":
+        return str(tmp_path)
+    return emptied(request.getfixturevalue("postgres"))
 
 
 @pytest.fixture
-def elsewhere(tmp_path, clock, stores):
+def stores(place, clock):
+    found = opened(place, clock=clock, made=True)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def elsewhere(place, clock, stores):
     """The same database as another process sees it."""
-    opened = IdentityStores.open(tmp_path, clock=clock)
-    yield opened
-    opened.close()
+    found = opened(place, clock=clock, made=True)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def filed(tmp_path, clock):
+    """A database in a file, for what only files do."""
+    found = IdentityStores.open(tmp_path, clock=clock)
+    yield found
+    found.close()

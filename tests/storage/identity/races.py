@@ -22,6 +22,7 @@ from tests.storage.identity.identities import (
     transaction,
     user,
 )
+from tests.storage.identity.places import opened
 
 ROOT = Path(__file__).parents[3]
 
@@ -39,12 +40,12 @@ SUBJECTS = (
 class Racer:
     """Another process on the same identity database."""
 
-    def __init__(self, data_dir: Path, name: str) -> None:
+    def __init__(self, place: str, name: str) -> None:
         program = [
             sys.executable,
             "-m",
             "tests.storage.identity.racing_process",
-            str(data_dir),
+            place,
             name,
         ]
         self._process: subprocess.Popen[str] = subprocess.Popen(
@@ -75,18 +76,18 @@ class Racer:
 
 
 @contextmanager
-def two_racers(data_dir: Path) -> Iterator[tuple[Racer, Racer]]:
+def two_racers(place: str) -> Iterator[tuple[Racer, Racer]]:
     """Start two processes at once, also where there is no database yet."""
-    with Racer(data_dir, "a") as one, Racer(data_dir, "b") as other:
+    with Racer(place, "a") as one, Racer(place, "b") as other:
         assert [one.said(), other.said()] == ["ready", "ready"]
         yield one, other
 
 
-def races(data_dir: Path, *, rounds: int) -> dict[str, Counter[int]]:
+def races(place: str, *, rounds: int) -> dict[str, Counter[int]]:
     """Return for each of `SUBJECTS` how many rounds had how many winners: `{1: rounds}` is right."""
     tally: dict[str, Counter[int]] = {subject: Counter() for subject in SUBJECTS}
-    with two_racers(data_dir) as racers:
-        stores = IdentityStores.open(data_dir, clock=time.time)
+    with two_racers(place) as racers:
+        stores = opened(place, clock=time.time)
         stores.users.add(user())
         for number in range(rounds):
             plant(stores, number)

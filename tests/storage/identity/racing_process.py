@@ -2,10 +2,10 @@
 
 import sys
 import time
-from pathlib import Path
 
 from gateway.storage.identity.store import IdentityStores
 from tests.storage.identity.identities import NOW, token
+from tests.storage.identity.places import opened
 
 AT = NOW + 1
 
@@ -25,8 +25,8 @@ def attempts(stores: IdentityStores, number: int, me: str) -> list[bool]:
     ]
 
 
-def main(data_dir: Path, me: str) -> None:
-    stores = IdentityStores.open(data_dir, clock=time.time)
+def main(place: str, me: str) -> None:
+    stores = opened(place, clock=time.time)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     for line in sys.stdin:
@@ -43,4 +43,4 @@ def main(data_dir: Path, me: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(sys.argv[1], sys.argv[2])

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from gateway.errors import ConfigError, IdentityUnavailable
-from gateway.storage.identity.database import IdentityDatabase
+from gateway.storage.identity.database import SqliteIdentityDatabase
 from gateway.storage.identity.store import IdentityStores
 from tests.storage.identity.identities import NOW, Hand, code, connection, grant, user
 from tests.storage.suite import client, everything
@@ -45,6 +45,29 @@ def test_what_another_process_changed_is_seen_after_following(stores, elsewhere)
     assert elsewhere.clients.find("c_1") is None
 
 
+def test_a_revocation_elsewhere_is_followed(stores, elsewhere):
+    stores.grants.begin_family(grant(), None)
+    elsewhere.follow()
+    stores.grants.revoke_grant("g", "test", at=NOW)
+    assert elsewhere.follow()
+    assert elsewhere.grants.is_revoked("g", "")
+
+
+def test_a_token_that_was_revoked_elsewhere_is_followed(stores, elsewhere):
+    stores.grants.revoke_token("j", until=NOW + 60)
+    assert elsewhere.follow()
+    assert elsewhere.grants.is_revoked("", "j")
+
+
+def test_what_the_tables_refuse_unasked_is_unavailable(stores):
+    stores.grants.issue_code(grant(), code())
+    with pytest.raises(IdentityUnavailable):
+        stores.grants.begin_family(grant(), None)
+    with pytest.raises(IdentityUnavailable):
+        stores.grants.issue_code(grant("other"), code())
+    assert stores.grants.grant("other") is None
+
+
 def test_an_object_is_another_only_if_its_row_changed(stores, elsewhere):
     for name in ("emma", "ada"):
         stores.users.add(user(name))
@@ -70,8 +93,8 @@ def test_an_object_is_another_only_if_its_row_changed(stores, elsewhere):
 def test_a_commit_between_two_memories_filling_is_followed(tmp_path):
     """The first one was filled before, so it has to be filled again."""
     with (
-        closing(IdentityDatabase.open(tmp_path)) as one,
-        closing(IdentityDatabase.open(tmp_path)) as other,
+        closing(SqliteIdentityDatabase.open(tmp_path)) as one,
+        closing(SqliteIdentityDatabase.open(tmp_path)) as other,
     ):
         filled: list[int] = []
 
@@ -86,24 +109,24 @@ def test_a_commit_between_two_memories_filling_is_followed(tmp_path):
         assert filled == [0, 1, 1, 1]
 
 
-def test_memory_holds_nothing_that_was_not_committed(stores, tmp_path):
+def test_memory_holds_nothing_that_was_not_committed(filed, tmp_path):
     """The disk refuses the commit itself."""
     with closing(sqlite3.connect(tmp_path / "identity.db", isolation_level=None)) as blocking:
         blocking.execute("BEGIN IMMEDIATE")
-        stores.database._connection.execute("PRAGMA busy_timeout = 1")
+        filed.database._connection.execute("PRAGMA busy_timeout = 1")
         attempts = (
-            lambda: stores.users.add(user()),
-            lambda: stores.clients.add(client()),
-            lambda: stores.grants.revoke_token("j", until=NOW + 60),
-            lambda: stores.grants.issue_code(grant(), code()),
+            lambda: filed.users.add(user()),
+            lambda: filed.clients.add(client()),
+            lambda: filed.grants.revoke_token("j", until=NOW + 60),
+            lambda: filed.grants.issue_code(grant(), code()),
         )
         for attempt in attempts:
             with pytest.raises(IdentityUnavailable, match="not available at the moment"):
                 attempt()
         blocking.execute("ROLLBACK")
-    assert stores.users.all() == stores.clients.all() == []
-    assert not stores.grants.is_revoked("", "j")
-    stores.users.add(user())
+    assert filed.users.all() == filed.clients.all() == []
+    assert not filed.grants.is_revoked("", "j")
+    filed.users.add(user())
 
 
 def test_a_job_that_raises_changes_nothing(tmp_path):
@@ -111,23 +134,23 @@ def test_a_job_that_raises_changes_nothing(tmp_path):
         connection.execute("INSERT INTO revoked_tokens VALUES ('j', 1)")
         raise LookupError
 
-    with closing(IdentityDatabase.open(tmp_path)) as database:
+    with closing(SqliteIdentityDatabase.open(tmp_path)) as database:
         with pytest.raises(LookupError):
             database.write(job, committed=lambda _: pytest.fail("it was not committed"))
-        assert database.read(lambda of: of.execute("SELECT * FROM revoked_tokens").fetchall()) == []
+        assert database.read(lambda of: of.execute("SELECT * FROM revoked_tokens").fetchall()) == ()
 
 
-def test_a_database_that_was_renamed_or_deleted_is_not_written_until_it_is_back(stores, tmp_path):
+def test_a_database_that_was_renamed_or_deleted_is_not_written_until_it_is_back(filed, tmp_path):
     for name in ("identity.db", "identity.db-wal"):
         (tmp_path / name).rename(tmp_path / "elsewhere")
         with pytest.raises(IdentityUnavailable, match="renamed or deleted"):
-            stores.users.add(user())
+            filed.users.add(user())
         (tmp_path / "elsewhere").rename(tmp_path / name)
-    stores.users.add(user())
+    filed.users.add(user())
 
 
-def test_commits_wait_for_the_disk(stores):
-    (level,) = stores.database._connection.execute("PRAGMA synchronous").fetchone()
+def test_commits_wait_for_the_disk(filed):
+    (level,) = filed.database._connection.execute("PRAGMA synchronous").fetchone()
     assert level == 2
 
 
@@ -143,7 +166,7 @@ def test_it_is_its_owners_alone(tmp_path):
 
 
 def test_a_newer_database_is_refused(tmp_path):
-    with closing(IdentityDatabase.open(tmp_path)) as database:
+    with closing(SqliteIdentityDatabase.open(tmp_path)) as database:
         database.write(
             lambda to: to.execute(
                 "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"

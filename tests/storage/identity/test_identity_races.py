@@ -3,20 +3,20 @@
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-from gateway.storage.identity.store import IdentityStores
 from tests.storage.identity.identities import NOW, Hand, code, grant, token
+from tests.storage.identity.places import opened
 from tests.storage.identity.races import SUBJECTS, races, two_racers
 
 ROUNDS = 15
 
 
-def test_of_two_processes_that_want_the_same_exactly_one_gets_it(tmp_path):
-    assert races(tmp_path, rounds=ROUNDS) == {subject: Counter({1: ROUNDS}) for subject in SUBJECTS}
+def test_of_two_processes_that_want_the_same_exactly_one_gets_it(place):
+    assert races(place, rounds=ROUNDS) == {subject: Counter({1: ROUNDS}) for subject in SUBJECTS}
 
 
-def test_a_process_sees_what_another_has_revoked(tmp_path):
-    with two_racers(tmp_path) as (one, other):
-        stores = IdentityStores.open(tmp_path, clock=Hand())
+def test_a_process_sees_what_another_has_revoked(place):
+    with two_racers(place) as (one, other):
+        stores = opened(place, clock=Hand())
         stores.grants.begin_family(grant("g"), None)
         for racer in (one, other):
             racer.tell("revoked g")

@@ -15,7 +15,7 @@ from gateway.domain.tools import Kind, Target, UpstreamId
 from gateway.errors import IdentityUnavailable, RateLimited, Unsealable
 from gateway.storage.identity import standing
 from gateway.storage.identity.database import DATABASE
-from gateway.storage.identity.standing import MemoryStandingAnswers, SqliteStandingAnswers
+from gateway.storage.identity.standing import MemoryStandingAnswers, StandingAnswerTable
 from tests.storage.identity.identities import NOW, consent, grant, user
 
 WHERE = "#general of the secret team"
@@ -56,7 +56,7 @@ def answer(name="a_1", **changes):
 
 
 def answers(stores):
-    return SqliteStandingAnswers(stores.database, Envelope())
+    return StandingAnswerTable(stores.database, Envelope())
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -118,6 +118,15 @@ async def test_another_process_sees_what_was_given_and_ended(stores, elsewhere):
     await mine.end(ApprovalId("a_1"), "because")
     assert elsewhere.follow()
     assert theirs.all() == []
+
+
+async def test_what_another_process_had_stand_is_counted(stores, elsewhere, monkeypatch):
+    monkeypatch.setattr(standing, "MOST_OF_ALL", 1)
+    mine = answers(stores)
+    await answers(elsewhere).give(answer("a"))
+    assert mine.all() == []
+    with pytest.raises(RateLimited):
+        await mine.give(answer("b", principal="another"))
 
 
 def revoke_the_grant(stores):
@@ -191,29 +200,29 @@ async def test_withdrawing_ends_it_where_no_grant_is_left(stores, consented, rev
     assert await mine.ended() == [(answer(), "the consent was withdrawn")]
 
 
-async def test_what_it_says_is_sealed_for_its_row(stores, tmp_path):
+async def test_what_it_says_is_sealed_for_its_row(stores, elsewhere):
     mine = answers(stores)
     await mine.give(answer())
     await mine.give(answer("b", principal="another"))
-    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
-        rows = connection.execute("SELECT * FROM standing_answers").fetchall()
-        assert not [cell for row in rows for cell in row if WHERE in str(cell)]
-        connection.execute(
+    rows = elsewhere.database.read(lambda of: of.execute("SELECT * FROM standing_answers").rows)
+    assert not [cell for row in rows for cell in row if WHERE in str(cell)]
+    elsewhere.database.write(
+        lambda to: to.execute(
             "UPDATE standing_answers SET sealed ="
             " (SELECT sealed FROM standing_answers WHERE id = 'b') WHERE id = 'a_1'"
         )
-        connection.commit()
+    )
     assert stores.follow()
     assert [one.id for one in mine.all()] == ["b"]
 
 
-async def test_what_cannot_be_read_does_not_stand(stores, tmp_path):
-    mine = answers(stores)
+async def test_what_cannot_be_read_does_not_stand(filed, tmp_path):
+    mine = answers(filed)
     await mine.give(answer())
     with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
         connection.execute("DROP TABLE standing_answers")
         connection.commit()
-    stores.follow()
+    filed.follow()
     assert mine.all() == []
     with pytest.raises(IdentityUnavailable):
         await mine.give(answer())

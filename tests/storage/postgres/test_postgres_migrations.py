@@ -59,6 +59,9 @@ def test_of_replicas_that_begin_at_once_one_makes_the_tables(postgres):
 
 
 def test_a_step_that_fails_leaves_everything_as_it_was(connection):
+    with pytest.raises(ConfigError, match="division by zero"):
+        migrate(connection, tables(ONE, BROKEN))
+    assert rows(connection, "SELECT to_regclass('one')") == [(None,)]
     migrate(connection, tables(ONE))
     with pytest.raises(ConfigError, match="division by zero"):
         migrate(connection, tables(ONE, BROKEN))

@@ -1,0 +1,284 @@
+"""People, clients, grants and sealed secrets of many replicas: an `IdentityDatabase` in PostgreSQL."""
+
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Final, Self, TypeVar
+
+import psycopg
+from psycopg.errors import DeadlockDetected, SerializationFailure
+
+from gateway.domain.epoch import Epoch
+from gateway.errors import ConfigError, IdentityUnavailable
+from gateway.ports import Clock
+from gateway.storage.identity.remembered import Row
+from gateway.storage.identity.statements import (
+    Parameters,
+    Refused,
+    Result,
+    Statements,
+    unavailable,
+)
+from gateway.storage.identity.store import IdentityStores
+from gateway.storage.postgres.connection import Connection, Session, connect
+from gateway.storage.postgres.identity_tables import IDENTITY
+from gateway.storage.postgres.migrations import migrate
+
+T = TypeVar("T")
+
+_TRIES: Final = 20
+_PAUSE_MS: Final = 2
+_LONGEST_PAUSE_MS: Final = 64
+_ESCAPE: Final = "\x10"
+_ESCAPED: Final = re.compile(f"{_ESCAPE}([{_ESCAPE}0])")
+_VALUE: Final = re.compile(r"\?|:([a-z_]+)|%")
+
+# What a job reads stays true until it is committed; otherwise it is done again. Nothing less will do:
+# most jobs change what they looked at, but some change one thing because of what they saw of another.
+_BEGIN: Final = b"BEGIN ISOLATION LEVEL SERIALIZABLE"
+_LOOK: Final = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_VERSION: Final = b"SELECT version FROM identity_version"
+_TURNED: Final = b"SELECT nullif(current_setting('douane.turned', true), '')::bigint"
+
+
+class PostgresStatements:
+    """`Statements` of PostgreSQL: what differs between the two databases is spelled here."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def execute(self, statement: str, parameters: Parameters = (), /) -> Result:
+        """Run a statement; see `Statements`. One that another's commit has ended is no error here."""
+        with _accepted():
+            cursor = self._connection.execute(_spelled(statement), _storable(parameters))
+            rows = cursor if cursor.description is not None else ()
+            return Result(rows=tuple(map(_stored, rows)), rowcount=cursor.rowcount)
+
+    def executemany(self, statement: str, rows: Iterable[Sequence[object]], /) -> None:
+        """Run it for each of `rows`; likewise."""
+        with _accepted(), self._connection.cursor() as cursor:
+            cursor.executemany(_spelled(statement), [[*map(_written, row)] for row in rows])
+
+
+class _Unreadable:
+    """`Statements` of a database that was lost."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def execute(self, _statement: str, _parameters: Parameters = (), /) -> Result:
+        raise unavailable(self._error) from self._error
+
+    def executemany(self, _statement: str, _rows: Iterable[Sequence[object]], /) -> None:
+        raise unavailable(self._error) from self._error
+
+
+class PostgresIdentityDatabase:
+    """An `IdentityDatabase`, used by many threads; writes of one process are one at a time.
+
+    Of many replicas' jobs that touch the same, one is committed and the others begin anew.
+    """
+
+    def __init__(self, conninfo: str) -> None:
+        """Connect at first use; see `open`."""
+        self._writing = Session(conninfo, application="douane identity")
+        self._reading = Session(conninfo, application="douane identity, reading")
+        self.epoch = Epoch()
+        self._lock = threading.Lock()
+        self._loaders: list[Callable[[Statements], None]] = []
+        self._after_ours: list[Callable[[Statements], None]] = []
+        self._version: int | None = None
+
+    @classmethod
+    def open(cls, conninfo: str) -> Self:
+        """Open the database, made or brought up to date where needed.
+
+        Raises:
+            ConfigError: It cannot be used.
+
+        """
+        try:
+            with connect(conninfo, application="douane migrations") as connection:
+                migrate(connection, IDENTITY)
+        except psycopg.Error as error:
+            raise ConfigError(f"PostgreSQL cannot be used: {error}") from error
+        return cls(conninfo)
+
+    def remembers(self, load: Callable[[Statements], None], *, ours: bool = False) -> None:
+        """Fill a memory; see `IdentityDatabase`."""
+
+        def filled(connection: Connection) -> None:
+            version = _look(connection, [load])
+            # The first memory's version stands for all: it is the oldest.
+            self._version = version if self._version is None else self._version
+
+        with self._lock, _available():
+            self._writing.use(filled)
+            self._loaders.append(load)
+            if ours:
+                self._after_ours.append(load)
+
+    def write(
+        self, job: Callable[[Statements], T], *, committed: Callable[[T], None] | None = None
+    ) -> T:
+        """Do a job, perhaps more than once; see `IdentityDatabase`."""
+        with self._lock, _available():
+            result, turned = self._again_and_again(job)
+            try:
+                if committed is not None:
+                    committed(result)
+                self._filled_by_ours()
+            finally:
+                self.epoch.turn()
+            # Whether memory lacks what another has changed before is seen by `follow`.
+            if self._version is not None and turned == self._version + 1:
+                self._version = turned
+            return result
+
+    def read(self, job: Callable[[Statements], T]) -> T:
+        """Return what `job` reads; see `IdentityDatabase`. No job of another thread is waited for."""
+        with _available():
+            return self._reading.use(lambda connection: job(PostgresStatements(connection)))
+
+    def follow(self) -> bool:
+        """Fill the memories anew; see `IdentityDatabase`."""
+        with self._lock, _available():
+            return self._writing.use(self._followed)
+
+    def close(self) -> None:
+        with self._lock:
+            self._writing.close()
+            self._reading.close()
+
+    def _again_and_again(self, job: Callable[[Statements], T]) -> tuple[T, int | None]:
+        for number in range(_TRIES):
+            try:
+                return self._writing.use(lambda connection: _once(connection, job))
+            except (SerializationFailure, DeadlockDetected):
+                longest = min(_PAUSE_MS << number, _LONGEST_PAUSE_MS)
+                time.sleep(secrets.randbelow(1000 * longest) / 1e6)
+        raise IdentityUnavailable(
+            "sign-in is not available at the moment",
+            detail=f"others wrote the same at each of {_TRIES} tries",
+        )
+
+    def _filled_by_ours(self) -> None:
+        if not self._after_ours:
+            return
+        try:
+            self._writing.use(lambda connection: _look(connection, self._after_ours))
+        except psycopg.Error as error:
+            # What a trigger has ended must not be held: nothing is, until it can be read again.
+            self._version = None
+            for load in self._after_ours:
+                load(_Unreadable(error))
+
+    def _followed(self, connection: Connection) -> bool:
+        if _number(connection, _VERSION) == self._version:
+            return False
+        try:
+            self._version = _look(connection, self._loaders)
+        finally:
+            self.epoch.turn()
+        return True
+
+
+def open_identity(conninfo: str, *, clock: Clock) -> IdentityStores:
+    """Return the identity stores of one replica.
+
+    Raises:
+        ConfigError: The database cannot be used, or what it holds cannot be read.
+
+    """
+    database = PostgresIdentityDatabase.open(conninfo)
+    try:
+        return IdentityStores(database, clock=clock)
+    except (IdentityUnavailable, ValueError) as error:
+        database.close()
+        raise ConfigError(f"the identity tables cannot be used: {error}") from error
+    except BaseException:
+        database.close()
+        raise
+
+
+def _once(connection: Connection, job: Callable[[Statements], T]) -> tuple[T, int | None]:
+    """Return what a committed `job` returned, and the version that it made, if it made one."""
+    connection.execute(_BEGIN)
+    result = job(PostgresStatements(connection))
+    turned = _number(connection, _TURNED)
+    connection.execute(b"COMMIT")
+    return result, turned
+
+
+def _look(connection: Connection, loaders: Iterable[Callable[[Statements], None]]) -> int | None:
+    """Fill memories with what was committed at one moment, and return its version."""
+    connection.execute(_LOOK)
+    version = _number(connection, _VERSION)
+    for load in loaders:
+        load(PostgresStatements(connection))
+    connection.execute(b"COMMIT")
+    return version
+
+
+def _number(connection: Connection, statement: bytes) -> int | None:
+    row = connection.execute(statement).fetchone()
+    return None if row is None else row[0]
+
+
+@lru_cache(maxsize=256)
+def _spelled(statement: str) -> bytes:
+    """Return a statement of both databases as psycopg wants it. The texts are ours, and few."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[0] == "%":
+            return "%%"
+        return f"%({found[1]})s" if found[1] else "%s"
+
+    return _VALUE.sub(value, statement).encode()
+
+
+def _storable(parameters: Parameters) -> Parameters | None:
+    """Return values as a column takes them: a text of PostgreSQL has no NUL, one of SQLite may."""
+    if isinstance(parameters, Mapping):
+        return {name: _written(one) for name, one in parameters.items()}
+    return [*map(_written, parameters)] or None
+
+
+def _written(one: object) -> object:
+    if isinstance(one, str) and ("\0" in one or _ESCAPE in one):
+        return one.replace(_ESCAPE, _ESCAPE * 2).replace("\0", f"{_ESCAPE}0")
+    return one
+
+
+def _stored(row: Row) -> Row:
+    """Return what `_storable` was given."""
+    return tuple(
+        _ESCAPED.sub(lambda found: found[1].replace("0", "\0"), one)
+        if isinstance(one, str) and _ESCAPE in one
+        else one
+        for one in row
+    )
+
+
+@contextmanager
+def _accepted() -> Iterator[None]:
+    try:
+        yield
+    except psycopg.IntegrityError as error:
+        raise Refused(str(error)) from error
+    except (SerializationFailure, DeadlockDetected):
+        raise
+    except psycopg.Error as error:
+        raise unavailable(error) from error
+
+
+@contextmanager
+def _available() -> Iterator[None]:
+    try:
+        yield
+    except (psycopg.Error, Refused) as error:
+        raise unavailable(error) from error
