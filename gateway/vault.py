@@ -164,16 +164,30 @@ class Vault:
             raise ConfigError(str(error)) from error
         self.kek = kek
 
+    def follow(self) -> None:
+        """Seal with the newest data key from now on, whichever process has added it.
+
+        Raises:
+            IdentityUnavailable: The keys cannot be read now.
+
+        """
+        self._reload()
+
     def _cipher(self, key_id: str) -> AESGCM:
         if key_id not in self._ciphers:
             self._reload()  # another process may have added it
         cipher = self._ciphers.get(key_id)
         if cipher is None:
-            raise _unsealable(f"there is no data key {key_id}")
+            raise _unsealable(f"there is no data key {key_id} that this process can open")
         return cipher
 
     def _reload(self) -> None:
-        found = self._store.data_keys()
+        # What is wrapped by a key-encryption key of which this process has not heard, it passes over.
+        found = [
+            key
+            for key in self._store.data_keys()
+            if key.id in self._ciphers or key.kek_id == self.kek.id
+        ]
         added = {
             key.id: AESGCM(_unwrapped(key, self.kek))
             for key in found

@@ -103,6 +103,8 @@ class Identity:
             await asyncio.sleep(_FOLLOW_S)
             try:
                 changed = await asyncio.to_thread(self.store.identity.follow)
+                if changed:
+                    await asyncio.to_thread(self.vault.follow)
                 if changed or now() - ticked >= _TICK_S:
                     ticked = now()
                     self._use(await asyncio.to_thread(self._custodian.tick, now=ticked))

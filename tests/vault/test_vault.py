@@ -175,6 +175,28 @@ def test_a_data_key_that_another_process_added_opens_here_too_and_seals_next(unl
     assert here.seal(SECRET, ROW).split(".")[1] == theirs.split(".")[1]
 
 
+def test_whoever_follows_seals_with_what_another_process_has_added(unlock, clock):
+    here, there = unlock(), unlock()
+    clock.now += 1
+    there.add_data_key()
+    assert here.seal(SECRET, ROW).split(".")[1] != there.seal(SECRET, ROW).split(".")[1]
+    here.follow()
+    assert here.seal(SECRET, ROW).split(".")[1] == there.seal(SECRET, ROW).split(".")[1]
+
+
+def test_a_key_under_a_key_encryption_key_that_is_not_known_here_is_passed_over(unlock, clock):
+    """During a rolling replacement: what was known stays in use, what is new is not opened."""
+    late, vault = unlock(), unlock()
+    sealed = late.seal(SECRET, ROW)
+    vault.rewrap(kek())
+    clock.now += 1
+    vault.add_data_key()
+    late.follow()
+    assert vault.open(late.seal(SECRET, ROW), ROW) == late.open(sealed, ROW) == SECRET
+    with pytest.raises(Unsealable):
+        late.open(vault.seal(SECRET, ROW), ROW)
+
+
 def test_a_data_key_gets_a_successor_when_it_has_sealed_for_long(stores, unlock, clock):
     sealed = unlock().seal(SECRET, ROW)
     clock.now = NOW + 90 * DAY_S - 1

@@ -5,7 +5,7 @@ import base64
 import os
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,10 @@ import pytest
 from gateway.config import Config, load
 from gateway.errors import ConfigError
 from gateway.oauth.keys import KeyRing
+from gateway.storage.identity.store import IdentityStores
 from gateway.storage.kek import KekFile, new_key
-from gateway.wiring.foundation import open_store
+from gateway.vault import Vault
+from gateway.wiring.foundation import now, open_store
 from gateway.wiring.identity import Identity
 
 ROW = "tests:row:sealed"
@@ -131,6 +133,22 @@ async def test_whoever_uses_the_signing_keys_is_told_of_a_rotation(tmp_path: Pat
             await identity.signing()
         assert len(told) == 1
         end()
+
+
+async def test_what_another_process_seals_with_is_used_here(tmp_path: Path) -> None:
+    settings = config(tmp_path)
+    async with opened(settings) as identity:
+        before = identity.vault.seal(b"a token", ROW).split(".")[1]
+        watching = asyncio.create_task(identity.watch())
+        with closing(IdentityStores.open(settings.data_dir, clock=now)) as stores:
+            vault = Vault.unlock(
+                stores.data_keys, [identity.vault.kek], random=os.urandom, clock=now
+            )
+            vault.add_data_key()
+        async with asyncio.timeout(60):
+            while identity.vault.seal(b"a token", ROW).split(".")[1] == before:
+                await asyncio.sleep(0.01)
+        watching.cancel()
 
 
 async def test_what_another_process_revokes_is_seen_here(tmp_path: Path) -> None:

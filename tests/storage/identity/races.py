@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from gateway.domain.grants import DeviceStatus
+from gateway.domain.secrets import KeyState, SealedKey
 from gateway.storage.identity.store import IdentityStores
 from tests.storage.identity.identities import (
     NOW,
@@ -34,6 +35,8 @@ SUBJECTS = (
     "setup link",
     "assertion",
     "lease",
+    "signing key",
+    "client's name",
 )
 
 
@@ -111,3 +114,6 @@ def plant(stores: IdentityStores, number: int) -> None:
     stores.browsers.begin(transaction(f"x{number}"))
     stores.users.add_link("u_emma", f"link{number}", until=NOW + 60)
     stores.connections.connect(connection(f"s{number}"))
+    stores.signing_keys.add_key(
+        SealedKey(kid=f"key{number}", state=KeyState.NEXT, sealed="", created_at=NOW)
+    )

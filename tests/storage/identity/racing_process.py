@@ -3,9 +3,11 @@
 import sys
 import time
 
+from gateway.domain.identity import Client
 from gateway.storage.identity.store import IdentityStores
 from tests.storage.identity.identities import NOW, token
 from tests.storage.identity.places import opened
+from tests.storage.suite import client
 
 AT = NOW + 1
 
@@ -22,7 +24,17 @@ def attempts(stores: IdentityStores, number: int, me: str) -> list[bool]:
         stores.users.redeem_link(f"link{number}", mine, now=AT) is not None,
         grants.first_use("issuer", f"assertion{number}", until=AT + 60),
         connections.lease("u_emma", server, by=mine, now=AT, until=AT + 60),
+        stores.signing_keys.activate_key(f"key{number}", at=AT),
+        is_added(stores, client(mine, f"name{number}")),
     ]
+
+
+def is_added(stores: IdentityStores, new: Client) -> bool:
+    try:
+        stores.clients.add(new)
+    except ValueError:
+        return False
+    return True
 
 
 def main(place: str, me: str) -> None:
