@@ -53,7 +53,8 @@ class SqliteIdentityDatabase:
         self._statements = SqliteStatements(connection)
         self.epoch = Epoch()
         self._files = (FileIdentity.of(str(path)), FileIdentity.of(f"{path}-wal"))
-        self._lock = threading.Lock()
+        # What fills a memory may have to read more: a secret by a key that another process has added.
+        self._lock = threading.RLock()
         self._loaders: list[Callable[[Statements], None]] = []
         self._after_ours: list[Callable[[Statements], None]] = []
         self._version: int | None = None

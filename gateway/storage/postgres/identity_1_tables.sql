@@ -198,6 +198,13 @@ CREATE TABLE registrations (
     PRIMARY KEY (server, issuer)
 );
 
+-- The gateway's own keys, which are files where there is one gateway.
+CREATE TABLE keys (
+    name text PRIMARY KEY,
+    sealed text NOT NULL,
+    made_at double precision NOT NULL
+);
+
 -- Beside the grants, so that what ends them ends these, whoever does it and in whichever replica.
 CREATE TABLE standing_answers (
     id text PRIMARY KEY,
@@ -274,4 +281,6 @@ FOR EACH ROW EXECUTE FUNCTION turn_identity();
 CREATE TRIGGER signing_keys_turn AFTER INSERT OR UPDATE OR DELETE ON signing_keys
 FOR EACH ROW EXECUTE FUNCTION turn_identity();
 CREATE TRIGGER data_keys_turn AFTER INSERT OR UPDATE OR DELETE ON data_keys
+FOR EACH ROW EXECUTE FUNCTION turn_identity();
+CREATE TRIGGER keys_turn AFTER INSERT OR UPDATE OR DELETE ON keys
 FOR EACH ROW EXECUTE FUNCTION turn_identity();

@@ -1,6 +1,9 @@
 """Answers that stand, and everything that ends them in the same database."""
 
+import asyncio
+import os
 import sqlite3
+import threading
 from contextlib import closing
 from dataclasses import replace
 
@@ -16,8 +19,11 @@ from gateway.errors import IdentityUnavailable, RateLimited, Unsealable
 from gateway.storage.identity import standing
 from gateway.storage.identity.database import DATABASE
 from gateway.storage.identity.standing import MemoryStandingAnswers, StandingAnswerTable
-from tests.storage.identity.identities import NOW, consent, grant, user
+from gateway.storage.kek import new_key
+from gateway.vault import KeyEncryptionKey, Vault
+from tests.storage.identity.identities import NOW, Hand, consent, grant, user
 
+KEK = KeyEncryptionKey.parse(new_key(), named="kek.key")
 WHERE = "#general of the secret team"
 
 
@@ -214,6 +220,20 @@ async def test_what_it_says_is_sealed_for_its_row(stores, elsewhere):
     )
     assert stores.follow()
     assert [one.id for one in mine.all()] == ["b"]
+
+
+def test_an_answer_under_a_key_that_another_process_has_added_is_followed(stores, elsewhere):
+    def unlocked(each):
+        return Vault.unlock(each.data_keys, [KEK], random=os.urandom, clock=Hand())
+
+    mine = StandingAnswerTable(stores.database, unlocked(stores))
+    vault = unlocked(elsewhere)
+    vault.add_data_key()
+    asyncio.run(StandingAnswerTable(elsewhere.database, vault).give(answer()))
+    following = threading.Thread(target=stores.follow, daemon=True)
+    following.start()
+    following.join(60)
+    assert mine.all() == [answer()]
 
 
 async def test_what_cannot_be_read_does_not_stand(filed, tmp_path):
