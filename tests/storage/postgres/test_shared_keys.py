@@ -143,6 +143,7 @@ def test_a_new_hash_of_records_is_seen_by_every_replica(replicas):
     one, other = replicas
     mine, theirs = shared(one).record_keys(), shared(other).record_keys()
     assert mine.all == theirs.all == (shared(one).keys().hmac,)
+    other.follow()
     added = mine.add()
     assert (len(added), mine.all) == (2, added)
     assert len(theirs.all) == 1
