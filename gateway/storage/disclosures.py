@@ -47,6 +47,15 @@ class DisclosureLedger(Protocol):
         """
         ...
 
+    async def look(self, owner: bytes, key: bytes) -> float | None:
+        """Return when it was last used, if another process may have kept it and has.
+
+        Raises:
+            AuditUnavailable: Nobody knows now.
+
+        """
+        ...
+
 
 class Disclosures:
     """A `DisclosureStore`. Memory holds what is committed, and when it was used since."""
@@ -86,7 +95,11 @@ class Disclosures:
         mine = self._used.get(owner, OrderedDict())
         used = mine.get(key)
         if used is None or now - used > idle_s:
-            return False
+            # Who was told at one gateway may call at another.
+            used = await self._ledger.look(owner, key)
+            if used is None or now - used > idle_s:
+                return False
+            mine = self._heard(owner, key, used)
         mine[key] = max(used, now)
         mine.move_to_end(key)
         if now - self._written[owner, key] > idle_s / _WRITTEN_EVERY:
@@ -102,9 +115,17 @@ class Disclosures:
             for key, used in mine.items()
             if used < before
         )
-        if gone:
-            await self._ledger.make(Change(gone=gone, before=before), self._put)
+        await self._ledger.make(Change(gone=gone, before=before), self._put)
         return len(gone)
+
+    def _heard(self, owner: bytes, key: bytes, used: float) -> OrderedDict[bytes, float]:
+        """Hold what another process has kept; return what is held of its principal."""
+        self._put(Change(kept=((owner, key, used),)))
+        mine = self._used[owner]
+        while len(mine) > self._most_of_one:
+            oldest, _ = mine.popitem(last=False)
+            del self._written[owner, oldest]
+        return mine
 
     def _put(self, change: Change) -> None:
         for owner, key in change.gone:
@@ -154,6 +175,10 @@ class SqliteDisclosureLedger:
 
         await self._writer.run(job, committed=committed)
 
+    async def look(self, _owner: bytes, _key: bytes) -> float | None:
+        """Return nothing: memory holds what is in the table, which is this process's own."""
+        return None
+
 
 def kept_rows(connection: sqlite3.Connection) -> list[Row]:
     """Return what is in the table, first used first."""
@@ -166,3 +191,7 @@ class MemoryDisclosureLedger:
     async def make(self, change: Change, committed: Callable[[Change], None]) -> None:
         """Let memory have the change; see `DisclosureLedger`."""
         committed(change)
+
+    async def look(self, _owner: bytes, _key: bytes) -> float | None:
+        """Return nothing: there is no more than memory."""
+        return None

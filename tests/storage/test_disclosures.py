@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,15 @@ from gateway.errors import AuditUnavailable
 from gateway.ports.descriptions import DisclosureStore
 from gateway.storage.database import DATABASE
 from gateway.storage.disclosures import (
+    DisclosureLedger,
     Disclosures,
     MemoryDisclosureLedger,
     SqliteDisclosureLedger,
 )
+from gateway.storage.postgres.disclosures import SharedDisclosureLedger
+from gateway.storage.postgres.identity import PostgresIdentityDatabase
 from gateway.storage.store import Store
+from tests.storage.identity.places import emptied
 
 NOW, IDLE = 1_763_744_000.0, 3600.0
 ALICE, BOB = Reader(principal="gate|alice|agent"), Reader(principal="gate|bob|agent")
@@ -34,11 +38,21 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await opened.close()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def disclosures(request: pytest.FixtureRequest, store: Store) -> DisclosureStore:
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def ledger(request: pytest.FixtureRequest) -> Iterator[DisclosureLedger]:
     if request.param == "memory":
-        return Disclosures(MemoryDisclosureLedger(), b"key", most_of_one=3)
-    return Disclosures(SqliteDisclosureLedger(store.writer), b"key", most_of_one=3)
+        yield MemoryDisclosureLedger()
+    elif request.param == "sqlite":
+        yield SqliteDisclosureLedger(request.getfixturevalue("store").writer)
+    else:
+        address = emptied(request.getfixturevalue("postgres"))
+        with closing(PostgresIdentityDatabase(address)) as database:
+            yield SharedDisclosureLedger(database, most_of_one=3)
+
+
+@pytest.fixture
+def disclosures(ledger: DisclosureLedger) -> DisclosureStore:
+    return Disclosures(ledger, b"key", most_of_one=3)
 
 
 def rows(store: Store) -> list[Any]:

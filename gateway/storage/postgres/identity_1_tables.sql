@@ -205,6 +205,15 @@ CREATE TABLE keys (
     made_at double precision NOT NULL
 );
 
+-- Which descriptions were told to whom, by keyed hashes.
+CREATE TABLE disclosures (
+    owner bytea NOT NULL,
+    key bytea NOT NULL,
+    used double precision NOT NULL,
+    PRIMARY KEY (owner, key)
+);
+CREATE INDEX disclosures_by_use ON disclosures (used);
+
 -- Beside the grants, so that what ends them ends these, whoever does it and in whichever replica.
 CREATE TABLE standing_answers (
     id text PRIMARY KEY,

@@ -14,7 +14,7 @@ from tests.postgres import Postgres
 _TABLES = (
     "standing_answers, codes, refresh_tokens, devices, grants, revoked_tokens, assertions, links,"
     " sessions, transactions, consents, connections, registrations, clients, users, data_keys,"
-    " signing_keys, keys"
+    " signing_keys, keys, disclosures"
 )
 _EMPTY = "".join(f"DELETE FROM {table};" for table in _TABLES.split(", ")).encode()
 
