@@ -59,9 +59,7 @@ class Postgres:
 
 def shared() -> Postgres:
     """Return the server of this run, started by whoever is first, until the end of this process."""
-    if not _programs():
-        required = os.environ.get("DOUANE_TEST_STORAGE") == "postgres"
-        (pytest.fail if required else pytest.skip)(ABSENT)
+    require()
     told = Path(os.environ[KEPT_IN]) / "postgres"
     with told.with_suffix(".asked").open("wb") as asked:
         fcntl.flock(asked, fcntl.LOCK_EX)
@@ -96,6 +94,24 @@ def running(folder: Path, settings: Mapping[str, str]) -> Iterator[Postgres]:
         yield server
     finally:
         server.control("stop", "-m", "immediate")
+
+
+@contextlib.contextmanager
+def own(settings: Mapping[str, str]) -> Iterator[Postgres]:
+    """Run a server of a test's own, for what would disturb others; it is skipped or fails likewise."""
+    require()
+    with (
+        tempfile.TemporaryDirectory(prefix="douane-postgres-") as folder,
+        running(Path(folder), settings) as server,
+    ):
+        yield server
+
+
+def require() -> None:
+    """Skip, or fail, where PostgreSQL is not installed."""
+    if not _programs():
+        required = os.environ.get("DOUANE_TEST_STORAGE") == "postgres"
+        (pytest.fail if required else pytest.skip)(ABSENT)
 
 
 def ran(*words: str | Path) -> None:

@@ -2,16 +2,21 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import psycopg
+from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from gateway.errors import ConfigError
 
 T = TypeVar("T")
 
-Connection = psycopg.Connection[tuple[Any, ...]]
+RV = TypeVar("RV")
+
+_LOOKS_S: Final = 0.1
+"""How often somebody who waits sees whether they were interrupted."""
 
 _OF_THE_WIRE: Final[Mapping[str, str]] = {
     "connect_timeout": "2",
@@ -31,10 +36,30 @@ _OF_THE_SESSION: Final[Mapping[str, str]] = {
     "jit": "off",
     "client_min_messages": "warning",
     # A replica that is stopped in a transaction does not hold its locks against the others.
-    "idle_in_transaction_session_timeout": "5s",
-    "lock_timeout": "5s",
+    "idle_in_transaction_session_timeout": "2s",
+    "lock_timeout": "3s",
     "statement_timeout": "10s",
 }
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that does not wait for ever: a server that is stopped keeps its sockets open."""
+
+    patience_s = 12.0
+    """How long a statement may take: longer than the server lets it, if the server does anything."""
+
+    def wait(self, gen: PQGen[RV], interval: float = _LOOKS_S, timeout: float | None = None) -> RV:
+        """Wait for the server.
+
+        Raises:
+            psycopg.OperationalError: It does not answer. The connection is of no use any more.
+
+        """
+        try:
+            return super().wait(gen, interval, self.patience_s if timeout is None else timeout)
+        except psycopg.errors._WaitTimeout as error:  # noqa: SLF001 - it has no other name
+            self.pgconn.finish()
+            raise psycopg.OperationalError("the server does not answer") from error
 
 
 def addressed(conninfo: str) -> str:
@@ -55,14 +80,19 @@ def addressed(conninfo: str) -> str:
     return make_conninfo(**found)
 
 
-def connect(conninfo: str, *, application: str) -> Connection:
+def connect(
+    conninfo: str, *, application: str, patience_s: float = Connection.patience_s
+) -> Connection:
     """Return a new connection, in which each statement is a transaction unless one is begun.
 
     Raises:
         psycopg.OperationalError: There is none to be had now.
 
     """
-    connection = psycopg.connect(addressed(conninfo), autocommit=True, application_name=application)
+    connection = Connection.connect(
+        addressed(conninfo), autocommit=True, application_name=application
+    )
+    connection.patience_s = patience_s
     try:
         connection.execute(session_settings())
     except BaseException:
@@ -80,10 +110,9 @@ def session_settings() -> bytes:
 class Session:
     """One connection for many threads, one at a time; a lost one is made anew when it is needed."""
 
-    def __init__(self, conninfo: str, *, application: str) -> None:
+    def __init__(self, conninfo: str, *, application: str, patience_s: float) -> None:
         """Connect at first use: nothing is asked of the server before."""
-        self._conninfo = conninfo
-        self._application = application
+        self._connect = partial(connect, conninfo, application=application, patience_s=patience_s)
         self._lock = threading.Lock()
         self._connection: Connection | None = None
         self._closed = False
@@ -121,7 +150,7 @@ class Session:
             except psycopg.OperationalError:
                 self._connection.close()
         if self._connection is None or self._connection.closed:
-            self._connection = connect(self._conninfo, application=self._application)
+            self._connection = self._connect()
         return self._connection
 
 

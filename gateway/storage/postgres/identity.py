@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 _TRIES: Final = 20
 _PAUSE_MS: Final = 2
+_PATIENCE_S: Final = 5.0
 _LONGEST_PAUSE_MS: Final = 64
 _ESCAPE: Final = "\x10"
 _ESCAPED: Final = re.compile(f"{_ESCAPE}([{_ESCAPE}0])")
@@ -85,8 +86,10 @@ class PostgresIdentityDatabase:
 
     def __init__(self, conninfo: str) -> None:
         """Connect at first use; see `open`."""
-        self._writing = Session(conninfo, application="douane identity")
-        self._reading = Session(conninfo, application="douane identity, reading")
+        self._writing = Session(conninfo, application="douane identity", patience_s=_PATIENCE_S)
+        self._reading = Session(
+            conninfo, application="douane identity, reading", patience_s=_PATIENCE_S
+        )
         self.epoch = Epoch()
         self._lock = threading.Lock()
         self._loaders: list[Callable[[Statements], None]] = []

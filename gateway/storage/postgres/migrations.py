@@ -9,11 +9,15 @@ from gateway.errors import ConfigError
 from gateway.storage.postgres.connection import Connection
 from gateway.storage.postgres.locks import Lock
 
+_PATIENCE_S: Final = 86_400.0
+"""A table of millions of rows takes its time, and whoever is interrupted has changed nothing."""
+
 _APPLIED: Final = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
     tables text NOT NULL,
     number integer NOT NULL,
     name text NOT NULL,
+    oldest integer NOT NULL,
     applied_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tables, number)
 )
@@ -27,7 +31,16 @@ class Migration:
     number: int
     name: str
     script: str
-    """Statements without parameters. Each may run beside a gateway of the version before."""
+    """Statements without parameters."""
+    oldest: int | None = None
+    """How many of its set's migrations a version has to know that runs on the tables as this leaves
+    them: its own number, unless it says fewer. Then two versions run side by side while replicas are
+    replaced one by one, and the older one can come back."""
+
+    @property
+    def known(self) -> int:
+        """`oldest`, or what stands for it."""
+        return self.number if self.oldest is None else self.oldest
 
 
 @value
@@ -56,6 +69,7 @@ def migrate(connection: Connection, *parts: Tables) -> None:
     try:
         if all(_is_current(connection, tables) for tables in parts):
             return
+        connection.patience_s = _PATIENCE_S
         with connection.transaction():
             # Whoever waits looks anew: each statement sees what was committed before it began.
             connection.execute("SET LOCAL lock_timeout = '60s'")
@@ -79,26 +93,28 @@ def _applied(connection: Connection, tables: Tables) -> int:
     """Return how many have been applied, of those that this version knows.
 
     Raises:
-        ConfigError: There are more of them.
+        ConfigError: There are others, which want to be known.
 
     """
     rows = connection.execute(
-        "SELECT number, name FROM schema_migrations WHERE tables = %s ORDER BY number",
+        "SELECT number, name, oldest FROM schema_migrations WHERE tables = %s ORDER BY number",
         (tables.name,),
     ).fetchall()
     known = [(migration.number, migration.name) for migration in tables.migrations]
-    if rows != known[: len(rows)]:
+    same = [row[:2] for row in rows[: len(known)]] == known[: len(rows)]
+    later = rows[len(known) :]
+    if not same or any(oldest > len(known) for _, _, oldest in later):
         raise ConfigError(
             "the database is newer than this version of the gateway; use the newer version",
-            problems=[f"{tables.name} {number} {name}" for number, name in rows[len(known) :]],
+            problems=[f"{tables.name} {number} {name}" for number, name, _ in later],
         )
-    return len(rows)
+    return min(len(rows), len(known))
 
 
 def _apply(connection: Connection, tables: Tables) -> None:
     for migration in tables.migrations[_applied(connection, tables) :]:
         connection.execute(migration.script.encode())
         connection.execute(
-            "INSERT INTO schema_migrations (tables, number, name) VALUES (%s, %s, %s)",
-            (tables.name, migration.number, migration.name),
+            "INSERT INTO schema_migrations (tables, number, name, oldest) VALUES (%s, %s, %s, %s)",
+            (tables.name, migration.number, migration.name, migration.known),
         )

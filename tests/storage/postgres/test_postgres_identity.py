@@ -1,6 +1,8 @@
 """Identity in PostgreSQL: of replicas that want the same one gets it, and what is lost is a no."""
 
 import asyncio
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +22,7 @@ from gateway.storage.postgres import connection as connections
 from gateway.storage.postgres import identity
 from gateway.storage.postgres.connection import addressed, connect
 from gateway.storage.postgres.identity import PostgresIdentityDatabase, open_identity
+from tests.postgres import own
 from tests.storage.identity.identities import NOW, Hand, code, grant, user
 from tests.storage.identity.places import emptied, opened
 from tests.storage.identity.test_identity_standing import Envelope, answer
@@ -208,6 +211,40 @@ def test_a_replica_that_stops_in_a_transaction_holds_up_nobody(address, replicas
             first.result(PATIENCE_S)
         stopping.follow()
         assert stopping.users.all() == [user(os_user="went on")]
+
+
+def test_a_server_that_does_not_answer_is_given_up(address, monkeypatch):
+    monkeypatch.setattr(identity, "_PATIENCE_S", 0.5)
+    stopped = []
+
+    def job(to):
+        ((served,),) = to.execute("SELECT pg_backend_pid()")
+        os.kill(served, signal.SIGSTOP)
+        stopped.append(served)
+        to.execute("INSERT INTO revoked_tokens VALUES ('j', 1)")
+
+    with closing(PostgresIdentityDatabase(address)) as database, ThreadPoolExecutor(1) as threads:
+        try:
+            with pytest.raises(IdentityUnavailable) as raised:
+                threads.submit(database.write, job).result(PATIENCE_S)
+            database.write(lambda to: to.execute("INSERT INTO revoked_tokens VALUES ('k', 1)"))
+        finally:
+            os.kill(stopped[0], signal.SIGCONT)
+        assert raised.value.detail == "the server does not answer"
+        tokens = database.read(lambda of: of.execute("SELECT token_id FROM revoked_tokens").rows)
+        assert tokens == (("k",),)
+
+
+def test_what_was_confirmed_is_there_after_the_server_has_crashed():
+    with own({}) as server, closing(open_identity(server.fresh(), clock=Hand())) as stores:
+        stores.users.add(user())
+        stores.grants.revoke_token("j", until=NOW + 60)
+        server.control("restart", "-m", "immediate", "-l", server.folder / "log")
+        stores.users.add(user("ada"))
+        assert not stores.follow()
+        rows = stores.database.read(lambda of: of.execute("SELECT id FROM users").rows)
+        assert sorted(rows) == [("u_ada",), ("u_emma",)]
+        assert stores.database.read(lambda of: of.execute("SELECT * FROM revoked_tokens").rows)
 
 
 def test_what_memory_does_not_hold_turns_nothing(replicas):

@@ -78,6 +78,18 @@ def test_tables_of_a_newer_version_are_left_alone(connection):
     assert raised.value.problems == ("test 2 two",)
 
 
+def test_two_versions_run_side_by_side_where_the_later_one_says_so(connection):
+    beside = Migration(number=2, name="two", script="CREATE TABLE two (n integer)", oldest=1)
+    migrate(connection, tables(ONE, beside))
+    migrate(connection, tables(ONE))
+    migrate(connection, tables(ONE, beside))
+    last = Migration(number=3, name="three", script="DROP TABLE one")
+    migrate(connection, tables(ONE, beside, last))
+    for older in (tables(ONE), tables(ONE, beside)):
+        with pytest.raises(ConfigError, match="newer than this version"):
+            migrate(connection, older)
+
+
 def test_another_history_under_the_same_numbers_is_refused(connection):
     migrate(connection, tables(ONE))
     other = Migration(number=1, name="other", script="SELECT 1")
