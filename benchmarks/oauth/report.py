@@ -170,7 +170,7 @@ async def _calls(abroad: Abroad, on: Stage, name: str, visit: tuple[str, ...]) -
 
 def race(folder: Path, rounds: int, findings: Findings) -> None:
     """Let two processes redeem the same code and refresh with the same token, round by round."""
-    tally = races(folder, rounds=rounds)
+    tally = races(str(folder), rounds=rounds)
     findings.figures["race.rounds"] = rounds
     for name, subject in RACES.items():
         winners = sum(winners * times for winners, times in tally[subject].items())

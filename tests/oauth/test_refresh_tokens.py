@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from gateway.domain.identity import AuthMethod, ClientKind
 from gateway.errors import Unauthenticated
 from gateway.oauth.protocol import Reuse, token_hash
+from gateway.storage.identity.statements import Statements
 from tests.oauth.assertions import EC_KEY, signed
 from tests.oauth.issuing import ALICE, APP, OTHER, Issuer, basic, form
 from tests.oauth.world import MAIL_URI, NOW, PUBLIC_URL
@@ -621,7 +621,7 @@ def _column(issuer: Issuer, statement: str) -> list[Any]:
 
 
 def _change(issuer: Issuer, statement: str, text: str) -> None:
-    def job(connection: sqlite3.Connection) -> None:
+    def job(connection: Statements) -> None:
         connection.execute(statement, (text,))
 
     issuer.stores.database.write(job)

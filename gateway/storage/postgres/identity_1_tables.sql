@@ -128,7 +128,8 @@ CREATE TABLE refresh_tokens (
     successor text NOT NULL,
     generation integer NOT NULL,
     again_at double precision,
-    bound_to text NOT NULL
+    bound_to text NOT NULL,
+    lost_at double precision
 );
 
 CREATE INDEX refresh_tokens_by_grant ON refresh_tokens (grant_id);

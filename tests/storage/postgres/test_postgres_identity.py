@@ -337,3 +337,21 @@ async def test_an_answer_that_another_replica_ended_can_be_given_again(replicas)
     await mine.give(answer("a_2"))
     assert [each.id for each in mine.all()] == ["a_2"]
     assert await theirs.ended() == [(answer(), "because")]
+
+
+def test_the_tables_are_those_of_sqlite(aside, tmp_path):
+    """Whoever adds a column there adds it here."""
+    with closing(IdentityStores.open(tmp_path, clock=Hand())) as filed:
+        in_file = filed.database.read(
+            lambda of: (
+                of.execute(
+                    "SELECT t.name, c.name FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c"
+                    " WHERE t.type = 'table' AND t.name NOT LIKE '\\_sqlite%' ESCAPE '\\'"
+                ).rows
+            )
+        )
+    shared = aside.execute(
+        "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
+        " AND table_name NOT IN ('schema_migrations', 'identity_version', 'keys', 'disclosures')"
+    ).fetchall()
+    assert set(shared) == set(in_file)
