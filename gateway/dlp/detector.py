@@ -20,6 +20,7 @@ _MOST_FORMS: Final = 4096
 _WHOLE: Final = frozenset({"percent", "html", "escapes"})
 """What is undone in a text as a whole: what stands in it as it is stands there, too."""
 _LONGEST_NAME: Final = 64
+_MOST_NAMES: Final = 4096
 _ENCODED: Final = (
     r"[A-Za-z0-9+/_-]{20}",
     r"(?:%[0-9A-Fa-f]{2}){3}",
@@ -100,12 +101,14 @@ class Detector:
         self.groups: Mapping[str, str] = {**GROUPS, **mine, **others}
         """The group of each class."""
         self._order = {of: at for at, of in enumerate(self.groups)}
+        self._empty: set[str] = set()
+        """Names in which nothing was found."""
 
     def may_have(self, text: str) -> bool:
         """Say quickly whether anything may be found in `text`; a no is certain."""
         if self._finders or is_suspicious(text):
             return True
-        return any(True for _ in self._triggers.hits(text.encode("utf-8", "surrogatepass")))
+        return self._triggers.any_in(text.encode("utf-8", "surrogatepass"))
 
     def look(self, text: str, name: str = "") -> Look:
         """Return what stands in `text`, the value of the member `name`. Linear in its length.
@@ -119,6 +122,17 @@ class Detector:
         if not found and not hidden:
             return NOTHING
         return Look(spans=found, hidden=hidden, classes=hidden.union(span.of for span in found))
+
+    def look_at_name(self, name: str) -> Look:
+        """Return what stands in a member's name. The same ones come again and again."""
+        if name in self._empty:
+            return NOTHING
+        look = self.look(name)
+        if not look.classes and len(name) <= _LONGEST_NAME:
+            if len(self._empty) >= _MOST_NAMES:
+                self._empty.clear()
+            self._empty.add(name)
+        return look
 
     def runs(self, text: str, of: Collection[str], name: str = "") -> Iterator[tuple[int, int]]:
         """Yield where in `text` runs stand (characters) that encode something of one of the classes."""
@@ -146,7 +160,7 @@ class Detector:
         """Return what stands in `text` as it is, and whether something may be encoded there."""
         before = f"{name}: ".encode("utf-8", "surrogatepass") if name else b""
         octets = before + text.encode("utf-8", "surrogatepass")
-        hits = list(self._triggers.hits(octets))
+        hits = self._triggers.hits(octets)
         found: list[Span] = []
         for sign in (self._signs[hit] for hit in hits if hit < len(self._signs)):
             for at, match in enumerate(sign.pattern.finditer(octets)):

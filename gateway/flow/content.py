@@ -136,7 +136,7 @@ def _codes_in(text: str, *, depth: int = 0) -> Iterator[str]:
             yield "instructions_in_result"
         text = revealed(text)
     octets = text.encode("utf-8", "surrogatepass")
-    found = list(_TRIGGERS.hits(octets))
+    found = _TRIGGERS.hits(octets)
     for code, sign in (_SIGNS[hit] for hit in found if hit < len(_SIGNS)):
         if sign.stands_in(octets):
             yield code

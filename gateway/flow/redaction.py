@@ -44,11 +44,11 @@ class RecordScreen:
         """Say quickly whether a secret may be in `octets`, UTF-8 or JSON; a no is certain."""
         if any(needle in octets for needle in self._needles):
             return True
-        if any(True for _ in _WRITTEN_TRIGGERS.hits(octets)):
+        if _WRITTEN_TRIGGERS.any_in(octets):
             return True
         if b"\\" not in octets:
             return False
-        return any(True for _ in _WRITTEN_TRIGGERS.hits(_ESCAPED.sub(b"\n", octets)))
+        return _WRITTEN_TRIGGERS.any_in(_ESCAPED.sub(b"\n", octets))
 
     def screened(self, text: str) -> str:
         """Return `text` with a mark in place of every secret."""

@@ -1,6 +1,6 @@
 """One kind of thing that a text may contain: found by a pattern, believed after a check."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
@@ -68,10 +68,17 @@ class Triggers:
                 self._sets.append((first, _compiled(family, memory)))
             first += len(family)
 
-    def hits(self, octets: bytes) -> Iterator[int]:
-        """Yield the numbers of the expressions that match somewhere in `octets`, in order."""
+    def hits(self, octets: bytes) -> list[int]:
+        """Return the numbers of the expressions that match somewhere in `octets`, in order."""
+        found: list[int] = []
         for first, one in self._sets:
-            yield from sorted(first + at for at in one.Match(octets) or ())
+            if matched := one.Match(octets):
+                found += sorted(first + at for at in matched)
+        return found
+
+    def any_in(self, octets: bytes) -> bool:
+        """Say whether one of the expressions matches somewhere in `octets`."""
+        return any(one.Match(octets) for _, one in self._sets)
 
 
 def _compiled(patterns: Sequence[str], memory: int) -> Any:

@@ -38,6 +38,16 @@ def test_a_name_tells_what_its_value_is_and_is_no_part_of_it() -> None:
     assert found("Mistral-4-Quince", "colour") == []
 
 
+def test_a_name_says_the_same_whenever_it_comes() -> None:
+    detector = Detector()
+    names = [*(text for _, text in THERE.values()), *NOT_THERE, "to", "x" * 1000]
+    for _ in range(2):
+        assert [detector.look_at_name(name) for name in names] == list(map(detector.look, names))
+    for number in range(5000):
+        detector.look_at_name(f"name {number}")
+    assert len(detector._empty) < 5000
+
+
 def test_what_overlaps_is_one_and_of_the_class_that_goes_first() -> None:
     text = "https://cafebabe:dead8eef@gems.example.org/"
     assert found(text) == [("url_password", "dead8eef@gems.example.org")]

@@ -7,8 +7,10 @@ from gateway.flow.signs import Triggers
 
 def test_expressions_are_numbered_through() -> None:
     triggers = Triggers(["a", "b", "x"], [], ["c"], ["d", "e"])
-    assert list(triggers.hits(b"b e c")) == [1, 3, 5]
-    assert not list(triggers.hits(b"y"))
+    assert triggers.hits(b"b e c") == [1, 3, 5]
+    assert triggers.any_in(b"b e c")
+    assert not triggers.hits(b"y")
+    assert not triggers.any_in(b"y")
 
 
 def test_what_does_not_fit_is_refused() -> None:
