@@ -22,6 +22,7 @@ from gateway.http1.head import (
     END_OF_HEAD,
     MOST_HEAD_BYTES,
     Fields,
+    Head,
     RawPairs,
     require_fields,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "Connection",
     "Disconnected",
     "Fields",
+    "Head",
     "HttpFault",
     "Origin",
     "Overdue",

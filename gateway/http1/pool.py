@@ -61,7 +61,9 @@ class Pool:
         """
         loop = asyncio.get_running_loop()
         patience = Patience(self._waits.idle_s, loop.time() + self._waits.hard_s)
-        connection, was_kept = await self._lend(patience)
+        self._require_open()
+        kept = self._taken() if self._free else None
+        connection, was_kept = (kept, True) if kept is not None else await self._lend(patience)
         try:
             return await _answer(connection, request, patience)
         except Disconnected:
@@ -89,9 +91,6 @@ class Pool:
             HttpFault: There is none.
 
         """
-        self._require_open()
-        if self._free and not is_new and (kept := self._taken()) is not None:
-            return kept, True
         until = min(asyncio.get_running_loop().time() + self._waits.connect_s, patience.until)
         try:
             async with asyncio.timeout_at(until):

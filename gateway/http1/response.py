@@ -52,24 +52,24 @@ class Response:
         return self.complete or self._fault is not None
 
     @property
+    def head(self) -> Head:
+        if self._head is None:
+            raise RuntimeError("its head has not come yet")
+        return self._head
+
+    @property
     def status(self) -> int:
-        return self._known.status
+        return self.head.status
 
     @property
     def fields(self) -> Fields:
-        return self._known.fields
+        return self.head.fields
 
     @property
     def length(self) -> int | None:
         """How many bytes the body is said to have, if it is said."""
-        told = self._known.fields.get("content-length")
+        told = self.head.fields.get("content-length")
         return None if told is None else int(told)
-
-    @property
-    def _known(self) -> Head:
-        if self._head is None:
-            raise RuntimeError("its head has not come yet")
-        return self._head
 
     async def begun(self) -> None:
         """Return once its head is here.
@@ -80,6 +80,17 @@ class Response:
         """
         while self._head is None:
             await self._more()
+
+    def whole(self, most: int) -> bytes | None:
+        """Return all of the body if it has come by now, and is no more than `most` bytes.
+
+        It is the first that is asked for of it; where nothing is returned it comes by `piece`.
+        """
+        if not self.complete or len(self._unread) > most:
+            return None
+        taken = bytes(self._unread)
+        self._unread.clear()
+        return taken
 
     async def piece(self) -> bytes:
         """Return what has come of the body since; nothing at its end.

@@ -8,11 +8,13 @@ from typing import Final
 from yarl import URL
 
 from gateway.domain.calls import RawAnswer
+from gateway.domain.room import FREE
 from gateway.errors import EgressRefused, UpstreamFailed
 from gateway.http1 import (
     LATE,
     ConnectFailed,
     Connection,
+    Head,
     HttpFault,
     Origin,
     Pool,
@@ -94,13 +96,14 @@ class Exchange:
         response = await self._head(verb, headers, body, listens=listens, abandoned=abandoned)
         streams = False
         try:
-            if _is_unchanged(response, headers):
-                return _answer(response, b"")
-            _refuse_what_is_not_ours_to_relay(response)
-            media = (response.fields.get("content-type") or "").partition(";")[0].strip().lower()
-            if media == _EVENTS and response.status == HTTPStatus.OK:
+            head = response.head
+            if _is_unchanged(head, headers):
+                return _answer(head, b"")
+            _refuse_what_is_not_ours_to_relay(head)
+            media = (head.fields.get("content-type") or "").partition(";")[0].strip().lower()
+            if media == _EVENTS and head.status == HTTPStatus.OK:
                 streams = True
-                return _answer(response, self._stream(response, abandoned))
+                return _answer(head, self._stream(response, abandoned))
             return await self._whole(response, verb, media, abandoned)
         finally:
             if not streams:
@@ -145,23 +148,26 @@ class Exchange:
     async def _whole(
         self, response: Response, verb: str, media: str, abandoned: Callable[[], None]
     ) -> RawAnswer:
-        status = response.status
+        head = response.head
+        status = head.status
         if media != _JSON and status // 100 == 4:  # noqa: PLR2004 - RFC 9110 section 15.5
             # Clients act on the status alone (404: the session is over, 405: no stream here);
             # a page made for browsers is nothing for them.
-            return _answer(response, b"", without="content-type")
+            return _answer(head, b"", without="content-type")
         if media != _JSON and status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise unusable(f"status {status}, media type {media[:40]!r}")
         body = await self._read(response, abandoned)
         if media == _JSON:
-            return _answer(response, body)
+            return _answer(head, body)
         if body and verb != "DELETE":
             raise unusable(f"status {status}, media type {media[:40]!r}")
-        return _answer(response, b"", without="content-type")
+        return _answer(head, b"", without="content-type")
 
     async def _read(self, response: Response, abandoned: Callable[[], None]) -> bytes:
-        body = bytearray()
         most = self._limits.result_bytes
+        if (whole := response.whole(min(FREE, most))) is not None:
+            return whole  # so little takes no room
+        body = bytearray()
         declared = most if response.length is None else min(most, response.length)
         try:
             async with answering(declared, self._origin) as room:
@@ -208,29 +214,29 @@ def _authority(url: URL) -> str:
     return host if url.is_default_port() else f"{host}:{url.port}"
 
 
-def _is_unchanged(response: Response, asked: Headers) -> bool:
+def _is_unchanged(head: Head, asked: Headers) -> bool:
     """Whether it says that its answer is the one that we told it we have."""
     conditional = any(name == CONDITION for name, _ in asked)
-    return conditional and response.status == HTTPStatus.NOT_MODIFIED
+    return conditional and head.status == HTTPStatus.NOT_MODIFIED
 
 
-def _refuse_what_is_not_ours_to_relay(response: Response) -> None:
-    status = response.status
-    challenge = ", ".join(response.fields.every("www-authenticate"))
+def _refuse_what_is_not_ours_to_relay(head: Head) -> None:
+    status = head.status
+    challenge = ", ".join(head.fields.every("www-authenticate"))
     if status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.FORBIDDEN and challenge):
         # Relayed, it would make the client doubt the token that it has for the gateway.
-        raise Challenged(status, challenge, response.fields.get("dpop-nonce") or "")
+        raise Challenged(status, challenge, head.fields.get("dpop-nonce") or "")
     if status // 100 not in {2, 4, 5}:  # RFC 9110 section 15
         raise unusable(f"status {status}")
-    for coding in response.fields.every("content-encoding"):
+    for coding in head.fields.every("content-encoding"):
         if coding.strip().lower() != "identity":
             raise unusable(f"content encoding {coding[:40]!r}, though only identity was accepted")
 
 
-def _answer(response: Response, body: bytes | EventStream, *, without: str = "") -> RawAnswer:
-    fields = response.fields
+def _answer(head: Head, body: bytes | EventStream, *, without: str = "") -> RawAnswer:
+    fields = head.fields
     return RawAnswer(
-        status=response.status,
+        status=head.status,
         headers=tuple(pair for pair in returned(fields) if pair[0] != without),
         session=fields.get(SESSION),
         body=body,

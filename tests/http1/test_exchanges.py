@@ -392,6 +392,26 @@ async def test_an_answer_before_a_large_request_is_read_ends_the_connection():
     assert len(server.visits) == 2
 
 
+async def test_what_has_not_come_whole_is_not_taken_for_whole():
+    may_go_on = asyncio.Event()
+
+    async def script(visit: Visit) -> None:
+        await visit.asked()
+        await visit.say(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab")
+        await may_go_on.wait()
+        await visit.say(b"cd")
+        await visit.asked()
+
+    async with peer(script) as server, pool(server.port) as through:
+        answer = await through.send("POST", request("POST", COMMON, [], b""))
+        assert answer.whole(4) is None
+        may_go_on.set()
+        await eventually(lambda: answer.complete)
+        assert answer.whole(3) is None
+        assert answer.whole(4) == b"abcd"
+        assert await answer.piece() == b""
+
+
 async def test_a_slow_reader_has_the_server_wait():
     written = 0
 
