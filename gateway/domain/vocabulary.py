@@ -200,7 +200,8 @@ def confusing(content: Any, shape: str) -> str | None:
             if found is None or found.each:
                 waiting += _inside(node, at)
             else:
-                waiting += [(node[n], inner) for n, inner in found.inside.items() if n in node]
+                inside = found.inside
+                waiting += [(inner, inside[name]) for name, inner in node.items() if name in inside]
                 if node.keys() <= found.known.names:
                     continue  # as nearly all are
             if (name := _confused(node, at)) is not None:

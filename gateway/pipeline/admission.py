@@ -45,7 +45,7 @@ from gateway.ports.standing import StandingAnswers
 from gateway.turns import in_turn
 from gateway.wire.elicitation import answer_in
 from gateway.wire.extensions import within
-from gateway.wire.fixed import bare, require_fixed
+from gateway.wire.fixed import bare, require_fixed, says_only_its_call
 from gateway.wire.operations import (
     ABOUT_TASKS,
     LISTEN,
@@ -139,6 +139,8 @@ class Admission:
         message and kept beside it. It comes before everything else, so what is decided on is still
         what is sent.
         """
+        if says_only_its_call(call.message):
+            return call
         approved = self._rules.extensions.get(call.server, frozenset())
         message = within(call.message, call.profile, approved)
         message, answered = answer_in(message, call.profile)

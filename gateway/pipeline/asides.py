@@ -21,6 +21,7 @@ from gateway.errors import Denied
 from gateway.turns import finished
 from gateway.wire import jsontext
 from gateway.wire.extensions import DECLARING, with_outcome, with_params
+from gateway.wire.fixed import says_only_its_call
 from gateway.wire.headers import PARAM_PREFIX
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
 from gateway.wire.operations import CANCELLED
@@ -156,11 +157,14 @@ class Asides:
     def _said(self, permit: Permit) -> tuple[RpcId | None, Mapping[str, Any]]:
         """Return the id under which a message goes out, and its params."""
         owner, message, wary = self._owner(permit), permit.call.message, permit.run.has_read
-        id_, params = message.id, dict(message.params)
+        id_ = message.id
         if message.form not in _WRITTEN:
             return id_, message.params
         if id_ is not None:
             id_ = self._name(owner, "id", id_, wary=wary)
+        if says_only_its_call(message):
+            return id_, message.params
+        params = dict(message.params)
         if message.method == CANCELLED and isinstance(params.get(_REQUEST), str | int):
             params[_REQUEST] = self._name(owner, "id", params[_REQUEST], wary=wary, again=True)
         if wary and message.method == _PROGRESS and not self._has_heard(owner, params.get(_MARK)):

@@ -7,6 +7,7 @@ from gateway.domain.calls import Form, Message
 from gateway.domain.document import leaves, member_path
 from gateway.flow.beside import NOTHING, Beside, Said
 from gateway.flow.results import text_of
+from gateway.wire.fixed import says_only_its_call
 from gateway.wire.outgoing import Part, asides, beside_reference, part_of, remarks
 
 Expands = Callable[[str], tuple[str, ...] | None]
@@ -26,7 +27,27 @@ def beside(
     of the server's; `declared` are the names of values that an approved definition asks for;
     `wary` is whoever looks even at ids and names of programs.
     """
+    if says_only_its_call(message) and not (wary and isinstance(message.id, str)):
+        return NOTHING
     found = _Found()
+    _in_params(found, message, given, expanded, declared)
+    found.answers += [
+        one for name, inner in remarks(message.params) for one in _said(inner, "$._meta", _NONE)
+    ]
+    if wary:
+        found.answers += [
+            one for name, inner in asides(message) for one in _texts(inner, member_path("$", name))
+        ]
+    return found.whole
+
+
+def _in_params(
+    found: "_Found",
+    message: Message,
+    given: Callable[[str], bool],
+    expanded: Expands,
+    declared: frozenset[str],
+) -> None:
     for name, inner in message.params.items():
         part = part_of(message, name)
         if part in _SILENT:
@@ -47,14 +68,6 @@ def beside(
                 found.content += _said(beside_reference(message.params), at, declared)
             case _:
                 pass
-    found.answers += [
-        one for name, inner in remarks(message.params) for one in _said(inner, "$._meta", _NONE)
-    ]
-    if wary:
-        found.answers += [
-            one for name, inner in asides(message) for one in _texts(inner, member_path("$", name))
-        ]
-    return found.whole
 
 
 _NONE: frozenset[str] = frozenset()

@@ -10,8 +10,8 @@ from typing import Any, Final
 from gateway.domain.calls import Form, Message
 from gateway.domain.vocabulary import names_in
 from gateway.errors import ProtocolError
-from gateway.wire.extensions import with_params
-from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
+from gateway.wire.extensions import approved_only, with_params
+from gateway.wire.inbound import MODERN_CAPABILITIES_KEY, MODERN_VERSION_KEY
 from gateway.wire.jsonrpc import INVALID_PARAMS, is_request_id
 from gateway.wire.outgoing import CLIENT, KNOWN_ABOUT, PARTS, Part
 
@@ -29,6 +29,11 @@ _WAYS: Final = names_in("ability")
 _ABOUT_CLIENT: Final = names_in("implementation")
 _WANTED: Final = names_in("wanted")
 _FOLLOWED: Final = "resourceSubscriptions"
+
+
+_OF_A_CALL: Final = frozenset({"name", "arguments", _META})
+_OF_AN_ENVELOPE: Final = frozenset({MODERN_VERSION_KEY, MODERN_CAPABILITIES_KEY})
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def require_fixed(message: Message) -> None:
@@ -56,6 +61,24 @@ def require_fixed(message: Message) -> None:
             rpc_code=INVALID_PARAMS,
             rpc_id=message.id,
         )
+
+
+def says_only_its_call(message: Message) -> bool:
+    """Whether `message` calls a tool and says nothing besides: no more than the envelope that all have.
+
+    What is left out of messages, put back into them or proven of what they say has nothing to do there.
+    """
+    params = message.params
+    if message.method != "tools/call" or not params.keys() <= _OF_A_CALL:
+        return False
+    meta = params.get(_META, _NOTHING)
+    if not isinstance(meta, dict) or not meta.keys() <= _OF_AN_ENVELOPE:
+        return False
+    declared = meta.get(MODERN_CAPABILITIES_KEY, _NOTHING)
+    return isinstance(declared, dict) and (
+        not declared
+        or (approved_only(declared, frozenset()) is declared and _abilities(declared) == declared)
+    )
 
 
 def bare(message: Message, *, has_target: bool) -> Message:
