@@ -237,7 +237,7 @@ class Release:
         """Judge a result (policy's phase `result`), remember it, and meet what was asked of it."""
         result = message.result or {}
         match result.get("resultType", "complete"):
-            case "complete" if is_older_task(result):
+            case "complete" if "task" in result and is_older_task(result):
                 raise UpstreamFailed(
                     "the upstream server's answer is late, and nobody has asked for that",
                     detail="a task of 2025-11-25",
