@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from gateway.domain._value import value
 
@@ -40,12 +40,16 @@ class AuditRecord:
     """What stands for members in an earlier record of the same call, kept by whoever writes them."""
 
 
+UNPLACED: Final = -1
+"""No place yet: where many gateways write, one of them orders what they wrote, a moment later."""
+
+
 @value
 class LogEntry:
     """A record that is durable, and where it stands (RFC 9162 section 2.1)."""
 
     id: str
-    leaf_index: int
+    leaf_index: int = UNPLACED
 
 
 @value

@@ -18,6 +18,7 @@ class Premise(StrEnum):
     APPROVAL = "approval"
     STANDING = "standing"
     BUDGET = "budget"
+    PEOPLE = "people"
 
 
 @value
@@ -37,6 +38,8 @@ class Premises:
     """A person's answer by which it goes out."""
     standing: tuple[ApprovalId, ...] = ()
     """Answers that stand, by which a person chose where it goes."""
+    people: int | None = None
+    """How often rights of anybody had ended, as whoever decided knew; `None` where that is not asked."""
 
 
 @value

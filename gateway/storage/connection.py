@@ -1,8 +1,10 @@
 """How the database file is opened: by one writer, and by readers that cannot write."""
 
 import sqlite3
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import Any, Protocol
 from urllib.parse import quote
 
 from gateway.errors import ConfigError
@@ -10,6 +12,30 @@ from gateway.errors import ConfigError
 _WAL_BYTES = 64 << 20
 _CACHE_KIB = 16 << 10
 _READER_WAIT_S = 5.0
+
+
+class Rows(Protocol):
+    """What a statement has found."""
+
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Readable(Protocol):
+    """A log as it is read: SQLite's connection, or what answers as that does.
+
+    What it cannot read it says by a `sqlite3.DatabaseError`.
+    """
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Rows: ...
+    def close(self) -> None: ...
+
+
+def columns_in(connection: Readable, table: str) -> frozenset[str]:
+    """Return the names of a table's columns; none where there is no such table."""
+    found = connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+    return frozenset(name for (name,) in found.fetchall())
 
 
 class Durability(StrEnum):

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gateway.ports.following import NotDelivered
+from gateway.storage.connection import Readable, columns_in
 from gateway.storage.following import reading
 from gateway.storage.tree import Pruned
 from gateway.storage.writer import Writer
 
 _NO_SIZE = (1 << 63) - 1
-_IS_THERE = "SELECT count(*) FROM sqlite_schema WHERE name = 'cosignatures'"
 
 
 class SqliteCosignatures:
@@ -84,10 +84,10 @@ class SqliteCosignatures:
         await self._writer.run(job)
 
 
-def cosignatures(connection: sqlite3.Connection, size: int | None = None) -> dict[int, str]:
+def cosignatures(connection: Readable, size: int | None = None) -> dict[int, str]:
     """Return the lines of all who have cosigned a checkpoint, or that of `size`, by its size."""
     found: dict[int, str] = {}
-    if not connection.execute(_IS_THERE).fetchone()[0]:
+    if not columns_in(connection, "cosignatures"):
         return found  # a log from before there were witnesses
     part = (0, _NO_SIZE) if size is None else (size, size)
     for of, line in connection.execute(

@@ -1,7 +1,6 @@
 """Reading the audit log: queries, exports and proofs, beside the writer or without one."""
 
 import re
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -12,7 +11,7 @@ from gateway.audit.merkle import consistency_path, inclusion_path
 from gateway.audit.query import Statement
 from gateway.domain._value import value
 from gateway.ports.following import StoredRecord
-from gateway.storage.connection import open_reader
+from gateway.storage.connection import Readable, open_reader
 from gateway.storage.tree import root_of
 
 _ROW = "SELECT leaf_index, leaf_hash, CAST(body AS BLOB) FROM audit"
@@ -60,21 +59,11 @@ class LogStatistics:
     """Intents without an outcome: calls under way, and those that an end cut short."""
 
 
-class AuditReader:
-    """Every read is short, so that the writer's log file never waits for a reader."""
+class LogReader:
+    """Records as they lie in the log, and proofs; wherever it lies."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Readable) -> None:
         self._connection = connection
-
-    @classmethod
-    def open(cls, path: Path) -> Self:
-        """Open the database for reading.
-
-        Raises:
-            ConfigError: There is none.
-
-        """
-        return cls(open_reader(path))
 
     @property
     def log_id(self) -> str:
@@ -84,11 +73,6 @@ class AuditReader:
 
     def close(self) -> None:
         self._connection.close()
-
-    def query(self, statement: Statement) -> list[dict[str, Any]]:
-        """Return the records that a compiled filter selects, newest first, as the contract's."""
-        rows = self._connection.execute(statement.sql, statement.parameters)
-        return [_record(*row) for row in rows.fetchall()]
 
     def find(self, record_id: str) -> dict[str, Any] | None:
         """Return the record of that id, or else of that leaf index."""
@@ -134,47 +118,12 @@ class AuditReader:
         ).fetchone()
         return self.newest() + 1 if first is None else int(first)
 
-    def calls(self, first: int, end: int) -> dict[tuple[str, str], int]:
-        """Count the calls of tools that were let through, by server and tool.
-
-        Of the records from leaf index `first` up to `end`, which is not among them.
-        """
-        rows = self._connection.execute(_CALLS, (first, end))
-        return {(server, tool): count for server, tool, count in rows.fetchall()}
-
     def checkpoint(self) -> tuple[int, str] | None:
         """Return the size and the note of the newest signed checkpoint."""
         found: tuple[int, str] | None = self._connection.execute(
             "SELECT size, note FROM checkpoints ORDER BY size DESC LIMIT 1"
         ).fetchone()
         return found
-
-    def statistics(self) -> LogStatistics:
-        """Count everything; reads the whole log."""
-        records, first, last = self._connection.execute(
-            "SELECT count(*), min(time_us), max(time_us) FROM audit"
-        ).fetchone()
-        (unknown,) = self._connection.execute(
-            f"SELECT count(*) FROM audit WHERE {_OUTCOME_UNKNOWN}"  # noqa: S608 - fixed text
-        ).fetchone()
-        checkpoint = self.checkpoint()
-        return LogStatistics(
-            records=records,
-            first_time_us=first,
-            last_time_us=last,
-            signed=0 if checkpoint is None else checkpoint[0],
-            kinds=self._counts("kind"),
-            verdicts=self._counts("verdict"),
-            codes=self._counts("code"),
-            outcome_unknown=unknown,
-        )
-
-    def outcome_unknown(self, limit: int = _PAGE) -> list[dict[str, Any]]:
-        """Return the newest intents without an outcome."""
-        rows = self._connection.execute(
-            f"{_ROW} WHERE {_OUTCOME_UNKNOWN} ORDER BY leaf_index DESC LIMIT ?", (limit,)
-        )
-        return [_record(*row) for row in rows.fetchall()]
 
     def inclusion(self, record_id: str) -> InclusionProof:
         """Prove that a record is in the signed log.
@@ -205,6 +154,60 @@ class AuditReader:
         if new > self.newest() + 1:
             raise ValueError(f"the log has fewer than {new} records")
         return tuple(root_of(self._connection, part) for part in consistency_path(old, new))
+
+
+class AuditReader(LogReader):
+    """A log in SQLite. Every read is short, so that the writer's log file never waits for a reader."""
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open the database for reading.
+
+        Raises:
+            ConfigError: There is none.
+
+        """
+        return cls(open_reader(path))
+
+    def query(self, statement: Statement) -> list[dict[str, Any]]:
+        """Return the records that a compiled filter selects, newest first, as the contract's."""
+        rows = self._connection.execute(statement.sql, statement.parameters)
+        return [_record(*row) for row in rows.fetchall()]
+
+    def calls(self, first: int, end: int) -> dict[tuple[str, str], int]:
+        """Count the calls of tools that were let through, by server and tool.
+
+        Of the records from leaf index `first` up to `end`, which is not among them.
+        """
+        rows = self._connection.execute(_CALLS, (first, end))
+        return {(server, tool): count for server, tool, count in rows.fetchall()}
+
+    def statistics(self) -> LogStatistics:
+        """Count everything; reads the whole log."""
+        records, first, last = self._connection.execute(
+            "SELECT count(*), min(time_us), max(time_us) FROM audit"
+        ).fetchone()
+        (unknown,) = self._connection.execute(
+            f"SELECT count(*) FROM audit WHERE {_OUTCOME_UNKNOWN}"  # noqa: S608 - fixed text
+        ).fetchone()
+        checkpoint = self.checkpoint()
+        return LogStatistics(
+            records=records,
+            first_time_us=first,
+            last_time_us=last,
+            signed=0 if checkpoint is None else checkpoint[0],
+            kinds=self._counts("kind"),
+            verdicts=self._counts("verdict"),
+            codes=self._counts("code"),
+            outcome_unknown=unknown,
+        )
+
+    def outcome_unknown(self, limit: int = _PAGE) -> list[dict[str, Any]]:
+        """Return the newest intents without an outcome."""
+        rows = self._connection.execute(
+            f"{_ROW} WHERE {_OUTCOME_UNKNOWN} ORDER BY leaf_index DESC LIMIT ?", (limit,)
+        )
+        return [_record(*row) for row in rows.fetchall()]
 
     def _counts(self, column: str) -> dict[str, int]:
         rows = self._connection.execute(

@@ -188,6 +188,15 @@ def join(
     return Change(kept=tuple(changed), result=changed[0].run)
 
 
+def look(table: RunTable, *, run: RunId) -> Change:
+    """Change nothing; say how a run is by now, and the live whole runs of its owner."""
+    kept = table.find(run)
+    if kept is None:
+        return Change()
+    beside = (one for one in table.wholes(kept.owner) if one.run.id != run)
+    return Change(kept=(kept, *beside), result=kept.run)
+
+
 def lower(table: RunTable, *, run: RunId, seen: Label, label: Label) -> Change:
     """Give a live run `label` in place of `seen`; nothing, if that is not its label."""
     kept = table.find(run)

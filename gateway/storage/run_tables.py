@@ -94,7 +94,7 @@ class SqliteRunTable:
         rows = self._connection.execute(
             f"SELECT {_COLUMNS} FROM runs ORDER BY began"  # noqa: S608 - fixed text
         )
-        return (_kept(row, self._sources(row[0])) for row in rows)
+        return (kept_of(row, self._sources(row[0])) for row in rows)
 
     def belonging(self) -> Sequence[Belonging]:
         """Return for whom each owner calls, where that is known."""
@@ -172,17 +172,18 @@ class SqliteRunTable:
             f"SELECT {_COLUMNS} FROM runs WHERE {condition} ORDER BY began",  # noqa: S608 - fixed text
             (wanted,),
         ).fetchall()
-        return [_kept(row, self._sources(row[0])) for row in rows]
+        return [kept_of(row, self._sources(row[0])) for row in rows]
 
     def _sources(self, run: str) -> Iterable[Source]:
         rows = self._connection.execute(
             f"SELECT {_SOURCE} FROM run_sources WHERE run = ? ORDER BY rowid",  # noqa: S608 - fixed text
             (run,),
         )
-        return [_source(*row) for row in rows]
+        return [source_of(*row) for row in rows]
 
 
-def _kept(row: Sequence[Any], sources: Iterable[Source]) -> Kept:
+def kept_of(row: Sequence[Any], sources: Iterable[Source]) -> Kept:
+    """Return a run of a row of the table, with what it has read."""
     id_, owner, part_of, integrity, confidentiality, ended, version = row
     run = Run(
         id=RunId(id_),
@@ -194,7 +195,8 @@ def _kept(row: Sequence[Any], sources: Iterable[Source]) -> Kept:
     return Kept(run=run, owner=owner, ended=bool(ended))
 
 
-def _source(server: str, tool: str, record: str, integrity: int, confidentiality: int) -> Source:
+def source_of(server: str, tool: str, record: str, integrity: int, confidentiality: int) -> Source:
+    """Return a source of a row of its table."""
     return Source(server=server, tool=tool, record=record, label=_label(integrity, confidentiality))
 
 

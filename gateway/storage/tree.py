@@ -6,13 +6,14 @@ from contextlib import suppress
 from gateway.audit.merkle import CompactRange
 from gateway.audit.tiles import TILE_HEIGHT, TILE_LEAVES, TiledTree
 from gateway.errors import ConfigError
+from gateway.storage.connection import Readable
 
 
 class Pruned(ConfigError):
     """What a proof needs has left the log; the archive has it."""
 
 
-def front_of(connection: sqlite3.Connection) -> int:
+def front_of(connection: Readable) -> int:
     """Return the leaf index of the first record that retention has left in the log."""
     with suppress(sqlite3.OperationalError):  # a log from before there was retention
         row = connection.execute("SELECT first FROM log_front").fetchone()
@@ -20,12 +21,12 @@ def front_of(connection: sqlite3.Connection) -> int:
     return 0
 
 
-def provable(connection: sqlite3.Connection, size: int) -> bool:
+def provable(connection: Readable, size: int) -> bool:
     """Say whether the root of the first `size` records can be computed from what is left."""
     return size % TILE_LEAVES == 0 or size - size % TILE_LEAVES >= front_of(connection)
 
 
-def load_tree(connection: sqlite3.Connection) -> TiledTree:
+def load_tree(connection: Readable) -> TiledTree:
     """Return the tree of everything in the log, without reading every record.
 
     Raises:
@@ -41,7 +42,7 @@ def load_tree(connection: sqlite3.Connection) -> TiledTree:
     return tree_at(connection, size)
 
 
-def tree_at(connection: sqlite3.Connection, size: int) -> TiledTree:
+def tree_at(connection: Readable, size: int) -> TiledTree:
     """Return the tree of the first `size` records.
 
     Raises:
@@ -53,7 +54,7 @@ def tree_at(connection: sqlite3.Connection, size: int) -> TiledTree:
     return TiledTree(tiles=tiles, tail=tuple(_leaves(connection, range(complete, size))))
 
 
-def root_of(connection: sqlite3.Connection, part: range) -> bytes:
+def root_of(connection: Readable, part: range) -> bytes:
     """Return the root over a range of leaves that begins where a subtree of its size can.
 
     Raises:
@@ -68,7 +69,7 @@ def root_of(connection: sqlite3.Connection, part: range) -> bytes:
     return edge.extend(_leaves(connection, range(complete, part.stop))).root()
 
 
-def _tiles(connection: sqlite3.Connection, leaves: range) -> list[bytes]:
+def _tiles(connection: Readable, leaves: range) -> list[bytes]:
     first, stop = leaves.start // TILE_LEAVES, leaves.stop // TILE_LEAVES
     rows = connection.execute(
         "SELECT root FROM tiles WHERE tile >= ? AND tile < ? ORDER BY tile", (first, stop)
@@ -78,7 +79,7 @@ def _tiles(connection: sqlite3.Connection, leaves: range) -> list[bytes]:
     return [root for (root,) in rows]
 
 
-def _leaves(connection: sqlite3.Connection, part: range) -> list[bytes]:
+def _leaves(connection: Readable, part: range) -> list[bytes]:
     rows = connection.execute(
         "SELECT leaf_hash FROM audit WHERE leaf_index >= ? AND leaf_index < ? ORDER BY leaf_index",
         (part.start, part.stop),

@@ -1,7 +1,7 @@
 """Is this log what was once signed? Everything is computed again from the records' bytes."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +16,7 @@ from gateway.audit.tiles import TILE_HEIGHT, TILE_LEAVES, TiledTree
 from gateway.domain._value import value
 from gateway.domain.audit import TreeHead
 from gateway.errors import ConfigError
-from gateway.storage.connection import open_reader
+from gateway.storage.connection import Readable, columns_in, open_reader
 from gateway.storage.cosignatures import cosignatures
 from gateway.storage.database import CHECKPOINT, DATABASE
 from gateway.storage.keys import audit_key
@@ -28,6 +28,7 @@ from gateway.storage.tree import front_of
 _PAGE = 2000
 _BEFORE_ALL = -(2**63)
 _NEVER = 2**63
+Filed = Callable[[Sequence[Any]], tuple[Any, ...]]
 _KIND, _CODE = COLUMNS.index("kind"), COLUMNS.index("code")
 
 
@@ -109,20 +110,32 @@ def verify(
     given = list(checkpoints)
     if newest.exists():
         given.append((str(newest), newest.read_text("utf-8", "replace")))
-    connection = open_reader(data_dir / DATABASE)
-    try:
-        front = _front_now(connection)
-        while True:
-            found = _Pass(connection, Sightings(witnesses)).run(verifier, given)
-            before, front = front, _front_now(connection)
-            if found.finding is Finding.OK or front == before:
-                return found
-            # What was read had left the log meanwhile: nothing is wrong with that by itself.
-    finally:
-        connection.close()
+    with closing(open_reader(data_dir / DATABASE)) as connection:
+        return verify_in(connection, verifier, checkpoints=given, witnesses=witnesses)
 
 
-def _front_now(connection: sqlite3.Connection) -> int:
+def verify_in(
+    connection: Readable,
+    verifier: VerifierKey,
+    *,
+    checkpoints: Sequence[tuple[str, str]] = (),
+    witnesses: Sequence[WitnessKey] = (),
+    filed: Filed = tuple,
+) -> Verification:
+    """Compare a log, wherever it lies, as `verify` does.
+
+    `filed` says what its columns are of what its records say.
+    """
+    front = _front_now(connection)
+    while True:
+        found = _Pass(connection, Sightings(witnesses), filed).run(verifier, checkpoints)
+        before, front = front, _front_now(connection)
+        if found.finding is Finding.OK or front == before:
+            return found
+        # What was read had left the log meanwhile: nothing is wrong with that by itself.
+
+
+def _front_now(connection: Readable) -> int:
     with suppress(sqlite3.DatabaseError):  # the pass itself says so
         return front_of(connection)
     return 0
@@ -150,8 +163,9 @@ def own_verifier(data_dir: Path) -> VerifierKey:
 class _Pass:
     """One pass over the log, from the first record to the last."""
 
-    def __init__(self, connection: sqlite3.Connection, sightings: Sightings) -> None:
+    def __init__(self, connection: Readable, sightings: Sightings, filed: Filed) -> None:
         self._connection = connection
+        self._filed = filed
         self._sightings = sightings
         self._without: list[int] = []
         """Sizes that are cosigned here, and have no checkpoint any more."""
@@ -250,7 +264,7 @@ class _Pass:
                 raise _Bad(
                     Finding.ALTERED, f"record {index} stands where {expected} belongs", expected
                 )
-            _check(index, stored, columns, body)
+            _check(index, stored, columns, body, self._filed)
             self._removal = removal_in(columns, body, verifier) or self._removal
             if columns[_KIND] == "system" and columns[_CODE] in FOUND:
                 self._linked_from = min(self._linked_from, index)
@@ -315,8 +329,7 @@ class _Pass:
 
     def _links(self, verifier: VerifierKey, heads: Sequence[_Head]) -> None:
         """Look for checkpoints that were taken away or exchanged."""
-        names = {row[1] for row in self._connection.execute("PRAGMA table_info(checkpoints)")}
-        if "link" not in names:
+        if "link" not in columns_in(self._connection, "checkpoints"):
             return
         rows = self._connection.execute(
             "SELECT size, note, previous, link FROM checkpoints ORDER BY size"
@@ -362,12 +375,12 @@ class _Pass:
             raise _Bad(Finding.INCOMPLETE, self._sightings.missing, None)
 
 
-def _check(index: int, stored: bytes, columns: tuple[Any, ...], body: bytes) -> None:
+def _check(index: int, stored: bytes, columns: tuple[Any, ...], body: bytes, filed: Filed) -> None:
     """Compare a record's bytes with its leaf hash and its columns."""
     if leaf_hash(body) != stored:
         raise _Bad(Finding.ALTERED, f"record {index} was changed", index)
     try:
-        expected = columns_of(body)
+        expected = filed(columns_of(body))
     except ValueError as error:
         raise _Bad(Finding.ALTERED, f"record {index} is no record", index) from error
     if columns != expected:

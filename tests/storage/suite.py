@@ -79,6 +79,18 @@ def manifest(what, text="Sends mail.", profile=Profile.LEGACY):
     )
 
 
+def approved(what, profile=Profile.LEGACY):
+    seen = manifest(what, profile=profile)
+    return Pin(
+        target=what,
+        profile=profile,
+        status=PinStatus.APPROVED,
+        observed=seen,
+        approved=seen,
+        first_seen=NOW - 1,
+    )
+
+
 def sighting(what, text="Sends mail.", *, disposition=Disposition.HOLD, profile=Profile.LEGACY):
     return Sighting(
         manifest=manifest(what, text, profile), disposition=disposition, seen_at=NOW - 1

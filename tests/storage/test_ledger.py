@@ -1,9 +1,9 @@
-"""A call is on record only while what it was decided on holds, with what it uses up, once."""
+"""A call is on record only while what it was decided on holds, with what it uses up, once: in SQLite."""
 
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from gateway.domain._value import value
-from gateway.domain.approvals import ApprovalId, ApprovalState
-from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
+from gateway.domain.approvals import ApprovalState
+from gateway.domain.audit import LogEntry
 from gateway.domain.document import Digest
-from gateway.domain.labels import STRICTEST_DEFAULT, Confidentiality
+from gateway.domain.labels import Confidentiality
 from gateway.domain.premises import NOTHING, Premise, Premises, Uses
-from gateway.domain.scripts import Script, ScriptId, ToolGrant
+from gateway.domain.scripts import Script
 from gateway.domain.standing import StandingAnswer
 from gateway.domain.tools import Pin, Profile, Sighting
 from gateway.errors import AuditUnavailable, Changed
@@ -32,12 +31,11 @@ from gateway.storage.scripts import SqliteScriptStore
 from gateway.storage.spooling import SpoolingLog, SpoolSettings
 from gateway.storage.store import Store
 from gateway.storage.writer import Writer
+from tests.storage.ledger_suite import BEHIND, MAIL, YES, Desk, LedgerSuite
 from tests.storage.suite import NOTHING as UNHINTED
-from tests.storage.suite import NOW, pending, principal, source, target
+from tests.storage.suite import NOW, pending, principal
 from tests.storage.test_approval_stores import RULES, Envelope, answer, question
 
-MAIL = target()
-YES = ApprovalId("a")
 OTHER_DIGEST = Digest(algorithm="sha256", octets=b"other")
 
 
@@ -48,65 +46,64 @@ class Policy:
         return digest == self.digest
 
 
-@value
-class Desk:
-    """A ledger over a real database, with what calls rest on."""
+class SqliteDesk(Desk):
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.runs = store.runs
+        self.policy, self.standing = Policy(), MemoryStandingAnswers()
+        with closing(open_reader(store.data_dir / DATABASE)) as connection:
+            self.approvals = SqliteApprovalStore(
+                store.writer, connection, Envelope(), lambda: RULES
+            )
+            self.scripts = SqliteScriptStore(store.writer, connection, Envelope())
+        memory = Memory(
+            runs=store.runs,
+            pins=store.pins,
+            answers=self.approvals,
+            standing=self.standing,
+            policy=self.policy,
+            clock=lambda: NOW,
+        )
+        self.ledger = SqliteLedger(store.audit, memory, self.approvals)
 
-    store: Store
-    ledger: SqliteLedger
-    approvals: SqliteApprovalStore
-    scripts: SqliteScriptStore
-    policy: Policy
-    standing: MemoryStandingAnswers
-    premises: Premises
+    async def furnish(self) -> None:
+        pin = await approved(self.store)
+        await self.approvals.file(question(now=NOW))
+        await answer(self.approvals, now=NOW)
+        run = await self.store.runs.of(principal(), UNHINTED)
+        self.premises = Premises(
+            run=run.id,
+            version=run.version,
+            policy=self.policy.digest,
+            pinned=verify(MAIL, pin, identity=pin.observed.identity),
+            profile=Profile.LEGACY,
+            yes=YES,
+        )
 
-    async def put(self, name: str = "one", uses: Uses = NOTHING, **other: Any) -> LogEntry:
-        record = AuditRecord(kind=RecordKind.INTENT, time=NOW, id=name, fields={})
-        return await self.ledger.put(record, replace(self.premises, **other), uses)
-
-    async def ids(self) -> list[str]:
+    async def ids(self) -> Sequence[str]:
         await self.store.caught_up()
         with closing(sqlite3.connect(self.store.data_dir / DATABASE)) as connection:
             return [i for (i,) in connection.execute("SELECT id FROM audit ORDER BY leaf_index")]
 
-    async def behind(self, sql: str, *values: object) -> None:
-        """Change a table, and let memory know nothing of it."""
-        await self.store.writer.run(lambda connection: connection.execute(sql, values).rowcount)
+    async def behind(self, sql: str) -> None:
+        await self.store.writer.run(lambda connection: connection.execute(sql).rowcount)
 
+    async def revoke(self) -> None:
+        await self.store.pins.revoke(MAIL, Profile.LEGACY, by="bob", note="")
 
-async def desk_of(store: Store) -> Desk:
-    with closing(open_reader(store.data_dir / DATABASE)) as connection:
-        approvals = SqliteApprovalStore(store.writer, connection, Envelope(), lambda: RULES)
-        scripts = SqliteScriptStore(store.writer, connection, Envelope())
-    policy, standing = Policy(), MemoryStandingAnswers()
-    memory = Memory(
-        runs=store.runs,
-        pins=store.pins,
-        answers=approvals,
-        standing=standing,
-        policy=policy,
-        clock=lambda: NOW,
-    )
-    pin = await approved(store)
-    await approvals.file(question(now=NOW))
-    await answer(approvals, now=NOW)
-    run = await store.runs.of(principal(), UNHINTED)
-    return Desk(
-        store=store,
-        ledger=SqliteLedger(store.audit, memory, approvals),
-        approvals=approvals,
-        scripts=scripts,
-        policy=policy,
-        standing=standing,
-        premises=Premises(
-            run=run.id,
-            version=run.version,
-            policy=policy.digest,
-            pinned=verify(MAIL, pin, identity=pin.observed.identity),
-            profile=Profile.LEGACY,
-            yes=YES,
-        ),
-    )
+    async def decide_by(self, policy: str) -> None:
+        self.policy.digest = policy
+
+    async def begin(self, script: Script) -> None:
+        await self.scripts.begin(script)
+
+    async def use_yes(self) -> None:
+        await self.approvals.use(YES, now=NOW)
+
+    async def state_of_yes(self) -> str:
+        found = self.approvals.get(YES, now=NOW)
+        assert found is not None
+        return found.state
 
 
 def standing() -> StandingAnswer:
@@ -138,170 +135,61 @@ async def approved(store: Store) -> Pin:
 
 
 @asynccontextmanager
-async def opened(data_dir: Path, *, journaled: bool, **more: Any) -> AsyncIterator[Desk]:
+async def opened(data_dir: Path, *, journaled: bool, **more: Any) -> AsyncIterator[SqliteDesk]:
     store = await Store.open(data_dir, clock=lambda: NOW, **more)
     journal = store.writer._journal
     if not journaled:
         store.writer._journal = None
-    yield await desk_of(store)
+    desk = SqliteDesk(store)
+    await desk.furnish()
+    yield desk
     await store.close()
     if not journaled and journal is not None:
         journal.close()
 
 
 @pytest.fixture(params=["journaled", "written"])
-async def desk(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Desk]:
+async def desk(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SqliteDesk]:
     """Both roads of a record: the journal first, or the database at once."""
     async with opened(tmp_path / "var", journaled=request.param == "journaled") as found:
         yield found
 
 
 @pytest.fixture
-async def written(tmp_path: Path) -> AsyncIterator[Desk]:
+async def written(tmp_path: Path) -> AsyncIterator[SqliteDesk]:
     async with opened(tmp_path / "var", journaled=False) as found:
         yield found
 
 
-async def failed(desk: Desk, uses: Uses = NOTHING, **other: Any) -> frozenset[str]:
-    """Return what was found changed; nothing was written by then."""
-    before = await desk.ids()
-    with pytest.raises(Changed) as found:
-        await desk.put("refused", uses, **other)
-    assert await desk.ids() == before
-    return found.value.what
+class TestSqliteLedger(LedgerSuite):
+    pass
 
 
-async def test_what_holds_is_written(desk: Desk) -> None:
-    entry = await desk.put()
-    assert (entry.id, await desk.ids()) == ("one", ["one"])
+@pytest.mark.parametrize("change", BEHIND)
+async def test_the_tables_are_compared_and_not_memory_alone(
+    written: SqliteDesk, change: str
+) -> None:
+    sql, premise = BEHIND[change]
+    await written.behind(sql)
+    assert await written.failed() == {premise}
 
 
-async def test_a_run_that_was_raised_has_changed(desk: Desk) -> None:
-    await desk.store.runs.raise_label(desk.premises.run, STRICTEST_DEFAULT, source())
-    assert await failed(desk) == {Premise.RUN}
-    assert (await desk.put(version=desk.premises.version + 1)).id == "one"
-
-
-async def test_a_run_that_was_lowered_has_changed(desk: Desk) -> None:
-    run = await desk.store.runs.raise_label(desk.premises.run, STRICTEST_DEFAULT, source())
-    calm = (await desk.store.runs.of(principal("noah"), UNHINTED)).label
-    await desk.store.runs.lower_label(run.id, run.label, calm)
-    assert await failed(desk, version=run.version) == {Premise.RUN}
-
-
-async def test_a_run_that_has_ended_is_no_premise(desk: Desk) -> None:
-    await desk.store.runs.end(desk.premises.run)
-    assert await failed(desk) == {Premise.RUN}
-
-
-async def test_a_definition_that_was_revoked_has_changed(desk: Desk) -> None:
-    await desk.store.pins.revoke(MAIL, Profile.LEGACY, by="bob", note="")
-    assert await failed(desk) == {Premise.PIN}
-
-
-async def test_another_policy_has_changed(desk: Desk) -> None:
-    desk.policy.digest = "sha256:next"
-    assert await failed(desk) == {Premise.POLICY}
-
-
-async def test_an_answer_that_stands_no_more_has_changed(desk: Desk) -> None:
-    assert await failed(desk, standing=(YES,)) == {Premise.STANDING}
+async def test_an_answer_that_stands_no_more_has_changed(desk: SqliteDesk) -> None:
+    assert await desk.failed(standing=(YES,)) == {Premise.STANDING}
     await desk.standing.give(standing())
     assert (await desk.put("one", standing=(YES,))).id == "one"
     await desk.standing.end(YES, "a person ended it")
-    assert await failed(desk, standing=(YES,)) == {Premise.STANDING}
+    assert await desk.failed(standing=(YES,)) == {Premise.STANDING}
 
 
 @pytest.mark.parametrize(
     "changed", [{"expires_at": NOW}, {"given_at": NOW - 1}, {"pin_digest": OTHER_DIGEST}]
 )
 async def test_an_answer_stands_for_what_was_approved_when_it_was_given(
-    desk: Desk, changed: dict[str, Any]
+    desk: SqliteDesk, changed: dict[str, Any]
 ) -> None:
     await desk.standing.give(replace(standing(), **changed))
-    assert await failed(desk, standing=(YES,)) == {Premise.STANDING}
-
-
-async def test_a_yes_that_is_used_is_none(desk: Desk) -> None:
-    await desk.approvals.use(YES, now=NOW)
-    assert await failed(desk) == {Premise.APPROVAL}
-
-
-async def test_what_rests_on_no_definition_and_no_yes_needs_none(desk: Desk) -> None:
-    await desk.store.pins.revoke(MAIL, Profile.LEGACY, by="bob", note="")
-    await desk.approvals.use(YES, now=NOW)
-    assert (await desk.put(pinned=None, profile=None, yes=None)).id == "one"
-
-
-BEHIND = {
-    "run": ("UPDATE runs SET version = version + 1", Premise.RUN),
-    "end": ("UPDATE runs SET ended = 1", Premise.RUN),
-    "pin": ("UPDATE pins SET status = 'revoked'", Premise.PIN),
-    "definition": ("UPDATE pins SET approved = '{}'", Premise.PIN),
-    "address": ("UPDATE pins SET approved_identity = 'elsewhere'", Premise.PIN),
-    "approval ends": ("UPDATE pins SET expires_at = 1.0", Premise.PIN),
-    "yes": ("UPDATE approvals SET state = 'used'", Premise.APPROVAL),
-    "yes runs out": ("UPDATE approvals SET expires_at = 1.0", Premise.APPROVAL),
-}
-
-
-@pytest.mark.parametrize("change", BEHIND)
-async def test_the_tables_are_compared_and_not_memory_alone(written: Desk, change: str) -> None:
-    sql, premise = BEHIND[change]
-    await written.behind(sql)
-    assert await failed(written) == {premise}
-
-
-async def test_of_many_calls_by_one_yes_one_is_written(desk: Desk) -> None:
-    uses = Uses(yes=YES)
-    told = await asyncio.gather(
-        *(desk.put(f"c{n}", uses) for n in range(20)), return_exceptions=True
-    )
-    (first,) = [one for one in told if isinstance(one, LogEntry)]
-    assert [one.what for one in told if isinstance(one, Changed)] == [{Premise.APPROVAL}] * 19
-    assert await desk.ids() == [first.id]
-    found = desk.approvals.get(YES, now=NOW)
-    assert found is not None
-    assert found.state is ApprovalState.USED
-
-
-def script() -> Script:
-    granted = ToolGrant(server=MAIL.server, tool="send", most=5, arguments={})
-    return Script(
-        id=ScriptId("s_1"),
-        principal="emma",
-        sha256="ab" * 32,
-        grants=(granted,),
-        most=7,
-        parent="d_1",
-        began=NOW,
-        expires_at=NOW + 60,
-    )
-
-
-@pytest.mark.parametrize(("grants", "most"), [((None,), 7), ((0,), 5), ((0, None), 7), ((), 0)])
-async def test_as_many_calls_are_written_as_a_budget_has(
-    desk: Desk, grants: tuple[int | None, ...], most: int
-) -> None:
-    await desk.scripts.begin(script())
-    uses = Uses(script=ScriptId("s_1"), grants=grants)
-    told = await asyncio.gather(
-        *(desk.put(f"c{n}", uses) for n in range(20)), return_exceptions=True
-    )
-    assert sum(isinstance(one, LogEntry) for one in told) == len(await desk.ids()) == most
-    assert {one.what for one in told if isinstance(one, Changed)} == {frozenset({Premise.BUDGET})}
-
-
-async def test_what_is_not_written_uses_nothing_up(desk: Desk) -> None:
-    await desk.scripts.begin(script())
-    uses = Uses(yes=YES, script=ScriptId("s_1"), grants=(None,))
-    await desk.behind("UPDATE runs SET version = version + 1")
-    assert await failed(desk, uses) == {Premise.RUN}
-    await desk.behind("UPDATE runs SET version = version - 1")
-    await desk.behind("UPDATE approvals SET state = 'used'")
-    assert await failed(desk, replace(uses)) == {Premise.APPROVAL}
-    await desk.behind("UPDATE approvals SET state = 'allowed'")
-    assert (await desk.put("one", uses)).id == "one"
+    assert await desk.failed(standing=(YES,)) == {Premise.STANDING}
 
 
 async def test_records_that_are_not_written_leave_no_gap_in_the_log(desk: Desk) -> None:
@@ -326,7 +214,7 @@ def soon(writer: Writer) -> None:
 
 
 @asynccontextmanager
-async def held_up(desk: Desk) -> AsyncIterator[threading.Event]:
+async def held_up(desk: SqliteDesk) -> AsyncIterator[threading.Event]:
     """The thread that writes is in the middle of a transaction until the event is set."""
     go_on, begun = threading.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -345,7 +233,7 @@ async def held_up(desk: Desk) -> AsyncIterator[threading.Event]:
         await asyncio.wait([other])
 
 
-async def test_what_stands_is_asked_for_in_the_transaction_too(written: Desk) -> None:
+async def test_what_stands_is_asked_for_in_the_transaction_too(written: SqliteDesk) -> None:
     await written.standing.give(standing())
     async with held_up(written):
         put = asyncio.create_task(written.put(uses=Uses(yes=YES), standing=(YES,)))
@@ -359,7 +247,9 @@ async def test_what_stands_is_asked_for_in_the_transaction_too(written: Desk) ->
 
 
 @pytest.mark.parametrize("why", ["its deadline is over", "its caller went away"])
-async def test_what_nobody_waits_for_any_more_uses_nothing_up(written: Desk, why: str) -> None:
+async def test_what_nobody_waits_for_any_more_uses_nothing_up(
+    written: SqliteDesk, why: str
+) -> None:
     desk, writer = written, written.store.writer
     async with held_up(desk):
         if why == "its deadline is over":
@@ -379,7 +269,7 @@ async def test_what_nobody_waits_for_any_more_uses_nothing_up(written: Desk, why
     assert found.state is ApprovalState.ALLOWED
 
 
-async def test_of_what_is_being_written_whoever_waits_hears_what_came(written: Desk) -> None:
+async def test_of_what_is_being_written_whoever_waits_hears_what_came(written: SqliteDesk) -> None:
     desk, writer, go_on = written, written.store.writer, threading.Event()
     soon(writer)
     put = asyncio.create_task(desk.put("kept", Uses(yes=YES)))
@@ -390,7 +280,7 @@ async def test_of_what_is_being_written_whoever_waits_hears_what_came(written: D
     go_on.set()
     assert (await put).id == "kept"
     assert await desk.ids() == ["kept"]
-    assert await failed(desk) == {Premise.APPROVAL}
+    assert await desk.failed() == {Premise.APPROVAL}
 
 
 async def test_what_uses_something_up_is_in_no_spool(tmp_path: Path) -> None:

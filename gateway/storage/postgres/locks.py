@@ -8,3 +8,10 @@ class Lock(IntEnum):
 
     MIGRATE = 0x0D0A00
     """Who makes tables."""
+
+    LANE = 0x0D0A01
+    """Of each lane: whoever has it appends on it, until the connection is gone."""
+    OWNER = 0x0D0A02
+    """Of each owner of runs: raises share it, and whoever begins, lowers or ends one has it alone."""
+    LEAD = 0x0D0A03
+    """Who orders the log."""

@@ -1,0 +1,91 @@
+"""Calls on record in PostgreSQL: kept while what they were decided on holds, with what they use up and raise."""
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from gateway.audit.record import RecordEncoder
+from gateway.domain.audit import AuditRecord, LogEntry
+from gateway.domain.flow import RunId
+from gateway.domain.premises import Premise, Premises, Uses
+from gateway.errors import AuditUnavailable, Changed
+from gateway.storage.audit_log import Waited, encoded, nobody
+from gateway.storage.committer import NOT_RECORDED
+from gateway.storage.postgres.lanes import Kept, Lanes
+from gateway.storage.postgres.terms import FREELY, Raise, Terms
+
+_NO_WHOLE: Final = "whole"
+"""What is said where there is no whole run to raise."""
+_MOST_TRIES: Final = 3
+
+
+class KnownRuns(Protocol):
+    """What memory shows of runs. Other replicas change them as well."""
+
+    async def look_again(self, run: RunId) -> None:
+        """Have memory show a run, and the whole runs beside it, as they are by now."""
+        ...
+
+
+Begin = Callable[[Raise], Awaitable[object]]
+"""Raises a run whose owner has no live whole run, which begins with that."""
+
+
+class PostgresLedger:
+    """An `AuditLog` and a `Ledger`: comparison, use, raise and record are one statement.
+
+    Any record can have premises: a refusal that rests on what is not so any more is not kept either.
+    """
+
+    def __init__(
+        self, lanes: Lanes, encoder: RecordEncoder, *, runs: KnownRuns, begin: Begin
+    ) -> None:
+        self._lanes = lanes
+        self._encoder = encoder
+        self._runs = runs
+        self._begin = begin
+        self.waited: Waited = nobody
+
+    async def append(self, record: AuditRecord) -> LogEntry:
+        """Return only once `record` is durable; see `AuditLog`. Its place in the log comes later."""
+        await self._kept(record, FREELY)
+        return LogEntry(id=record.id)
+
+    async def put(self, record: AuditRecord, premises: Premises, uses: Uses) -> LogEntry:
+        """Write `record` down if `premises` hold, with what it `uses`; see `Ledger`.
+
+        Whether an answer stands cannot be compared here yet: what rests on one is not written.
+        """
+        if premises.standing:
+            raise Changed([Premise.STANDING])
+        kept = await self._kept(record, Terms(premises=premises, uses=uses))
+        if kept.changed:
+            changed = frozenset(Premise(one) for one in kept.changed.split())
+            if Premise.RUN in changed:
+                await self._runs.look_again(premises.run)
+            raise Changed(changed)
+        return LogEntry(id=record.id)
+
+    async def conclude(self, record: AuditRecord, raises: Raise) -> LogEntry:
+        """Return once `record` is durable, and what it says of its run is joined into that before it.
+
+        Raises:
+            Fault: There is no such run.
+            AuditUnavailable: As `append`.
+
+        """
+        for _ in range(_MOST_TRIES):
+            kept = await self._kept(record, Terms(raises=raises))
+            if kept.changed != _NO_WHOLE:
+                for run in kept.raised:
+                    await self._runs.look_again(RunId(run))
+                return LogEntry(id=record.id)
+            await self._begin(raises)
+        raise AuditUnavailable(NOT_RECORDED, detail="its principal's run ends again and again")
+
+    async def _kept(self, record: AuditRecord, terms: Terms) -> Kept:
+        began = time.perf_counter()
+        kept = await self._lanes.put(await encoded(self._encoder, record), terms)
+        if not kept.changed:
+            self.waited("log", time.perf_counter() - began)
+        return kept

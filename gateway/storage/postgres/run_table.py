@@ -1,0 +1,181 @@
+"""Runs in PostgreSQL: the same changes as in SQLite, beside the raises of every replica."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import psycopg
+from psycopg.errors import DeadlockDetected, SerializationFailure
+
+from gateway.domain.flow import RunId, Source
+from gateway.domain.labels import Label
+from gateway.errors import AuditUnavailable
+from gateway.storage.committer import NOT_RECORDED
+from gateway.storage.postgres.connection import Connection, Session
+from gateway.storage.postgres.locks import Lock
+from gateway.storage.run_changes import Belonging, Change, Kept, OwnerName
+from gateway.storage.run_tables import MOST_ENDED, Job, kept_of, source_of
+
+_COLUMNS: Final = "id, owner, part_of, integrity, confidentiality, ended, version"
+_SOURCE: Final = "server, tool, record, integrity, confidentiality"
+_MOST_YIELDS: Final = 8
+
+
+class PostgresRunLedger:
+    """Makes changes, each in a transaction of its own, one at a time in this process."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._turn = asyncio.Lock()
+
+    async def make(self, job: Job, committed: Callable[[Change], None]) -> Change:
+        """Make the change that `job` describes; it is durable on return.
+
+        Raises:
+            AuditUnavailable: It did not happen, or is not known to have.
+
+        """
+        return await asyncio.shield(self._make(job, committed))
+
+    async def _make(self, job: Job, committed: Callable[[Change], None]) -> Change:
+        async with self._turn:
+            try:
+                change = await asyncio.to_thread(self._made, job)
+            except psycopg.Error as error:
+                raise AuditUnavailable(NOT_RECORDED, detail=str(error)) from error
+            committed(change)
+            return change
+
+    def all(self) -> tuple[Sequence[Kept], Sequence[Belonging]]:
+        """Return every run, in the order in which they began, and for whom each owner calls.
+
+        Raises:
+            AuditUnavailable: They cannot be read now.
+
+        """
+        try:
+            return self._session.use(_all)
+        except psycopg.Error as error:
+            raise AuditUnavailable(NOT_RECORDED, detail=str(error)) from error
+
+    def _made(self, job: Job) -> Change:
+        for _ in range(_MOST_YIELDS):
+            try:
+                return self._session.use(lambda connection: _once(connection, job))
+            except (DeadlockDetected, SerializationFailure):
+                continue
+        return self._session.use(lambda connection: _once(connection, job))
+
+
+def _once(connection: Connection, job: Job) -> Change:
+    with connection.transaction():
+        return job(PostgresRunTable(connection))
+
+
+def _all(connection: Connection) -> tuple[Sequence[Kept], Sequence[Belonging]]:
+    with connection.transaction():
+        rows = connection.execute("SELECT owner, person FROM run_owners WHERE person <> ''")
+        belonging = [Belonging(owner=owner, person=person) for owner, person in rows.fetchall()]
+        return PostgresRunTable(connection).all(), belonging
+
+
+class PostgresRunTable:
+    """A `RunTable`, within one transaction of READ COMMITTED.
+
+    Whoever looks at the runs of an owner has that owner's lock alone first, until the end of the
+    transaction. A raise shares it with other raises: so none is under way meanwhile, and each look sees
+    all that were before.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def all(self) -> Sequence[Kept]:
+        """Return every run, in the order in which they began."""
+        return self._kept(f"SELECT {_COLUMNS} FROM runs ORDER BY began")  # noqa: S608 - fixed text
+
+    def find(self, run: RunId) -> Kept | None:
+        row = self._connection.execute("SELECT owner FROM runs WHERE id = %s", (run,)).fetchone()
+        if row is None:
+            return None
+        self._lock(row[0])
+        return next(iter(self._where("id = %s", run)), None)
+
+    def parts(self, run: RunId) -> Sequence[Kept]:
+        whole = self.find(run)
+        return [] if whole is None else self._where("part_of = %s AND NOT ended", run)
+
+    def wholes(self, owner: OwnerName) -> Sequence[Kept]:
+        self._lock(owner)
+        return self._where("owner = %s AND part_of IS NULL AND NOT ended", owner)
+
+    def keep(self, kept: Kept) -> None:
+        run = kept.run
+        self._lock(kept.owner)
+        self._connection.execute(
+            f"INSERT INTO runs ({_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s)"  # noqa: S608 - fixed
+            " ON CONFLICT (id) DO UPDATE SET integrity = excluded.integrity,"
+            " confidentiality = excluded.confidentiality, ended = excluded.ended,"
+            " version = excluded.version",
+            (run.id, kept.owner, run.part_of, *_levels(run.label), kept.ended, run.version),
+        )
+        with self._connection.cursor() as cursor:
+            cursor.executemany(
+                f"INSERT INTO run_sources (run, {_SOURCE})"  # noqa: S608 - fixed text
+                " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (run, server, tool) DO UPDATE SET"
+                " record = excluded.record, integrity = excluded.integrity,"
+                " confidentiality = excluded.confidentiality",
+                [
+                    (run.id, one.server, one.tool, one.record, *_levels(one.label))
+                    for one in run.sources
+                ],
+            )
+
+    def belong(self, belonging: Belonging) -> None:
+        self._connection.execute(
+            "INSERT INTO run_owners (owner, generation, person) VALUES (%s, 0, %s)"
+            " ON CONFLICT (owner) DO UPDATE SET person = excluded.person",
+            (belonging.owner, belonging.person),
+        )
+
+    def forget(self) -> None:
+        self._connection.execute(
+            "DELETE FROM runs WHERE ended AND began <= (SELECT began FROM runs WHERE ended"
+            " ORDER BY began DESC LIMIT 1 OFFSET %s)",
+            (MOST_ENDED,),
+        )
+
+    def next_generation(self, owner: OwnerName) -> int:
+        (row,) = self._connection.execute(
+            "INSERT INTO run_owners (owner, generation) VALUES (%s, 1) ON CONFLICT (owner)"
+            " DO UPDATE SET generation = run_owners.generation + 1 RETURNING generation",
+            (owner,),
+        ).fetchall()
+        return int(row[0])
+
+    def _lock(self, owner: OwnerName) -> None:
+        # A statement of its own: the next one looks at what is committed once the lock is had.
+        self._connection.execute(
+            "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (Lock.OWNER, owner)
+        )
+
+    def _where(self, condition: str, wanted: str) -> Sequence[Kept]:
+        return self._kept(
+            f"SELECT {_COLUMNS} FROM runs WHERE {condition} ORDER BY began",  # noqa: S608 - fixed text
+            wanted,
+        )
+
+    def _kept(self, statement: str, *wanted: str) -> Sequence[Kept]:
+        rows = self._connection.execute(statement.encode(), wanted).fetchall()
+        return [kept_of(row, self._sources(row[0])) for row in rows]
+
+    def _sources(self, run: str) -> Iterable[Source]:
+        rows = self._connection.execute(
+            f"SELECT {_SOURCE} FROM run_sources WHERE run = %s ORDER BY listed",  # noqa: S608 - fixed
+            (run,),
+        )
+        return [source_of(*row) for row in rows.fetchall()]
+
+
+def _levels(label: Label) -> tuple[int, int]:
+    return int(label.integrity), int(label.confidentiality)

@@ -1,0 +1,124 @@
+"""What roles may do: a gateway adds what was compared, whoever orders takes it in, and nobody more."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from itertools import count
+
+import psycopg
+import pytest
+from psycopg.errors import InsufficientPrivilege
+
+from gateway.domain.premises import NOTHING
+from gateway.storage.postgres.connection import Connection, connect
+from gateway.storage.postgres.log_tables import LOG
+from tests.storage.postgres.shared import leading, record, replica, resting_on, verified, with_runs
+
+_NAMES = count()
+_FUNCTIONS = """
+SELECT p.oid::regprocedure::text FROM pg_proc AS p
+WHERE pronamespace = 'public'::regnamespace AND has_function_privilege(%s, p.oid, 'EXECUTE') ORDER BY 1
+"""
+
+
+@contextmanager
+def role(owner: Connection, *admitted: str) -> Iterator[str]:
+    name = f"r{owner.info.dbname}_{next(_NAMES)}"
+    owner.execute(f'CREATE ROLE "{name}" LOGIN'.encode())
+    for each in admitted:
+        owner.execute(f"CALL {each}(%s)".encode(), (name,))
+    try:
+        yield name
+    finally:
+        owner.execute(f'DROP OWNED BY "{name}"'.encode())
+        owner.execute(f'DROP ROLE "{name}"'.encode())
+
+
+def named(address: str, name: str) -> str:
+    return address.replace("postgres@", f"{name}@")
+
+
+def may(owner: Connection, name: str) -> set[str]:
+    rows = owner.execute(_FUNCTIONS, (name,)).fetchall()
+    return {function.partition("(")[0] for (function,) in rows}
+
+
+async def test_two_roles_do_what_a_gateway_and_its_log_need(
+    address: str, owner: Connection
+) -> None:
+    with_runs(owner, "r")
+    with role(owner, "admit_gateway_1") as gate, role(owner, "admit_sequencer_1") as order:
+        async with replica(named(address, gate)) as made:
+            await made.ledger.put(record("one"), resting_on("r"), NOTHING)
+        with closing(connect(named(address, order), application="test")) as connection:
+            leader = leading(connection)
+            assert leader.step() == 1
+            leader.sign()
+            leader.keep()
+            assert leader.turn()
+            assert leader.lag_s() == 0.0
+    assert verified(address).size == 1
+
+
+def test_neither_may_do_what_the_other_does(owner: Connection) -> None:
+    tables = {"pragma_table_info"}
+    with role(owner) as nobody, role(owner, "admit_gateway_1") as gate:
+        assert may(owner, nobody) == tables
+        assert may(owner, gate) == tables | {"put_1", "open_lane_1", "settled_1"}
+        with role(owner, "admit_sequencer_1") as order:
+            assert may(owner, order) == tables | {
+                *("lead_1", "keep_1", "take_in_1", "sign_1"),
+                *("close_lanes_1", "turn_tray_1", "make_room_1"),
+            }
+
+
+WRITES = [
+    "INSERT INTO tray (lane, n, part, id, time_us, kind, body) VALUES (1, 1, 0, 'x', 0, 'x', '')",
+    "INSERT INTO audit (leaf_index, id, time_us, kind, leaf_hash, lane, n, body) VALUES (0, 'x', 0, 'x', '', 1, 1, '')",
+    "INSERT INTO checkpoints VALUES (1, '', 0, '')",
+    "UPDATE tree SET token = 9",
+    "UPDATE lanes SET taken = 9",
+    "UPDATE in_force SET policy = 'x'",
+    "UPDATE pins SET status = 'approved'",
+    "UPDATE approvals SET state = 'allowed'",
+    "DELETE FROM tray_0",
+    "TRUNCATE tray_1",
+    "DELETE FROM audit_0",
+]
+
+
+@pytest.mark.parametrize("admitted", ["admit_gateway_1", "admit_sequencer_1"])
+def test_no_role_writes_a_record_that_was_not_compared(
+    address: str, owner: Connection, admitted: str
+) -> None:
+    owner.execute("SELECT make_room_1()")
+    with (
+        role(owner, admitted) as name,
+        closing(connect(named(address, name), application="test")) as connection,
+    ):
+        for statement in WRITES:
+            with pytest.raises(InsufficientPrivilege):
+                connection.execute(statement.encode())
+
+
+async def test_what_a_role_calls_its_own_is_not_what_is_compared(
+    address: str, owner: Connection
+) -> None:
+    """A table of the session's own under the name of one of ours."""
+    with_runs(owner, "r")
+    with (
+        role(owner, "admit_gateway_1") as gate,
+        closing(connect(named(address, gate), application="test")) as connection,
+    ):
+        connection.execute("CREATE TEMPORARY TABLE lanes AS SELECT * FROM public.in_force")
+        ((lane,),) = connection.execute("SELECT open_lane_1('test')").fetchall()
+    assert owner.execute("SELECT lane FROM public.lanes").fetchall() == [(lane,)]
+
+
+def test_no_name_in_a_function_hides_another(owner: Connection) -> None:
+    with psycopg.connect(owner.info.dsn, dbname=owner.info.dbname) as connection:
+        connection.execute("CREATE SCHEMA anew")
+        connection.execute("SET search_path = anew, public")
+        connection.execute("SET plpgsql.extra_errors = 'shadowed_variables'")
+        for migration in LOG.migrations:
+            connection.execute(migration.script.encode())
+        connection.rollback()

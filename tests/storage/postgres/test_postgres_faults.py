@@ -1,0 +1,223 @@
+"""PostgreSQL is gone, slow, or cut off: refused at once and clearly, and nothing acknowledged is lost."""
+
+import asyncio
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from gateway.domain.audit import LogEntry
+from gateway.errors import AuditUnavailable
+from gateway.storage.postgres.connection import Connection, connect
+from gateway.storage.postgres.lane import Lane
+from gateway.storage.postgres.lanes import Lanes
+from gateway.storage.postgres.log_tables import LOG
+from gateway.storage.postgres.migrations import migrate
+from tests.postgres import Postgres, running
+from tests.storage.postgres.shared import (
+    PATIENCE_S,
+    Replica,
+    blocked,
+    commits_held,
+    in_tray,
+    ordered,
+    record,
+    replica,
+    verified,
+)
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Postgres]:
+    """A server of one's own, which keeps what it says."""
+    with (
+        tempfile.TemporaryDirectory(prefix="douane-postgres-") as folder,
+        running(Path(folder), {}) as server,
+    ):
+        yield server
+
+
+async def back(made: Replica) -> None:
+    patience = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            await made.ledger.append(record(f"back{time.monotonic_ns()}"))
+        except AuditUnavailable:
+            assert time.monotonic() < patience
+            await asyncio.sleep(0.05)
+        else:
+            return
+
+
+async def test_a_server_that_ends_without_warning_keeps_what_was_acknowledged(
+    own: Postgres,
+) -> None:
+    address = own.fresh()
+    with closing(connect(address, application="test")) as connection:
+        migrate(connection, LOG)
+    told: list[str] = []
+    ended = False
+
+    async def calls(caller: int) -> None:
+        n = 0
+        while not ended:
+            n += 1
+            try:
+                told.append((await made.ledger.append(record(f"{caller}-{n}"))).id)
+            except AuditUnavailable:
+                await asyncio.sleep(0.01)
+
+    async with replica(address, deadline_s=5.0) as made:
+        callers = [asyncio.create_task(calls(n)) for n in range(8)]
+        for _ in range(2):
+            before = len(told)
+            while len(told) < before + 50:
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(own.control, "stop", "-m", "immediate")
+            with pytest.raises(AuditUnavailable):
+                await made.ledger.append(record("gone"))
+            await asyncio.to_thread(
+                own.control, "start", "-l", own.folder / "log", "-o", own_words(own)
+            )
+            await back(made)
+        ended = True
+        await asyncio.gather(*callers)
+    ordered(address)
+    with closing(connect(address, application="test")) as connection:
+        rows = connection.execute("SELECT id FROM audit").fetchall()
+    found = [name for (name,) in rows]
+    assert set(told) <= set(found)
+    assert len(found) == len(set(found))
+
+
+async def test_a_server_that_does_not_answer_is_refused_within_the_deadline(
+    own: Postgres,
+) -> None:
+    address = own.fresh()
+    with closing(connect(address, application="test")) as connection:
+        migrate(connection, LOG)
+    async with replica(address, deadline_s=1.0) as made:
+        await made.ledger.append(record("before"))
+        frozen = [int((own.folder / "data" / "postmaster.pid").read_text().split()[0])]
+        with closing(connect(address, application="test")) as connection:
+            rows = connection.execute("SELECT pid FROM pg_stat_activity").fetchall()
+            frozen += [pid for (pid,) in rows if pid != connection.info.backend_pid]
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            told = await asyncio.gather(
+                *(made.ledger.append(record(f"e{n}")) for n in range(5)), return_exceptions=True
+            )
+            assert {type(one) for one in told} == {AuditUnavailable}
+            patience = time.monotonic() + PATIENCE_S
+            while made.lanes._able:
+                assert time.monotonic() < patience
+                await asyncio.sleep(0.05)
+            with pytest.raises(AuditUnavailable, match="did not answer in time"):
+                await made.ledger.append(record("at once"))
+        finally:
+            for pid in frozen:
+                os.kill(pid, signal.SIGCONT)
+        await back(made)
+        assert made.lanes.problem == ""
+    assert ordered(address).size >= 2
+
+
+def own_words(own: Postgres) -> str:
+    return f"-c listen_addresses= -c unix_socket_directories={own.folder} -c max_connections=200"
+
+
+async def test_where_there_is_none_it_does_not_open() -> None:
+    lanes = Lanes("host=/nowhere", replica="one")
+    with pytest.raises(AuditUnavailable):
+        await lanes.open()
+    with pytest.raises(AuditUnavailable):
+        await lanes.put(None, None)  # type: ignore[arg-type]
+
+
+async def test_a_commit_of_which_no_answer_came_is_found_out(
+    address: str, owner: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with replica(address) as made:
+        await made.ledger.append(record("before"))
+        answered = Lane._answered
+
+        async def cut(lane: Lane, given: Any) -> list[Any]:
+            await answered(lane, given)
+            monkeypatch.undo()
+            await lane._connection.close()
+            raise psycopg.OperationalError("the connection is lost")
+
+        monkeypatch.setattr(Lane, "_answered", cut)
+        assert await made.ledger.append(record("one")) == LogEntry(id="one")
+        assert await made.ledger.append(record("two")) == LogEntry(id="two")
+    assert in_tray(owner) == ["before", "one", "two"]
+
+
+async def test_a_commit_that_may_still_happen_is_waited_for_or_ended(
+    address: str, owner: Connection
+) -> None:
+    async with replica(address) as made:
+        with commits_held(address):
+            told = asyncio.create_task(made.ledger.append(record("one")))
+            assert await blocked(owner, told, at=1)
+            owner.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name"
+                " LIKE 'douane lane%' AND datname = current_database()"
+            )
+            with pytest.raises(AuditUnavailable):
+                await told
+        await back(made)
+        assert "one" not in in_tray(owner)
+
+
+async def test_a_client_that_is_lost_leaves_no_commit_behind(
+    address: str, owner: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server goes on with what a connection asked that it does not know to be lost."""
+    async with replica(address) as made:
+        answered = Lane._answered
+
+        async def cut(lane: Lane, given: Any) -> list[Any]:
+            task = asyncio.ensure_future(answered(lane, given))
+            assert await blocked(owner, task, at=1)
+            kept.append(task)
+            monkeypatch.undo()
+            os.dup2(os.open(os.devnull, os.O_RDWR), lane._connection.fileno())
+            raise TimeoutError
+
+        kept: list[Any] = []
+        monkeypatch.setattr(Lane, "_answered", cut)
+        with commits_held(address), pytest.raises(AuditUnavailable):
+            await made.ledger.append(record("one"))
+        await back(made)
+        assert "one" not in in_tray(owner)
+        await asyncio.gather(*kept, return_exceptions=True)
+
+
+async def test_many_who_wait_are_refused_beyond_a_bound(address: str) -> None:
+    async with replica(address, capacity=2) as made:
+        with commits_held(address):
+            told = [asyncio.create_task(made.ledger.append(record(f"e{n}"))) for n in range(9)]
+            done, _ = await asyncio.wait(told, return_when=asyncio.FIRST_COMPLETED)
+            assert "too many records wait" in str(done.pop().exception())
+        await asyncio.gather(*told, return_exceptions=True)
+
+
+async def test_what_waits_at_the_end_is_kept(address: str, owner: Connection) -> None:
+    async with replica(address) as made:
+        told = [asyncio.create_task(made.ledger.append(record(f"e{n}"))) for n in range(300)]
+        await asyncio.sleep(0)
+    await asyncio.gather(*told)
+    assert len(in_tray(owner)) == 300
+    with pytest.raises(AuditUnavailable):
+        await made.ledger.append(record("late"))
+    ordered(address)
+    assert verified(address).size == 300
