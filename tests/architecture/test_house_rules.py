@@ -57,6 +57,7 @@ OUTLIVED = {
     "storage/database.py": "one job's own: whoever waits for it gets it",
     "storage/spooling.py": "what was acknowledged comes back into the log",
     "upstream/crawler.py": "one server's own: the others are looked at",
+    "storage/postgres/sequencer.py": "a leader's own: another one, or itself again, takes up what is durable",
     "upstream/reading.py": "one list's own: it is nothing to rely on",
     "web/exchanges.py": "a request's own: it is answered, or its connection closed",
     "wiring/gateway.py": "a reload's own: that it was refused is on record",
