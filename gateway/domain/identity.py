@@ -44,6 +44,18 @@ class BoundToken:
 
 
 @value
+class Carried:
+    """What the token said of itself with which a call came to a plane that shows its claims."""
+
+    scopes: frozenset[str] | None = None
+    """What it is for; `None` where the plane does not say."""
+    grant_id: str = ""
+    token_id: str = ""
+    is_bound: bool = False
+    """To a key that the plane has no proof of, or to somebody who acts for another."""
+
+
+@value
 class Asserted:
     """What a registered plane says of whose call it asks about, once it is known which plane it is.
 
@@ -55,6 +67,8 @@ class Asserted:
     subject: str
     client_id: str
     groups: frozenset[str] = frozenset()
+    shown: Carried | None = None
+    """What the token said, where the plane shows its claims."""
 
     @property
     def text(self) -> str:

@@ -1,12 +1,13 @@
 """Who makes a call that a registered plane asks about: whom the plane names, if it may."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from gateway.domain.bounded import Bounded, octets_of
 from gateway.domain.identity import (
     Asserted,
+    Carried,
     Client,
     Credential,
     Principal,
@@ -39,11 +40,14 @@ class PlaneGate:
         users: UserStore,
         clients: ClientStore,
         own_issuer: str,
+        is_revoked: Callable[[str, str], bool],
     ) -> None:
+        """Ask `is_revoked` about the grant and the id of a token of ours that a plane shows."""
         self._planes = planes
         self._users = users
         self._find_client = with_builtin(clients)
         self._own_issuer = own_issuer
+        self._is_revoked = is_revoked
         self._seen: Bounded[Asserted, _Seen] = Bounded(most=_MOST, octets=_OCTETS)
 
     async def authenticate(self, credential: Credential, endpoint: str) -> Principal:  # noqa: ARG002 - planes ask at one
@@ -57,6 +61,8 @@ class PlaneGate:
         if not isinstance(credential, Asserted):
             raise Unauthenticated("only registered planes may ask here")
         client = self._find_client(credential.client_id)
+        if credential.shown is not None and credential.issuer == self._own_issuer:
+            self._require_good(credential.shown, client)
         user = self._user(credential, client)
         seen = self._seen.get(credential)
         if seen is not None and seen[1] is user and seen[2] is client:
@@ -64,6 +70,22 @@ class PlaneGate:
         principal = self._principal(credential, user, client)
         self._seen.put(credential, (principal, user, client), 2 * octets_of(principal))
         return principal
+
+    def _require_good(self, token: Carried, client: Client | None) -> None:
+        """Return if a token of ours would open our own door as well.
+
+        Raises:
+            Unauthenticated: It was revoked, its client was removed, or it is bound to a key or to
+                somebody who acts: a plane shows no proof of either.
+
+        """
+        if token.is_bound:
+            why = [("bound_token", "a plane shows no proof of the key that this token is bound to")]
+            raise Unauthenticated("the token is not good by a plane", reasons=why)
+        if client is None:
+            raise Unauthenticated("the client is not known here", detail="a token by a plane")
+        if self._is_revoked(token.grant_id, token.token_id):
+            raise Unauthenticated("the access token was revoked", detail=token.token_id)
 
     def _user(self, said: Asserted, client: Client | None) -> User | None:
         """Return the person; `None` for a client that acts for itself, and for a stranger who is vouched for.
@@ -101,12 +123,19 @@ class PlaneGate:
             client_id=said.client_id,
             client_name=said.client_id if client is None else client.name,
             groups=self._groups(said, user, client),
-            scopes=plane.scopes if client is None else client.ceiling(plane.scopes),
+            scopes=self._scopes(said, client),
             token_id=f"plane:{said.plane}",
             expires_at=math.inf,
             program=program,
             trusted_host=plane.tasks and client is not None and client.trusted_host,
         )
+
+    def _scopes(self, said: Asserted, client: Client | None) -> frozenset[str]:
+        """Return what a call may do: what the plane's may, its client, and the token of ours it came with."""
+        most = self._planes[said.plane].scopes
+        if said.shown is not None and said.issuer == self._own_issuer:
+            most &= most if said.shown.scopes is None else said.shown.scopes
+        return most if client is None else client.ceiling(most)
 
     def _groups(self, said: Asserted, user: User | None, client: Client | None) -> frozenset[str]:
         """Return whose groups count: a plane gives nobody who is known here any other."""

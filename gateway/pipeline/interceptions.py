@@ -30,8 +30,11 @@ _OCTETS: Final = 64 * 1024**2
 _HANDLE_CHARACTERS: Final = 43
 _INVALID_PARAMS: Final = -32602
 
-_Key = tuple[str, str, str, str]
-"""A host, whose call it is, a session and a span."""
+_REMEMBERED_S: Final = 3600.0
+"""How long a call whose result is late still counts as one that waits: another's is not its."""
+
+_Key = tuple[str, ...]
+"""A host, whose call it is and of what, a session and a span."""
 
 
 @value
@@ -103,7 +106,7 @@ class Interceptions:
 
     def _waiting(self, key: _Key) -> tuple[Sent, ...]:
         now = self._clock()
-        return tuple(one for one in self._open.get(key) or () if one.due > now)
+        return tuple(one for one in self._open.get(key) or () if one.due + _REMEMBERED_S > now)
 
     async def given(
         self, host: InterceptorHost, asking: Asking, seen: Invocation
@@ -126,7 +129,7 @@ class Interceptions:
         if known is not None and seen.name not in known.told and came in (known.came, known.given):
             return self._kept(key, replace(known, told=known.told | {seen.name}))
         waiting = self._waiting(key)
-        if len(waiting) != 1:
+        if len(waiting) != 1 or not _is_of(seen, waiting[0]):
             why = Denied("no one call of this session waits for a result")
             await self._decisions.refuse(
                 why, source_ip=asking.source_ip, request_id=asking.request_id, plane=host.plane
@@ -233,7 +236,15 @@ def _replaced(answer: Answer, payload: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _key(host: InterceptorHost, seen: Invocation) -> _Key:
-    return host.plane.name, _subject(host, seen.principal).id, seen.session, seen.span
+    caller = _subject(host, seen.principal)
+    whose = caller.id, str(caller.properties.get("iss", ""))
+    return host.plane.name, *whose, seen.event, seen.session, seen.span
+
+
+def _is_of(seen: Invocation, sent: Sent) -> bool:
+    """Whether a response is of the server that was asked, as far as it says of which one it is."""
+    asked = sent.asked.resource.properties.get("server", seen.server)
+    return not seen.server or asked == seen.server
 
 
 def _digest(payload: Mapping[str, Any]) -> Digest:

@@ -63,9 +63,11 @@ class PlaneResults:
 
         """
         permit, trail = pending.permit, pending.trail
+        is_complete = False
         try:
             message = await heard(permit, body, self._limits)
             _require_complete(message)
+            is_complete = True
             given = await self._release.response(permit, message, trail)
             if given != body and not replaces(plane):
                 raise unmet([REPLACE_RESULT])
@@ -73,8 +75,8 @@ class PlaneResults:
         except NO_ANSWER:
             raise
         except GatewayError as error:
-            if not isinstance(error, Refusal) and pending.owed is not None:
-                # It could not be read to its end.
+            if not (is_complete and isinstance(error, Refusal)) and pending.owed is not None:
+                # It could not be read to its end, or it was not the end.
                 worst = pending.owed.debt.source.label
                 await self._labels.raise_to(permit, worst, trail.intent_id)
             trail.answer(status, body)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from gateway.domain._value import value
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, CallId, Message, OriginKind, Permit
-from gateway.domain.identity import Asserted
+from gateway.domain.identity import Asserted, Carried
 from gateway.domain.labels import STRICTEST_DEFAULT, Label
 from gateway.domain.nodes import most_nodes
 from gateway.domain.planes import Plane, Reports
@@ -266,7 +266,7 @@ def _said(plane: Plane, claims: Mapping[str, Any]) -> Asserted:
         raise cannot("unknown_subject", "the plane does not say who calls: `sub` and `iss`")
     named = [claims[name] for name in _CLIENT_CLAIMS if name in claims]
     client = next((one for one in named if isinstance(one, str)), "")
-    return asserted_by(
+    said = asserted_by(
         plane,
         Evaluation(
             subject=Entity(type="identity", id=subject, properties=claims),
@@ -275,6 +275,18 @@ def _said(plane: Plane, claims: Mapping[str, Any]) -> Asserted:
             action_properties={},
             agent=client,
         ),
+    )
+    return replace(said, shown=_carried(claims))
+
+
+def _carried(claims: Mapping[str, Any]) -> Carried:
+    """Return what a token says of itself (RFC 9068 section 2.2, RFC 7800 section 3, RFC 8693 section 4.1)."""
+    scope, grant, token = (claims.get(name) for name in ("scope", "gid", "jti"))
+    return Carried(
+        scopes=None if scope is None else frozenset(str(scope).split()),
+        grant_id=grant if isinstance(grant, str) else "",
+        token_id=token if isinstance(token, str) else "",
+        is_bound="cnf" in claims or "act" in claims,
     )
 
 

@@ -12,6 +12,8 @@ KEY: Final = "KEY"
 """Stands where the plane's key has to be."""
 _TYPES: Final = "type.googleapis.com/envoy.extensions"
 _PATIENCE: Final = "300s"
+_CARRIED: Final = ("scope", "jti", "gid", "cnf", "act")
+"""Claims by which the gateway knows what a token is for, and whether it is good without more."""
 
 
 @value
@@ -69,6 +71,7 @@ def _agents_route(around: Surroundings, name: str, url: str) -> Mapping[str, Any
             "sub": "jwt.sub",
             "iss": "jwt.iss",
             "client_id": "jwt.client_id",
+            **{claim: f"jwt.{claim}" for claim in _CARRIED},
             # What the first question was answered with comes back with the second.
             "decision": "mcpGuardrails.decision",
         },

@@ -5,8 +5,9 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
-from gateway.domain.calls import Form, Reply
+from gateway.domain.calls import Call, Form, Reply
 from gateway.domain.planes import Plane
+from gateway.domain.tools import Profile
 from gateway.errors import GatewayError
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Turned
@@ -29,11 +30,11 @@ ATTRIBUTES: Final = "envoy.filters.http.ext_proc"
 ROUTE: Final = "xds.route_name"
 """The attribute that says whose tools a request is for: its route has the name of the server."""
 _REQUEST_HEADERS: Final = frozenset(
-    {"host", "content-length", "content-type", "transfer-encoding", "accept", "mcp-session-id"}
+    {"host", "content-length", "content-type", "transfer-encoding", "accept", "x-forwarded-proto"}
 )
-"""What of a request's head is sent on beside what was read of it: no other word of a client's."""
-_OURS: Final = ("x-forwarded-", "x-envoy-", "x-request-id")
-"""What Envoy itself puts there."""
+"""What of a request's head is sent on beside what was read of it: no word of a client's, as who it
+was forwarded for and by which id may be one."""
+_SESSION: Final = "mcp-session-id"
 _RESPONSE_HEADERS: Final = frozenset(
     {"content-length", "content-type", "transfer-encoding", "mcp-session-id", "date", "server"}
 )
@@ -160,17 +161,21 @@ class Exchange:
         self._pending = outcome
         self._then("response_headers")
         call = outcome.permit.call
-        sent = pb.CommonResponse(header_mutation=self._head(call.headers))
+        sent = pb.CommonResponse(header_mutation=self._head(call))
         if call.message.body != body:
             sent.MergeFrom(_body(call.message.body))
         return pb.ProcessingResponse(request_body=pb.BodyResponse(response=sent))
 
-    def _head(self, headers: Pairs) -> pb.HeaderMutation:
-        """Return what makes of a request's head what was read of it."""
-        kept = _REQUEST_HEADERS | {name for name, _ in headers}
-        names = {name for name, _ in self._asked.headers}
-        gone = [one for one in names if one not in kept and not one.startswith(_OURS)]
-        return pb.HeaderMutation(set_headers=raw_headers(headers), remove_headers=sorted(gone))
+    def _head(self, call: Call) -> pb.HeaderMutation:
+        """Return what makes of a request's head what was read of it.
+
+        A session is the server's to begin, and the stateless revisions have none.
+        """
+        kept = _REQUEST_HEADERS | {name for name, _ in call.headers}
+        if call.profile is Profile.LEGACY and call.message.method != "initialize":
+            kept |= {_SESSION}
+        gone = {name for name, _ in self._asked.headers} - kept
+        return pb.HeaderMutation(set_headers=raw_headers(call.headers), remove_headers=sorted(gone))
 
     async def _response_headers(self, request: pb.ProcessingRequest) -> pb.ProcessingResponse:
         self._answered = pairs_of(request.response_headers.headers)

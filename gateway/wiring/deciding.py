@@ -52,6 +52,7 @@ def deciding(
         users=identity.users,
         clients=store.identity.clients,
         own_issuer=config.public_url,
+        is_revoked=store.identity.grants.is_revoked,
     )
     admission = admitting(authenticator=gate)
     endpoint = f"{config.public_url}{REQUESTS}"

@@ -339,6 +339,19 @@ def test_a_result_of_no_one_call_is_not_given_out(host: Host) -> None:
     assert found["result"]["valid"] is True
 
 
+def test_a_result_of_another_kind_or_server_is_not_that_of_a_call(host: Host) -> None:
+    assert host.request("filesystem", "read_file", session="kinds", path="/a")
+    context = {
+        "principal": {"type": "user", "id": host.person, "claims": {"roles": ["users"]}},
+        "sessionId": "kinds",
+    }
+    for other in ({"event": "prompts/get"}, {"config": {"server": "sqlite"}}):
+        found = host.invoke("response", told("another's"), context=context, **other)
+        assert found["result"]["valid"] is False
+    found = host.invoke("response", told("its own"), context=context)
+    assert found["result"]["valid"] is True
+
+
 def test_who_calls_is_the_hosts_word_only_if_it_may_say_so(suite: Running, host: Host) -> None:
     itself = Host(url=suite.url, name="itself", person="alice")
     assert itself.request("files", "read_file", path="/a")

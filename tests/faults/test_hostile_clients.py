@@ -181,14 +181,20 @@ def test_without_a_descriptor_left_calls_fail_and_come_back(tmp_path: Path) -> N
         assert "result" in kept.call()
         pid = at.running.process.pid
         before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        taken = {*descriptors(at)}
-        lowest = next(number for number in itertools.count() if number not in taken)
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest, before[1]))
-        busy_s = processor_s(at)
-        refused = Kept(at, timeout_s=2)
-        stack.callback(refused.close)
-        with pytest.raises((ConnectionError, TimeoutError, http.client.HTTPException)):
-            refused.call()
+        for _ in range(20):
+            taken = {*descriptors(at)}
+            lowest = next(number for number in itertools.count() if number not in taken)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest, before[1]))
+            busy_s = processor_s(at)
+            refused = Kept(at, timeout_s=2)
+            stack.callback(refused.close)
+            try:
+                refused.call()
+            except (ConnectionError, TimeoutError, http.client.HTTPException):
+                break  # and otherwise what was open for a moment, a file, has left one
+            refused.close()
+        else:
+            pytest.fail("there is always a descriptor left")
         assert processor_s(at) - busy_s < 1  # it waits for a descriptor and does not spin
         for _ in range(3):
             records = len(at.log())

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.domain.identity import Asserted, BearerToken, ClientKind
+from gateway.domain.identity import Asserted, BearerToken, Carried, ClientKind
 from gateway.domain.planes import Plane
 from gateway.domain.tools import UpstreamId
 from gateway.errors import Unauthenticated
@@ -37,6 +37,7 @@ def gate(house: House, plane: Plane = EDGE) -> PlaneGate:
         users=house.stores.users,
         clients=house.stores.clients,
         own_issuer=PUBLIC_URL,
+        is_revoked=house.stores.grants.is_revoked,
     )
 
 
@@ -48,6 +49,34 @@ async def test_a_person_has_the_groups_that_they_have_here(house: House) -> None
         assert found.groups == {"users"}
         assert found.scopes == {"tools:call"}
         assert not found.trusted_host
+
+
+def add_assistant(house: House) -> None:
+    house.stores.clients.add(replace(client().client, id="assistant"))
+
+
+async def test_a_token_that_a_plane_shows_allows_what_it_is_for(house: House) -> None:
+    add_assistant(house)
+    plane = replace(EDGE, scopes=frozenset({"tools:call", "tools:list"}))
+    said = replace(SAID, shown=Carried(scopes=frozenset({"tools:list"})))
+    assert (await gate(house, plane).authenticate(said, ENDPOINT)).scopes == {"tools:list"}
+    unsaid = replace(SAID, shown=Carried())
+    assert (await gate(house, plane).authenticate(unsaid, ENDPOINT)).scopes == plane.scopes
+
+
+@pytest.mark.parametrize("why", ["revoked", "bound", "its client was removed"])
+async def test_a_token_of_ours_that_is_good_nowhere_is_good_by_no_plane(
+    house: House, why: str
+) -> None:
+    add_assistant(house)
+    said = replace(SAID, shown=Carried(grant_id="g", token_id="t", is_bound=why == "bound"))
+    if why == "revoked":
+        assert (await gate(house).authenticate(said, ENDPOINT)).subject == "alice"
+        house.stores.grants.revoke_token("t", until=NOW + 60)
+    if why == "its client was removed":
+        said = replace(said, client_id="nobody")
+    with pytest.raises(Unauthenticated):
+        await gate(house).authenticate(said, ENDPOINT)
 
 
 async def test_the_id_that_our_tokens_name_a_person_by_names_them_here(house: House) -> None:

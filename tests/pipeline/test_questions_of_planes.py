@@ -219,6 +219,10 @@ async def test_what_cannot_be_read_counts_as_the_worst(house: House) -> None:
     decision_id = await allowed(house)
     refused = await report(house, decision_id, {**text("x"), "resultType": "unheard"})
     assert codes(refused) >= {"not_complete"}
+    assert await counted(house) == WORST
+
+
+async def test_what_is_spelled_twice_counts_as_the_worst(house: House) -> None:
     twice = await allowed(house)
     refused = await report(house, twice, {"content": [], "Content": []})
     assert refused.decision is False

@@ -64,11 +64,13 @@ async def test_a_call_and_its_result_pass_and_are_on_record(house: House, envoy:
 
 async def test_what_was_decided_on_is_what_is_sent(envoy: Envoy) -> None:
     body = call(**{"douane/run": "mine"})
-    answer = sent(await envoy.asked(body, ("x-note", "psst"), ("accept-encoding", "gzip")))
+    told = ("x-note", "accept-encoding", "x-forwarded-note", "x-forwarded-for", "x-request-id")
+    names = (*told, "mcp-session-id")
+    answer = sent(await envoy.asked(body, *((name, "psst") for name in names)))
     changed = answer.body_mutation.body
     assert b"douane/run" not in changed
     assert json.loads(changed)["params"]["arguments"] == {"q": "x"}
-    assert {"x-note", "accept-encoding"} <= set(answer.header_mutation.remove_headers)
+    assert set(told) <= set(answer.header_mutation.remove_headers)
     lengths = [one.header.raw_value for one in answer.header_mutation.set_headers]
     assert str(len(changed)).encode() in lengths
 
