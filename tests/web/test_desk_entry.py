@@ -16,6 +16,15 @@ DRIFT: Any = {
     "reasons": [{"code": "pin_drift", "message": "mail/tool/send"}],
     "question": {"answer": {"verdict": "allow", "reasons": []}},
 }
+SAID_NO: Any = {
+    "method": "tools/call",
+    "target": "pay",
+    "reasons": [
+        {"code": "person_said_no", "message": "a person was asked and said no"},
+        {"code": "rule_a", "message": "held"},
+    ],
+    "question": {"answer": {"verdict": "ask", "reasons": []}},
+}
 
 
 @pytest.fixture
@@ -24,6 +33,7 @@ async def house(tmp_path):
         *made("1", principal="user:emma", server="mail", target="send", **SENT),
         *refused("2", principal="user:noah", policy_digest="sha256:0123"),
         *refused("3", principal="user:noah", **DRIFT),
+        *refused("4", principal="user:noah", policy_digest="sha256:0123", **SAID_NO),
     ]
     await write(tmp_path, events)
     async with desk_house(tmp_path) as house:
@@ -97,6 +107,13 @@ async def test_where_a_pin_counted_it_is_said_with_the_way_to_what_changed(house
     assert page.ids["definition"] == "What changed"
     assert page.links["definition"] == "/desk/pins/one?server=mail&kind=tool&name=send"
     assert "Policy's own word was allow; it was not what counted." in page.ids["opinion"]
+
+
+async def test_where_a_person_said_no_that_is_what_counted_and_no_rule(house):
+    _, page = await house.sits_down("otto", f"/desk/record/{id_of(house, target='pay')}")
+    assert page.ids["counted"] == "What counted: A person's answer: they were asked, and said no."
+    assert "Policy's own word was ask; it was not what counted." in page.ids["opinion"]
+    assert "rule" not in page.ids
 
 
 async def test_of_what_was_let_through_no_rule_is_named(house):

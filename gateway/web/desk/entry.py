@@ -12,7 +12,7 @@ from gateway.admin.replay import AGAIN
 from gateway.admin.rows import Row, Rows
 from gateway.errors import ConfigError, NotFound, RateLimited
 from gateway.web.desk.frame import Frame, Guest
-from gateway.web.desk.telling import counted, definition, facts, sentenced, why
+from gateway.web.desk.telling import counted, definition, facts, is_a_persons, sentenced, why
 
 _EXPLAIN = "desk-explain"
 _HELD = re.compile(r"(.*):(\d+): (.*)", re.DOTALL)
@@ -129,7 +129,9 @@ def _id(guest: Guest) -> str:
 
 
 def _of(row: Row, placed: Row) -> Sequence[Row]:
-    """Return the rules to tell of a record: of what was let through there is none to tell."""
+    """Return the rules to tell of a record: of what was let through, or a person refused, there is none."""
+    if is_a_persons(row):
+        return ()
     return placed.get("rules", ()) if row.get("verdict") in {"deny", "ask"} else ()
 
 

@@ -32,6 +32,7 @@ _SHOWN = ("verdict", "code", "principal", "client", "server", "target", "method"
 _APART = frozenset({"id", "time", "kind", "verdict", "code", "reasons", "leaf_index", "leaf_hash"})
 _BY_RULES = frozenset({"denied", "approval_required"})
 """Codes of refusals that policy made; any other says what stood in the way by itself."""
+_SAID_NO = "person_said_no"
 _PINS: Mapping[str, tuple[str, str]] = {
     "pin_pending": ("The pin: nobody has approved this definition.", "Look at it"),
     "pin_drift": (
@@ -93,9 +94,12 @@ def counted(row: Row) -> Row | None:
     which did not count.
     """
     code = str(row.get("code") or "")
-    if row.get("verdict") not in {"deny", "error"} or not code or code in _BY_RULES:
+    if is_a_persons(row):
+        said, link = "A person's answer: they were asked, and said no.", ""
+    elif row.get("verdict") not in {"deny", "error"} or not code or code in _BY_RULES:
         return None
-    said, link = _PINS.get(code, ("No rule of policy's: the gateway itself refused.", ""))
+    else:
+        said, link = _PINS.get(code, ("No rule of policy's: the gateway itself refused.", ""))
     answer = (row.get("question") or {}).get("answer") or {}
     return {
         "said": said,
@@ -103,6 +107,11 @@ def counted(row: Row) -> Row | None:
         "about": definition(row) if link else None,
         "opinion": answer.get("verdict"),
     }
+
+
+def is_a_persons(row: Row) -> bool:
+    """Whether a call was refused because a person who was asked had said no."""
+    return any(one.get("code") == _SAID_NO for one in row.get("reasons") or ())
 
 
 def definition(row: Row) -> Mapping[str, str] | None:
