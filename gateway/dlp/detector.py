@@ -9,6 +9,7 @@ import re2
 from gateway.dlp.classes import GROUPS, SIGNS
 from gateway.dlp.secrets import SECRETS
 from gateway.domain._value import value
+from gateway.domain.bounded import Bounded
 from gateway.flow.decoding import decoded_forms
 from gateway.flow.folding import is_suspicious, revealed
 from gateway.flow.signs import Sign, Triggers
@@ -21,6 +22,7 @@ _WHOLE: Final = frozenset({"percent", "html", "escapes"})
 """What is undone in a text as a whole: what stands in it as it is stands there, too."""
 _LONGEST_NAME: Final = 64
 _MOST_NAMES: Final = 4096
+_OCTETS_OF_NAMES: Final = 2 * 1024**2
 _ENCODED: Final = (
     r"[A-Za-z0-9+/_-]{20}",
     r"(?:%[0-9A-Fa-f]{2}){3}",
@@ -101,8 +103,8 @@ class Detector:
         self.groups: Mapping[str, str] = {**GROUPS, **mine, **others}
         """The group of each class."""
         self._order = {of: at for at, of in enumerate(self.groups)}
-        self._empty: set[str] = set()
-        """Names in which nothing was found."""
+        self.empty: Bounded[str, bool] = Bounded(most=_MOST_NAMES, octets=_OCTETS_OF_NAMES)
+        """Members' names in which nothing was found: the same ones come again and again."""
 
     def may_have(self, text: str) -> bool:
         """Say quickly whether anything may be found in `text`; a no is certain."""
@@ -124,14 +126,10 @@ class Detector:
         return Look(spans=found, hidden=hidden, classes=hidden.union(span.of for span in found))
 
     def look_at_name(self, name: str) -> Look:
-        """Return what stands in a member's name. The same ones come again and again."""
-        if name in self._empty:
-            return NOTHING
+        """Return what stands in a member's name; where that is nothing, it is `empty` from now on."""
         look = self.look(name)
         if not look.classes and len(name) <= _LONGEST_NAME:
-            if len(self._empty) >= _MOST_NAMES:
-                self._empty.clear()
-            self._empty.add(name)
+            self.empty.put(name, True, len(name))
         return look
 
     def runs(self, text: str, of: Collection[str], name: str = "") -> Iterator[tuple[int, int]]:

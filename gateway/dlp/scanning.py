@@ -122,6 +122,8 @@ class _Findings:
     def _named(self, path: str, member: str) -> str:
         """Return the path of `member`; where its name is what was found, the path does not say it."""
         at = member_path(path, member)
+        if self._detector.empty.get(member):
+            return at
         look = self._detector.look_at_name(member)
         if not look.classes:
             return at

@@ -47,8 +47,8 @@ class BoundToken:
 class Carried:
     """What the token said of itself with which a call came to a plane that shows its claims."""
 
-    scopes: frozenset[str] | None = None
-    """What it is for; `None` where the plane does not say."""
+    scopes: frozenset[str] = frozenset()
+    """What it is for; nothing where the plane does not say."""
     grant_id: str = ""
     token_id: str = ""
     is_bound: bool = False

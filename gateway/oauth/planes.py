@@ -134,7 +134,7 @@ class PlaneGate:
         """Return what a call may do: what the plane's may, its client, and the token of ours it came with."""
         most = self._planes[said.plane].scopes
         if said.shown is not None and said.issuer == self._own_issuer:
-            most &= most if said.shown.scopes is None else said.shown.scopes
+            most &= said.shown.scopes
         return most if client is None else client.ceiling(most)
 
     def _groups(self, said: Asserted, user: User | None, client: Client | None) -> frozenset[str]:

@@ -283,7 +283,7 @@ def _carried(claims: Mapping[str, Any]) -> Carried:
     """Return what a token says of itself (RFC 9068 section 2.2, RFC 7800 section 3, RFC 8693 section 4.1)."""
     scope, grant, token = (claims.get(name) for name in ("scope", "gid", "jti"))
     return Carried(
-        scopes=None if scope is None else frozenset(str(scope).split()),
+        scopes=frozenset(scope.split()) if isinstance(scope, str) else frozenset(),
         grant_id=grant if isinstance(grant, str) else "",
         token_id=token if isinstance(token, str) else "",
         is_bound="cnf" in claims or "act" in claims,

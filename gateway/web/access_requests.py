@@ -6,16 +6,15 @@ AuthZEN, Access Request and Approval Profile. What goes wrong is a problem docum
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from gateway.domain._value import value
 from gateway.domain.planes import Plane
 from gateway.errors import (
     AccessRequestRefused,
     GatewayError,
     ProtocolError,
     RateLimited,
-    Unauthenticated,
 )
 from gateway.pipeline.decision_point import Asking
+from gateway.web.plane_requests import Told
 from gateway.wire.access_requests import Status, Submission, Task, write_problem, write_task
 from gateway.wire.authzen import REQUESTS
 
@@ -39,16 +38,6 @@ class Requests(Protocol):
     async def cancel(self, asking: Asking, handle: str) -> Task:
         """Have nobody answer a request; raises `AccessRequestRefused` or a `Fault`."""
         ...
-
-
-@value
-class Told:
-    """An HTTP answer."""
-
-    status: int
-    body: bytes
-    media: str = "application/json"
-    more: tuple[tuple[bytes, bytes], ...] = ()
 
 
 def is_a_request(path: str) -> bool:
@@ -104,8 +93,6 @@ def problem(error: GatewayError, status: int) -> Told:
     more: tuple[tuple[bytes, bytes], ...] = ()
     if isinstance(error, RateLimited) and error.wait_s:
         more = ((b"retry-after", str(error.wait_s).encode()),)
-    if isinstance(error, Unauthenticated):
-        more = ((b"www-authenticate", b"Bearer"),)
     if isinstance(error, AccessRequestRefused):
         status = error.status
     return Told(status=status, body=write_problem(error, status), media=_PROBLEM, more=more)

@@ -13,21 +13,18 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.domain.nodes import weight
 from gateway.domain.planes import Plane
-from gateway.domain.throttle import Throttle
-from gateway.errors import GatewayError, ProtocolError, RateLimited, Unauthenticated
+from gateway.errors import GatewayError, ProtocolError, Unauthenticated
 from gateway.pipeline.decision_point import Asking
 from gateway.turns import in_turn
 from gateway.web.access_requests import (
     Requests,
     RequestsForAccess,
-    Told,
     is_a_request,
     key_of,
     method_of,
     problem,
 )
-from gateway.web.guard import plain, throttled
-from gateway.web.plane_requests import REQUEST_ID, is_json, keyed, read_body, request_id_of
+from gateway.web.plane_requests import PlaneDoor, Told, is_json, keyed, read_body, status_of
 from gateway.wire.access_requests import Submission, read_submission
 from gateway.wire.authzen import (
     REQUESTS,
@@ -59,9 +56,6 @@ MOST_ITEMS: Final = 100
 """Of a batch."""
 _AT_ONCE: Final = 8
 """Items of a batch that are decided on at the same time: one plane's batch does not hold up all others."""
-_MOST_FAILURES: Final = 300
-_NO_STORE: Final = (b"cache-control", b"no-store")
-
 
 _Asked = Batch | Search | Submission | None
 
@@ -114,33 +108,13 @@ class AuthzenEndpoint:
         self._metadata = orjson.dumps(metadata(public_url, jwks_uri if takes else ""))
         self._most_bytes = most_bytes
         self._json_depth = json_depth
-        self._client_address = client_address
-        self._refused_unread = refused_unread
-        self._new_id = new_id
-        self._failures = Throttle(allowed=_MOST_FAILURES, window_s=60.0)
+        self._door = PlaneDoor(
+            client_address=client_address, refused_unread=refused_unread, new_id=new_id
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
-        address = self._client_address(scope)
-        refused = throttled(self._failures, address)
-        if refused is not None:
-            self._refused_unread(refused.code, address)
-            await plain(send, refused)
-            return
-        headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
-        request_id = request_id_of(headers) or self._new_id()
-        told = await self._answered(scope, headers, receive, address, request_id)
-        if told.status == 401:  # noqa: PLR2004 - a plane answers for its own, and behind it are everybody's
-            self._failures.note(address, asyncio.get_running_loop().time())
-        fields = [
-            (b"content-type", told.media.encode()),
-            _NO_STORE,
-            (b"content-length", str(len(told.body)).encode()),
-            (REQUEST_ID.encode(), request_id.encode()),
-            *told.more,
-        ]
-        await send({"type": "http.response.start", "status": told.status, "headers": fields})
-        await send({"type": "http.response.body", "body": told.body})
+        await self._door.answer(scope, receive, send, self._answered)
 
     async def _answered(
         self,
@@ -251,7 +225,7 @@ class AuthzenEndpoint:
                 raise item
             return await self._decisions.answer(asking, item)
         except GatewayError as error:
-            return spoiled(error, _status(error))
+            return spoiled(error, status_of(error))
 
 
 def _single(body: bytes, depth: int) -> Batch:
@@ -276,14 +250,7 @@ def _method(path: str) -> str:
 
 
 def _refused(error: GatewayError, path: str) -> Told:
-    status = _status(error)
+    status = status_of(error)
     if is_a_request(path):
         return problem(error, status)
-    challenge = ((b"www-authenticate", b"Bearer"),) if isinstance(error, Unauthenticated) else ()
-    return Told(status=status, body=orjson.dumps(error.public), more=challenge)
-
-
-def _status(error: GatewayError) -> int:
-    if isinstance(error, ProtocolError):
-        return error.status
-    return {Unauthenticated: 401, RateLimited: 429}.get(type(error), 500)
+    return Told(status=status, body=orjson.dumps(error.public))

@@ -3,7 +3,6 @@
 JSON-RPC by POST, each message with an answer of its own; there is no session and no stream.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
@@ -12,12 +11,10 @@ from starlette.types import Receive, Scope, Send
 from gateway.domain.calls import Form, Message
 from gateway.domain.nodes import weight
 from gateway.domain.planes import InterceptorHost, Plane
-from gateway.domain.throttle import Throttle
-from gateway.errors import Fault, GatewayError, ProtocolError, RateLimited, Unauthenticated
+from gateway.errors import GatewayError, ProtocolError, Unauthenticated
 from gateway.pipeline.decision_point import Asking
 from gateway.turns import in_turn
-from gateway.web.guard import plain, throttled
-from gateway.web.plane_requests import REQUEST_ID, is_json, keyed, read_body, request_id_of
+from gateway.web.plane_requests import PlaneDoor, Told, is_json, keyed, read_body, status_of
 from gateway.wire import jsontext
 from gateway.wire.eras import SELF
 from gateway.wire.interceptors import (
@@ -39,7 +36,6 @@ from gateway.wire.jsontext import WireLimits
 from gateway.wire.revisions import REVISIONS
 
 PATH: Final = "/interceptors"
-_MOST_FAILURES: Final = 300
 
 
 class Intercepting(Protocol):
@@ -82,36 +78,13 @@ class InterceptorEndpoint:
         self._refusing = refusing
         self._most_bytes = most_bytes
         self._limits = limits
-        self._client_address = client_address
-        self._refused_unread = refused_unread
-        self._new_id = new_id
-        self._failures = Throttle(allowed=_MOST_FAILURES, window_s=60.0)
+        self._door = PlaneDoor(
+            client_address=client_address, refused_unread=refused_unread, new_id=new_id
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one message."""
-        address = self._client_address(scope)
-        refused = throttled(self._failures, address)
-        if refused is not None:
-            self._refused_unread(refused.code, address)
-            await plain(send, refused)
-            return
-        headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
-        request_id = request_id_of(headers) or self._new_id()
-        status, content = await self._answered(scope, headers, receive, address, request_id)
-        # What one caller or server says spoiled is no reason to hear nobody else of the same host's.
-        if status == 401:  # noqa: PLR2004 - RFC 9110 section 15.5.2
-            self._failures.note(address, asyncio.get_running_loop().time())
-        body = b"" if content is None else jsontext.write(content).encode()
-        fields = [
-            (b"content-type", b"application/json"),
-            (b"cache-control", b"no-store"),
-            (b"content-length", str(len(body)).encode()),
-            (REQUEST_ID.encode(), request_id.encode()),
-        ]
-        if status == 401:  # noqa: PLR2004 - RFC 9110 section 15.5.2
-            fields.append((b"www-authenticate", b"Bearer"))
-        await send({"type": "http.response.start", "status": status, "headers": fields})
-        await send({"type": "http.response.body", "body": body})
+        await self._door.answer(scope, receive, send, self._answered)
 
     async def _answered(
         self,
@@ -120,9 +93,9 @@ class InterceptorEndpoint:
         receive: Receive,
         address: str,
         request_id: str,
-    ) -> tuple[int, Any]:
+    ) -> Told:
         if scope["method"] != "POST":
-            return 405, "use POST"
+            return _told(405, "use POST")
         host = keyed(headers, self._by_key)
         try:
             try:
@@ -134,15 +107,15 @@ class InterceptorEndpoint:
                 )
                 raise
         except GatewayError as error:
-            return _status(error), _failed(None, error)
+            return _told(status_of(error), _failed(None, error))
         if message.form is not Form.REQUEST:
-            return 202, None
+            return Told(status=202, body=b"")
         asking = Asking(plane=known.plane, source_ip=address, request_id=request_id)
         try:
             result = await self._result(known, asking, message)
         except GatewayError as error:
-            return 200, _failed(message.id, error)
-        return 200, {"jsonrpc": "2.0", "id": message.id, "result": result}
+            return _told(200, _failed(message.id, error))
+        return _told(200, {"jsonrpc": "2.0", "id": message.id, "result": result})
 
     async def _read(
         self, host: InterceptorHost | None, headers: Mapping[str, str], receive: Receive
@@ -209,7 +182,5 @@ def _failed(id_: str | int | None, error: GatewayError) -> Mapping[str, Any]:
     return {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": error.public}}
 
 
-def _status(error: GatewayError) -> int:
-    if isinstance(error, ProtocolError):
-        return error.status
-    return {Unauthenticated: 401, RateLimited: 429, Fault: 500}.get(type(error), 500)
+def _told(status: int, content: Any) -> Told:
+    return Told(status=status, body=jsontext.write(content).encode())

@@ -1,13 +1,16 @@
-"""How planes prove themselves and send, whatever they speak."""
+"""How planes prove themselves, send and are answered, whatever they speak."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
-from starlette.types import Receive
+from starlette.types import Receive, Scope, Send
 
-from gateway.errors import ProtocolError
+from gateway.domain._value import value
+from gateway.domain.throttle import Throttle
+from gateway.errors import GatewayError, ProtocolError, RateLimited, Unauthenticated
+from gateway.web.guard import plain, throttled
 
 Known = TypeVar("Known")
 
@@ -15,6 +18,72 @@ REQUEST_ID: Final = "x-request-id"
 _BODY_S: Final = 30.0
 _LONGEST_REQUEST_ID: Final = 128
 _LONGEST_KEY: Final = 4 * 1024
+_MOST_FAILURES: Final = 300
+_UNAUTHORIZED: Final = 401
+
+
+@value
+class Told:
+    """An HTTP answer."""
+
+    status: int
+    body: bytes
+    media: str = "application/json"
+    more: tuple[tuple[bytes, bytes], ...] = ()
+
+
+Answering: TypeAlias = Callable[[Scope, Mapping[str, str], Receive, str, str], Awaitable[Told]]
+"""Answers a request with these headers, of this address, that is called so."""
+
+
+class PlaneDoor:
+    """Turns away, unread, whoever has come with a wrong key too often."""
+
+    def __init__(
+        self,
+        *,
+        client_address: Callable[[Scope], str],
+        refused_unread: Callable[[str, str], None],
+        new_id: Callable[[], str],
+    ) -> None:
+        self._client_address = client_address
+        self._refused_unread = refused_unread
+        self._new_id = new_id
+        self._failures = Throttle(allowed=_MOST_FAILURES, window_s=60.0)
+
+    async def answer(
+        self, scope: Scope, receive: Receive, send: Send, answering: Answering
+    ) -> None:
+        """Answer one HTTP request."""
+        address = self._client_address(scope)
+        refused = throttled(self._failures, address)
+        if refused is not None:
+            self._refused_unread(refused.code, address)
+            await plain(send, refused)
+            return
+        headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
+        request_id = request_id_of(headers) or self._new_id()
+        told = await answering(scope, headers, receive, address, request_id)
+        fields = [
+            (b"content-type", told.media.encode()),
+            (b"cache-control", b"no-store"),
+            (b"content-length", str(len(told.body)).encode()),
+            (REQUEST_ID.encode(), request_id.encode()),
+            *told.more,
+        ]
+        if told.status == _UNAUTHORIZED:
+            # What is spoiled otherwise is its callers', and no reason to hear nobody else of a plane's.
+            self._failures.note(address, asyncio.get_running_loop().time())
+            fields.append((b"www-authenticate", b"Bearer"))
+        await send({"type": "http.response.start", "status": told.status, "headers": fields})
+        await send({"type": "http.response.body", "body": told.body})
+
+
+def status_of(error: GatewayError) -> int:
+    """Return the HTTP status of what was refused unread, or could not be answered."""
+    if isinstance(error, ProtocolError):
+        return error.status
+    return {Unauthenticated: _UNAUTHORIZED, RateLimited: 429}.get(type(error), 500)
 
 
 def keyed(headers: Mapping[str, str], by_key: Mapping[bytes, Known]) -> Known | None:

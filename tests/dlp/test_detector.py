@@ -45,7 +45,7 @@ def test_a_name_says_the_same_whenever_it_comes() -> None:
         assert [detector.look_at_name(name) for name in names] == list(map(detector.look, names))
     for number in range(5000):
         detector.look_at_name(f"name {number}")
-    assert len(detector._empty) < 5000
+    assert len(detector.empty) < 5000
 
 
 def test_what_overlaps_is_one_and_of_the_class_that_goes_first() -> None:

@@ -61,7 +61,10 @@ async def test_a_token_that_a_plane_shows_allows_what_it_is_for(house: House) ->
     said = replace(SAID, shown=Carried(scopes=frozenset({"tools:list"})))
     assert (await gate(house, plane).authenticate(said, ENDPOINT)).scopes == {"tools:list"}
     unsaid = replace(SAID, shown=Carried())
-    assert (await gate(house, plane).authenticate(unsaid, ENDPOINT)).scopes == plane.scopes
+    assert (await gate(house, plane).authenticate(unsaid, ENDPOINT)).scopes == frozenset()
+    elsewhere = replace(unsaid, issuer=ELSEWHERE)
+    vouching = gate(house, replace(plane, vouches=True))
+    assert (await vouching.authenticate(elsewhere, ENDPOINT)).scopes == plane.scopes
 
 
 @pytest.mark.parametrize("why", ["revoked", "bound", "its client was removed"])

@@ -289,11 +289,15 @@ class Gate:
 class SaidByPlanes:
     """Takes a plane's word for it that it is Alice, or anybody else."""
 
+    said: Asserted | None = None
+    """What a plane said last."""
+
     async def authenticate(self, credential: Credential, endpoint: str) -> Principal:
         assert endpoint == EVALUATION or endpoint.startswith(
             ("/planes/", "/envoy.", "/agentgateway.")
         )
         assert isinstance(credential, Asserted)
+        self.said = credential
         return replace(ALICE, subject=credential.subject, client_id=credential.client_id)
 
 

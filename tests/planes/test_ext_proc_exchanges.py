@@ -9,6 +9,7 @@ import pytest
 
 from gateway.domain.audit import RecordKind
 from gateway.domain.decisions import Duty, Obligation, Verdict
+from gateway.domain.identity import Carried
 from gateway.domain.labels import Confidentiality, Integrity, Label
 from gateway.errors import AuditUnavailable, PolicyUnavailable
 from gateway.planes.exchange import Unexpected
@@ -70,9 +71,35 @@ async def test_what_was_decided_on_is_what_is_sent(envoy: Envoy) -> None:
     changed = answer.body_mutation.body
     assert b"douane/run" not in changed
     assert json.loads(changed)["params"]["arguments"] == {"q": "x"}
-    assert set(told) <= set(answer.header_mutation.remove_headers)
+    assert set(names) <= set(answer.header_mutation.remove_headers)
     lengths = [one.header.raw_value for one in answer.header_mutation.set_headers]
     assert str(len(changed)).encode() in lengths
+
+
+@pytest.mark.parametrize("method", ["initialize", "tools/list"])
+async def test_a_session_goes_on_but_where_one_begins(envoy: Envoy, method: str) -> None:
+    info = {"name": "t", "version": "1"}
+    begins = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+    body = legacy(method, begins if method == "initialize" else {})
+    answer = sent(await envoy.asked(body, ("mcp-session-id", "s")))
+    removed = answer.header_mutation.remove_headers
+    assert ("mcp-session-id" in removed) == (method == "initialize")
+
+
+async def test_what_a_token_says_of_itself_is_told_with_whom_it_names(
+    house: House, envoy: Envoy
+) -> None:
+    token = {"scope": "tools:list tools:call", "gid": "g", "jti": "t"}
+    await envoy.asked(call(), claims={**CLAIMED, **token})
+    said = house.plane_gate.said
+    assert said is not None
+    scopes = frozenset({"tools:list", "tools:call"})
+    assert said.shown == Carried(scopes=scopes, grant_id="g", token_id="t")
+    for bound in ({"cnf": {"jkt": "k"}}, {"act": {"sub": "robot"}}):
+        await Envoy(house).asked(call(), claims={**CLAIMED, **bound})
+        said = house.plane_gate.said
+        assert said is not None
+        assert said.shown == Carried(is_bound=True)
 
 
 async def test_no_server_is_told_that_a_client_could_be_asked(house: House, envoy: Envoy) -> None:
