@@ -10,7 +10,7 @@ from typing import Any, Final
 from gateway.domain.access_requests import Binding
 from gateway.domain.approvals import Approval, ApprovalId, ApprovalState
 from gateway.domain.audit import AuditRecord, RecordKind
-from gateway.domain.calls import Call, CallId
+from gateway.domain.calls import Call
 from gateway.domain.document import Digest, quoted_name
 from gateway.domain.nodes import most_nodes
 from gateway.domain.planes import Plane
@@ -26,8 +26,8 @@ from gateway.errors import (
 )
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.approvals import Approvals, Requestable
-from gateway.pipeline.decision_point import Asking
-from gateway.pipeline.plane_calls import Profiled, call_of, unread
+from gateway.pipeline.plane_calls import Profiled, call_of
+from gateway.pipeline.plane_records import Asking, PlaneRecords
 from gateway.pipeline.reasked import next_step
 from gateway.pipeline.submissions import Submissions
 from gateway.pipeline.trail import Trail
@@ -65,6 +65,7 @@ class AccessRequests:
         self._submissions = submissions
         self._store = store
         self._audit = audit
+        self._records = PlaneRecords(audit, clock=clock, new_id=new_id)
         self._profiled = profiled
         self._clock = clock
         self._new_id = new_id
@@ -103,50 +104,50 @@ class AccessRequests:
             Fault: It could not be recorded, or nobody knows.
 
         """
-        trail = self._trail(asking, unread(self._new_call(), source_ip=asking.source_ip))
+        trail = self._records.unread(asking, self._records.new_call())
         name = self._submissions.name(asking.plane, key)
         try:
             binding = self._submissions.known(asking.plane, submitted, name)
             if isinstance(binding, Approval):
                 return self._task(binding)
             call = self._call(asking, submitted)
-            trail = self._trail(asking, call)
+            trail = self._records.trail(asking, call)
             with self._submissions.alone(name):
                 filed = await self._filed(call, submitted, binding, name, trail)
         except GatewayError as error:
-            trail.error(error)
-            await self._audit.append(trail.outcome())
+            await self._records.refuse(trail, error)
             raise
         return self._task(filed)
 
-    def look(self, plane: Plane, handle: str) -> Task:
+    async def look(self, asking: Asking, handle: str) -> Task:
         """Return how far a request of this plane's is.
 
         Raises:
-            AccessRequestRefused: There is none, or its answer has run out.
+            AccessRequestRefused: There is none, or its answer has run out; that is on record.
+            AuditUnavailable: It could not be recorded.
 
         """
-        found = self._own(plane, handle)
+        found = await self._own(asking, handle)
         if found.state is ApprovalState.EXPIRED and found.at is not None:
-            raise AccessRequestRefused.task_expired()
+            raise await self._refused(asking, AccessRequestRefused.task_expired())
         return self._task(found)
 
     async def cancel(self, asking: Asking, handle: str) -> Task:
         """Have nobody answer a request of this plane's; that is on record before.
 
         Raises:
-            AccessRequestRefused: There is none, or it waits no more.
+            AccessRequestRefused: There is none, or it waits no more; that is on record.
             AuditUnavailable: It could not be recorded.
 
         """
-        found = self._own(asking.plane, handle)
+        found = await self._own(asking, handle)
         if found.state is not ApprovalState.WAITING:
-            raise AccessRequestRefused.invalid_task_state()
+            raise await self._refused(asking, AccessRequestRefused.invalid_task_state())
         await self._audit.append(self._withdrawal(asking, found))
         try:
             return self._task(await self._store.withdraw(found.request.id, now=self._clock()))
         except (NotFound, Denied) as late:
-            raise AccessRequestRefused.invalid_task_state() from late
+            raise await self._refused(asking, AccessRequestRefused.invalid_task_state()) from late
 
     async def _principal(self, call: Call) -> str:
         """Return the key of who asks, as far as that is known."""
@@ -156,7 +157,7 @@ class AccessRequests:
             return ""
 
     def _call(self, asking: Asking, submitted: Submission) -> Call:
-        id_, ip = self._new_call(), asking.source_ip
+        id_, ip = self._records.new_call(), asking.source_ip
         try:
             return call_of(asking.plane, submitted.asked, self._profiled, id_=id_, source_ip=ip)
         except (Denied, ProtocolError) as error:
@@ -178,8 +179,7 @@ class AccessRequests:
         filed = await self._approvals.submit(
             asked, trail, denied=binding.decision, submission=name, submitted=submitted.body
         )
-        trail.error(asked)
-        await self._audit.append(trail.outcome())
+        await self._records.refuse(trail, asked)
         return filed
 
     async def _asked(self, call: Call, trail: Trail) -> Requestable:
@@ -215,11 +215,16 @@ class AccessRequests:
             ticket=self._approvals.page(request.id) if is_theirs else "",
         )
 
-    def _own(self, plane: Plane, handle: str) -> Approval:
-        found = self._submissions.found(plane, handle)
+    async def _own(self, asking: Asking, handle: str) -> Approval:
+        """Return the request of this plane's; whoever tries names is on record."""
+        found = self._submissions.found(asking.plane, handle)
         if found is None:
-            raise AccessRequestRefused.unknown_task()
+            raise await self._refused(asking, AccessRequestRefused.unknown_task())
         return found
+
+    async def _refused(self, asking: Asking, error: AccessRequestRefused) -> AccessRequestRefused:
+        await self._records.refuse(self._records.unread(asking, self._records.new_call()), error)
+        return error
 
     def _withdrawal(self, asking: Asking, found: Approval) -> AuditRecord:
         request = found.request
@@ -245,10 +250,3 @@ class AccessRequests:
         return AuditRecord(
             kind=RecordKind.APPROVAL, time=self._clock(), id=self._new_id(), fields=fields
         )
-
-    def _trail(self, asking: Asking, call: Call) -> Trail:
-        trail = Trail(call, clock=self._clock, new_id=self._new_id)
-        return trail.plane(asking.plane.name, asking.request_id)
-
-    def _new_call(self) -> CallId:
-        return CallId(self._new_id())

@@ -4,18 +4,16 @@ Between them is somebody else's data plane, which forwards (AuthZEN Authorizatio
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from gateway.domain._value import value
 from gateway.domain.approvals import ApprovalId
 from gateway.domain.audit import RecordKind
-from gateway.domain.calls import Call, CallId, Permit
+from gateway.domain.calls import Call, Permit
 from gateway.domain.flow import RunHint
-from gateway.domain.labels import STRICTEST_DEFAULT, Label, ServerRule
-from gateway.domain.nodes import most_nodes
+from gateway.domain.labels import STRICTEST_DEFAULT, ServerRule
 from gateway.domain.planes import Plane, Reports
 from gateway.domain.tools import PinStatus, UpstreamId
 from gateway.errors import (
@@ -26,7 +24,6 @@ from gateway.errors import (
 )
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.debts import Debts, Owed
-from gateway.pipeline.labels import Labeller
 from gateway.pipeline.plane_answers import cannot, promising, refused, released
 from gateway.pipeline.plane_calls import (
     call_of,
@@ -36,27 +33,18 @@ from gateway.pipeline.plane_calls import (
     require_told,
     unread,
 )
-from gateway.pipeline.plane_limits import PlaneLimits
+from gateway.pipeline.plane_permits import PlanePermits
+from gateway.pipeline.plane_records import Asking, PlaneRecords
 from gateway.pipeline.plane_results import NO_ANSWER, Pending, PlaneResults
-from gateway.pipeline.recording import recorded, while_it_changes
+from gateway.pipeline.recording import while_it_changes
 from gateway.pipeline.trail import Trail
 from gateway.pipeline.visibility import Visibility
-from gateway.ports import AuditLog, Catalogs, Clock, Ledger, PinStore, RunStore
-from gateway.turns import finished
+from gateway.ports import Catalogs, PinStore, RunStore
 from gateway.wire import jsontext
 from gateway.wire.authzen import Answer, Evaluation, Reported, Search
 from gateway.wire.operations import Sender, find
 
 logger = logging.getLogger(__name__)
-
-
-@value
-class Asking:
-    """Who asks, and how they call their question."""
-
-    plane: Plane
-    source_ip: str
-    request_id: str
 
 
 class Requests(Protocol):
@@ -78,26 +66,21 @@ class DecisionPoint:
         self,
         *,
         admission: Admission,
-        possible: PlaneLimits,
+        permits: PlanePermits,
         results: PlaneResults,
-        labels: Labeller,
         visibility: Visibility,
         pins: PinStore,
         catalogs: Catalogs,
         runs: RunStore,
         servers: Mapping[UpstreamId, ServerRule],
         debts: Debts,
-        audit: AuditLog,
-        ledger: Ledger,
+        records: PlaneRecords,
         requests: Requests,
-        clock: Clock,
-        new_id: Callable[[], str],
     ) -> None:
         """Take an `admission` that knows principals by what registered planes say of them."""
         self._admission = admission
-        self._possible = possible
+        self._permits = permits
         self._results = results
-        self._labels = labels
         self._visibility = visibility
         self._pins = pins
         self._profiled = partial(profiled, pins)
@@ -105,11 +88,8 @@ class DecisionPoint:
         self._runs = runs
         self._servers = servers
         self._debts = debts
-        self._audit = audit
-        self._ledger = ledger
+        self._records = records
         self._requests = requests
-        self._clock = clock
-        self._new_id = new_id
 
     async def refuse(
         self, error: GatewayError, *, source_ip: str, request_id: str, plane: Plane | None = None
@@ -120,9 +100,9 @@ class DecisionPoint:
             AuditUnavailable: It is not on record.
 
         """
-        trail = self._trail(unread(self._new_call(), source_ip=source_ip))
-        trail.plane("" if plane is None else plane.name, request_id)
-        await self._recorded(trail, error)
+        await self._records.refuse_unread(
+            error, source_ip=source_ip, request_id=request_id, plane=plane
+        )
 
     async def answer(self, asking: Asking, asked: Evaluation) -> Answer:
         """Answer one question. A no is an answer.
@@ -133,17 +113,17 @@ class DecisionPoint:
 
         """
         asking = replace(asking, plane=promising(asking.plane, asked))
-        id_ = self._new_call()
+        id_ = self._records.new_call()
         call = unread(id_, source_ip=asking.source_ip)
-        trail = self._trail(call).plane(asking.plane.name, asking.request_id)
+        trail = self._records.trail(asking, call)
         try:
             call = call_of(asking.plane, asked, self._profiled, id_=id_, source_ip=asking.source_ip)
-            trail = self._trail(call).plane(asking.plane.name, asking.request_id)
+            trail = self._records.trail(asking, call)
             if asked.reported is not None:
                 return await self._reported(asking, call, asked.reported, trail)
             return await while_it_changes(partial(self._asked, asking, asked, call, trail), trail)
         except GatewayError as error:
-            await self._recorded(trail, error)
+            await self._records.refuse(trail, error)
             if isinstance(error, (ProtocolError, *NO_ANSWER)):
                 raise
             more = await self._requests.told(asking, asked, call, error, trail.decision_id)
@@ -151,7 +131,7 @@ class DecisionPoint:
         except Exception as bug:
             logger.exception("a question of plane %s met a bug", asking.plane.name)
             fault = Fault("the gateway failed")
-            await self._recorded(trail, fault)
+            await self._records.refuse(trail, fault)
             raise fault from bug
 
     async def search(
@@ -167,18 +147,17 @@ class DecisionPoint:
             Fault: Nobody knows what there is, or it could not be recorded.
 
         """
-        id_ = self._new_call()
-        call = unread(id_, source_ip=asking.source_ip)
-        trail = self._trail(call).plane(asking.plane.name, asking.request_id)
+        id_ = self._records.new_call()
+        trail = self._records.unread(asking, id_)
         try:
             call = list_call_of(
                 asking.plane, search.asked, self._profiled, id_=id_, source_ip=asking.source_ip
             )
-            trail = self._trail(call).plane(asking.plane.name, asking.request_id)
+            trail = self._records.trail(asking, call)
             shown = await self._shown(call, trail)
-            await self._audit.append(trail.outcome(RecordKind.LIST))
+            await self._records.keep(trail, RecordKind.LIST)
         except GatewayError as error:
-            await self._recorded(trail, error)
+            await self._records.refuse(trail, error)
             if isinstance(error, (ProtocolError, Fault)):
                 raise
             return (), "", 0
@@ -215,34 +194,16 @@ class DecisionPoint:
     async def _asked(self, asking: Asking, asked: Evaluation, call: Call, trail: Trail) -> Answer:
         """Carry a question through stages 2 to 8; the debt is durable before the yes is given."""
         plane = asking.plane
-        self._debts.require_room()
-        nodes = most_nodes(len(call.message.body))
-        call = await finished(call.source_ip, nodes, self._admission.narrowed, call)
-        permit = await self._admission.permit(call, trail)
-        await self._possible.require_possible(plane, permit)
-        if permit.access is not None:
-            require_told(plane, asked, permit.access.pinned.manifest)
-        if permit.access is None:
-            await recorded(self._ledger, self._admission, permit, trail)
-        else:
-            record = partial(recorded, self._ledger, self._admission, permit, trail)
-            await self._debts.owe(plane, permit, trail, self._worst(permit), record)
-        try:
-            self._admission.require_unchanged(permit)
-        except GatewayError:
-            if (owed := self._debts.claim(plane, permit.decision.id)) is not None:
-                await self._debts.pay(owed)
-            raise
+        call = await self._permits.narrowed(call)
+        permit = await self._permits.permitted(
+            plane, call, trail, partial(_require_told, plane, asked)
+        )
         context: dict[str, Any] = {"decision_id": trail.decision_id}
         if permit.premises.yes is not None:
             context |= self._requests.approved(permit.premises.yes, plane)
         if permit.access is not None and plane.reports is Reports.RESULTS:
             context["report_within"] = round(plane.report_within_s)
         return Answer(decision=True, context=context)
-
-    def _worst(self, permit: Permit) -> Label:
-        """Return what the permitted call may bring at worst: nobody here reads what it does."""
-        return self._labels.of_result(permit).join(STRICTEST_DEFAULT)
 
     async def _reported(
         self, asking: Asking, call: Call, reported: Reported, trail: Trail
@@ -291,13 +252,7 @@ class DecisionPoint:
         trail.label((await self._runs.raise_label(run.id, worst, None)).label)
         return cannot("plane_bypassed", "this plane was allowed no such call")
 
-    async def _recorded(self, trail: Trail, error: GatewayError) -> None:
-        trail.error(error)
-        kind = RecordKind.AUTH if error.code == "unauthenticated" else RecordKind.OUTCOME
-        await self._audit.append(trail.outcome(kind))
 
-    def _new_call(self) -> CallId:
-        return CallId(self._new_id())
-
-    def _trail(self, call: Call) -> Trail:
-        return Trail(call, clock=self._clock, new_id=self._new_id)
+def _require_told(plane: Plane, asked: Evaluation, permit: Permit) -> None:
+    if permit.access is not None:
+        require_told(plane, asked, permit.access.pinned.manifest)

@@ -19,8 +19,9 @@ from gateway.domain.planes import REPLACE_RESULT, InterceptorHost
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import Denied, Fault, GatewayError, ProtocolError
 from gateway.pipeline.admission import Admission
-from gateway.pipeline.decision_point import Asking, DecisionPoint
+from gateway.pipeline.decision_point import DecisionPoint
 from gateway.pipeline.plane_calls import call_of
+from gateway.pipeline.plane_records import Asking
 from gateway.ports import Clock, RunStore
 from gateway.wire.authzen import Answer, Entity, Evaluation, Reported
 from gateway.wire.interceptors import EVENTS, Invocation, Phase

@@ -5,33 +5,26 @@ what is decided on is what the plane is told to send, and what it gives out is w
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from gateway.domain._value import value
-from gateway.domain.audit import RecordKind
-from gateway.domain.calls import Call, CallId, Message, OriginKind, Permit
+from gateway.domain.calls import Call, CallId, Message, OriginKind
 from gateway.domain.identity import Asserted, Carried
-from gateway.domain.labels import STRICTEST_DEFAULT, Label
-from gateway.domain.nodes import most_nodes
 from gateway.domain.planes import Plane, Reports
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.domain.tracing import TraceContext
-from gateway.errors import Fault, GatewayError, Unauthenticated
-from gateway.pipeline.admission import Admission
+from gateway.errors import Fault, GatewayError
 from gateway.pipeline.debts import Debts
-from gateway.pipeline.decision_point import Asking
-from gateway.pipeline.labels import Labeller
 from gateway.pipeline.plane_answers import cannot
-from gateway.pipeline.plane_calls import METHODS, asserted_by, unread
-from gateway.pipeline.plane_limits import PlaneLimits
+from gateway.pipeline.plane_calls import METHODS, asserted_by
+from gateway.pipeline.plane_permits import PlanePermits
+from gateway.pipeline.plane_records import Asking, PlaneRecords
 from gateway.pipeline.plane_results import NO_ANSWER, Pending, PlaneResults
-from gateway.pipeline.recording import recorded, while_it_changes
+from gateway.pipeline.recording import while_it_changes
 from gateway.pipeline.trail import Trail
-from gateway.ports import AuditLog, Clock, Ledger
-from gateway.turns import finished
 from gateway.wire.authzen import Entity, Evaluation
 from gateway.wire.extensions import asking_nothing
 
@@ -78,26 +71,15 @@ class PlaneTraffic:
     def __init__(
         self,
         *,
-        admission: Admission,
-        possible: PlaneLimits,
+        permits: PlanePermits,
         results: PlaneResults,
-        labels: Labeller,
         debts: Debts,
-        audit: AuditLog,
-        ledger: Ledger,
-        clock: Clock,
-        new_id: Callable[[], str],
+        records: PlaneRecords,
     ) -> None:
-        """Take an `admission` that knows principals by what registered planes say of them."""
-        self._admission = admission
-        self._possible = possible
+        self._permits = permits
         self._results = results
-        self._labels = labels
         self._debts = debts
-        self._audit = audit
-        self._ledger = ledger
-        self._clock = clock
-        self._new_id = new_id
+        self._records = records
 
     async def refuse(
         self, error: GatewayError, *, source_ip: str, request_id: str, plane: Plane | None
@@ -108,9 +90,9 @@ class PlaneTraffic:
             AuditUnavailable: It is not on record.
 
         """
-        trail = self._trail(unread(CallId(self._new_id()), source_ip=source_ip))
-        trail.plane("" if plane is None else plane.name, request_id)
-        await self._recorded(trail, error)
+        trail = await self._records.refuse_unread(
+            error, source_ip=source_ip, request_id=request_id, plane=plane
+        )
         return Turned(error=error, decision_id=trail.decision_id)
 
     async def admit(self, asking: Asking, shown: Shown) -> Pending | Turned:
@@ -120,20 +102,19 @@ class PlaneTraffic:
             AuditUnavailable: The no is not on record.
 
         """
-        id_ = CallId(self._new_id())
-        trail = self._trail(unread(id_, source_ip=asking.source_ip))
-        trail.plane(asking.plane.name, asking.request_id)
+        id_ = self._records.new_call()
+        trail = self._records.unread(asking, id_)
         try:
             call = _call(asking, shown, id_)
-            trail = self._trail(call).plane(asking.plane.name, asking.request_id)
+            trail = self._records.trail(asking, call)
             return await while_it_changes(partial(self._admitted, asking.plane, call, trail), trail)
         except GatewayError as error:
-            await self._recorded(trail, error)
+            await self._records.refuse(trail, error)
             return Turned(error=error, decision_id=trail.decision_id)
         except Exception:
             logger.exception("a call of plane %s met a bug", asking.plane.name)
             fault = Fault("the gateway failed")
-            await self._recorded(trail, fault)
+            await self._records.refuse(trail, fault)
             return Turned(error=fault, decision_id=trail.decision_id)
 
     async def give(
@@ -155,7 +136,7 @@ class PlaneTraffic:
         """Put on record that a server took what has no answer; return the no if that is not possible."""
         pending.trail.answer(status, None)
         try:
-            await self._audit.append(pending.trail.outcome())
+            await self._records.keep(pending.trail)
         except GatewayError as error:
             return self._turned(pending, error)
         return None
@@ -190,42 +171,17 @@ class PlaneTraffic:
 
     async def _admitted(self, plane: Plane, call: Call, trail: Trail) -> Pending:
         """Carry a call through stages 2 to 8; the debt is durable before the yes is given."""
-        self._debts.require_room()
-        nodes = most_nodes(len(call.message.body))
-        call = await finished(call.source_ip, nodes, self._admission.narrowed, call)
+        call = await self._permits.narrowed(call)
         if plane.gives_ours:
             # Nothing that a server asks would come by: it is not told that it could.
             call = replace(call, message=asking_nothing(call.message, call.profile))
-        permit = await self._admission.permit(call, trail)
-        await self._possible.require_possible(plane, permit)
-        record = partial(recorded, self._ledger, self._admission, permit, trail)
+        permit = await self._permits.permitted(plane, call, trail)
         if permit.access is None:
-            await record()
             trail.sent = True
-        else:
-            await self._debts.owe(plane, permit, trail, self._worst(permit), record)
-        try:
-            self._admission.require_unchanged(permit)
-        except GatewayError:
-            if (owed := self._debts.claim(plane, permit.decision.id)) is not None:
-                await self._debts.pay(owed)
-            raise
         if permit.access is None and plane.reports is Reports.NONE:
             trail.unknown("unreported", "the plane does not report what came of it")
-            await self._audit.append(trail.outcome(RecordKind.OUTCOME))
+            await self._records.keep(trail)
         return Pending(permit=permit, trail=trail, owed=None)
-
-    def _worst(self, permit: Permit) -> Label:
-        """Return what the permitted call may bring at worst: nobody here has read what it does."""
-        return self._labels.of_result(permit).join(STRICTEST_DEFAULT)
-
-    async def _recorded(self, trail: Trail, error: GatewayError) -> None:
-        trail.error(error)
-        is_auth = isinstance(error, Unauthenticated)
-        await self._audit.append(trail.outcome(RecordKind.AUTH if is_auth else RecordKind.OUTCOME))
-
-    def _trail(self, call: Call) -> Trail:
-        return Trail(call, clock=self._clock, new_id=self._new_id)
 
 
 def _call(asking: Asking, shown: Shown, id_: CallId) -> Call:

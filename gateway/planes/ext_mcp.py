@@ -15,8 +15,8 @@ from gateway.domain.nodes import weight
 from gateway.domain.planes import Plane, PlaneKind
 from gateway.domain.tools import Profile
 from gateway.errors import Fault, GatewayError, ProtocolError, RateLimited
-from gateway.pipeline.decision_point import Asking
 from gateway.pipeline.plane_answers import cannot
+from gateway.pipeline.plane_records import Asking
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Shown, Turned
 from gateway.planes.doorman import Context, Doorman, address_of

@@ -11,7 +11,7 @@ from gateway.domain.nodes import weight
 from gateway.domain.planes import Plane
 from gateway.domain.tools import Profile
 from gateway.errors import GatewayError, ProtocolError
-from gateway.pipeline.decision_point import Asking
+from gateway.pipeline.plane_records import Asking
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Shown, Turned
 from gateway.planes.in_force import InForce

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from gateway.domain._value import value
 from gateway.domain.planes import Plane
 from gateway.errors import GatewayError, PolicyUnavailable
-from gateway.pipeline.decision_point import Asking
+from gateway.pipeline.plane_records import Asking
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Shown, Turned
 from gateway.wire.jsontext import WireLimits

@@ -6,14 +6,13 @@ AuthZEN, Access Request and Approval Profile. What goes wrong is a problem docum
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from gateway.domain.planes import Plane
 from gateway.errors import (
     AccessRequestRefused,
     GatewayError,
     ProtocolError,
     RateLimited,
 )
-from gateway.pipeline.decision_point import Asking
+from gateway.pipeline.plane_records import Asking
 from gateway.web.plane_requests import Told
 from gateway.wire.access_requests import Status, Submission, Task, write_problem, write_task
 from gateway.wire.authzen import REQUESTS
@@ -31,8 +30,8 @@ class Requests(Protocol):
         """Have a person asked; raises `AccessRequestRefused`, `RateLimited` or a `Fault`."""
         ...
 
-    def look(self, plane: Plane, handle: str) -> Task:
-        """Return how far a request is; raises `AccessRequestRefused`."""
+    async def look(self, asking: Asking, handle: str) -> Task:
+        """Return how far a request is; raises `AccessRequestRefused` or a `Fault`."""
         ...
 
     async def cancel(self, asking: Asking, handle: str) -> Task:
@@ -79,7 +78,7 @@ class RequestsForAccess:
         """Answer whoever looks at a request or cancels it."""
         handle = path.removeprefix(f"{REQUESTS}/")
         if not handle.endswith(_CANCEL):
-            return self._told(self._requests.look(asking.plane, handle), 200)
+            return self._told(await self._requests.look(asking, handle), 200)
         return self._told(await self._requests.cancel(asking, handle.removesuffix(_CANCEL)), 200)
 
     def _told(self, task: Task, status: int, *more: tuple[bytes, bytes]) -> Told:

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.domain.nodes import weight
 from gateway.domain.planes import Plane
 from gateway.errors import GatewayError, ProtocolError, Unauthenticated
-from gateway.pipeline.decision_point import Asking
+from gateway.pipeline.plane_records import Asking
 from gateway.turns import in_turn
 from gateway.web.access_requests import (
     Requests,

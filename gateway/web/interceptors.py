@@ -12,7 +12,7 @@ from gateway.domain.calls import Form, Message
 from gateway.domain.nodes import weight
 from gateway.domain.planes import InterceptorHost, Plane
 from gateway.errors import GatewayError, ProtocolError, Unauthenticated
-from gateway.pipeline.decision_point import Asking
+from gateway.pipeline.plane_records import Asking
 from gateway.turns import in_turn
 from gateway.web.plane_requests import PlaneDoor, Told, is_json, keyed, read_body, status_of
 from gateway.wire import jsontext

@@ -9,6 +9,8 @@ from gateway.pipeline.debts import Debts
 from gateway.pipeline.decision_point import DecisionPoint, Requests
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.plane_limits import PlaneLimits
+from gateway.pipeline.plane_permits import PlanePermits
+from gateway.pipeline.plane_records import PlaneRecords
 from gateway.pipeline.plane_results import PlaneResults
 from gateway.pipeline.plane_traffic import PlaneTraffic
 from gateway.pipeline.release import Release
@@ -39,6 +41,9 @@ def for_planes(
     `admission` knows principals by what registered planes say of them.
     """
     possible = PlaneLimits(visibility=visibility, pins=store.pins, catalogs=crawler)
+    permits = PlanePermits(
+        admission=admission, possible=possible, labels=labels, debts=debts, ledger=ledger
+    )
     results = PlaneResults(
         admission=admission,
         release=release,
@@ -47,32 +52,19 @@ def for_planes(
         audit=store.audit,
         limits=limits,
     )
+    records = PlaneRecords(store.audit, clock=now, new_id=new_id)
     decisions = DecisionPoint(
         admission=admission,
-        possible=possible,
+        permits=permits,
         results=results,
-        labels=labels,
         visibility=visibility,
         pins=store.pins,
         catalogs=crawler,
         runs=runs,
         servers=servers,
         debts=debts,
-        audit=store.audit,
-        ledger=ledger,
+        records=records,
         requests=requests,
-        clock=now,
-        new_id=new_id,
     )
-    traffic = PlaneTraffic(
-        admission=admission,
-        possible=possible,
-        results=results,
-        labels=labels,
-        debts=debts,
-        audit=store.audit,
-        ledger=ledger,
-        clock=now,
-        new_id=new_id,
-    )
+    traffic = PlaneTraffic(permits=permits, results=results, debts=debts, records=records)
     return decisions, traffic

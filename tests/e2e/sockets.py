@@ -62,7 +62,7 @@ def exchange(url: str, octets: bytes) -> Answered:
     Status 0 stands for a connection that was closed without one.
     """
     parts = urlsplit(url)
-    with socket.create_connection((parts.hostname, parts.port), timeout=20) as connection:
+    with socket.create_connection((parts.hostname, parts.port), timeout=60) as connection:
         connection.sendall(octets)
         response = http.client.HTTPResponse(connection)
         try:

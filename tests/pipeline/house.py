@@ -56,6 +56,8 @@ from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.plane_calls import EVALUATION, profiled
 from gateway.pipeline.plane_limits import PlaneLimits
+from gateway.pipeline.plane_permits import PlanePermits
+from gateway.pipeline.plane_records import PlaneRecords
 from gateway.pipeline.plane_results import PlaneResults
 from gateway.pipeline.plane_traffic import PlaneTraffic
 from gateway.pipeline.prompts import Prompts
@@ -562,18 +564,21 @@ class House:
             audit=self.audit,
             limits=WireLimits(),
         )
-        for_planes = {
-            "admission": asked,
-            "possible": possible,
+        for_planes: dict[str, Any] = {
+            "permits": PlanePermits(
+                admission=asked,
+                possible=possible,
+                labels=labels,
+                debts=self.debts,
+                ledger=self.ledger,
+            ),
             "results": results,
-            "labels": labels,
             "debts": self.debts,
-            "audit": self.audit,
-            "ledger": self.ledger,
-            **shared,
+            "records": PlaneRecords(self.audit, **shared),
         }
         self.traffic = PlaneTraffic(**for_planes)
         self.decisions = DecisionPoint(
+            admission=asked,
             requests=self.requests,
             visibility=visibility,
             pins=self.pins,

@@ -24,7 +24,7 @@ from gateway.domain.labels import Confidentiality, Integrity, Label, ToolRule
 from gateway.domain.planes import Plane
 from gateway.domain.quotas import Count, Per, Quota
 from gateway.errors import AccessRequestRefused, AuditUnavailable, RateLimited
-from gateway.pipeline.decision_point import Asking
+from gateway.pipeline.plane_records import Asking
 from gateway.pipeline.quotas import Quotas
 from gateway.storage.memory import MemoryApprovalStore
 from gateway.wire.access_requests import Status, Task, read_submission
@@ -176,13 +176,13 @@ async def test_the_refusal_of_a_plane_that_submits_nothing_asks_as_ever(house: H
 async def test_with_a_yes_the_same_question_is_allowed_once(house: House) -> None:
     task = await requested(house)
     await answer(house, task)
-    told = house.requests.look(EDGE, task.id)
+    told = await house.requests.look(asking(), task.id)
     assert told.status is Status.APPROVED
     allowed = await again(house, task)
     assert allowed.decision is True
     assert allowed.context["approval"]["id"] == task.id
     assert allowed.context["approval"]["approved_until"]
-    assert house.requests.look(EDGE, task.id).status is Status.APPROVED
+    assert (await house.requests.look(asking(), task.id)).status is Status.APPROVED
     used = await again(house, task)
     assert (used.decision, used.context["reason"]) == (False, "approval_expired")
     assert used.context["next_action"] == "request"
@@ -253,7 +253,7 @@ async def test_a_limit_is_worth_another_try(house: House, monkeypatch: pytest.Mo
 async def test_a_no_is_a_no(house: House) -> None:
     task = await requested(house)
     await answer(house, task, allow=False)
-    assert house.requests.look(EDGE, task.id).status is Status.DENIED
+    assert (await house.requests.look(asking(), task.id)).status is Status.DENIED
     refused = await again(house, task)
     assert (refused.decision, refused.context["next_action"]) == (False, "none")
 
@@ -294,22 +294,23 @@ async def test_what_a_task_is(
     house.now += after_s
     if status is None:
         with pytest.raises(AccessRequestRefused) as expired:
-            house.requests.look(EDGE, task.id)
+            (await house.requests.look(asking(), task.id))
         assert expired.value.problem == "task_expired"
     else:
-        assert house.requests.look(EDGE, task.id).status is status
+        assert (await house.requests.look(asking(), task.id)).status is status
     if status is not Status.PENDING:
         with pytest.raises(AccessRequestRefused) as ended:
             await house.requests.cancel(asking(), task.id)
         assert ended.value.problem == "invalid_task_state"
 
 
-async def test_a_task_is_nobody_elses(house: House) -> None:
+async def test_a_request_that_is_not_ones_own_is_none_and_on_record(house: House) -> None:
     task = await requested(house)
-    with pytest.raises(AccessRequestRefused, match="no such request"):
-        house.requests.look(OTHER, task.id)
-    with pytest.raises(AccessRequestRefused, match="no such request"):
-        await house.requests.cancel(asking(OTHER), task.id)
+    for tried in (house.requests.look, house.requests.cancel):
+        with pytest.raises(AccessRequestRefused, match="no such request"):
+            await tried(asking(OTHER), task.id)
+        record = house.audit.records[-1].fields
+        assert (record["plane"], record["code"]) == (OTHER.name, "access_request_refused")
     assert waiting(house) == 1
 
 
@@ -442,7 +443,7 @@ async def test_what_a_plane_wishes_for_widens_nothing(house: House) -> None:
     task = await submit(house, content)
     assert task.status is Status.PENDING
     await answer(house, task)
-    assert house.requests.look(EDGE, task.id).expires_at == house.now + 3600
+    assert (await house.requests.look(asking(), task.id)).expires_at == house.now + 3600
     assert (await again(house, task)).decision is True
     assert (await again(house, task)).decision is False
 
@@ -483,9 +484,9 @@ async def test_a_name_of_a_question_is_one_planes(house: House) -> None:
     made_up = task.id.replace(filed.request.id, "b")
     for plane in (EDGE, OTHER):
         with pytest.raises(AccessRequestRefused):
-            house.requests.look(plane, made_up)
+            (await house.requests.look(asking(plane), made_up))
     theirs = house.submissions.handle(moved)
-    assert house.requests.look(OTHER, theirs).status is Status.PENDING
+    assert (await house.requests.look(asking(OTHER), theirs)).status is Status.PENDING
     assert (
         theirs.partition(".")[2]
         != house.submissions.handle(replace(moved, plane="edge")).partition(".")[2]

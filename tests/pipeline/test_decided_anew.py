@@ -45,7 +45,7 @@ async def built(*happens: Callable[[House], Any], **rules: ToolRule) -> tuple[Ho
         await house.approve_all(profile)
     raced = Raced(house, [partial(one, house) for one in happens])
     house.pipeline._ledger = raced
-    house.decisions._ledger = raced
+    house.decisions._permits._ledger = raced
     house.pipeline._late._exchange._ledger = raced
     return house, raced
 

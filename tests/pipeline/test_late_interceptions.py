@@ -5,8 +5,8 @@ from typing import Any
 
 from gateway.domain.planes import InterceptorHost, Plane
 from gateway.domain.tools import UpstreamId
-from gateway.pipeline.decision_point import Asking
 from gateway.pipeline.interceptions import Interceptions
+from gateway.pipeline.plane_records import Asking
 from gateway.wire.authzen import Answer, Evaluation
 from gateway.wire.interceptors import Invocation, Phase
 

@@ -8,7 +8,7 @@ from gateway.domain.labels import ToolRule
 from gateway.domain.planes import ForeignType, Plane
 from gateway.domain.tools import Kind, Profile, Target
 from gateway.errors import ProtocolError
-from gateway.pipeline.decision_point import Asking
+from gateway.pipeline.plane_records import Asking
 from gateway.wire.authzen import Answer, Entity, Evaluation
 from tests.pipeline.house import ALICE, MAIL, TOOLS, TRUSTED, House
 

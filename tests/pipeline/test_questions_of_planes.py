@@ -16,7 +16,7 @@ from gateway.domain.quotas import Count, Per, Quota
 from gateway.domain.tools import Kind
 from gateway.errors import AuditUnavailable, Fault, PolicyUnavailable, RateLimited
 from gateway.pipeline.debts import Debts
-from gateway.pipeline.decision_point import Asking
+from gateway.pipeline.plane_records import Asking
 from gateway.pipeline.quotas import Quotas
 from gateway.wire.authzen import Answer, Entity, Evaluation, Reported, Search
 from tests.pipeline.house import (

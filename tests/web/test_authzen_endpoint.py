@@ -16,7 +16,7 @@ from gateway.errors import (
     GatewayError,
     RateLimited,
 )
-from gateway.pipeline.decision_point import Asking
+from gateway.pipeline.plane_records import Asking
 from gateway.web.authzen import EVALUATION, EVALUATIONS, METADATA, MOST_ITEMS, AuthzenEndpoint
 from gateway.wire.access_requests import Status, Submission, Task
 from gateway.wire.authzen import REQUESTS, Answer, Evaluation, Search
@@ -80,7 +80,7 @@ class Asks:
             raise RateLimited("too many questions wait", wait_s=7)
         return Task(id="t.1", status=Status.PENDING, expires_at=NOW)
 
-    def look(self, plane: Plane, handle: str) -> Task:
+    async def look(self, asking: Asking, handle: str) -> Task:
         raise AccessRequestRefused.unknown_task()
 
     async def cancel(self, asking: Asking, handle: str) -> Task:

@@ -255,7 +255,7 @@ async def recorded_on(runtime: Runtime, gateway: Gateway, policy: str) -> frozen
     record = AuditRecord(kind=RecordKind.INTENT, time=now(), id=new_id(), fields={})
     premises = Premises(run=run.id, version=run.version, policy=policy)
     try:
-        await runtime.decisions._ledger.put(record, premises, NOTHING)
+        await runtime.decisions._permits._ledger.put(record, premises, NOTHING)
     except Changed as error:
         return error.what
     return frozenset()

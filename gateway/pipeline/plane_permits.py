@@ -1,0 +1,82 @@
+"""Stages 2 to 8 as planes have them: before a yes is given, its intent and its debt are durable."""
+
+from collections.abc import Callable
+from functools import partial
+
+from gateway.domain.calls import Call, Permit
+from gateway.domain.labels import STRICTEST_DEFAULT, Label
+from gateway.domain.nodes import most_nodes
+from gateway.domain.planes import Plane
+from gateway.errors import GatewayError
+from gateway.pipeline.admission import Admission
+from gateway.pipeline.debts import Debts
+from gateway.pipeline.labels import Labeller
+from gateway.pipeline.plane_limits import PlaneLimits
+from gateway.pipeline.recording import recorded
+from gateway.pipeline.trail import Trail
+from gateway.ports import Ledger
+from gateway.turns import finished
+
+
+class PlanePermits:
+    def __init__(
+        self,
+        *,
+        admission: Admission,
+        possible: PlaneLimits,
+        labels: Labeller,
+        debts: Debts,
+        ledger: Ledger,
+    ) -> None:
+        """Take an `admission` that knows principals by what registered planes say of them."""
+        self._admission = admission
+        self._possible = possible
+        self._labels = labels
+        self._debts = debts
+        self._ledger = ledger
+
+    async def narrowed(self, call: Call) -> Call:
+        """Return `call` without what nobody has approved of it, if one more may be owed.
+
+        Raises:
+            GatewayError: It may not, or is refused by its form.
+
+        """
+        self._debts.require_room()
+        nodes = most_nodes(len(call.message.body))
+        return await finished(call.source_ip, nodes, self._admission.narrowed, call)
+
+    async def permitted(
+        self,
+        plane: Plane,
+        call: Call,
+        trail: Trail,
+        require: Callable[[Permit], None] = lambda _: None,
+    ) -> Permit:
+        """Return by what a plane may carry `call`; its intent, and what is owed, are durable.
+
+        `require` raises what else stands against it, before that is on record.
+
+        Raises:
+            GatewayError: It may not, or a change meanwhile has ended that.
+
+        """
+        permit = await self._admission.permit(call, trail)
+        await self._possible.require_possible(plane, permit)
+        require(permit)
+        record = partial(recorded, self._ledger, self._admission, permit, trail)
+        if permit.access is None:
+            await record()
+        else:
+            await self._debts.owe(plane, permit, trail, self._worst(permit), record)
+        try:
+            self._admission.require_unchanged(permit)
+        except GatewayError:
+            if (owed := self._debts.claim(plane, permit.decision.id)) is not None:
+                await self._debts.pay(owed)
+            raise
+        return permit
+
+    def _worst(self, permit: Permit) -> Label:
+        """Return what the permitted call may bring at worst: nobody here has read what it does."""
+        return self._labels.of_result(permit).join(STRICTEST_DEFAULT)
