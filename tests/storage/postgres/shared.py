@@ -114,10 +114,22 @@ def leading(connection: Connection, name: str = "leader", *, lease_s: float = 0.
     return found
 
 
+def following(connection: Connection) -> Leader:
+    """Return the leader that `connection` is once nobody else leads.
+
+    Whoever was killed leads until the server has noticed, or its lease has ended.
+    """
+    patience = time.monotonic() + PATIENCE_S
+    while (found := lead(connection, "leader", key=KEY, lease_s=0.0)) is None:
+        assert time.monotonic() < patience, "another one still leads"
+        time.sleep(0.01)
+    return found
+
+
 def ordered(address: str) -> Verification:
     """Take in and sign what is durable, and verify everything."""
     with closing(connect(address, application="test order")) as connection:
-        leader = leading(connection)
+        leader = following(connection)
         while leader.step():
             pass
         leader.sign()
