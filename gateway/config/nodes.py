@@ -33,7 +33,7 @@ class Tree:
         return self.lines.get(path, 1)
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.CSafeLoader):
     """The YAML 1.2 core schema: `no` and `on` are words, `1:30` is no number, dates are text."""
 
     # A loader looks plain scalars up by their first character; PyYAML's own table is YAML 1.1's.
@@ -68,7 +68,8 @@ def read(text: str, file: str) -> Tree:
         root = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
+        line = mark.line if mark else 0  # what ends too early is found on the line after the last
+        line = min(line, text.count("\n")) + 1
         raise _refused(file, line, f"not YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
         raise _refused(file, 1, f"not YAML: {error}".splitlines()[0]) from error

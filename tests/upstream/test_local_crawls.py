@@ -65,12 +65,13 @@ async def test_a_server_that_is_silent_about_the_newer_family_is_taken_not_to_sp
 
 
 @pytest.mark.parametrize(
-    ("how", "told"), [("dies", "the process has ended"), ("mute", "nothing within 0.5 s")]
+    ("how", "told", "idle_s"),
+    [("dies", "the process has ended", 60.0), ("mute", "nothing within 0.5 s", 0.5)],
 )
 async def test_a_server_that_does_not_speak_fails_its_crawl(
-    tmp_path: Path, how: str, told: str
+    tmp_path: Path, how: str, told: str, idle_s: float
 ) -> None:
-    async with crawling(settings(tmp_path, how, idle_s=0.5)) as (crawler, catalog):
+    async with crawling(settings(tmp_path, how, idle_s=idle_s)) as (crawler, catalog):
         with pytest.raises(UpstreamFailed, match=told):
             await crawler.crawl(LOCAL)
         assert catalog.lists == {}
