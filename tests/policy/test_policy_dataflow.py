@@ -61,9 +61,10 @@ def abstract(path: tuple[str | int, ...]) -> tuple[str, ...]:
 
 def changed(asked: dict[str, Any], path: tuple[str | int, ...], content: Any) -> dict[str, Any]:
     """Return `asked` with something else at `path`, or with nothing there."""
-    other = copy.deepcopy(asked)
+    other = copy.copy(asked)
     node: Any = other
     for step in path[:-1]:
+        node[step] = copy.copy(node[step])
         node = node[step]
     if content is None and isinstance(path[-1], str):
         del node[path[-1]]

@@ -213,19 +213,19 @@ async def test_a_server_that_will_not_end_is_killed_with_what_it_started(tmp_pat
 
 
 async def test_a_session_that_nobody_uses_ends(tmp_path):
-    one = replace(settings(tmp_path), idle_s=0.3)
+    one = replace(settings(tmp_path), idle_s=1.0)
     async with local_upstream(tmp_path, settings=one) as upstream:
         pid = await said(upstream, call("pid", await session_of(upstream)))
         await until(lambda: not runs(pid))
 
 
 async def test_a_session_in_use_does_not_end(tmp_path):
-    one = replace(settings(tmp_path), idle_s=0.2)
+    one = replace(settings(tmp_path), idle_s=1.0)
     async with local_upstream(tmp_path, settings=one) as upstream:
         session = await session_of(upstream)
         listening = await upstream.forward(bare(Form.STREAM, session))
         pid = await said(upstream, call("pid", session))
-        await asyncio.sleep(0.8)
+        await asyncio.sleep(2.5)
         assert runs(pid)
         await listening.body.aclose()  # type: ignore[union-attr]
 
@@ -349,7 +349,7 @@ async def test_a_message_that_can_be_read_in_two_ways_fails_the_call_and_not_the
 
 
 async def test_a_call_that_is_never_answered_fails_and_is_cancelled(tmp_path):
-    async with local_upstream(tmp_path, idle_s=0.5) as upstream:
+    async with local_upstream(tmp_path, idle_s=2.0) as upstream:
         session = await session_of(upstream)
         with pytest.raises(UpstreamFailed, match="did not answer in time"):
             await upstream.forward(call("silent", session, "slow"))
