@@ -57,7 +57,7 @@ PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 .PHONY: test
 test: setup model ## Run every test.
 	@[ -d tests/__pycache__ ] || $(BIN)/pytest --collect-only -qq >/dev/null 2>&1 & \
-	PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium bubblewrap git postgresql && wait
+	PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium-headless-shell bubblewrap git postgresql && wait
 	$(PYTEST) --together
 
 .PHONY: quick
@@ -109,7 +109,7 @@ bench-report: setup ## Measure tools/call through Douane, directly, through ngin
 
 .PHONY: oauth-report
 oauth-report: setup ## Sign in with real clients, a real browser and real identity providers; race for codes.
-	@PYTHON=$(PYTHON) .ci/system chromium
+	@PYTHON=$(PYTHON) .ci/system chromium-headless-shell
 	@$(BIN)/python -m benchmarks.oauth.report
 
 .PHONY: pins-report

@@ -273,7 +273,8 @@ async def _first(started: "asyncio.Future[Engine]", running: Any) -> Engine:
 async def _run(
     flags: Sequence[str], started: "asyncio.Future[Engine]", stop: asyncio.Event
 ) -> None:
-    path = shutil.which("chromium") or "/usr/bin/chromium"
+    # Chromium without its windows: the same pages for a third of the work.
+    path = shutil.which("chromium-headless-shell") or "/usr/bin/chromium-headless-shell"
     async with async_playwright() as playwright:
         engine = await playwright.chromium.launch(
             executable_path=path, headless=True, args=list(flags)
