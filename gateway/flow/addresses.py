@@ -25,7 +25,7 @@ def is_ours(text: str, tenant: Tenant) -> bool:
     """
     if text in tenant.self_ or text in tenant.members or text in tenant.channels:
         return True
-    if len(text) > _LONGEST:
+    if len(text) > _LONGEST or not tenant.domains:
         return False
     found = _EMAIL.fullmatch(text) or _URL.fullmatch(text)
     return found is not None and _is_below(found["host"].lower(), tenant.domains)

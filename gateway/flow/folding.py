@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from itertools import compress
+from collections.abc import Iterable, Iterator
 
 from gateway.domain.alike import LOOKALIKES
 
@@ -80,11 +80,33 @@ def words(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass").translate(_SPLIT)
 
 
-def places(text: str) -> list[int]:
-    """Return for each byte of `folded(text)` where in `text` it is from."""
+def unfolded(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[str]:
+    """Yield what stands in `text` for each of `spans` of `folded(text)`: none is empty, later ones are further on."""
     if text.isascii():
-        return list(compress(range(len(text)), text.encode().translate(_IS_KEPT)))
-    return [at for at, c in enumerate(text) for _ in folded(c)]
+        yield from _unfolded(text, spans)
+        return
+    places = [at for at, c in enumerate(text) for _ in folded(c)]
+    for begin, end in spans:
+        yield text[places[begin] : places[end - 1] + 1]
+
+
+def _unfolded(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[str]:
+    kept = text.encode().translate(_IS_KEPT)
+    first = past = 0
+    for begin, end in spans:
+        first = _after(kept, first, begin - past + 1) - 1
+        past = begin
+        yield text[first : _after(kept, first, end - begin)]
+
+
+def _after(kept: bytes, at: int, many: int) -> int:
+    """Return where in `kept` the next `many` ones end: most are found in as many bytes as are missing."""
+    while many:
+        at = kept.find(1, at)
+        found = kept.count(1, at, at + many)
+        at += many
+        many -= found
+    return at
 
 
 def is_disguised(text: str) -> bool:

@@ -119,7 +119,7 @@ def addresses_in(texts: Iterable[str]) -> frozenset[str]:
     for text in texts:
         if "@" in text:
             found.update(_mailboxes(text))
-        found.update(_urls(text))
+        found.update(_urls(text, text.lower()))
         found.update(_accounts(text))
     return frozenset(found)
 
@@ -131,14 +131,15 @@ def links_in(text: str) -> Iterator[str]:
     """
     seen: set[str] = set()
     for shown in dict.fromkeys((text, _shown(text))):
-        for link in chain(_urls(shown), _odd_links(shown)):
+        lower = shown.lower()
+        for link in chain(_urls(shown, lower), _odd_links(shown, lower)):
             if link not in seen:
                 seen.add(link)
                 yield link
 
 
-def _odd_links(text: str) -> Iterator[str]:
-    if "//" in text or "\\" in text or "http" in text.lower():
+def _odd_links(text: str, lower: str) -> Iterator[str]:
+    if "//" in text or "\\" in text or "http" in lower:
         for odd in _ODD_LINK.finditer(text):
             yield odd[0]
 
@@ -157,8 +158,8 @@ def _mailboxes(text: str) -> Iterator[str]:
             yield mailbox + host[0]
 
 
-def _urls(text: str) -> Iterator[str]:
-    marks = _WWW_MARK if "www." in text.lower() else _URL_MARK
+def _urls(text: str, lower: str) -> Iterator[str]:
+    marks = _WWW_MARK if "www." in lower else _URL_MARK
     if marks is _URL_MARK and "://" not in text and _MAY_BE_HOST.search(text) is None:
         return
     at = token_end = last_at = 0

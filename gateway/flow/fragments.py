@@ -4,10 +4,11 @@ This explains, it does not protect: text that was reworded is not found, which i
 not matches, decide what may go where.
 """
 
+import sys
 from array import array
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
-from itertools import chain, compress, repeat
+from itertools import chain
 from typing import TypeAlias
 
 from gateway.domain._value import value
@@ -48,6 +49,9 @@ _MOST_COMPARED = 2 * 1024 * 1024
 """Bytes of texts that are looked through for one payload; whatever it repeats, it costs no more."""
 
 _LONGEST_BACK = 64
+
+_FEW = 8
+"""Grams that are sooner found one by one than by asking each of a payload."""
 
 Serials: TypeAlias = int | tuple[int, ...]
 
@@ -102,7 +106,7 @@ class Fragments:
         hits = self._hits(mixed(payload) if blend is None else blend, step)
         left = _MOST_COMPARED
         floor = 0
-        for at in sorted(hits):
+        for at in hits:
             if at < floor or left < 0:
                 continue
             begin = end = at
@@ -120,13 +124,15 @@ class Fragments:
                 floor = end
 
     def _hits(self, blend: bytes, step: int) -> Mapping[int, Serials]:
-        """Return where grams begin that some text has, and which ones do."""
+        """Return where grams begin that some text has, from left to right, and which ones do."""
         grams = _grams_from(blend, 0)[::step]
-        if self._grams.keys().isdisjoint(grams):
-            return {}  # the quickest to find out
-        having: list[Serials] = list(map(self._grams.get, grams, repeat(())))
-        places = range(0, len(blend), _MIXED * step)
-        return dict(compress(zip(places, having, strict=False), having))
+        found = self._grams.keys() & grams
+        if len(found) <= _FEW:
+            octets = grams.tobytes()
+            places = sorted(at for gram in found for at in _places_of(gram, octets))
+        else:
+            places = [at for at, gram in enumerate(grams) if gram in found]
+        return {at * _MIXED * step: self._grams[grams[at]] for at in places}
 
     def _longest(self, payload: bytes, at: int, floor: int, serial: int) -> tuple[int, int, int]:
         """Return the longest piece around the gram at `at`, and how much was looked at."""
@@ -149,13 +155,29 @@ class Fragments:
         return begin, end, looked + there
 
 
+def _places_of(gram: int, octets: bytes) -> Iterator[int]:
+    """Yield which of the grams that are written in `octets` are `gram`."""
+    written = gram.to_bytes(_MIXED, sys.byteorder)
+    at = octets.find(written)
+    while at >= 0:
+        if at % _MIXED == 0:
+            yield at // _MIXED
+        at = octets.find(written, at + 1)
+
+
 def _near(hits: Mapping[int, Serials], at: int) -> dict[int, int]:
     """Return the texts that have a gram at `at` or a little further on, and where.
 
     Texts that have the same piece have their grams at different places of it.
     """
-    places = range(at + _MIXED * (_STRIDE - 1), at - 1, -_MIXED)
-    return {serial: place for place in places for serial in _several(hits.get(place, ()))}
+    found: dict[int, int] = {}
+    for place in range(at + _MIXED * (_STRIDE - 1), at - 1, -_MIXED):
+        serials = hits.get(place, ())
+        if isinstance(serials, int):
+            found[serials] = place
+        else:
+            found.update(dict.fromkeys(serials, place))
+    return found
 
 
 def _several(serials: Serials) -> tuple[int, ...]:

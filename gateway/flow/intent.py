@@ -7,7 +7,7 @@ in other languages nothing is asked for, and what that costs is a question to a 
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 from unicodedata import combining
@@ -27,6 +27,7 @@ _LONGEST_DESCRIPTION = 400
 _MOST_PROMPTS = 64
 _MOST_TOOLS = 1024
 _OCTETS = 4 * 1024**2
+_SHORT_NAME = 64
 _WORD_OCTETS = 100
 """Bytes that a word of a set takes beside its letters."""
 _SHORTEST_STEM = 3
@@ -246,7 +247,9 @@ def _name(prompt: str, /) -> bytes:
     return digest_of(prompt)
 
 
-def _name_of_deed(tool: str, title: str, described: str, /) -> bytes:
+def _name_of_deed(tool: str, title: str, described: str, /) -> Hashable:
+    if len(tool) + len(title) + len(described) <= _SHORT_NAME:
+        return tool, title, described  # takes no more room than a digest, and no time
     return digest_of(f"{tool}\0{title}\0{described}")
 
 

@@ -8,7 +8,7 @@ from gateway.domain._value import value
 from gateway.domain.flow import Match
 from gateway.domain.labels import Confidentiality
 from gateway.flow.decoding import Decoded, decoded_forms
-from gateway.flow.folding import BOUNDARY, folded, is_disguised, places, revealed
+from gateway.flow.folding import BOUNDARY, folded, is_disguised, revealed, unfolded
 from gateway.flow.fragments import LONGEST_SCANNED, SHORTEST_FRAGMENT, SOME, Fragments, Piece, mixed
 from gateway.flow.index import Index
 from gateway.flow.telling import IN_A_PIECE, IN_A_VALUE, codes_in, tells
@@ -176,9 +176,8 @@ class _Search:
                 self._count(number, plain, "exact", hidden, len(_octets(text)))
 
     def _weigh(self, text: str, plain: bytes, how: str, pieces: list[Piece]) -> None:
-        at = places(text)
-        for piece in pieces:
-            words = text[at[piece.begin] : at[piece.end - 1] + 1]
+        spans = ((piece.begin, piece.end) for piece in pieces)
+        for piece, words in zip(pieces, unfolded(text, spans), strict=True):
             letters = plain[piece.begin : piece.end]
             if not tells(revealed(words), IN_A_PIECE) or self._is_known(letters):
                 continue

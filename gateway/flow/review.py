@@ -220,8 +220,8 @@ def _names_of_members(use: Use, names: tuple[str, ...]) -> Iterator[tuple[str, s
     `{"mallory": "writer"}` is a list of people with their roles. What is no plain name is a leaf already.
     """
     for name in names:
-        declared = None
-        waiting = [(member_path("$", name), use.arguments.get(name))]
+        declared, argument = None, use.arguments.get(name)
+        waiting = [(member_path("$", name), argument)] if isinstance(argument, dict | list) else []
         while waiting:
             path, given = waiting.pop()
             if isinstance(given, list):
@@ -268,11 +268,13 @@ def _named_leaves(
     names: tuple[str, ...], arguments: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
     """Yield every leaf of the arguments called `names`. Null is what is not there."""
-    given = ((name, arguments[name]) for name in names if name in arguments)
-    for name, argument in given:
-        for path, leaf in leaves(argument, member_path("$", name)):
-            if leaf is not None:
-                yield path, leaf
+    for name in names:
+        argument = arguments.get(name)
+        if isinstance(argument, dict | list):
+            found = leaves(argument, member_path("$", name))
+            yield from ((path, leaf) for path, leaf in found if leaf is not None)
+        elif argument is not None:
+            yield member_path("$", name), argument
 
 
 def _pointed(

@@ -73,8 +73,14 @@ class Voices:
     def naming(self, text: str, nouns: Collection[str] = ()) -> frozenset[int]:
         """Return under which serials `text` is named."""
         wanted = _tokens(text)
-        rarest = min(map(self._words.having, wanted), key=len, default=())
+        having = [self._words.having(word) for word in wanted]
+        if () in having or not having:
+            return _NOBODY
+        rarest = min(having, key=len)
         return frozenset(serial for serial in rarest if self._texts[serial].names(wanted, nouns))
+
+
+_NOBODY: frozenset[int] = frozenset()
 
 
 def _sentences(text: str) -> Iterator[str]:

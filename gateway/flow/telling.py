@@ -24,8 +24,9 @@ _LONGEST_READ = 256
 """Characters. A longer text is judged by its beginning."""
 
 _DATE = re.compile(
-    r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?:[T ]{1,2}\d{1,2}:\d{2})?|\d{1,2}:\d{2}(?::\d{2})?"
-    r"|\b(?:19|20)\d{6}\b"
+    # Every one begins with a digit, so that other text is passed over without being tried.
+    r"\d(?:\d{0,3}[-/.]\d{1,2}[-/.]\d{1,4}(?:[T ]{1,2}\d{1,2}:\d{2})?|\d?:\d{2}(?::\d{2})?"
+    r"|(?:(?<=\b1)9|(?<=\b2)0)\d{6}\b)"
 )
 _TOKEN = re.compile(r"[^\W_]+")
 
@@ -33,8 +34,8 @@ _TOKEN = re.compile(r"[^\W_]+")
 def tells(text: str, least: int) -> bool:
     """Tell whether `text` carries `least` bits. Dates and times carry none: everybody has them."""
     bits = 0.0
-    for token in _TOKEN.findall(_DATE.sub(" ", text[:_LONGEST_READ])):
-        bits += _bits(token)
+    for token in _TOKEN.finditer(_DATE.sub(" ", text[:_LONGEST_READ])):
+        bits += _bits(token[0])
         if bits >= least:
             return True
     return False
@@ -63,6 +64,7 @@ def _bits(token: str) -> float:
 
 
 _CODE = re2.compile(rb"(?:[A-Za-z]+[-_.:])*[A-Za-z0-9]*[0-9][A-Za-z0-9]*(?:[-_.:][A-Za-z0-9]+)*")
+_DIGITS = b"0123456789"
 _SHORTEST_CODE = 8
 _MOST_CODES = 1024
 
@@ -73,6 +75,8 @@ def codes_in(text: str) -> Iterator[str]:
     Numbers of accounts, keys, references: one of them says enough by itself. Dates do not.
     """
     octets = text.encode("utf-8", "surrogatepass")
+    if len(octets.translate(None, _DIGITS)) == len(octets):
+        return  # sooner known than that there is no code
     for word in islice(_CODE.finditer(octets), _MOST_CODES):
         code = word[0].decode("ascii")
         if len(code) >= _SHORTEST_CODE and tells(code, IN_A_PIECE):

@@ -117,6 +117,7 @@ CHANCE = [
         "The dates are 2024-05-15, 2024-05-16, 2024-05-17 and 10:30",
         "2024-05-15, 2024-05-16, 2024-05-17",
     ),
+    ("Opened 20240515, closed 19991231 19991231", "20240515 19991231"),
     ("Please let me know if it suits you", "please let me know if that suits"),
     ("Best regards, Emma", "Best regards, Ivan"),
     ("confirmed", "confirmed"),
@@ -131,6 +132,12 @@ CHANCE = [
 @pytest.mark.parametrize(("result", "payload"), CHANCE, ids=range(len(CHANCE)))
 def test_what_everybody_says_is_no_evidence(result: str, payload: str) -> None:
     assert known(result).matches(payload) == ()
+
+
+def test_what_has_a_date_in_it_is_none() -> None:
+    for number in ("x20240515", "4520240515", "2024051577"):
+        found = kinds(known(f"Number {number}"), f"about {number}")
+        assert found == [("r7", "fragment", "")], number
 
 
 def test_what_a_call_carried_is_no_evidence_when_it_comes_back() -> None:

@@ -1,7 +1,9 @@
+import sys
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.flow.fragments import SHORTEST_FRAGMENT, SOME, Fragments
+from gateway.flow.fragments import ALL, SHORTEST_FRAGMENT, SOME, Fragments, mixed
 
 LETTERS = st.text("abcdefgh", max_size=80).map(str.encode)
 
@@ -70,6 +72,21 @@ def test_of_texts_that_share_all_they_have_the_newest_are_told() -> None:
         fragments.add(serial, text)
     assert found(fragments, text) == {text: frozenset(range(4, 12))}
     assert max(len(s) for s in fragments._grams.values() if isinstance(s, tuple)) == 8
+
+
+@given(LETTERS, st.lists(LETTERS, max_size=6), st.sampled_from([ALL, SOME]))
+def test_every_place_where_a_known_gram_begins_is_a_hit(
+    text: bytes, other: list[bytes], step: int
+) -> None:
+    fragments = Fragments()
+    fragments.add(1, text + b"thelaunchcodeoftheeasternsilo")
+    payload = b"".join([*other, text, b"thelaunchcodeofthe", *other, b"thelaunchcodeofthe"])
+    blend = mixed(payload)
+    found = fragments._hits(blend, step)
+    places = range(0, len(blend) // 4 * 4, 4 * step)
+    grams = {at: int.from_bytes(blend[at : at + 4], sys.byteorder) for at in places}
+    known = [at for at in places if grams[at] in fragments._grams]
+    assert list(found.items()) == [(at, fragments._grams[grams[at]]) for at in known]
 
 
 def test_with_some_places_longer_pieces_are_found_at_any_offset() -> None:
