@@ -25,6 +25,13 @@ _LONGEST_MAILBOX = 64
 _MAIL_LIKE = re.compile(r"\S@(?:\[|[\w-]++\.\w)")
 """What a mail server may take for an address, however odd."""
 
+_PLAIN_MAILBOX = re.compile(
+    r"(?!.*[Ww]{3}\.)[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_][A-Za-z0-9_-]*)*"
+    r"@[A-Za-z0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9][A-Za-z0-9-]*)+"
+)
+_LONGEST_PLAIN = 128
+"""Characters, of which all belong to a mailbox that may well exist."""
+
 _ISBN_DIGITS = 13
 
 _REMARK = re.compile(r"\([^()]*+\)")
@@ -82,6 +89,13 @@ _ACCOUNT_BEGINS = re.compile(r"(?:[A-Z]{2}|bc|\+)\Z")
 
 def form_of(text: str) -> Form:
     """Return what `text` is, or what it has in it: a name has nothing of an address."""
+    # What most addresses are, in which there is nothing else to be found.
+    if "@" in text and len(text) <= _LONGEST_PLAIN and _PLAIN_MAILBOX.fullmatch(text):
+        return Form.EMAIL
+    return _form_of(text)
+
+
+def _form_of(text: str) -> Form:
     if next(links_in(text), None):
         return Form.URL
     text = revealed(_shown(text))

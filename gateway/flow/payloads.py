@@ -153,20 +153,19 @@ class _Search:
         if pieces:
             self._weigh(text, plain, how, pieces)
         self._look_for_codes(text, how, pieces, plain)
-        if b"http" in plain or b"www" in plain:
+        if "://" in text or "www." in text.lower():
             self._look_for_links(text, how, {n for piece in pieces for n in piece.serials})
 
     def _look_backwards(self, text: str, plain: bytes, blend: bytes) -> None:
         """Look for the longer pieces in `text` as whoever turns it round reads it."""
-        turned = text[::-1]
         if text.isascii():
             plain, blend = plain[::-1], blend[::-1]
         else:
-            plain = folded(turned)
+            plain = folded(text[::-1])
             blend = mixed(plain)
         pieces = list(self._fragments.within(plain, SOME, blend=blend))
         if pieces:
-            self._weigh(turned, plain, _REVERSED, pieces)
+            self._weigh(text[::-1], plain, _REVERSED, pieces)
 
     def _look_for_value(self, text: str, plain: bytes, how: str) -> None:
         numbers = self._values.having(plain)

@@ -33,6 +33,8 @@ _TOKEN = re.compile(r"[^\W_]+")
 
 def tells(text: str, least: int) -> bool:
     """Tell whether `text` carries `least` bits. Dates and times carry none: everybody has them."""
+    if text.isalnum() and not text.isdecimal():
+        return _bits(text) >= least  # a single token, and no date is one
     bits = 0.0
     for token in _TOKEN.finditer(_DATE.sub(" ", text[:_LONGEST_READ])):
         bits += _bits(token[0])

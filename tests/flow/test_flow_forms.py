@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.flow import Form
+from gateway.flow import forms
 from gateway.flow.forms import addresses_in, form_of, links_in
 
 MAIL = [
@@ -137,3 +138,20 @@ def test_a_megabyte_of_anything_is_read(piece: str, octets: int) -> None:
 def test_a_text_of_the_longest_kind_is_searched_by_every_kind() -> None:
     assert form_of("a" * 1_000_000) is Form.NAME
     assert form_of("a" * 1_000_000 + "@b.com") is Form.EMAIL
+
+
+@given(
+    st.from_regex(
+        r"(?:[\w.-]|www[.]|[.]com){0,20}@(?:[\w.-]|www[.]|[.]com){0,20}[/?#+]?", fullmatch=True
+    )
+)
+def test_a_plain_mailbox_is_told_at_once_to_be_what_it_is(text: str) -> None:
+    assert form_of(text) is forms._form_of(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a.com+x@b.de", "a.com.@b.de", "www.a@b.de", "a@www.b.de", "a@b.de/c", "a.com-@b.de", "a@b"],
+)
+def test_what_only_looks_like_a_plain_mailbox_is_looked_at_whole(text: str) -> None:
+    assert form_of(text) is forms._form_of(text)
