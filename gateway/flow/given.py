@@ -62,10 +62,14 @@ def resources_in(result: Mapping[str, Any]) -> Iterator[str]:
 
     What a text mentions was given out by whoever wrote the text.
     """
-    spoken = [one.get("content") for one in _objects(result.get("messages"))]
-    for listed in (result.get("resources"), result.get("contents"), result.get("content"), *spoken):
+    spoken = [one.get("content") for one in _objects(result.get("messages", ()))]
+    for listed in (*(result[name] for name in _LISTED if name in result), *spoken):
         for block in _objects(listed):
             yield from _named(block)
+
+
+_LISTED: Final = ("resources", "contents", "content")
+"""Members of results in which resources stand, or are linked to."""
 
 
 def _named(block: Mapping[str, Any]) -> Iterator[str]:

@@ -75,6 +75,14 @@ def level_of(answered: Answered, secrets: frozenset[bytes]) -> Confidentiality:
 _NONE: frozenset[bytes] = frozenset()
 
 
+def may_write(effect: Effect | None, *, clean: bool) -> bool:
+    """Tell whether a call may write somewhere what others led it to.
+
+    `clean`: whether its run had seen nothing untrusted by then.
+    """
+    return not clean and effect is not Effect.READ
+
+
 class Provenance:
     """The latest results of one run, at most `results` of them and `octets` bytes together.
 
@@ -145,7 +153,7 @@ class Provenance:
 
         `clean`: whether the run had seen nothing untrusted by then.
         """
-        if not clean and effect is not Effect.READ:
+        if may_write(effect, clean=clean):
             self._written.add(said_in(arguments))
 
     def wrote(self, text: str) -> bool:

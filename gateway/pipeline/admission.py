@@ -11,7 +11,7 @@ from gateway.domain.epoch import Epoch
 from gateway.domain.flow import Run, RunHint
 from gateway.domain.identity import Principal
 from gateway.domain.nodes import most_nodes
-from gateway.domain.scripts import InScript
+from gateway.domain.scripts import InScript, ScriptId
 from gateway.domain.tools import OWN, Kind, Pin, Pinned, PinStatus, Profile, Target
 from gateway.errors import (
     Denied,
@@ -176,10 +176,12 @@ class Admission:
 
         """
         principal = await self._authenticated(call, trail)
-        call = self._rounds.opened(trail.placed(self._placed(call, principal)), principal)
+        if principal.script is not None:
+            call = trail.placed(self._placed(call, principal.script))
+        call = self._rounds.opened(call, principal)
         operation = _operation(call)
         session = self._unsealed(call, principal)
-        run = trail.run(await self._runs.of(principal, _hint(call)))
+        run = trail.run(await self._runs.of(principal, RunHint(handle=call.run_hint)))
         principal = self._selections.applied(call, principal, session, run.id)
         if call.message.form is Form.RESPONSE:
             return await self._answer(call, principal, run, session, trail)
@@ -243,11 +245,11 @@ class Admission:
             raise UnknownTool("there is no server of this name")
         pinned = self._verified(call, pin.target, pin)
         subject = self._questions.subject(target, pin)
-        flow = await self._questions.review(call, principal, run, subject)
         task = self._questions.task(call, principal, run)
+        flow = await self._questions.review(call, principal, run, subject, task)
         dlp = await self._sensitive.in_call(call, principal, run, pin, task)
         await self._note_arguments(principal, dlp, trail)
-        asked = self._questions.of(call, principal, run, subject, flow, dlp=dlp)
+        asked = self._questions.of(call, principal, run, subject, flow, task=task, dlp=dlp)
         access = AccessRequest(
             call=call,
             principal=principal,
@@ -307,16 +309,14 @@ class Admission:
             self._limits.take(principal.key)
         return principal
 
-    def _placed(self, call: Call, principal: Principal) -> Call:
-        """Return `call` as one of the program that its token is for: it follows the credential.
+    def _placed(self, call: Call, program: ScriptId) -> Call:
+        """Return `call` as one of the `program` that its token is for: it follows the credential.
 
         Raises:
             Unauthenticated: That program has ended, or its token was revoked.
 
         """
-        if principal.script is None:
-            return call
-        script = self._grants.running(principal.script)
+        script = self._grants.running(program)
         within = InScript(script=script, seq=0)
         return replace(call, origin=OriginKind.HOST_SANDBOX, script=within)
 
@@ -466,8 +466,8 @@ class Admission:
                 await self._descriptions.require_read(call, principal, pinned)
             checked = partial(self._schemas.require_arguments, approved, call.message)
             await in_turn(principal.key, nodes, checked)
-        flow = await self._questions.review(call, principal, run, subject)
         task = self._questions.task(call, principal, run)
+        flow = await self._questions.review(call, principal, run, subject, task)
         dlp = await self._sensitive.in_call(call, principal, run, pin, task)
         await self._note_arguments(principal, dlp, trail)
         due = self._quotas.due(call, principal, run, subject)
@@ -480,7 +480,9 @@ class Admission:
             effect=subject.effect,
             pinned=pinned,
             review=flow,
-            asked=self._questions.of(call, principal, run, subject, flow, usage=usage, dlp=dlp),
+            asked=self._questions.of(
+                call, principal, run, subject, flow, task=task, usage=usage, dlp=dlp
+            ),
             epoch=known.epoch,
         )
         return access, due
@@ -521,8 +523,9 @@ class Admission:
         That a definition waits or has changed is told only to whoever might have called it.
         """
         subject = self._questions.subject(target, pin, suppose=PinStatus.APPROVED)
-        flow = await self._questions.review(call, principal, run, subject)
-        asked = self._questions.of(call, principal, run, subject, flow)
+        task = self._questions.task(call, principal, run)
+        flow = await self._questions.review(call, principal, run, subject, task)
+        asked = self._questions.of(call, principal, run, subject, flow, task=task)
         decision = trail.decision(await self._policy.evaluate(trail.asked(asked)))
         if decision.verdict is Verdict.DENY:
             raise Denied("policy does not allow this call", reasons=told(decision))
@@ -548,10 +551,6 @@ def _require_read(call: Call, digest: str) -> None:
     """Return if the author of `call` says nothing of what they have read, or that it was this."""
     if call.definition_hash is not None and call.definition_hash != digest:
         raise ReadBefore("another definition of this tool is in force than the one that was read")
-
-
-def _hint(call: Call) -> RunHint:
-    return RunHint(handle=call.run_hint)
 
 
 def pin_target(target: Target, params: Mapping[str, Any]) -> Target:

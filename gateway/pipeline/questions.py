@@ -16,7 +16,7 @@ from gateway.domain.standing import STANDS_FOR, StandingAnswer
 from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Target
 from gateway.errors import Denied, ProtocolError
 from gateway.flow.beside import Beside
-from gateway.flow.provenance import Provenance
+from gateway.flow.provenance import Provenance, may_write
 from gateway.flow.review import PRIVATE_TO_OUTSIDE, UNPROVEN_DESTINATION, review
 from gateway.flow.task import narrowed
 from gateway.flow.templates import filled_in, names_in
@@ -92,6 +92,7 @@ class Questions:
                 arguments={},
                 beside=self._beside(call, principal, run, frozenset()),
             ),
+            self.task(call, principal, run),
         )
         unproven = any(place.proof is Proof.NONE for place in flow.destinations)
         told = any(
@@ -127,9 +128,9 @@ class Questions:
             )
 
     async def review(
-        self, call: Call, principal: Principal, run: Run, subject: Subject
+        self, call: Call, principal: Principal, run: Run, subject: Subject, task: Task | None
     ) -> FlowReview:
-        """Return where the data of a call comes from, and where they go.
+        """Return where the data of a call comes from, and where they go; `task` is the user's, if it counts.
 
         Raises:
             RateLimited: So much of the same principal's is looked at already.
@@ -151,7 +152,8 @@ class Questions:
                 about=_definition(subject.pin),
                 beside=self._beside(call, principal, run, frozenset(_declared(subject.pin))),
             ),
-            answers,
+            task,
+            answers=answers,
         )
 
     async def _reviewed(
@@ -160,10 +162,10 @@ class Questions:
         principal: Principal,
         run: Run,
         use: Callable[[], Use],
+        task: Task | None,
+        *,
         answers: tuple[StandingAnswer, ...] = (),
     ) -> FlowReview:
-        task = self.task(call, principal, run)
-
         octets = len(call.message.body)
         # What a small message says is known at once, and mostly that nothing has to be proven.
         used = use() if most_nodes(octets) <= QUICK_NODES else None
@@ -196,6 +198,7 @@ class Questions:
         subject: Subject,
         flow: FlowReview,
         *,
+        task: Task | None,
         usage: Mapping[str, Any] = UNCOUNTED,
         dlp: Mapping[str, Any] = NOTHING_FOUND,
     ) -> Mapping[str, Any]:
@@ -203,7 +206,7 @@ class Questions:
 
         `usage` says what quotas have room for, `dlp` what of sensitive classes its arguments have.
         """
-        task, now, arguments = self.task(call, principal, run), self._clock(), said(call.message)
+        now, arguments = self._clock(), said(call.message)
         whole = partial(
             call_question,
             call,
@@ -276,6 +279,8 @@ class Questions:
         """Take note of what a permitted call sends: what comes back with it was not minted there."""
         effect = Effect.READ if access.target.kind in _ASKS else access.effect
         clean = access.run.label.integrity is Integrity.TRUSTED
+        if not may_write(effect, clean=clean):
+            return
         message = access.call.message
 
         def note(provenance: Provenance) -> None:

@@ -427,6 +427,8 @@ def _verdict(error: GatewayError) -> str:
 
 def outcome_kind(permit: Permit) -> RecordKind:
     """Return under which kind the outcome of a permitted call is recorded."""
+    if permit.access is not None:
+        return RecordKind.OUTCOME  # whatever is decided about by itself lists nothing
     operation = own_row(permit.call) or find(Sender.CLIENT, permit.call.message.method)
     if operation is not None and operation.lists is not None:
         return RecordKind.LIST

@@ -32,8 +32,8 @@ class Reads:
             )
         )
 
-    def key(self, question: Mapping[str, Any]) -> bytes:
-        """Return the same bytes for questions that the policy cannot tell apart."""
+    def found(self, question: Mapping[str, Any]) -> list[list[Any] | None]:
+        """Return what of `question` is read, in a list each: null is not the same as nothing."""
         found: list[list[Any] | None] = []
         for path in self.paths:
             node: Any = question
@@ -43,8 +43,12 @@ class Reads:
                     break
                 node = node[name]
             else:
-                found.append([node])  # in a list, for null is not the same as nothing
-        return orjson.dumps(found)
+                found.append([node])
+        return found
+
+    def key(self, question: Mapping[str, Any]) -> bytes:
+        """Return the same bytes for questions that the policy cannot tell apart."""
+        return orjson.dumps(self.found(question))
 
 
 def reads_of(modules: Iterable[Module]) -> Reads | None:

@@ -64,8 +64,8 @@ async def encoded(encoder: RecordEncoder, record: AuditRecord) -> Entry:
         ValueError: As `RecordEncoder.encode`.
 
     """
-    new = (name for name in _LARGE if name not in record.stands)
-    nodes = sum(amount(record.fields.get(name), QUICK_NODES) for name in new)
+    new = (name for name in _LARGE if name in record.fields and name not in record.stands)
+    nodes = sum(amount(record.fields[name], QUICK_NODES) for name in new)
     if nodes <= QUICK_NODES:
         return encoder.encode(record)
     who = str(record.fields.get("principal", ""))

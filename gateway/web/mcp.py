@@ -110,7 +110,7 @@ class McpEndpoint:
             await plain(send, refused)
             return
         headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in scope["headers"]]
-        asker = await self._known(scope, headers, send)
+        asker = await self._known(scope, headers, address, send)
         if asker is None:
             return
         share = Share(self._rooms, asker.key)
@@ -118,7 +118,7 @@ class McpEndpoint:
         try:
             body = await self._body(scope, receive, share)
             if isinstance(body, Refused):
-                self._metrics.refused_unread(body.code, self._client_address(scope))
+                self._metrics.refused_unread(body.code, address)
                 await plain(send, body)
                 return
             await self._carry(scope, headers, receive, send, body, asker=asker)
@@ -127,23 +127,26 @@ class McpEndpoint:
         finally:
             share.end()
 
-    async def _known(self, scope: Scope, headers: _Pairs, send: Send) -> "_Asker | None":
+    async def _known(
+        self, scope: Scope, headers: _Pairs, address: str, send: Send
+    ) -> "_Asker | None":
         """Return whoever asks; nobody is refused by the head alone, and is `None`.
 
         What they sent besides is not even asked for: reading is what strangers get for nothing.
         """
-        carrier = self._carrier_of(scope)
+        carrier = self._aggregate if scope["path"] == AGGREGATE else self._carrier
         try:
             # Once a request: a proof that is read again is another request's.
             credential = self._credential(scope, headers)
         except ProofRefused as error:
-            refused = await carrier.refuse(self._unread(scope, headers), error)
+            refused = await carrier.refuse(self._unread(scope, headers, address), error)
         else:
-            known = await carrier.known(self._unread(scope, headers, credential=credential))
+            unread = self._unread(scope, headers, address, credential=credential)
+            known = await carrier.known(unread)
             if not isinstance(known, Reply):
-                return _Asker(key=known, credential=credential)
+                return _Asker(key=known, address=address, carrier=carrier, credential=credential)
             refused = known
-        self._note(scope, refused)
+        self._note(address, refused)
         body = refused.body if isinstance(refused.body, bytes) else b""
         await _whole(send, refused, body)
         return None
@@ -201,11 +204,11 @@ class McpEndpoint:
         except TimeoutError:
             return Refused(status=408, code="slow_body", text="the body took too long")
 
-    def _note(self, scope: Scope, reply: Reply) -> None:
+    def _note(self, address: str, reply: Reply) -> None:
         """Count what nobody answers for against the address that it came from."""
         if reply.code in _FAILURES:
             now = asyncio.get_running_loop().time()
-            self._failures.note(self._client_address(scope), now)
+            self._failures.note(address, now)
 
     async def _carry(
         self,
@@ -220,7 +223,7 @@ class McpEndpoint:
         watch = _Watch(receive)
         try:
             reply = await self._reply(scope, headers, body, asker, watch)
-            self._note(scope, reply)
+            self._note(asker.address, reply)
             if isinstance(reply.body, bytes):
                 await _whole(send, reply, reply.body)
             else:
@@ -243,26 +246,22 @@ class McpEndpoint:
             if self._ending:
                 watch.end()
 
-    def _carrier_of(self, scope: Scope) -> Carrier:
-        return self._aggregate if scope["path"] == AGGREGATE else self._carrier
-
     async def _reply(
         self, scope: Scope, headers: _Pairs, body: bytes, asker: "_Asker", watch: "_Watch"
     ) -> Reply:
-        carrier = self._carrier_of(scope)
         try:
             inbound = await in_turn(
                 asker.key, weight(body), _read, scope["method"], headers, body, self._limits
             )
         except (ProtocolError, RateLimited) as error:
             rpc_id = error.rpc_id if isinstance(error, ProtocolError) else None
-            unread = self._unread(scope, headers, rpc_id=rpc_id, body=body)
-            return await carrier.refuse(unread, error)
+            unread = self._unread(scope, headers, asker.address, rpc_id=rpc_id, body=body)
+            return await asker.carrier.refuse(unread, error)
         message = inbound.message
         watch.listens = message.form is Form.STREAM or message.method == LISTEN
-        return await carrier.handle(self._call(scope, inbound, asker.credential))
+        return await asker.carrier.handle(self._call(scope, inbound, asker))
 
-    def _call(self, scope: Scope, inbound: Inbound, credential: Credential) -> Call:
+    def _call(self, scope: Scope, inbound: Inbound, asker: "_Asker") -> Call:
         return Call(
             id=CallId(self._new_id()),
             endpoint=scope["path"],
@@ -271,9 +270,9 @@ class McpEndpoint:
             revision=inbound.revision,
             profile=inbound.profile,
             headers=inbound.headers,
-            credential=credential,
+            credential=asker.credential,
             session=inbound.session,
-            source_ip=self._client_address(scope),
+            source_ip=asker.address,
             trace=inbound.trace,
             run_hint=inbound.run_hint,
         )
@@ -282,6 +281,7 @@ class McpEndpoint:
         self,
         scope: Scope,
         headers: _Pairs,
+        address: str,
         *,
         rpc_id: str | int | None = None,
         body: bytes = b"",
@@ -301,7 +301,7 @@ class McpEndpoint:
             headers=(),
             credential=credential,
             session=None,
-            source_ip=self._client_address(scope),
+            source_ip=address,
         )
 
 
@@ -325,6 +325,8 @@ class _Asker:
     """Who sent a request, as far as its head says."""
 
     key: str
+    address: str
+    carrier: Carrier
     credential: Credential = field(repr=False)
 
 

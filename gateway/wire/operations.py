@@ -279,7 +279,7 @@ def own_resource(call: Call) -> Operation | None:
 
 def own_row(call: Call) -> Operation | None:
     """Return the row of what the gateway answers out of its own, or nothing."""
-    return own_tool(call) or own_resource(call)
+    return None if call.server != OWN else own_tool(call) or own_resource(call)
 
 
 def is_descriptions(uri: object) -> bool:

@@ -204,6 +204,35 @@ async def test_in_the_same_circumstances_a_policy_that_looks_at_the_rest_is_aske
     assert verdicts == [Verdict.ALLOW, Verdict.DENY, Verdict.ALLOW]
 
 
+@pytest.mark.parametrize(("body", "beside"), [("input.target.name", 1), ("input.arguments[_]", 2)])
+async def test_what_is_large_and_not_read_is_not_gone_through_to_know_a_decision_again(
+    opa: Opa, folder: Path, monkeypatch: pytest.MonkeyPatch, body: str, beside: int
+) -> None:
+    (folder / "decision.rego").write_text(
+        f'package douane\n\ndecision := {{"verdict": "allow", "reasons": []}} if {body}\n'
+    )
+    policy = prepared(opa, folder)
+    engine = WasmEngine(
+        compile_wasm(opa, policy),
+        policy.data,
+        digest="d",
+        clock=lambda: 0.0,
+        reads=reads_of(policy.modules),
+    )
+    take, took = engine._turns.take, []
+
+    async def taking(who: str, *work: Any) -> Any:
+        took.append(who)
+        return await take(who, *work)
+
+    monkeypatch.setattr(engine._turns, "take", taking)
+    same, large = Circumstances.of(question()), {"many": [1] * 5_000}
+    for _ in range(2):
+        decision = await engine.evaluate(Question(same, time="t", arguments=large))
+        assert decision.verdict is Verdict.ALLOW
+    assert len(took) == beside
+
+
 async def test_what_one_policy_said_of_circumstances_is_not_anothers_word(
     opa: Opa, folder: Path
 ) -> None:
