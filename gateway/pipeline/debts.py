@@ -8,7 +8,6 @@ what did, and for good if it does not.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Final
 
 from gateway.domain._value import value
@@ -22,6 +21,7 @@ from gateway.domain.planes import Debt, Plane, Reports
 from gateway.domain.scripts import ScriptId
 from gateway.errors import AuditUnavailable, Fault, GatewayError, RateLimited
 from gateway.pipeline.labels import source_of
+from gateway.pipeline.owing import Owing
 from gateway.pipeline.trail import Trail
 from gateway.ports import AuditLog, Clock, RunStore
 from gateway.ports.debts import DebtStore
@@ -36,7 +36,6 @@ _FORMER: Final = ""
 Record = Callable[[AuditRecord], Awaitable[None]]
 """Has an intent durable on return, if what it was decided on still holds."""
 
-_Kind = tuple[str, str, Label]
 logger = logging.getLogger(__name__)
 
 
@@ -68,30 +67,22 @@ class Debts:
         self._clock = clock
         self._most = most
         self._open: dict[str, Owed] = {}
-        self._by_run: dict[RunId, dict[_Kind, dict[str, Source]]] = {}
-        """Of each run by tool and label: however much is owed, there are few kinds of it."""
+        self._owing = Owing(runs.whose)
         self._claimed: set[str] = set()
         self._over: Bounded[tuple[str, str], bool] = Bounded(most=_OVER, octets=_OVER_OCTETS)
         self._left = {debt.decision: debt for debt in store.left()}
         for debt in self._left.values():
-            self._count(debt)
+            self._owing.add(debt)
             self._over.put((_FORMER, debt.decision), True)
 
     @property
     def are_open(self) -> bool:
         """Whether anything is owed, by whatever planes there were."""
-        return bool(self._by_run)
+        return bool(self._owing)
 
     def counted(self, run: Run) -> Run:
         """Return `run` as one that has read the worst of what is owed in it."""
-        kinds = self._by_run.get(run.id)
-        if not kinds:
-            return run
-        label = run.label
-        owed = [next(iter(sources.values())) for sources in kinds.values()]
-        for source in owed:
-            label = label.join(source.label)
-        return replace(run, label=label, sources=(*run.sources, *owed))
+        return self._owing.counted(run)
 
     def require_room(self) -> None:
         """Return if one more can be owed.
@@ -126,7 +117,7 @@ class Debts:
             trail.sent = True
             await self._never_reported(owed)
             return
-        self._count(debt)
+        self._owing.add(debt)
         try:
             await self._kept_with_its_intent(owed, record(intent))
         except BaseException:
@@ -226,21 +217,7 @@ class Debts:
         self._left.pop(debt.decision, None)
         self._open.pop(debt.decision, None)
         self._claimed.discard(debt.decision)
-        kinds = self._by_run.get(debt.run, {})
-        sources = kinds.get(_kind(debt), {})
-        sources.pop(debt.decision, None)
-        if not sources:
-            kinds.pop(_kind(debt), None)
-        if not kinds:
-            self._by_run.pop(debt.run, None)
-
-    def _count(self, debt: Debt) -> None:
-        kinds = self._by_run.setdefault(debt.run, {})
-        kinds.setdefault(_kind(debt), {})[debt.decision] = debt.source
-
-
-def _kind(debt: Debt) -> _Kind:
-    return debt.source.server, debt.source.tool, debt.source.label
+        self._owing.drop(debt)
 
 
 class Indebted:
@@ -263,8 +240,11 @@ class Indebted:
     def live(self, principal: Principal) -> frozenset[RunId]:
         return self._runs.live(principal)
 
+    def whose(self, run: RunId) -> str:
+        return self._runs.whose(run)
+
     async def end(self, run: RunId) -> Run | None:
-        """End a run; see `RunStore`. What is owed in it is raised in whatever comes in its place."""
+        """End a run; see `RunStore`. What is owed in it counts in whatever comes in its place."""
         return await self._runs.end(run)
 
     async def raise_label(

@@ -64,6 +64,13 @@ class RunStore(Protocol):
         """Return the runs that calls of the principal's may be in; from memory, never waits."""
         ...
 
+    def whose(self, run: RunId) -> str:
+        """Return what all runs are filed under that have one whole run with `run`; from memory.
+
+        It tells nothing about whose they are. A run that is not known is filed under its own name.
+        """
+        ...
+
     async def end(self, run: RunId) -> Run | None:
         """End a run, durably, with all that were begun in it: its next call begins another one.
 

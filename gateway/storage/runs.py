@@ -196,6 +196,11 @@ class Runs:
         owner = self._owner(principal)
         return frozenset((*self._wholes.get(owner, ()), *self._parts.get(owner, ())))
 
+    def whose(self, run: RunId) -> str:
+        """Return what the runs of one owner are filed under; see `RunStore`."""
+        kept = self._kept.get(run)
+        return run if kept is None else kept.owner
+
     def whole(self, actor: Actor) -> Run | None:
         """Return the live run that calls of `actor` are in, if there is one; from memory."""
         live = list(self._wholes.get(self._names.of_owner(actor), ()))

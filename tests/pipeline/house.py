@@ -293,6 +293,8 @@ class SaidByPlanes:
 
     said: Asserted | None = None
     """What a plane said last."""
+    whom: Principal = ALICE
+    """Who is behind whatever it says."""
 
     async def authenticate(self, credential: Credential, endpoint: str) -> Principal:
         assert endpoint == EVALUATION or endpoint.startswith(
@@ -300,7 +302,7 @@ class SaidByPlanes:
         )
         assert isinstance(credential, Asserted)
         self.said = credential
-        return replace(ALICE, subject=credential.subject, client_id=credential.client_id)
+        return replace(self.whom, subject=credential.subject, client_id=credential.client_id)
 
 
 class Bindings:

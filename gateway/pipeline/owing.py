@@ -1,0 +1,81 @@
+"""What calls without a result may bring at worst, by the runs in which that counts.
+
+What one run of a client reads, all that the client does for its person has read. So a debt counts in
+the run of its call and in the whole run, whichever that is by now: one that has ended since takes
+nothing along.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from gateway.domain.flow import Run, RunId, Source
+from gateway.domain.labels import Label
+from gateway.domain.planes import Debt
+
+_Kind = tuple[str, str, Label]
+_Sources = dict[str, Source]
+"""By decision."""
+_Key = TypeVar("_Key", bound=str)
+
+
+class Owing:
+    """However much is owed in a run, there are few kinds of it: what it counts as is told at once."""
+
+    def __init__(self, whose: Callable[[RunId], str]) -> None:
+        """`whose` names who has one whole run with a run's caller."""
+        self._whose = whose
+        self._in_run: dict[RunId, dict[_Kind, _Sources]] = {}
+        self._of_all: dict[str, dict[_Kind, _Sources]] = {}
+        """By whose they are."""
+        self._owners: dict[str, str] = {}
+        """By decision: whose it was when it was owed."""
+
+    def __bool__(self) -> bool:
+        """Whether anything is owed."""
+        return bool(self._in_run)
+
+    def add(self, debt: Debt) -> None:
+        """Count one more."""
+        owner = self._owners.setdefault(debt.decision, self._whose(debt.run))
+        _put(self._in_run, debt.run, debt)
+        _put(self._of_all, owner, debt)
+
+    def drop(self, debt: Debt) -> None:
+        """Count it no more, if it did."""
+        owner = self._owners.pop(debt.decision, None)
+        if owner is not None:
+            _take(self._in_run, debt.run, debt)
+            _take(self._of_all, owner, debt)
+
+    def counted(self, run: Run) -> Run:
+        """Return `run` as one that has read the worst of what is owed in it."""
+        if run.part_of is None:
+            kinds = self._of_all.get(self._whose(run.id)) if self._of_all else None
+        else:
+            kinds = self._in_run.get(run.id)
+        if not kinds:
+            return run
+        label = run.label
+        owed = [next(iter(sources.values())) for sources in kinds.values()]
+        for source in owed:
+            label = label.join(source.label)
+        return replace(run, label=label, sources=(*run.sources, *owed))
+
+
+def _put(of: dict[_Key, dict[_Kind, _Sources]], key: _Key, debt: Debt) -> None:
+    of.setdefault(key, {}).setdefault(_kind(debt), {})[debt.decision] = debt.source
+
+
+def _take(of: dict[_Key, dict[_Kind, _Sources]], key: _Key, debt: Debt) -> None:
+    kinds = of[key]
+    sources = kinds[_kind(debt)]
+    del sources[debt.decision]
+    if not sources:
+        del kinds[_kind(debt)]
+    if not kinds:
+        del of[key]
+
+
+def _kind(debt: Debt) -> _Kind:
+    return debt.source.server, debt.source.tool, debt.source.label
