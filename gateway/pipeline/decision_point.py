@@ -14,6 +14,7 @@ from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, Permit
 from gateway.domain.flow import RunHint
 from gateway.domain.labels import STRICTEST_DEFAULT, ServerRule
+from gateway.domain.nodes import amount, weight
 from gateway.domain.planes import Plane, Reports
 from gateway.domain.tools import PinStatus, UpstreamId
 from gateway.errors import (
@@ -24,7 +25,14 @@ from gateway.errors import (
 )
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.debts import Debts, Owed
-from gateway.pipeline.plane_answers import cannot, promising, refused, released
+from gateway.pipeline.plane_answers import (
+    as_answered,
+    cannot,
+    promising,
+    refused,
+    released,
+    replacing,
+)
 from gateway.pipeline.plane_calls import (
     call_of,
     list_call_of,
@@ -40,7 +48,7 @@ from gateway.pipeline.recording import while_it_changes
 from gateway.pipeline.trail import Trail
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import Catalogs, PinStore, RunStore
-from gateway.wire import jsontext
+from gateway.turns import QUICK_NODES, finished
 from gateway.wire.authzen import Answer, Evaluation, Reported, Search
 from gateway.wire.operations import Sender, find
 
@@ -221,13 +229,8 @@ class DecisionPoint:
 
     async def _judged(self, plane: Plane, owed: Owed, reported: Reported) -> Answer:
         permit, trail = owed.permit, owed.trail
-        body = jsontext.write(
-            {
-                "jsonrpc": "2.0",
-                "id": permit.call.message.id,
-                reported.member: reported.content,
-            }
-        ).encode()
+        who, nodes = permit.principal.key, amount(reported.content, QUICK_NODES)
+        body = await finished(who, nodes, as_answered, permit.call.message.id, reported)
         try:
             pending = Pending(permit=permit, trail=trail, owed=owed)
             given = await self._results.judged(plane, pending, body)
@@ -235,7 +238,9 @@ class DecisionPoint:
             raise
         except GatewayError as error:
             return refused(error, trail.decision_id)
-        return released(trail.decision_id, body, given)
+        if given == body:
+            return released(trail.decision_id)
+        return await finished(who, weight(given), replacing, trail.decision_id, given)
 
     async def _nothing_owed(
         self, asking: Asking, call: Call, reported: Reported, trail: Trail

@@ -5,26 +5,31 @@ person, session and span that has none yet, and where there is another number of
 """
 
 import hmac
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from gateway.domain._value import value
 from gateway.domain.bounded import Bounded, octets_of
 from gateway.domain.calls import CallId
 from gateway.domain.document import Digest, canonical
 from gateway.domain.flow import RunHandle, RunHint
+from gateway.domain.nodes import amount
 from gateway.domain.planes import REPLACE_RESULT, InterceptorHost
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import Denied, Fault, GatewayError, ProtocolError
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.decision_point import DecisionPoint
 from gateway.pipeline.plane_calls import call_of
-from gateway.pipeline.plane_records import Asking
+from gateway.pipeline.plane_records import Asking, asked_by
 from gateway.ports import Clock, RunStore
+from gateway.turns import QUICK_NODES, finished
 from gateway.wire.authzen import Answer, Entity, Evaluation, Reported
 from gateway.wire.interceptors import EVENTS, Invocation, Phase
+
+T = TypeVar("T")
 
 _MOST: Final = 20_000
 _OCTETS: Final = 64 * 1024**2
@@ -46,6 +51,8 @@ class Sent:
     asked: Evaluation
     due: float
     """Seconds since the epoch: what comes later is no result of it."""
+    octets: int
+    """Of memory that `asked` takes, about."""
 
 
 @value
@@ -58,6 +65,8 @@ class Judged:
     given: Digest
     payload: Mapping[str, Any]
     """What is given out."""
+    octets: int
+    """Of memory that it takes, about."""
     told: frozenset[str]
     """The interceptors that have said so."""
 
@@ -100,9 +109,10 @@ class Interceptions:
         if not answer.decision:
             return _why(answer)
         key, due = _key(host, seen), self._clock() + host.plane.report_within_s
-        sent = Sent(decision=answer.context["decision_id"], asked=asked, due=due)
+        octets = await _beside(host, asked.arguments, octets_of)
+        sent = Sent(decision=answer.context["decision_id"], asked=asked, due=due, octets=octets)
         waiting = (*self._waiting(key), sent)
-        self._open.put(key, waiting, sum(octets_of(each.asked.arguments) for each in waiting))
+        self._open.put(key, waiting, sum(each.octets for each in waiting))
         return ()
 
     def _waiting(self, key: _Key) -> tuple[Sent, ...]:
@@ -121,11 +131,11 @@ class Interceptions:
         judged = await self._response(host, asking, seen)
         if judged.why:
             raise Fault("this result may not be given out", detail="; ".join(judged.why))
-        return judged.payload, judged.given != _digest(seen.payload)
+        return judged.payload, judged.given != await _beside(host, seen.payload, _digest)
 
     async def _response(self, host: InterceptorHost, asking: Asking, seen: Invocation) -> Judged:
         """Return what is said of a response: once, whichever interceptor is asked first."""
-        key, came = _key(host, seen), _digest(seen.payload)
+        key, came = _key(host, seen), await _beside(host, seen.payload, _digest)
         known = self._judged.get(key)
         if known is not None and seen.name not in known.told and came in (known.came, known.given):
             return self._kept(key, replace(known, told=known.told | {seen.name}))
@@ -140,24 +150,27 @@ class Interceptions:
                 came=came,
                 given=came,
                 payload=seen.payload,
+                octets=0,
                 told=frozenset({seen.name}),
             )
         (sent,) = waiting
         reported = Reported(decision=sent.decision, member="result", content=seen.payload)
         answer = await self._decisions.answer(asking, replace(sent.asked, reported=reported))
-        self._open.pop(key)
         payload = _replaced(answer, seen.payload)
         judged = Judged(
             why=() if answer.decision else _why(answer),
             came=came,
-            given=_digest(payload),
+            given=came if payload is seen.payload else await _beside(host, payload, _digest),
             payload=payload,
+            octets=await _beside(host, payload, octets_of),
             told=frozenset({seen.name}),
         )
+        # Nothing is awaited between: whoever is asked next finds the one or the other.
+        self._open.pop(key)
         return self._kept(key, judged)
 
     def _kept(self, key: _Key, judged: Judged) -> Judged:
-        self._judged.put(key, judged, octets_of(judged.payload))
+        self._judged.put(key, judged, judged.octets)
         return judged
 
     async def _placed(
@@ -248,5 +261,18 @@ def _is_of(seen: Invocation, sent: Sent) -> bool:
     return not seen.server or asked == seen.server
 
 
+async def _beside(host: InterceptorHost, content: Any, work: Callable[[Any], T]) -> T:
+    """Return what `work` makes of what a host shows: beside the event loop, if that is much."""
+    return await finished(asked_by(host.plane), amount(content, QUICK_NODES), work, content)
+
+
 def _digest(payload: Mapping[str, Any]) -> Digest:
-    return Digest.of(canonical(payload))
+    """Return what tells payloads apart, whatever the order of their members.
+
+    A server may answer with an integer that has no canonical form: it is told apart exactly.
+    """
+    try:
+        return Digest.of(canonical(payload))
+    except ValueError:
+        plain = json.dumps(payload, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return Digest.of(plain.encode())

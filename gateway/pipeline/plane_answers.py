@@ -11,7 +11,7 @@ from gateway.domain.decisions import Duty
 from gateway.domain.planes import DUTY, REPLACE_RESULT, Plane, Reports
 from gateway.errors import ApprovalRequired, Denied, GatewayError, InsufficientScope
 from gateway.wire import jsontext
-from gateway.wire.authzen import Answer, Evaluation
+from gateway.wire.authzen import Answer, Evaluation, Reported
 
 
 def promising(plane: Plane, asked: Evaluation) -> Plane:
@@ -40,14 +40,23 @@ def cannot(code: str, why: str) -> Denied:
     return Denied("a plane cannot be told yes to this", reasons=[(code, why)])
 
 
-def released(decision_id: str, body: bytes, given: bytes) -> Answer:
-    """Return the yes to a result, with what is to be `given` out where that is not its `body`."""
-    context: dict[str, Any] = {"decision_id": decision_id}
-    if given != body:
-        content = jsontext.read_lenient(given, 1 << 10)
-        member = "result" if "result" in content else "error"
-        context["obligations"] = [_obligation(REPLACE_RESULT, {member: content[member]})]
-    return Answer(decision=True, context=context)
+def as_answered(rpc_id: str | int | None, reported: Reported) -> bytes:
+    """Return what a plane reports as the message that its server will have sent."""
+    message = {"jsonrpc": "2.0", "id": rpc_id, reported.member: reported.content}
+    return jsontext.write(message).encode()
+
+
+def released(decision_id: str) -> Answer:
+    """Return the yes to a result that may be given out as it came."""
+    return Answer(decision=True, context={"decision_id": decision_id})
+
+
+def replacing(decision_id: str, given: bytes) -> Answer:
+    """Return the yes to a result in whose place the message `given` is to be given out."""
+    content = jsontext.read_lenient(given, 1 << 10)
+    member = "result" if "result" in content else "error"
+    owed = _obligation(REPLACE_RESULT, {member: content[member]})
+    return Answer(decision=True, context={"decision_id": decision_id, "obligations": [owed]})
 
 
 def refused(error: GatewayError, decision_id: str, more: Mapping[str, Any] | None = None) -> Answer:

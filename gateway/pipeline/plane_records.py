@@ -21,6 +21,11 @@ class Asking:
     request_id: str
 
 
+def asked_by(plane: Plane) -> str:
+    """Return whose turn is taken for what a plane asks, or shows."""
+    return f"plane:{plane.name}"
+
+
 class PlaneRecords:
     def __init__(self, audit: AuditLog, *, clock: Clock, new_id: Callable[[], str]) -> None:
         self._audit = audit

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.domain.nodes import weight
 from gateway.domain.planes import Plane
 from gateway.errors import GatewayError, ProtocolError, Unauthenticated
-from gateway.pipeline.plane_records import Asking
+from gateway.pipeline.plane_records import Asking, asked_by
 from gateway.turns import in_turn
 from gateway.web.access_requests import (
     Requests,
@@ -172,9 +172,7 @@ class AuthzenEndpoint:
             raise ProtocolError("a question is application/json")
         body = await read_body(receive, self._most_bytes)
         read: Callable[[bytes, int], _Asked] = _READ.get(path, _several)
-        return plane, await in_turn(
-            f"plane:{plane.name}", weight(body), read, body, self._json_depth
-        )
+        return plane, await in_turn(asked_by(plane), weight(body), read, body, self._json_depth)
 
     async def _written(self, asking: Asking, asked: Batch | Search, path: str) -> bytes:
         """Return the answers to what was asked, as they are sent.

@@ -9,29 +9,26 @@ from typing import Any, Final, Protocol
 from starlette.types import Receive, Scope, Send
 
 from gateway.domain.calls import Form, Message
-from gateway.domain.nodes import weight
+from gateway.domain.nodes import amount, weight
 from gateway.domain.planes import InterceptorHost, Plane
 from gateway.errors import GatewayError, ProtocolError, Unauthenticated
-from gateway.pipeline.plane_records import Asking
-from gateway.turns import in_turn
+from gateway.pipeline.plane_records import Asking, asked_by
+from gateway.turns import QUICK_NODES, finished, in_turn
 from gateway.web.plane_requests import PlaneDoor, Told, is_json, keyed, read_body, status_of
 from gateway.wire import jsontext
 from gateway.wire.eras import SELF
 from gateway.wire.interceptors import (
     DECIDE,
+    INVOKE,
     Invocation,
     capabilities,
     interceptors,
     mutation,
+    read_asked,
     read_invocation,
     validation,
 )
-from gateway.wire.jsonrpc import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    read_message,
-)
+from gateway.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.revisions import REVISIONS
 
@@ -115,7 +112,9 @@ class InterceptorEndpoint:
             result = await self._result(known, asking, message)
         except GatewayError as error:
             return _told(200, _failed(message.id, error))
-        return _told(200, {"jsonrpc": "2.0", "id": message.id, "result": result})
+        content = {"jsonrpc": "2.0", "id": message.id, "result": result}
+        nodes = amount(result, QUICK_NODES)
+        return await finished(asked_by(known.plane), nodes, _told, 200, content)
 
     async def _read(
         self, host: InterceptorHost | None, headers: Mapping[str, str], receive: Receive
@@ -132,8 +131,8 @@ class InterceptorEndpoint:
         if not is_json(headers):
             raise ProtocolError("a message is application/json")
         body = await read_body(receive, self._most_bytes)
-        turn = f"plane:{host.plane.name}"
-        return host, await in_turn(turn, weight(body), read_message, body, self._limits)
+        who = asked_by(host.plane)
+        return host, await in_turn(who, weight(body), read_asked, body, self._limits)
 
     async def _result(
         self, host: InterceptorHost, asking: Asking, message: Message
@@ -159,7 +158,7 @@ class InterceptorEndpoint:
             case "interceptors/list":
                 event = message.params.get("event")
                 return interceptors(event if isinstance(event, str) else None)
-            case "interceptor/invoke":
+            case _ if message.method == INVOKE:
                 return await self._invoked(host, asking, read_invocation(message.params))
             case _:
                 raise ProtocolError("there is no such method here", rpc_code=METHOD_NOT_FOUND)

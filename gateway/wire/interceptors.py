@@ -5,8 +5,13 @@ from enum import StrEnum
 from typing import Any, Final
 
 from gateway.domain._value import value
+from gateway.domain.calls import Message
+from gateway.domain.document import LARGEST_INTEGER
 from gateway.errors import ProtocolError
+from gateway.wire import jsontext
 from gateway.wire.bounds import within
+from gateway.wire.jsonrpc import read_message
+from gateway.wire.jsontext import WireLimits
 
 EVENTS: Final[Mapping[str, str]] = {
     "tools/call": "tool",
@@ -16,6 +21,7 @@ EVENTS: Final[Mapping[str, str]] = {
 """What is looked at, and which type of resource a question about it has."""
 DECIDE: Final = "douane/decide"
 REDACT: Final = "douane/redact"
+INVOKE: Final = "interceptor/invoke"
 EXTENSION: Final = "io.modelcontextprotocol/interceptors"
 _INVALID_PARAMS: Final = -32602
 _TITLE: Final = {
@@ -95,6 +101,28 @@ def mutation(name: str, phase: str, payload: Any, *, modified: bool) -> Mapping[
     """Return what a mutator made of a payload."""
     told = {"interceptor": name, "type": "mutation", "phase": str(phase)}
     return {**told, "modified": modified, "payload": payload}
+
+
+def read_asked(body: bytes, limits: WireLimits) -> Message:
+    """Return the message in `body`: what a host asks as a client's, what a server answered as that.
+
+    Raises:
+        ProtocolError: It is none, or has a number that no call may have, and is no call's result.
+
+    """
+    try:
+        return read_message(body, limits)
+    except ProtocolError:
+        message = read_message(body, limits, jsontext.read_lenient)
+        if not _shows_a_result(message):
+            raise
+        return message
+
+
+def _shows_a_result(message: Message) -> bool:
+    if isinstance(message.id, int) and abs(message.id) > LARGEST_INTEGER:
+        return False
+    return message.method == INVOKE and message.params.get("phase") == Phase.RESPONSE
 
 
 def read_invocation(params: Mapping[str, Any]) -> Invocation:

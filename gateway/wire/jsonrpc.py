@@ -1,6 +1,6 @@
 """One JSON-RPC message of a client, read so strictly that no other reader can see another one."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gateway.domain.calls import Form, Message
@@ -34,8 +34,12 @@ _ANSWERS = ("response", "said")
 _NOTHING: Mapping[str, Any] = {}
 
 
-def read_message(body: bytes, limits: WireLimits) -> Message:
+def read_message(
+    body: bytes, limits: WireLimits, read: Callable[[bytes, int], Any] = jsontext.read_exact
+) -> Message:
     """Return the one message in `body` (JSON-RPC 2.0 sections 4 and 5, as MCP narrows them).
+
+    `read` says which numbers there may be in it.
 
     Raises:
         ProtocolError: It is anything else: a batch, an id that is not a string or an integer,
@@ -43,7 +47,7 @@ def read_message(body: bytes, limits: WireLimits) -> Message:
 
     """
     try:
-        content = jsontext.read_exact(body, limits.json_depth)
+        content = read(body, limits.json_depth)
     except ValueError as error:
         raise ProtocolError(f"Parse error: {error}", rpc_code=PARSE_ERROR) from error
     if not isinstance(content, dict):

@@ -312,6 +312,16 @@ def test_a_result_is_judged_for_both_and_given_out_without_what_may_not_be_shown
     assert careless.invoke("response", secret)["result"]["valid"] is False
 
 
+def test_a_result_has_the_integers_that_its_server_wrote(host: Host) -> None:
+    assert host.request("filesystem", "read_file", path="/a")
+    came = {**told("fine"), "structuredContent": {"id": 2**53 + 1}}
+    assert host.invoke("response", came)["result"]["valid"] is True
+    given = host.invoke("response", came, name="douane/redact")["result"]
+    assert (given["modified"], given["payload"]) == (False, came)
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "interceptor/invoke", "params": {"a": 2**53 + 1}}
+    assert host.post(asked)[0] == 400
+
+
 def test_whichever_is_asked_first_judges(host: Host) -> None:
     assert host.request("filesystem", "read_file", path="/a")
     given = host.invoke("response", told(f"KEY={AWS}"), name="douane/redact")["result"]

@@ -1,5 +1,6 @@
 """Interceptors speak as the draft's conformance suite wants: what is the default is left out."""
 
+import json
 from typing import Any
 
 import pytest
@@ -13,9 +14,11 @@ from gateway.wire.interceptors import (
     described,
     interceptors,
     mutation,
+    read_asked,
     read_invocation,
     validation,
 )
+from gateway.wire.jsontext import WireLimits
 
 INVOKED: dict[str, Any] = {
     "name": DECIDE,
@@ -105,3 +108,34 @@ def test_what_is_no_invocation_is_invalid_params(change: dict[str, Any]) -> None
     with pytest.raises(ProtocolError) as refused:
         read_invocation({**INVOKED, **change})
     assert refused.value.rpc_code == -32602
+
+
+BEYOND = 2**53 + 1
+
+
+def message(
+    payload: Any, *, phase: str = "response", method: str = "interceptor/invoke", id_: int = 1
+) -> bytes:
+    params = {**INVOKED, "phase": phase, "payload": payload}
+    return json.dumps({"jsonrpc": "2.0", "id": id_, "method": method, "params": params}).encode()
+
+
+def test_a_result_may_have_the_integers_that_its_server_wrote() -> None:
+    found = read_asked(message({"structuredContent": {"id": BEYOND}}), WireLimits())
+    assert read_invocation(found.params).payload == {"structuredContent": {"id": BEYOND}}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        message({"name": "echo", "arguments": {"id": BEYOND}}, phase="request"),
+        message({"id": BEYOND}, phase="both"),
+        message({"id": BEYOND}, method="interceptors/list"),
+        message({"a": BEYOND}, id_=BEYOND),
+        message({"a": 1})[:-2] + b',"payload":{"a":%d}}}' % BEYOND,
+        message({"a": 1}).replace(b'"a": 1', b'"a": 1e999'),
+    ],
+)
+def test_nothing_else_may(body: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        read_asked(body, WireLimits())
