@@ -80,7 +80,7 @@ class ApprovalDesk:
             case ApprovalState.USED:
                 return "the yes was for one call, and that has gone out"
             case ApprovalState.WITHDRAWN:
-                return "the plane that asked took it back"
+                return "whoever asked took it back, or is not there any more"
             case ApprovalState.ALLOWED if found.span is Span.STANDING:
                 stands = self.standing.until(found.request.id) is not None
                 return "" if stands else "the answer stands no more"

@@ -115,7 +115,7 @@ class Debts:
         if plane.reports is Reports.NONE:
             await record(intent)
             trail.sent = True
-            await self._never_reported(owed)
+            await self._never_reported(owed, "the plane does not report what came of it")
             return
         self._owing.add(debt)
         try:
@@ -190,15 +190,38 @@ class Debts:
         now = self._clock()
         for owed in [one for one in self._open.values() if one.debt.due <= now]:
             if owed.debt.decision not in self._claimed:
-                await self._never_reported(owed)
-                await self._store.settle(owed.debt.decision)
-                self._end(owed)
+                await self._given_up(owed, "the plane did not report what came of it")
 
-    async def _never_reported(self, owed: Owed) -> None:
+    async def end_without(self, lacking: Callable[[str, Principal], str]) -> None:
+        """Raise for good what is owed where somebody is not there any more, as `lacking` says.
+
+        Raises:
+            AuditUnavailable: It is not durable; what is left is owed still.
+
+        """
+        known: dict[tuple[str, str], str] = {}
+        for owed in [*self._open.values()]:
+            whose = owed.plane, owed.permit.principal.key
+            if whose not in known:
+                known[whose] = lacking(owed.plane, owed.permit.principal)
+            if known[whose] and owed.debt.decision not in self._claimed:
+                await self._given_up(owed, f"{known[whose]} before anything was reported")
+
+    async def _given_up(self, owed: Owed, why: str) -> None:
+        self._claimed.add(owed.debt.decision)  # it is too late for a report from here on
+        try:
+            await self._never_reported(owed, why)
+            await self._store.settle(owed.debt.decision)
+        except BaseException:
+            self.unclaim(owed)
+            raise
+        self._end(owed)
+
+    async def _never_reported(self, owed: Owed, why: str) -> None:
         run = await self._raise(owed.debt)
         if run is not None:
             owed.trail.label(run.label)
-        owed.trail.unknown("unreported", "the plane did not report what came of it")
+        owed.trail.unknown("unreported", why)
         await self._audit.append(owed.trail.outcome(RecordKind.OUTCOME))
 
     async def _raise(self, debt: Debt) -> Run | None:

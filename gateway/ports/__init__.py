@@ -180,6 +180,13 @@ class ApprovalStore(Protocol):
         """
         ...
 
+    async def end(self, id_: ApprovalId, *, now: float) -> Approval:
+        """Have a question wait no more, or a yes count no more that does not stand.
+
+        Raises `NotFound` where there is no such question, `Denied` where it does neither.
+        """
+        ...
+
     async def use(self, id_: ApprovalId, *, now: float) -> bool:
         """Use up a yes for one call; of many who try at once, one gets True.
 

@@ -29,6 +29,7 @@ from gateway.storage.questions import (
     answered,
     asked_again,
     at,
+    over,
     require_room,
     used,
     waits,
@@ -159,6 +160,15 @@ class SqliteApprovalStore:
 
         def job(connection: sqlite3.Connection) -> Used:
             after = withdrawn(self._read(connection, "id = ?", (id_,)), now)
+            return [_change(connection, after)], ()
+
+        return (await self._writer.run(job, committed=self.remember))[0][0]
+
+    async def end(self, id_: ApprovalId, *, now: float) -> Approval:
+        """Have a question wait, or its yes count, no more, durable on return; see `ApprovalStore`."""
+
+        def job(connection: sqlite3.Connection) -> Used:
+            after = over(self._read(connection, "id = ?", (id_,)), now)
             return [_change(connection, after)], ()
 
         return (await self._writer.run(job, committed=self.remember))[0][0]

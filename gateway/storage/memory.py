@@ -33,6 +33,7 @@ from gateway.storage.questions import (
     answered,
     asked_again,
     at,
+    over,
     require_room,
     used,
     waits,
@@ -224,6 +225,10 @@ class MemoryApprovalStore:
     async def withdraw(self, id_: ApprovalId, *, now: float) -> Approval:
         """Have a waiting question answered by nobody; see `ApprovalStore`."""
         return self._kept(withdrawn(self._book.get(id_), now))
+
+    async def end(self, id_: ApprovalId, *, now: float) -> Approval:
+        """Have a question wait, or its yes count, no more; see `ApprovalStore`."""
+        return self._kept(over(self._book.get(id_), now))
 
     async def use(self, id_: ApprovalId, *, now: float) -> bool:
         """Use up a yes for one call; see `ApprovalStore`."""

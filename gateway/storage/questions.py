@@ -127,6 +127,19 @@ def withdrawn(approval: Approval | None, now: float) -> Approval:
     return replace(waiting, request=request, state=ApprovalState.WITHDRAWN)
 
 
+def over(approval: Approval | None, now: float) -> Approval:
+    """Return a question that waits, or a yes that counts, as one that does neither from `now` on.
+
+    Raises:
+        NotFound: There is no such question.
+        Denied: It does neither as it is.
+
+    """
+    if approval is None or used(approval, now) is None:
+        return withdrawn(approval, now)
+    return replace(approval, request=replace(approval.request, expires_at=now))
+
+
 def _waiting(approval: Approval | None, now: float) -> Approval:
     if approval is None:
         raise NotFound("there is no such question; `douane approvals list` lists them")

@@ -46,6 +46,7 @@ from gateway.wiring.administration import admin_of, place_of
 from gateway.wiring.background import begun, ended
 from gateway.wiring.carried import Carried
 from gateway.wiring.code import told_of
+from gateway.wiring.departures import ended_with_whom
 from gateway.wiring.desk import app_apart
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.happened import Happened, stopped_facts
@@ -133,6 +134,7 @@ class Gateway:
         self.happened.stands_still(self._lasting.stop.holds)
         watching = begun(self._identity.watch(), "watching identity providers")
         collecting = begun(collected(self._carried.debts), "settling what planes owe")
+        leaving = begun(self._ended_with_whom(), "ending what nobody is there for")
         settling = begun(settled(self._lasting.questions.standing), "settling standing answers")
         ending = begun(late_settled(self._lasting.late_ends), "ending tasks")
         try:
@@ -163,10 +165,19 @@ class Gateway:
             await ended(watching)
             await ended(settling)
             await ended(ending)
+            await ended(leaving)
             await ended(collecting)
             await self._reloads.end()
             await self._carried.calls.aclose()
             await asyncio.gather(self._tenure.end(), *self._ending)
+
+    async def _ended_with_whom(self) -> None:
+        await ended_with_whom(
+            self._identity,
+            self._carried.debts,
+            self._lasting.approvals,
+            lambda: self._tenure.runtime.names_of_planes,
+        )
 
     def _greet(self) -> None:
         """Tell the operator how the first person gets in, once, where only they can read it."""

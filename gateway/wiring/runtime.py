@@ -89,6 +89,11 @@ class Runtime:
         before.succession.succeed(self.succession, decided_alike=alike)
 
     @property
+    def names_of_planes(self) -> frozenset[str]:
+        """The names of all that may ask, whatever they speak."""
+        return frozenset((*self.planes, *self.hosts))
+
+    @property
     def candidate_digest(self) -> str | None:
         """Names the candidate; `None` where none is asked, empty where none could be loaded."""
         return None if self.candidate is None else self.candidate.digest

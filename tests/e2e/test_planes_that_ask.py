@@ -1,13 +1,14 @@
 """Data planes of others ask for decisions, and report what came of them: the gateway's one path."""
 
 import json
+import signal
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from tests.e2e.conftest import policies_in
-from tests.e2e.own import until
+from tests.e2e.own import edit, until
 from tests.e2e.planes import ISSUER, REQUESTS, ReferencePlane, registered
 from tests.e2e.posting import Poster
 from tests.e2e.scripted import Raw, told
@@ -49,6 +50,7 @@ def behind(
                 hasty={**vouching, "report_within": "1s"},
                 silent={**vouching, "reports": "none"},
                 submits={**vouching, "access_requests": True},
+                leaves={**vouching, "access_requests": True},
                 narrow={"servers": {"raw": "raw"}, "client": "cron"},
             )
         },
@@ -411,3 +413,51 @@ def test_an_error_of_the_server_is_a_report_too(plane: ReferencePlane) -> None:
     decision = plane.ask("allowed").context["decision_id"]
     context = {"phase": "result", "decision_id": decision, "error": {"code": 1, "message": "no"}}
     assert plane.post(plane.question("allowed", **context)).decision is True
+
+
+def asked_for_access(plane: ReferencePlane) -> str:
+    """Submit a refusal, and return which decision it was."""
+    refused = plane.ask("remove", {"text": "it"})
+    assert plane.submit(plane.question("remove", {"text": "it"}), refused).status == 202
+    return str(refused.context["decision_id"])
+
+
+def ended(behind: Running, decision: str, because: str) -> None:
+    """Have somebody's call and question end on record, as theirs."""
+    _, outcome = until(lambda: len(found := recorded(behind, decision)) > 1 and found)
+    assert (outcome["code"], outcome["label_after"]) == ("unreported", WORST)
+    assert because in outcome["reasons"][-1]["message"]
+    where = f"method = 'approvals.withdraw' AND plane = '{outcome['plane']}'"
+
+    def withdrawals() -> list[dict[str, Any]]:
+        found = behind.rows("audit", "query", "--where", where)
+        return [one for one in found if not one.get("source_ip")]  # no plane's own
+
+    (withdrawn,) = until(withdrawals)
+    assert because in [one["message"] for one in withdrawn["reasons"]]
+
+
+def test_what_a_removed_client_has_open_ends_on_record(
+    behind: Running, request: pytest.FixtureRequest
+) -> None:
+    client = behind.client("raw")["client_id"]
+    submits = ReferencePlane(
+        url=behind.url, name="submits", subject=request.node.name, agent=client
+    )
+    decision = submits.ask("page").context["decision_id"]
+    asked_for_access(submits)
+    behind.rows("clients", "remove", client)
+    ended(behind, decision, "the client was removed")
+    assert submits.report("page", decision, told("late")).reason == "reported_before"
+
+
+def test_what_a_removed_plane_has_open_ends_on_record(
+    behind: Running, request: pytest.FixtureRequest
+) -> None:
+    leaves = ReferencePlane(url=behind.url, name="leaves", subject=request.node.name)
+    decision = leaves.ask("page").context["decision_id"]
+    asked_for_access(leaves)
+    edit(Corridor(behind), lambda content: content["planes"]["authzen"].pop("leaves"))
+    behind.process.send_signal(signal.SIGHUP)
+    ended(behind, decision, "the plane was removed")
+    assert leaves.ask("page").status == 401

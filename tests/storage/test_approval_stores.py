@@ -138,6 +138,22 @@ class ApprovalStoreSuite:
             await store.withdraw(ApprovalId("a"), now=NOW + 2)
         with pytest.raises(NotFound):
             await store.withdraw(ApprovalId("x"), now=NOW + 2)
+
+    async def test_what_is_ended_neither_waits_nor_counts(self, store):
+        await store.file(question("w", call="w"))
+        assert (await store.end(ApprovalId("w"), now=NOW + 1)).state is ApprovalState.WITHDRAWN
+        await put(store, "a", "call", allow=True, span=Span.RUN)
+        await store.end(ApprovalId("a"), now=NOW + 2)
+        assert find(store, now=NOW + 2) is None
+        assert await store.use(ApprovalId("a"), now=NOW + 2) is False
+        assert store.get(ApprovalId("a"), now=NOW + 2).state is ApprovalState.EXPIRED
+        await put(store, "s", "s", allow=True, span=Span.STANDING)
+        await put(store, "n", "n", allow=False)
+        for name in ("w", "a", "s", "n"):
+            with pytest.raises(Denied):
+                await store.end(ApprovalId(name), now=NOW + 3)
+        with pytest.raises(NotFound):
+            await store.end(ApprovalId("x"), now=NOW + 3)
         await store.file(question("again", now=NOW + 3))
         assert find(store, now=NOW + 3).request.id == "again"
 

@@ -1,0 +1,59 @@
+"""What was allowed to, or asked for, those who are not there any more."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import Final
+
+from gateway.admin.departures import Departures
+from gateway.admin.journal import Journal
+from gateway.domain.approvals import ApprovalRequest
+from gateway.domain.identity import Principal
+from gateway.errors import GatewayError
+from gateway.oauth.present import Present
+from gateway.pipeline.debts import Debts
+from gateway.ports import ApprovalStore
+from gateway.wiring.foundation import new_id, now
+from gateway.wiring.identity import Identity
+
+_EVERY_S: Final = 2.0
+
+logger = logging.getLogger(__name__)
+
+
+async def ended_with_whom(
+    identity: Identity,
+    debts: Debts,
+    questions: ApprovalStore,
+    planes: Callable[[], Collection[str]],
+) -> None:
+    """End, until cancelled, what is owed or asked by clients, people and planes that are gone."""
+    stores = identity.store.identity
+    present = Present(users=stores.users, clients=stores.clients, planes=planes)
+
+    def of_call(plane: str, principal: Principal) -> str:
+        return present.lacking(
+            plane=plane,
+            user_id=principal.user_id,
+            client_id=principal.client_id,
+            client_name=principal.client_name,
+        )
+
+    def of_question(request: ApprovalRequest) -> str:
+        return present.lacking(
+            plane=request.plane,
+            user_id=request.user_id,
+            client_id=request.client_id,
+            client_name=request.client_name,
+        )
+
+    journal = Journal(identity.store.audit, clock=now, new_id=new_id)
+    departures = Departures(questions, journal, lacking=of_question, clock=now)
+    while True:
+        try:
+            await debts.end_without(of_call)
+            await departures.settle()
+        except GatewayError as error:
+            # What is owed counts all the same, and nobody who is gone can ask.
+            logger.warning("what nobody is there for could not be ended: %s", error.detail)
+        await asyncio.sleep(_EVERY_S)

@@ -1,0 +1,66 @@
+"""Who is not there any more: told for those who were known here, and for nobody else."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.oauth.clients import COMMAND_LINE
+from gateway.oauth.present import Present
+from tests.oauth.house import ALICE, House
+from tests.oauth.world import NOW, client
+
+THERE: dict[str, str] = {
+    "plane": "edge",
+    "user_id": ALICE.id,
+    "client_id": "assistant",
+    "client_name": "Assistant",
+}
+
+
+@pytest.fixture
+def planes() -> set[str]:
+    return {"edge", "host"}
+
+
+@pytest.fixture
+def present(house: House, planes: set[str]) -> Present:
+    house.stores.clients.add(replace(client().client, id="assistant"))
+    return Present(users=house.stores.users, clients=house.stores.clients, planes=lambda: {*planes})
+
+
+def lacking(present: Present, **changes: Any) -> str:
+    return present.lacking(**{**THERE, **changes})
+
+
+async def test_of_those_who_are_there_nobody_lacks(present: Present) -> None:
+    assert lacking(present) == ""
+    assert lacking(present, plane="host") == ""
+
+
+async def test_who_was_never_known_here_lacks_nowhere(present: Present) -> None:
+    stranger = {"user_id": "", "client_id": "theirs", "client_name": "theirs"}
+    assert lacking(present, **stranger) == ""
+    assert lacking(present, plane="") == ""
+    built_in = {"client_id": COMMAND_LINE.id, "client_name": COMMAND_LINE.name}
+    assert lacking(present, **built_in) == ""
+
+
+async def test_a_client_that_was_removed_lacks(house: House, present: Present) -> None:
+    house.stores.clients.remove("assistant")
+    assert lacking(present) == "the client was removed"
+
+
+async def test_a_person_who_was_disabled_or_removed_lacks(house: House, present: Present) -> None:
+    house.stores.users.change(ALICE.id, disabled=True, at=NOW)
+    assert lacking(present) == "the person was disabled"
+    house.stores.users.remove(ALICE.id, at=NOW)
+    assert lacking(present) == "the person was removed"
+
+
+async def test_a_plane_that_is_in_the_configuration_no_more_lacks(
+    present: Present, planes: set[str]
+) -> None:
+    planes.remove("edge")
+    assert lacking(present) == "the plane was removed"
+    assert lacking(present, plane="host") == ""

@@ -1,0 +1,98 @@
+"""What is owed where nobody is there any more ends: as its worst, for good, and on record."""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from gateway.domain.audit import AuditRecord, LogEntry
+from gateway.domain.decisions import Verdict
+from gateway.domain.identity import Principal
+from gateway.domain.labels import ToolRule
+from gateway.errors import AuditUnavailable
+from tests.pipeline.house import ALICE, TRUSTED, UNHINTED, House, decision, text
+from tests.pipeline.test_questions_of_planes import EDGE, WORST, allowed, codes, report
+
+
+@pytest.fixture
+async def house() -> House:
+    house = House(tools={"search": ToolRule(result=TRUSTED), "send": ToolRule(result=TRUSTED)})
+    await house.approve_all()
+    ids = itertools.count()
+    house.rule.says = lambda _: replace(decision(Verdict.ALLOW), id=f"d_{next(ids)}")
+    return house
+
+
+def of_plane(name: str) -> Callable[[str, Principal], str]:
+    return lambda plane, _: "the plane was removed" if plane == name else ""
+
+
+async def test_what_a_removed_plane_owes_is_raised_for_good_and_on_record(house: House) -> None:
+    named = await allowed(house)
+    await house.debts.end_without(of_plane("edge"))
+    assert (await house.runs.of(ALICE, UNHINTED)).label == WORST
+    assert house.owed.kept == {}
+    assert not house.debts.are_open
+    outcome = house.audit.records[-1]
+    assert (outcome.kind, outcome.fields["decision_id"]) == ("outcome", named)
+    assert outcome.fields["code"] == "unreported"
+    assert "the plane was removed" in outcome.fields["reasons"][-1]["message"]
+    assert codes(await report(house, named, text("late"))) >= {"reported_before"}
+
+
+async def test_what_anybody_else_owes_stays(house: House) -> None:
+    named, other = await allowed(house), replace(EDGE, name="other")
+    await allowed(house, plane=other)
+    await house.debts.end_without(of_plane("other"))
+    assert [one.decision for one in house.owed.kept.values()] == [named]
+    assert (await report(house, named, text("fine"))).decision is True
+
+
+async def test_who_made_the_call_is_told_apart(house: House) -> None:
+    await allowed(house)
+    asked: list[Principal] = []
+
+    def lacking(_: str, principal: Principal) -> str:
+        asked.append(principal)
+        return ""
+
+    await allowed(house, "send")
+    await house.debts.end_without(lacking)
+    assert [(one.subject, one.client_id) for one in asked] == [(ALICE.subject, ALICE.client_id)]
+    assert len(house.owed.kept) == 2
+
+
+async def test_an_end_that_cannot_be_recorded_stays_owed(house: House) -> None:
+    named = await allowed(house)
+    house.audit.failure = "disk full"
+    with pytest.raises(AuditUnavailable):
+        await house.debts.end_without(of_plane("edge"))
+    assert house.debts.counted(await house.runs.of(ALICE, UNHINTED)).label == WORST
+    house.audit.failure = ""
+    await house.debts.end_without(of_plane("edge"))
+    assert house.owed.kept == {}
+    assert house.audit.records[-1].fields["decision_id"] == named
+
+
+async def test_a_report_that_comes_while_its_debt_ends_is_too_late(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named, appends = await allowed(house), house.audit.append
+    reported = asyncio.Event()
+
+    async def waits(record: AuditRecord) -> LogEntry:
+        if record.fields.get("code") == "unreported":
+            async with asyncio.timeout(60):
+                await reported.wait()
+        return await appends(record)
+
+    monkeypatch.setattr(house.audit, "append", waits)
+    ending = asyncio.create_task(house.debts.end_without(of_plane("edge")))
+    await asyncio.sleep(0)
+    assert codes(await report(house, named, text("late"))) >= {"reported_before"}
+    reported.set()
+    await ending
+    outcomes = [one for one in house.audit.records if one.fields.get("decision_id") == named]
+    assert [one.kind for one in outcomes] == ["intent", "outcome"]
