@@ -12,6 +12,9 @@ from gateway.ports import PolicyEngine
 
 CODE: Final = "decision_point"
 _NO: Final = "the decision point that is asked beside policy does not allow this"
+_ASKS: Final = (
+    "it would ask somebody there first; no request goes out from here, so ask for it there"
+)
 _UNMET: Final = "it allows this with an obligation that nobody here can meet"
 
 
@@ -73,4 +76,6 @@ def _reasons(opinion: Opinion) -> tuple[Reason, ...]:
     reasons = [Reason(code=CODE, message=_UNMET if opinion.unmet else _NO)]
     if opinion.code:
         reasons.append(Reason(code=f"{CODE}:{opinion.code}", message="so it says why"))
+    if opinion.asks:
+        reasons.append(Reason(code=f"{CODE}_asks", message=_ASKS))
     return tuple(reasons)

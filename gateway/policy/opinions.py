@@ -25,6 +25,8 @@ class Opinion:
     code: str = ""
     """Why, where it says so in one word; no sentence of somebody else's goes to callers."""
     obligations: tuple[Obligation, ...] = ()
+    asks: bool = False
+    """Its no is one that somebody there can be asked about."""
     unmet: bool = False
     """It allows it with an obligation that the gateway does not know: then that is no leave."""
 
@@ -62,7 +64,8 @@ def read_opinion(answer: Any) -> Opinion:
     if type(context) is not dict:
         raise unusable("the context is no object")
     if not answer["decision"]:
-        return Opinion(allowed=False, code=_code(context.get("reason")))
+        asks = type(context.get("access_request")) is dict
+        return Opinion(allowed=False, code=_code(context.get("reason")), asks=asks)
     try:
         return Opinion(allowed=True, obligations=_obligations(context.get("obligations", [])))
     except PolicyUnavailable:

@@ -146,3 +146,22 @@ async def test_a_yes_with_an_obligation_that_nobody_meets_is_a_no(obligations: A
 def test_no_sentence_of_its_goes_to_callers(reason: Any) -> None:
     assert read_opinion({"decision": False, "context": {"reason": reason}}).code == ""
     assert read_opinion({"decision": False, "context": {"reason": "not_yours"}}).code == "not_yours"
+
+
+REQUEST = {"endpoint": "https://pdp.example/requests", "expires_at": "2027-01-15T08:00:00Z"}
+
+
+async def test_a_no_that_somebody_there_can_be_asked_about_is_a_no_that_says_so() -> None:
+    told = read_opinion({"decision": False, "context": {"access_request": REQUEST}})
+    assert (told.allowed, told.asks) == (False, True)
+    for verdict in (Verdict.ALLOW, Verdict.ASK):
+        decision = await Beside(Engine(decided(verdict)), Told(told)).evaluate(question())
+        assert decision.verdict is Verdict.DENY
+        assert [one.code for one in decision.reasons] == ["decision_point", "decision_point_asks"]
+        assert "pdp.example" not in str(decision)
+
+
+@pytest.mark.parametrize("found", [None, True, "https://pdp.example", []])
+def test_what_is_no_request_for_access_says_nothing(found: Any) -> None:
+    assert not read_opinion({"decision": False, "context": {"access_request": found}}).asks
+    assert read_opinion({"decision": True, "context": {"access_request": REQUEST}}).allowed
