@@ -13,6 +13,7 @@ from tests.e2e.planes import ISSUER, REQUESTS, ReferencePlane, registered
 from tests.e2e.posting import Poster
 from tests.e2e.scripted import Raw, told
 from tests.e2e.site import SERVERS, Corridor
+from tests.e2e.test_interceptors import SECRETS, Host
 from tests.running import EVERY_SCOPE, Running, running_gateway
 from tests.servers.process import RunningServer
 
@@ -52,11 +53,21 @@ def behind(
                 submits={**vouching, "access_requests": True},
                 leaves={**vouching, "access_requests": True},
                 narrow={"servers": {"raw": "raw"}, "client": "cron"},
-            )
+            ),
+            "experimental_interceptors": registered(folder, host=_of_a_host(vouching)),
         },
     ) as running:
         running.approve_all("raw")
         yield running
+
+
+def _of_a_host(vouching: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {
+        **vouching,
+        "client": "assistant",
+        "asserts": True,
+        "duties": ["replace_result"],
+    }
 
 
 @pytest.fixture
@@ -461,3 +472,17 @@ def test_what_a_removed_plane_has_open_ends_on_record(
     behind.process.send_signal(signal.SIGHUP)
     ended(behind, decision, "the plane was removed")
     assert leaves.ask("page").status == 401
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
+def test_by_the_shipped_rules_a_host_sends_no_key_and_none_is_taken_out_of_its_request(
+    behind: Running, request: pytest.FixtureRequest, secret: str
+) -> None:
+    host = Host(url=behind.url, name="host", person=request.node.name)
+    said = f"INSERT INTO notes (body) VALUES ('{secret}')"
+    assert host.request("raw", "allowed", text="SELECT 1")
+    assert host.response("done")
+    assert not host.request("raw", "allowed", text=said)
+    payload = {"name": "allowed", "arguments": {"text": said}}
+    at = {"config": {"server": "raw"}}
+    assert host.invoke("request", payload, name="douane/redact", **at)["error"]["code"] == -32602

@@ -117,3 +117,19 @@ async def test_of_what_is_alike_each_is_owed_by_itself(house: House) -> None:
     await report(house, second, text("fine"))
     assert await counted(house) == TRUSTED
     assert not house.debts.are_open
+
+
+async def proven(house: House, value: str) -> bool:
+    memory = house.memory.of(await run_of(house))
+    return memory.proof_of(value, "mail") is not None
+
+
+async def test_only_what_was_reported_proves_anything(house: House) -> None:
+    named = await allowed(house)
+    assert not await proven(house, "bob@example.com")
+    house.now += EDGE.report_within_s
+    await house.debts.settle()
+    assert (await report(house, named, text("bob@example.com"))).decision is False
+    assert not await proven(house, "bob@example.com")
+    await report(house, await allowed(house), text("bob@example.com"))
+    assert await proven(house, "bob@example.com")
