@@ -76,7 +76,10 @@ class InterceptorEndpoint:
         self._most_bytes = most_bytes
         self._limits = limits
         self._door = PlaneDoor(
-            client_address=client_address, refused_unread=refused_unread, new_id=new_id
+            client_address=client_address,
+            knows=lambda headers: keyed(headers, self._by_key) is not None,
+            refused_unread=refused_unread,
+            new_id=new_id,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -161,11 +161,16 @@ async def test_what_a_request_is_called_comes_back(sent: bytes, back: str) -> No
     assert told(seen)["x-request-id"] == back
 
 
-async def test_whoever_only_gets_refusals_waits() -> None:
-    app = endpoint(Yes())
+async def test_whoever_has_no_key_waits_and_locks_nobody_out_who_has_one() -> None:
+    decisions = Yes()
+    app = endpoint(decisions)
+    wrong = (b"authorization", b"Bearer " + b"w" * 40)
     for _ in range(300):
-        assert (await post(app, QUESTION, JSON)).status == 401
-    assert (await post(app)).status == 429
+        assert (await post(app, QUESTION, JSON, wrong)).status == 401
+    assert (await post(app, QUESTION, JSON, wrong)).status == 429
+    assert (await post(app, QUESTION, JSON)).status == 429
+    assert len(decisions.refused) == 300
+    assert (await post(app)).status == 200
 
 
 async def test_what_one_callers_words_make_of_a_question_holds_up_nobody_else_behind_a_plane() -> (
