@@ -30,7 +30,7 @@ def weight(text: bytes) -> int:
     if len(text) <= _QUICK_BYTES:
         return 0
     by_bytes = len(text) // _BYTES_OF_A_NODE
-    return by_bytes if len(text) > _LONG_BYTES else _marks(text) + by_bytes
+    return by_bytes if len(text) > _LONG_BYTES else marks_in(text) + by_bytes
 
 
 def most_nodes(octets: int) -> int:
@@ -77,14 +77,14 @@ def require_small(text: bytes, depth: int) -> None:
     if len(marks) <= MOST_NODES and marks.count(b"{") + marks.count(b"[") <= depth:
         return
     structure = _structure(text)
-    if _marks(structure) > MOST_NODES:
+    if marks_in(structure) > MOST_NODES:
         raise _too_many()
     brackets = structure.translate(None, _NOT_BRACKETS)
     if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > depth:
         raise ValueError(f"nested deeper than {depth} levels")
 
 
-def _marks(text: bytes) -> int:
+def marks_in(text: bytes) -> int:
     """Count what stands before a value or behind a name: every node but the first has its own."""
     return len(text.translate(None, _NOT_MARKS))
 

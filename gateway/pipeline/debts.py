@@ -7,18 +7,20 @@ what did, and for good if it does not.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.bounded import Bounded
-from gateway.domain.calls import Permit
+from gateway.domain.calls import Call, Permit
 from gateway.domain.flow import Run, RunHandle, RunHint, RunId, Source, Task
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Label
 from gateway.domain.planes import Debt, Plane, Reports
 from gateway.domain.scripts import ScriptId
+from gateway.domain.shares import Shares, octets_of_call
 from gateway.errors import AuditUnavailable, Fault, GatewayError, RateLimited
 from gateway.pipeline.labels import source_of
 from gateway.pipeline.owing import Owing
@@ -26,8 +28,10 @@ from gateway.pipeline.trail import Trail
 from gateway.ports import AuditLog, Clock, RunStore
 from gateway.ports.debts import DebtStore
 
-MOST: Final = 20_000
-"""Calls without a result at one time: each is kept whole until it has one."""
+_OCTETS: Final = 256 * 1024**2
+"""Bytes of calls without a result at one time: each is kept whole until it has one."""
+_SHARE: Final = _OCTETS // 2
+"""Of one plane. Some of the largest calls fit, and thousands of those that there are."""
 _OVER: Final = 20_000
 _OVER_OCTETS: Final = 8 * 1024**2
 _FORMER: Final = ""
@@ -47,6 +51,8 @@ class Owed:
     plane: str
     permit: Permit
     trail: Trail
+    octets: int
+    """What it takes to keep it."""
 
 
 class Debts:
@@ -59,13 +65,14 @@ class Debts:
         runs: RunStore,
         audit: AuditLog,
         clock: Clock,
-        most: int = MOST,
+        room: Shares | None = None,
     ) -> None:
+        """Keep as much as there is `room` for."""
         self._store = store
         self._runs = runs
         self._audit = audit
         self._clock = clock
-        self._most = most
+        self._room = room or Shares(octets=_OCTETS, share=_SHARE)
         self._open: dict[str, Owed] = {}
         self._owing = Owing(runs.whose)
         self._claimed: set[str] = set()
@@ -84,15 +91,21 @@ class Debts:
         """Return `run` as one that has read the worst of what is owed in it."""
         return self._owing.counted(run)
 
-    def require_room(self) -> None:
-        """Return if one more can be owed.
+    @property
+    def held(self) -> Mapping[str, tuple[int, int]]:
+        """How many calls of each plane have no result yet, and how many bytes they take."""
+        calls = Counter(owed.plane for owed in list(self._open.values()))
+        return {plane: (calls[plane], octets) for plane, octets in self._room.held.items()}
+
+    def require_room(self, plane: Plane, call: Call) -> None:
+        """Return if `call` can be owed by `plane` beside what is.
 
         Raises:
-            RateLimited: Too many calls have no result yet.
+            RateLimited: Too much of its calls, or of all planes', has no result yet.
 
         """
-        if len(self._open) >= self._most:
-            raise RateLimited("too many calls of planes have no result yet; report some first")
+        if plane.reports is Reports.RESULTS:
+            self._require(fits=self._room.fits(plane.name, octets_of_call(call)))
 
     async def owe(
         self, plane: Plane, permit: Permit, trail: Trail, worst: Label, record: Record
@@ -103,6 +116,7 @@ class Debts:
         for good.
 
         Raises:
+            RateLimited: There is no room to keep it; nothing is on record.
             AuditUnavailable: One of them is not, or not known to be.
             Changed: What the call was decided on does not hold any more.
 
@@ -111,17 +125,20 @@ class Debts:
         source = source_of(permit, worst, intent.id)
         due = self._clock() + plane.report_within_s
         debt = Debt(decision=permit.decision.id, run=permit.run.id, source=source, due=due)
-        owed = Owed(debt=debt, plane=plane.name, permit=permit, trail=trail)
+        octets = octets_of_call(permit.call)
+        owed = Owed(debt=debt, plane=plane.name, permit=permit, trail=trail, octets=octets)
         if plane.reports is Reports.NONE:
             await record(intent)
             trail.sent = True
             await self._never_reported(owed, "the plane does not report what came of it")
             return
+        self._require(fits=self._room.take(plane.name, octets))
         self._owing.add(debt)
         try:
             await self._kept_with_its_intent(owed, record(intent))
         except BaseException:
             self._forget(debt)
+            self._room.leave(plane.name, octets)
             raise
         # From here on the plane may have been told, whatever becomes of the answer.
         trail.sent = True
@@ -232,7 +249,14 @@ class Debts:
         except Fault:
             return None  # such a run is not kept any more, and nobody is in it
 
+    @staticmethod
+    def _require(*, fits: bool) -> None:
+        if not fits:
+            raise RateLimited("too many calls of this plane have no result yet; report some first")
+
     def _end(self, owed: Owed) -> None:
+        if owed.debt.decision in self._open:
+            self._room.leave(owed.plane, owed.octets)
         self._forget(owed.debt)
         self._over.put((owed.plane, owed.debt.decision), True)
 

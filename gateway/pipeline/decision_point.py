@@ -202,7 +202,7 @@ class DecisionPoint:
     async def _asked(self, asking: Asking, asked: Evaluation, call: Call, trail: Trail) -> Answer:
         """Carry a question through stages 2 to 8; the debt is durable before the yes is given."""
         plane = asking.plane
-        call = await self._permits.narrowed(call)
+        call = await self._permits.narrowed(plane, call)
         permit = await self._permits.permitted(
             plane, call, trail, partial(_require_told, plane, asked)
         )

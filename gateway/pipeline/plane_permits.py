@@ -35,14 +35,14 @@ class PlanePermits:
         self._debts = debts
         self._ledger = ledger
 
-    async def narrowed(self, call: Call) -> Call:
+    async def narrowed(self, plane: Plane, call: Call) -> Call:
         """Return `call` without what nobody has approved of it, if one more may be owed.
 
         Raises:
             GatewayError: It may not, or is refused by its form.
 
         """
-        self._debts.require_room()
+        self._debts.require_room(plane, call)
         nodes = most_nodes(len(call.message.body))
         return await finished(call.source_ip, nodes, self._admission.narrowed, call)
 
@@ -74,6 +74,7 @@ class PlanePermits:
         except GatewayError:
             if (owed := self._debts.claim(plane, permit.decision.id)) is not None:
                 await self._debts.pay(owed)
+            trail.sent = False  # the plane was told no
             raise
         return permit
 

@@ -123,7 +123,7 @@ class PlaneTraffic:
         """Carry what came back through stages 10 to 12, and return what is to be given out, or a no."""
         claimed = self._claimed(plane, pending)
         if claimed is None:
-            return _late(pending)
+            return await self._late(plane, pending)
         try:
             return await self._results.judged(plane, claimed, body, status)
         except GatewayError as error:
@@ -147,17 +147,54 @@ class PlaneTraffic:
         """Return the no in place of an answer that did not come, or that is none."""
         claimed = self._claimed(plane, pending)
         if claimed is None:
-            return _late(pending)
+            return await self._late(plane, pending)
         try:
             return self._turned(claimed, await self._results.failed(claimed, why, status))
         except GatewayError as error:
             return self._turned(claimed, error)
+
+    async def withdraw(self, plane: Plane, pending: Pending, error: GatewayError) -> Turned:
+        """Return `error`, in place of a yes that its plane was never given.
+
+        That nothing was sent is on record, nothing is owed for it, and it has used up no quota. What
+        counts as its worst by then, because its plane reports nothing or nobody did in time, does so
+        for good, and is on record as that.
+        """
+        claimed = self._claimed(plane, pending)
+        if claimed is None or plane.reports is Reports.NONE:
+            return Turned(error=error, decision_id=pending.trail.decision_id)
+        claimed.trail.sent = False
+        claimed.trail.error(error)
+        try:
+            await self._records.keep(claimed.trail)
+        except GatewayError as unrecorded:
+            return self._turned(claimed, unrecorded)
+        if claimed.owed is not None:
+            await self._debts.pay(claimed.owed)
+        return Turned(error=error, decision_id=pending.trail.decision_id)
 
     def _turned(self, pending: Pending, error: GatewayError) -> Turned:
         if isinstance(error, NO_ANSWER):
             # What it says is not known: it stays owed, and counts as its worst if nobody tells.
             self._unclaimed(pending)
         return Turned(error=error, decision_id=pending.trail.decision_id)
+
+    async def _late(self, plane: Plane, pending: Pending) -> Turned:
+        """Return the no to a result that is told too late or too often, on record beside its call."""
+        permit = pending.permit
+        call = replace(
+            permit.call, id=self._records.new_call(), parent=CallId(pending.trail.decision_id)
+        )
+        asking = Asking(plane=plane, source_ip=call.source_ip, request_id="")
+        trail = self._records.trail(asking, call)
+        trail.run(permit.run)
+        trail.principal(permit.principal, ())
+        error: GatewayError = cannot("reported_before", "a result is given out once, and in time")
+        try:
+            await self._records.refuse(trail, error)
+        except GatewayError as unrecorded:
+            error = unrecorded
+        return Turned(error=error, decision_id=trail.decision_id)
 
     def _claimed(self, plane: Plane, pending: Pending) -> Pending | None:
         if pending.permit.access is None:
@@ -171,7 +208,7 @@ class PlaneTraffic:
 
     async def _admitted(self, plane: Plane, call: Call, trail: Trail) -> Pending:
         """Carry a call through stages 2 to 8; the debt is durable before the yes is given."""
-        call = await self._permits.narrowed(call)
+        call = await self._permits.narrowed(plane, call)
         if plane.gives_ours:
             # Nothing that a server asks would come by: it is not told that it could.
             call = replace(call, message=asking_nothing(call.message, call.profile))
@@ -243,11 +280,4 @@ def _carried(claims: Mapping[str, Any]) -> Carried:
         grant_id=grant if isinstance(grant, str) else "",
         token_id=token if isinstance(token, str) else "",
         is_bound="cnf" in claims or "act" in claims,
-    )
-
-
-def _late(pending: Pending) -> Turned:
-    return Turned(
-        error=cannot("reported_before", "a result is given out once, and in time"),
-        decision_id=pending.trail.decision_id,
     )

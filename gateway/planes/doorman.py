@@ -1,47 +1,87 @@
-"""Who asks by gRPC: a plane that is registered for that, by its key."""
+"""Who asks by gRPC: a plane that is registered for that, by its key. Of anybody else nothing is read."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import Any, Final, NoReturn
+from hmac import compare_digest
+from typing import Any, Final, NoReturn, TypeVar
 
 import grpc
 
 from gateway.domain.planes import Plane, PlaneKind
+from gateway.domain.shares import Shares
 from gateway.domain.throttle import Throttle
 from gateway.errors import GatewayError, Unauthenticated
 from gateway.planes.in_force import InForce
 
 Context = grpc.aio.ServicerContext[Any, Any]
+Asked = TypeVar("Asked")
 
+MOST_AT_ONCE: Final = 1_000
+"""Calls of planes; whoever asks beyond them is told RESOURCE_EXHAUSTED, and fails closed."""
+_MOST_STRANGERS: Final = 64
+"""Whose refusals are being put on record; it has none beyond them, and takes no plane's place."""
 _LONGEST_KEY: Final = 4 * 1024
 _MOST_FAILURES: Final = 300
+_MESSAGE_S: Final = 30.0
 _HERE: Final = "127.0.0.1"
 """Where whoever uses our socket is."""
 
 
 class Doorman:
-    def __init__(self) -> None:
+    def __init__(self, most_at_once: int = MOST_AT_ONCE) -> None:
         self._failures = Throttle(allowed=_MOST_FAILURES, window_s=60.0)
+        self._places = Shares(octets=most_at_once, share=most_at_once - most_at_once // 4)
+        self._strangers = 0
 
-    async def known(self, context: Context, force: InForce, kind: PlaneKind) -> Plane:
-        """Return the plane that asks; nothing of what a stranger says is read.
+    @asynccontextmanager
+    async def let_in(
+        self, context: Context, force: InForce, kind: PlaneKind
+    ) -> AsyncIterator[Plane]:
+        """Yield the plane that asks, which has one of its places as long; nothing of what it says is read.
 
-        Anybody else is told UNAUTHENTICATED, which ends the call; that is on record.
+        Anybody else is told UNAUTHENTICATED, which ends the call; that is on record. However often
+        somebody was wrong, whoever has a key is heard, wherever both come from.
         """
-        address = address_of(context)
-        now = asyncio.get_running_loop().time()
-        if self._failures.wait_s(address, now):
-            await abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many refused calls")
         plane = _holder(force, _key(context))
         if plane is None or plane.kind is not kind:
-            self._failures.note(address, now)
-            stranger = Unauthenticated("no registered plane has this key")
-            try:
-                await force.traffic.refuse(stranger, source_ip=address, request_id="", plane=plane)
-            except GatewayError as error:
-                await abort(context, grpc.StatusCode.UNAVAILABLE, error.public)
-            await abort(context, grpc.StatusCode.UNAUTHENTICATED, stranger.public)
-        return plane
+            await self._refuse(context, force, plane)
+        if not self._places.take(plane.name, 1):
+            await abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls at once")
+        try:
+            yield plane
+        finally:
+            self._places.leave(plane.name, 1)
+
+    async def _refuse(self, context: Context, force: InForce, plane: Plane | None) -> NoReturn:
+        address = address_of(context)
+        now = asyncio.get_running_loop().time()
+        if self._failures.wait_s(address, now) or self._strangers >= _MOST_STRANGERS:
+            force.refused_unread("throttled", address)
+            await abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many refused calls")
+        self._failures.note(address, now)
+        stranger = Unauthenticated("no registered plane has this key")
+        self._strangers += 1
+        try:
+            await force.traffic.refuse(stranger, source_ip=address, request_id="", plane=plane)
+        except GatewayError as error:
+            await abort(context, grpc.StatusCode.UNAVAILABLE, error.public)
+        finally:
+            self._strangers -= 1
+        await abort(context, grpc.StatusCode.UNAUTHENTICATED, stranger.public)
+
+
+async def only(requests: AsyncIterator[Asked], context: Context) -> Asked:
+    """Return the one message of a call, which is read only now: whose it is is known."""
+    try:
+        async with asyncio.timeout(_MESSAGE_S):
+            request = await anext(aiter(requests), None)
+    except TimeoutError:
+        await abort(context, grpc.StatusCode.DEADLINE_EXCEEDED, "the message took too long")
+    if request is None:
+        await abort(context, grpc.StatusCode.INVALID_ARGUMENT, "no message came")
+    return request
 
 
 def address_of(context: Context) -> str:
@@ -69,7 +109,7 @@ def _key(context: Context) -> str:
 
 
 def _holder(force: InForce, key: str) -> Plane | None:
-    if not key:
-        return None
+    """Return whose `key` it is, as soon for a good one as for any other."""
     digest = sha256(key.encode()).digest()
-    return next((one for one in force.planes.values() if one.key_digest == digest), None)
+    found = [one for one in force.planes.values() if compare_digest(one.key_digest, digest)]
+    return found[0] if key and found else None

@@ -22,7 +22,7 @@ from gateway.planes.http_calls import (
     raw_headers,
     reply_of,
 )
-from gateway.planes.in_force import InForce, in_time
+from gateway.planes.in_force import InForce, in_time, never_given
 from gateway.planes.structs import dict_of
 from gateway.planes.stubs import envoy_pb2 as pb
 
@@ -78,7 +78,22 @@ class Exchange:
             return self._of_its_own(pairs_of(request.response_headers.headers))
         if self.is_over or came != self._awaited:
             raise Unexpected(f"{came} came where {self._awaited} was to come")
-        return await in_time(self._plane.deadline_s, self._next(request))
+        late = self._taken_back if self._pending is None else _nothing
+        return await in_time(self._plane.deadline_s, self._next(request), late)
+
+    async def refuse(self, error: GatewayError) -> None:
+        """Put on record what ended the exchange.
+
+        Raises:
+            AuditUnavailable: It is not on record.
+
+        """
+        await self._force.traffic.refuse(
+            error,
+            source_ip=self._source_ip,
+            request_id=self._asked.request_id,
+            plane=self._plane,
+        )
 
     def broken(self, error: GatewayError) -> pb.ProcessingResponse:
         """Return the end of a request that nobody could judge."""
@@ -108,6 +123,13 @@ class Exchange:
         if pending is None or pending.permit.access is not None:
             return None
         return self._force.traffic.fail(self._plane, pending, "the plane has given up")
+
+    def _taken_back(self, _: pb.ProcessingResponse) -> Coroutine[Any, Any, Turned] | None:
+        """Return what ends a yes that Envoy was not given."""
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return None
+        return self._force.traffic.withdraw(self._plane, pending, never_given())
 
     def _then(self, awaited: str) -> None:
         self._awaited = awaited
@@ -155,6 +177,7 @@ class Exchange:
             endpoint=self._endpoint,
             source_ip=self._source_ip,
         )
+        self._asked = replace(self._asked, body=b"")  # it is kept with its call, or not at all
         outcome = self._decided.outcome
         if isinstance(outcome, Turned):
             return self._refused(outcome)
@@ -260,6 +283,10 @@ class Exchange:
     def _given_head(self) -> pb.HeaderMutation:
         gone = _others(self._answered, _RESPONSE_HEADERS)
         return pb.HeaderMutation(remove_headers=gone)
+
+
+def _nothing(_: pb.ProcessingResponse) -> None:
+    """Do nothing: what came of a result is on record, whoever waits for it."""
 
 
 def _body(body: bytes) -> pb.CommonResponse:

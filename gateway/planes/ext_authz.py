@@ -1,5 +1,6 @@
 """Envoy's `ext_authz`: may this request go on? What comes back of it nobody here sees."""
 
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Final
 
@@ -9,7 +10,7 @@ from gateway.domain.calls import Reply
 from gateway.domain.planes import Plane, PlaneKind
 from gateway.errors import GatewayError
 from gateway.pipeline.plane_traffic import Turned
-from gateway.planes.doorman import Context, Doorman, abort, address_of
+from gateway.planes.doorman import Context, Doorman, abort, address_of, only
 from gateway.planes.http_calls import (
     Decided,
     HttpAsked,
@@ -34,26 +35,28 @@ class ExtAuthz:
         self._lease = lease
         self._doorman = doorman
 
-    async def check(self, request: pb.CheckRequest, context: Context) -> pb.CheckResponse:
+    async def check(
+        self, requests: AsyncIterator[pb.CheckRequest], context: Context
+    ) -> pb.CheckResponse:
         """Answer `envoy.service.auth.v3.Authorization/Check`."""
         with self._lease() as force:
-            plane = await self._doorman.known(context, force, PlaneKind.EXT_AUTHZ)
-            asked = asked_in(request)
-            try:
-                found = await in_time(
-                    plane.deadline_s,
-                    decided(
-                        force,
-                        plane,
-                        asked,
-                        endpoint=f"/{SERVICE}/Check",
-                        source_ip=address_of(context),
-                    ),
-                )
-            except GatewayError as error:
-                # No answer is what Envoy takes for a no, unless it is told to fail open.
-                await abort(context, grpc.StatusCode.UNAVAILABLE, error.public)
-            return _answer(force, plane, found, asked.server)
+            async with self._doorman.let_in(context, force, PlaneKind.EXT_AUTHZ) as plane:
+                asked = asked_in(await only(requests, context))
+                try:
+                    found = await in_time(
+                        plane.deadline_s,
+                        decided(
+                            force,
+                            plane,
+                            asked,
+                            endpoint=f"/{SERVICE}/Check",
+                            source_ip=address_of(context),
+                        ),
+                    )
+                except GatewayError as error:
+                    # No answer is what Envoy takes for a no, unless it is told to fail open.
+                    await abort(context, grpc.StatusCode.UNAVAILABLE, error.public)
+                return _answer(force, plane, found, asked.server)
 
 
 def asked_in(request: pb.CheckRequest) -> HttpAsked:

@@ -5,11 +5,10 @@ with it, if the plane is told to send it; without that it is a no.
 """
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, Final
 
-from gateway.domain._value import value
 from gateway.domain.calls import Form, Message
 from gateway.domain.nodes import weight
 from gateway.domain.planes import Plane, PlaneKind
@@ -19,10 +18,11 @@ from gateway.pipeline.plane_answers import cannot
 from gateway.pipeline.plane_records import Asking
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Shown, Turned
-from gateway.planes.doorman import Context, Doorman, address_of
-from gateway.planes.in_force import InForce, Lease, beside, in_time
+from gateway.planes.doorman import Context, Doorman, address_of, only
+from gateway.planes.in_force import InForce, Lease, beside, in_time, never_given
 from gateway.planes.structs import dict_of
 from gateway.planes.stubs import ext_mcp_pb2 as pb
+from gateway.planes.waiting import Asked, Waiting
 from gateway.turns import in_turn
 from gateway.wire import jsontext
 from gateway.wire.eras import is_stateless
@@ -38,64 +38,59 @@ DECISION: Final = "decision"
 """The key under which an answer's token comes back."""
 _VERSION: Final = "mcp-protocol-version"
 _REQUEST_ID: Final = "x-request-id"
-_MOST_WAITING: Final = 20_000
 _RPC_ID: Final = 1
-
-
-@value
-class _Waiting:
-    """A call that was allowed, until its result comes with the token of its answer."""
-
-    plane: str
-    service: str
-    method: str
-    pending: Pending
-    due: float
 
 
 class ExtMcp:
     def __init__(self, lease: Lease, doorman: Doorman, new_token: Callable[[], str]) -> None:
         self._lease = lease
         self._doorman = doorman
-        self._new_token = new_token
-        self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
+        self._waiting = Waiting(new_token)
 
-    async def check_request(self, request: pb.McpRequest, context: Context) -> pb.McpRequestResult:
+    async def check_request(
+        self, requests: AsyncIterator[pb.McpRequest], context: Context
+    ) -> pb.McpRequestResult:
         """Answer `agentgateway.dev.ext_mcp.ExtMcp/CheckRequest`."""
         with self._lease() as force:
-            plane = await self._doorman.known(context, force, PlaneKind.EXT_MCP)
-            try:
-                outcome = await in_time(
-                    plane.deadline_s, self._admitted(force, plane, request, address_of(context))
-                )
-            except GatewayError as error:
-                return pb.McpRequestResult(error=_error(error, ""))
-            if isinstance(outcome, Turned):
-                return pb.McpRequestResult(error=_error(outcome.error, outcome.decision_id))
-            return self._allowed(force, plane, request, outcome)
+            async with self._doorman.let_in(context, force, PlaneKind.EXT_MCP) as plane:
+                request = await only(requests, context)
+                try:
+                    outcome = await in_time(
+                        plane.deadline_s,
+                        self._admitted(force, plane, request, address_of(context)),
+                        partial(_taken_back, force, plane),
+                    )
+                except GatewayError as error:
+                    return pb.McpRequestResult(error=_error(error, ""))
+                if isinstance(outcome, Turned):
+                    return pb.McpRequestResult(error=_error(outcome.error, outcome.decision_id))
+                return await self._allowed(force, plane, request, outcome)
 
     async def check_response(
-        self, response: pb.McpResponse, context: Context
+        self, responses: AsyncIterator[pb.McpResponse], context: Context
     ) -> pb.McpResponseResult:
         """Answer `agentgateway.dev.ext_mcp.ExtMcp/CheckResponse`."""
         with self._lease() as force:
-            plane = await self._doorman.known(context, force, PlaneKind.EXT_MCP)
-            try:
-                outcome = await in_time(
-                    plane.deadline_s, self._given(force, plane, response, address_of(context))
-                )
-            except GatewayError as error:
-                return pb.McpResponseResult(error=_error(error, ""))
-            if isinstance(outcome, Turned):
-                return pb.McpResponseResult(error=_error(outcome.error, outcome.decision_id))
-            return pb.McpResponseResult(mutated=outcome)
+            async with self._doorman.let_in(context, force, PlaneKind.EXT_MCP) as plane:
+                response = await only(responses, context)
+                try:
+                    outcome = await in_time(
+                        plane.deadline_s, self._given(force, plane, response, address_of(context))
+                    )
+                except GatewayError as error:
+                    return pb.McpResponseResult(error=_error(error, ""))
+                if isinstance(outcome, Turned):
+                    return pb.McpResponseResult(error=_error(outcome.error, outcome.decision_id))
+                return pb.McpResponseResult(mutated=outcome)
 
     async def _admitted(
         self, force: InForce, plane: Plane, request: pb.McpRequest, source_ip: str
     ) -> Pending | Turned:
         headers = {one.key.lower(): one.value.decode("latin-1") for one in request.headers}
         request_id = headers.get(_REQUEST_ID, "")
+        self._forget_over(force, plane)
         try:
+            self._waiting.require_room(plane)
             params = request.mcp_request if request.HasField("mcp_request") else b"{}"
             message, revision, profile = await in_turn(
                 f"plane:{plane.name}",
@@ -122,21 +117,16 @@ class ExtMcp:
         )
         return await force.traffic.admit(asking, shown)
 
-    def _allowed(
+    async def _allowed(
         self, force: InForce, plane: Plane, request: pb.McpRequest, pending: Pending
     ) -> pb.McpRequestResult:
         now = asyncio.get_running_loop().time()
-        for over in self._over(now):
-            if over.permit.access is None:  # a call stays owed, and is ended as such
-                beside(force.traffic.fail(plane, over, "the plane has not told"))
-        token = self._new_token()
-        self._waiting[token] = _Waiting(
-            plane=plane.name,
-            service=request.service_names[0],
-            method=request.method,
-            pending=pending,
-            due=now + plane.report_within_s,
-        )
+        asked = request.service_names[0], request.method
+        try:
+            token = self._waiting.keep(plane, asked, pending, now)
+        except RateLimited as error:
+            turned = await force.traffic.withdraw(plane, pending, error)
+            return pb.McpRequestResult(error=_error(turned.error, turned.decision_id))
         result = pb.McpRequestResult()
         if request.HasField("mcp_request"):
             # What was decided on is what is sent.
@@ -146,12 +136,23 @@ class ExtMcp:
         result.metadata.update({DECISION: token})
         return result
 
+    def _forget_over(self, force: InForce, plane: Plane) -> None:
+        for late in self._waiting.over(asyncio.get_running_loop().time()):
+            if late.permit.access is None:  # a call stays owed, and is ended as such
+                beside(force.traffic.fail(plane, late, "the plane has not told"))
+
     async def _given(
         self, force: InForce, plane: Plane, response: pb.McpResponse, source_ip: str
     ) -> bytes | Turned:
         """Return the result that may be given out, or a no."""
-        waiting = self._of(plane, response)
-        if waiting is None:
+        token = dict_of(response.metadata_context).get(DECISION)
+        asked = Asked(
+            token=token if isinstance(token, str) else "",
+            services=tuple(response.service_names),
+            method=response.method,
+        )
+        pending = self._waiting.take(plane, asked)
+        if pending is None:
             error = cannot("plane_bypassed", "this plane was allowed no such call")
             return await force.traffic.refuse(
                 error, source_ip=source_ip, request_id="", plane=plane
@@ -165,31 +166,20 @@ class ExtMcp:
                 force.limits.json_depth,
             )
         except (ValueError, RateLimited):
-            return await force.traffic.fail(plane, waiting.pending, "it is no JSON")
+            return await force.traffic.fail(plane, pending, "it is no JSON")
         whole = {"jsonrpc": "2.0", "id": _RPC_ID, "result": result}
         body = jsontext.write(whole).encode()
-        given = await force.traffic.give(plane, waiting.pending, body)
+        given = await force.traffic.give(plane, pending, body)
         return given if isinstance(given, Turned) else _result_in(given, force.limits)
 
-    def _of(self, plane: Plane, response: pb.McpResponse) -> _Waiting | None:
-        """Return the call that a result is of, by the token of its answer: good once, and for that."""
-        told = dict_of(response.metadata_context).get(DECISION)
-        waiting = self._waiting.get(told) if isinstance(told, str) else None
-        if told is None or waiting is None or waiting.plane != plane.name:
-            return None
-        if [waiting.service] != list(response.service_names) or waiting.method != response.method:
-            return None
-        del self._waiting[told]
-        return waiting
 
-    def _over(self, now: float) -> Iterator[Pending]:
-        """Forget whatever is too late, and the oldest beyond what there is room for, and yield it."""
-        while self._waiting:
-            token, waiting = next(iter(self._waiting.items()))
-            if waiting.due > now and len(self._waiting) < _MOST_WAITING:
-                break
-            del self._waiting[token]
-            yield waiting.pending
+def _taken_back(
+    force: InForce, plane: Plane, outcome: Pending | Turned
+) -> Coroutine[Any, Any, Turned] | None:
+    """Return what ends a yes that nobody was given."""
+    if isinstance(outcome, Turned):
+        return None
+    return force.traffic.withdraw(plane, outcome, never_given())
 
 
 def _read(

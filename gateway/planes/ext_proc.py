@@ -10,8 +10,9 @@ from typing import Final
 
 import grpc
 
-from gateway.domain.planes import PlaneKind
+from gateway.domain.planes import Plane, PlaneKind
 from gateway.errors import Fault, GatewayError
+from gateway.pipeline.plane_answers import cannot
 from gateway.planes.doorman import Context, Doorman, abort, address_of
 from gateway.planes.exchange import Exchange, Unexpected
 from gateway.planes.in_force import Lease, beside
@@ -31,31 +32,50 @@ class ExtProc:
     ) -> AsyncIterator[pb.ProcessingResponse]:
         """Answer `envoy.service.ext_proc.v3.ExternalProcessor/Process`: one HTTP request and its answer."""
         with self._lease() as force:
-            plane = await self._doorman.known(context, force, PlaneKind.EXT_PROC)
-            exchange = Exchange(
-                force,
-                plane,
-                endpoint=f"/{SERVICE}/Process",
-                source_ip=address_of(context),
-            )
-            try:
-                async for request in requests:
-                    try:
-                        response = await exchange.answered(request)
-                    except GatewayError as error:
-                        yield exchange.broken(error)
-                        await abort(context, grpc.StatusCode.UNAVAILABLE, error.public)
-                    except Unexpected as error:
-                        logger.warning("plane %s: %s", plane.name, error)
-                        yield exchange.broken(Fault("the plane is not configured for this gateway"))
-                        await abort(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
-                    except Exception:
-                        logger.exception("an exchange of plane %s met a bug", plane.name)
-                        yield exchange.broken(Fault("the gateway failed"))
-                        await abort(context, grpc.StatusCode.INTERNAL, "the gateway failed")
-                    yield response
-                if not exchange.is_over:
-                    await abort(context, grpc.StatusCode.ABORTED, "the exchange is not over")
-            finally:
-                if (left := exchange.left()) is not None:
-                    beside(left)
+            async with self._doorman.let_in(context, force, PlaneKind.EXT_PROC) as plane:
+                exchange = Exchange(
+                    force,
+                    plane,
+                    endpoint=f"/{SERVICE}/Process",
+                    source_ip=address_of(context),
+                )
+                try:
+                    async for request in requests:
+                        try:
+                            response = await exchange.answered(request)
+                        except Exception as error:  # noqa: BLE001 - whatever it is ends the exchange
+                            told, code, why = await _ended(plane, exchange, error)
+                            yield exchange.broken(told)
+                            await abort(context, code, why)
+                        yield response
+                    if not exchange.is_over:
+                        await abort(context, grpc.StatusCode.ABORTED, "the exchange is not over")
+                finally:
+                    if (left := exchange.left()) is not None:
+                        beside(left)
+
+
+async def _ended(
+    plane: Plane, exchange: Exchange, error: Exception
+) -> tuple[GatewayError, grpc.StatusCode, str]:
+    """Return what Envoy's client and Envoy are told of an exchange that cannot go on.
+
+    It is on record. What `Fault`s end is so where they came from, or cannot be.
+    """
+    if isinstance(error, GatewayError):
+        return error, grpc.StatusCode.UNAVAILABLE, error.public
+    if isinstance(error, Unexpected):
+        logger.warning("plane %s: %s", plane.name, error)
+        told = Fault("the plane is not configured for this gateway")
+        found: GatewayError = cannot("unexpected", str(error))
+        code, why = grpc.StatusCode.FAILED_PRECONDITION, str(error)
+    else:
+        logger.error("an exchange of plane %s met a bug", plane.name, exc_info=error)
+        told = found = Fault("the gateway failed")
+        code, why = grpc.StatusCode.INTERNAL, found.public
+    try:
+        await exchange.refuse(found)
+    except Exception:
+        # It is a no all the same.
+        logger.exception("the end of an exchange of plane %s is not on record", plane.name)
+    return told, code, why

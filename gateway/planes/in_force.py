@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from gateway.domain._value import value
@@ -41,6 +42,10 @@ class Traffic(Protocol):
         """Put on record that a server took what has no answer."""
         ...
 
+    async def withdraw(self, plane: Plane, pending: Pending, error: GatewayError) -> Turned:
+        """Return the no in place of a yes that its plane was never given, with nothing owed for it."""
+        ...
+
     async def fail(
         self, plane: Plane, pending: Pending, why: str, status: int | None = None
     ) -> Turned:
@@ -55,6 +60,8 @@ class InForce:
     challenge: Callable[[str], tuple[str, tuple[str, ...]]]
     """`resource_metadata` and scopes of an endpoint, for whoever lacks some."""
     limits: WireLimits
+    refused_unread: Callable[[str, str], None] = lambda _code, _address: None
+    """Counts what is refused without a record of its own: its code and the address."""
 
 
 Lease: TypeAlias = Callable[[], AbstractContextManager[InForce]]
@@ -63,10 +70,15 @@ Lease: TypeAlias = Callable[[], AbstractContextManager[InForce]]
 _WORK: Final[set[asyncio.Task[Any]]] = set()
 
 
-async def in_time(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+async def in_time(
+    seconds: float,
+    work: Coroutine[Any, Any, T],
+    late: Callable[[T], Coroutine[Any, Any, Any] | None] = lambda _: None,
+) -> T:
     """Return what `work` returns, within so many seconds.
 
-    It goes on where nobody waits any more: what it has put on record, it has to end.
+    It goes on where nobody waits any more, also because whoever asked has gone: what it has put on
+    record, it has to end. `late` says what becomes of what it returns then, which nobody is given.
 
     Raises:
         PolicyUnavailable: It takes longer; whoever asked has given up by then.
@@ -75,10 +87,22 @@ async def in_time(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     task = asyncio.ensure_future(work)
     _WORK.add(task)
     task.add_done_callback(_done)
-    done, _ = await asyncio.wait({task}, timeout=seconds)
+    is_waited_for = False
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+        is_waited_for = bool(done)
+    finally:
+        if not is_waited_for:
+            task.add_done_callback(partial(_came_late, late))
     if not done:
         raise PolicyUnavailable("there was no answer in time")
     return task.result()
+
+
+def never_given() -> PolicyUnavailable:
+    """Return why a call that was allowed was not sent: nobody waited for the yes any more."""
+    why = [("never_given", "the yes came too late, and was given to nobody")]
+    return PolicyUnavailable("there was no answer in time", reasons=why)
 
 
 def beside(work: Coroutine[Any, Any, Any]) -> None:
@@ -86,6 +110,13 @@ def beside(work: Coroutine[Any, Any, Any]) -> None:
     task = asyncio.ensure_future(work)
     _WORK.add(task)
     task.add_done_callback(_done)
+
+
+def _came_late(late: Callable[[T], Coroutine[Any, Any, Any] | None], task: asyncio.Task[T]) -> None:
+    if task.cancelled() or task.exception() is not None:
+        return
+    if (left := late(task.result())) is not None:
+        beside(left)
 
 
 def _done(task: asyncio.Task[Any]) -> None:

@@ -8,19 +8,24 @@ from pathlib import Path
 from typing import Any, Final
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 
 from gateway.domain._value import value
 from gateway.errors import ConfigError
 from gateway.planes import ext_authz, ext_mcp, ext_proc
-from gateway.planes.doorman import Doorman
+from gateway.planes.doorman import MOST_AT_ONCE, Doorman
 from gateway.planes.in_force import Lease
 from gateway.planes.stubs import envoy_pb2, ext_mcp_pb2
 
-_MOST_AT_ONCE: Final = 1_000
-"""Calls; whoever asks beyond them is told RESOURCE_EXHAUSTED, and fails closed."""
 _MOST_STREAMS: Final = 1_000
 """Of one connection."""
+_MOST_CONNECTIONS: Final = 10_000
+_HANDSHAKE_MS: Final = 10_000
+_IDLE_MS: Final = 60_000
+"""A connection on which nobody asks is ended after so long, in good order."""
+_ALIVE_MS: Final = 30_000
+"""After so long without a word a connection has to say that it is alive, within as long again."""
+_HEALTH: Final = "grpc.health.v1.Health"
 _TOKEN_BYTES: Final = 32
 _ROOM: Final = 1 << 20
 """Bytes of a message beside the body that it carries: its headers, claims and attributes."""
@@ -72,24 +77,28 @@ async def listening(where: Listening, lease: Lease) -> AsyncIterator[None]:
         ConfigError: Nobody can listen there.
 
     """
+    # How many calls there may be at once the doorman says: whoever has no key takes nobody's place.
     server = grpc.aio.server(
-        maximum_concurrent_rpcs=_MOST_AT_ONCE,
         options=[
             ("grpc.max_receive_message_length", where.most_bytes + _ROOM),
             ("grpc.max_concurrent_streams", _MOST_STREAMS),
+            ("grpc.max_allowed_incoming_connections", _MOST_CONNECTIONS),
+            ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
+            ("grpc.max_connection_idle_ms", _IDLE_MS),
+            ("grpc.keepalive_time_ms", _ALIVE_MS),
+            ("grpc.keepalive_timeout_ms", _ALIVE_MS),
             ("grpc.so_reuseport", 0),
         ],
     )
-    server.add_generic_rpc_handlers(_handlers(lease))
-    checks = health.aio.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+    health = Health()
+    server.add_generic_rpc_handlers((*_handlers(lease, Doorman(MOST_AT_ONCE)), _health(health)))
     _open(server, where)
     await server.start()
-    await checks.set("", health_pb2.HealthCheckResponse.SERVING)
+    health.serves = True
     try:
         yield
     finally:
-        await checks.enter_graceful_shutdown()
+        health.serves = False
         await server.stop(where.drain_s)
 
 
@@ -110,44 +119,62 @@ def _open(server: grpc.aio.Server, where: Listening) -> None:
         raise ConfigError(f"planes.grpc.listen: cannot listen on {where.address}")
 
 
-def _handlers(lease: Lease) -> tuple[grpc.GenericRpcHandler, ...]:
-    doorman = Doorman()
+class Health:
+    """Tells anybody, at once and whatever they ask about, whether planes are answered here.
+
+    Nothing is read of it, and there is no `Watch`: both would be places that strangers take. Whoever
+    watches is told UNIMPLEMENTED, which they take for serving.
+    """
+
+    def __init__(self) -> None:
+        self.serves = False
+
+    async def check(self, requests: object, context: object) -> Any:  # noqa: ARG002 - gRPC's form
+        """Answer `grpc.health.v1.Health/Check`."""
+        states = health_pb2.HealthCheckResponse
+        return states(status=states.SERVING if self.serves else states.NOT_SERVING)
+
+
+def _health(found: Health) -> grpc.GenericRpcHandler:
+    empty, answer = health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse
+    return _service(_HEALTH, Check=_unread(found.check, empty, answer))
+
+
+def _handlers(lease: Lease, doorman: Doorman) -> tuple[grpc.GenericRpcHandler, ...]:
     authz = ext_authz.ExtAuthz(lease, doorman)
     proc = ext_proc.ExtProc(lease, doorman)
+    mcp = ext_mcp.ExtMcp(lease, doorman, partial(secrets.token_urlsafe, _TOKEN_BYTES))
+    envoys, agents = envoy_pb2, ext_mcp_pb2
     return (
         _service(
             ext_authz.SERVICE,
-            Check=grpc.unary_unary_rpc_method_handler(
-                _any(authz.check),
-                request_deserializer=envoy_pb2.CheckRequest.FromString,
-                response_serializer=envoy_pb2.CheckResponse.SerializeToString,
-            ),
+            Check=_unread(authz.check, envoys.CheckRequest, envoys.CheckResponse),
         ),
         _service(
             ext_proc.SERVICE,
             Process=grpc.stream_stream_rpc_method_handler(
                 _any(proc.process),
-                request_deserializer=envoy_pb2.ProcessingRequest.FromString,
-                response_serializer=envoy_pb2.ProcessingResponse.SerializeToString,
+                request_deserializer=envoys.ProcessingRequest.FromString,
+                response_serializer=envoys.ProcessingResponse.SerializeToString,
             ),
         ),
-        _ext_mcp(ext_mcp.ExtMcp(lease, doorman, partial(secrets.token_urlsafe, _TOKEN_BYTES))),
+        _service(
+            ext_mcp.SERVICE,
+            CheckRequest=_unread(mcp.check_request, agents.McpRequest, agents.McpRequestResult),
+            CheckResponse=_unread(mcp.check_response, agents.McpResponse, agents.McpResponseResult),
+        ),
     )
 
 
-def _ext_mcp(found: ext_mcp.ExtMcp) -> grpc.GenericRpcHandler:
-    return _service(
-        ext_mcp.SERVICE,
-        CheckRequest=grpc.unary_unary_rpc_method_handler(
-            _any(found.check_request),
-            request_deserializer=ext_mcp_pb2.McpRequest.FromString,
-            response_serializer=ext_mcp_pb2.McpRequestResult.SerializeToString,
-        ),
-        CheckResponse=grpc.unary_unary_rpc_method_handler(
-            _any(found.check_response),
-            request_deserializer=ext_mcp_pb2.McpResponse.FromString,
-            response_serializer=ext_mcp_pb2.McpResponseResult.SerializeToString,
-        ),
+def _unread(behaviour: Callable[..., Any], asked: Any, answer: Any) -> Any:
+    """Return how a method is answered that has one message, which `behaviour` reads itself, or not.
+
+    gRPC would read it first if it were told that there is one, whoever sent it.
+    """
+    return grpc.stream_unary_rpc_method_handler(
+        _any(behaviour),
+        request_deserializer=asked.FromString,
+        response_serializer=answer.SerializeToString,
     )
 
 

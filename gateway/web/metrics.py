@@ -49,6 +49,7 @@ class Metrics:
         self._tools: Registry | None = None
         self._named: set[tuple[UpstreamId, str]] = set()
         self._unread: Callable[[str, str], None] = _nobody
+        self._owed: Callable[[], Mapping[str, tuple[int, int]]] = dict
         self.requests = Counter(
             "douane_requests",
             "Messages carried, by method and outcome (ok, or a refusal's code).",
@@ -182,6 +183,18 @@ class Metrics:
             ["quota"],
             registry=self._registry,
         )
+        self.owed = Gauge(
+            "douane_plane_debts",
+            "Calls that a plane was allowed and has not reported.",
+            ["plane"],
+            registry=self._registry,
+        )
+        self.owed_bytes = Gauge(
+            "douane_plane_debts_bytes",
+            "What it takes to keep these calls; a plane whose share is full is refused.",
+            ["plane"],
+            registry=self._registry,
+        )
         self.by_meaning = Gauge(
             "douane_search_tools",
             "Approved tools that are indexed (of: all), and that search by meaning finds (of: meaning).",
@@ -242,6 +255,10 @@ class Metrics:
         for name, share in fullest.items():
             self.quotas.labels(name).set_function(share)
 
+    def count_owed(self, owed: Callable[[], Mapping[str, tuple[int, int]]]) -> None:
+        """Have the gauges of planes say what this gives of each, whenever somebody looks: calls, bytes."""
+        self._owed = owed
+
     def count_placed(self, placed: Callable[[], tuple[int, int] | None]) -> None:
         """Have the gauge of search say what this gives, whenever somebody looks; nothing, without a model."""
         self.by_meaning.labels("meaning").set_function(lambda: (placed() or (0, 0))[0])
@@ -301,6 +318,11 @@ class Metrics:
             self.pins.clear()
             for (server, status), count in self._tools.states().items():
                 self.pins.labels(server, status.value).set(count)
+        self.owed.clear()
+        self.owed_bytes.clear()
+        for plane, (calls, octets) in self._owed().items():
+            self.owed.labels(plane).set(calls)
+            self.owed_bytes.labels(plane).set(octets)
         return generate_latest(self._registry)
 
     def _tool(self, call: Call) -> str:

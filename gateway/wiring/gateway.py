@@ -121,6 +121,7 @@ class Gateway:
             ),
         )
         self._metrics.count_quotas(self._carried.quotas.fullest())
+        self._metrics.count_owed(lambda: self._carried.debts.held)
         self._current: Tenure | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._reloads = Turns(self._take_up)
@@ -192,7 +193,7 @@ class Gateway:
     def for_planes(self) -> Iterator[InForce]:
         """Keep the configuration in force for one call of a plane that asks by gRPC."""
         with self._tenure.held() as built:
-            yield in_force(built)
+            yield in_force(built, self._metrics.refused_unread)
 
     async def serve_desk(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request of the desk's own listener by the configuration in force (ASGI)."""

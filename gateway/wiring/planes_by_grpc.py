@@ -1,6 +1,6 @@
 """The gRPC listener of planes, in front of whatever configuration is in force."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from gateway.config import Config
@@ -10,13 +10,14 @@ from gateway.wire.jsontext import WireLimits
 from gateway.wiring.runtime import Runtime
 
 
-def in_force(built: Runtime) -> InForce:
-    """Return what planes that ask by gRPC need of a configuration."""
+def in_force(built: Runtime, refused_unread: Callable[[str, str], None]) -> InForce:
+    """Return what planes that ask by gRPC need of a configuration, and where what is not read is counted."""
     return InForce(
         planes=built.planes,
         traffic=built.traffic,
         challenge=built.authorization.metadata.challenge_for,
         limits=WireLimits(json_depth=built.config.limits.json_depth),
+        refused_unread=refused_unread,
     )
 
 

@@ -14,7 +14,7 @@ from gateway.domain.labels import Confidentiality, Integrity, Label, ToolRule
 from gateway.domain.planes import REPLACE_RESULT, Debt, Plane, Reports
 from gateway.domain.quotas import Count, Per, Quota
 from gateway.domain.tools import Kind
-from gateway.errors import AuditUnavailable, Fault, PolicyUnavailable, RateLimited
+from gateway.errors import AuditUnavailable, Fault, PolicyUnavailable
 from gateway.pipeline.debts import Debts
 from gateway.pipeline.plane_records import Asking
 from gateway.pipeline.quotas import Quotas
@@ -43,13 +43,16 @@ EDGE = Plane(
 MINUTE = 60.0
 
 
-@pytest.fixture
-async def house() -> House:
+async def opened_house() -> House:
+    """Return a house in which everything is approved and allowed."""
     house = House(tools={"search": ToolRule(result=TRUSTED), "send": ToolRule(result=TRUSTED)})
     await house.approve_all()
     ids = itertools.count()
     house.rule.says = lambda _: replace(decision(Verdict.ALLOW), id=f"d_{next(ids)}")
     return house
+
+
+house = pytest.fixture(opened_house)
 
 
 def question(
@@ -162,7 +165,7 @@ async def test_a_policy_without_an_answer_is_no_answer(house: House) -> None:
 async def test_a_bug_is_on_record_and_no_decision(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(house.debts, "require_room", lambda: 1 / 0)
+    monkeypatch.setattr(house.debts, "require_room", lambda *_: 1 / 0)
     with pytest.raises(Fault):
         await ask(house)
     assert house.audit.records[-1].fields["verdict"] == "error"
@@ -290,12 +293,6 @@ async def test_what_a_plane_was_allowed_has_used_its_quota(house: House, reports
     house.now += MINUTE * 3
     await house.debts.settle()
     assert "rate_limited" in codes(await ask(house, plane=plane))
-
-
-async def test_only_so_much_is_owed_at_a_time(house: House) -> None:
-    few = Debts(house.owed, runs=house.runs, audit=house.audit, clock=house.clock, most=0)
-    with pytest.raises(RateLimited):
-        few.require_room()
 
 
 def truncating(_: object) -> Decision:

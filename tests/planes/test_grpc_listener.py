@@ -12,7 +12,6 @@ from typing import Any
 
 import grpc
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from gateway.config import parse
 from gateway.domain.decisions import Decision, Verdict
@@ -137,30 +136,11 @@ async def test_a_plane_asks_in_its_own_words_alone(house: House, tmp_path: Path)
         )
 
 
-async def test_it_says_that_it_serves(house: House, tmp_path: Path) -> None:
-    async with asked(house, SILENT, tmp_path) as channel:
-        health = health_pb2_grpc.HealthStub(channel)
-        answer = await health.Check(health_pb2.HealthCheckRequest())
-        assert answer.status == health_pb2.HealthCheckResponse.SERVING
-
-
 async def test_a_message_that_is_too_large_is_refused(house: House, tmp_path: Path) -> None:
     async with asked(house, SILENT, tmp_path) as channel:
         check = method(channel, "Check")
         large = checked(b"x" * (3 << 20))
         assert await status_of(check(large, metadata=AUTH)) is grpc.StatusCode.RESOURCE_EXHAUSTED
-
-
-async def test_more_at_once_than_there_is_room_for_is_refused(
-    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gateway.planes.server._MOST_AT_ONCE", 1)
-    async with asked(house, PLANE, tmp_path) as channel:
-        first = method(channel, "Process")(metadata=AUTH)
-        await first.wait_for_connection()
-        second = method(channel, "Check")(checked(call()), metadata=AUTH)
-        assert await status_of(second) is grpc.StatusCode.RESOURCE_EXHAUSTED
-        first.cancel()
 
 
 async def test_nobody_connects_without_a_certificate_that_is_asked_for(
@@ -266,6 +246,9 @@ async def test_what_cannot_be_judged_ends_with_a_500_and_an_error(
         answer = await stream.read()
         assert answer.immediate_response.status.code == 500
         assert await stream.code() is grpc.StatusCode.FAILED_PRECONDITION
+    (outcome,) = on_record(house)
+    assert outcome.fields["plane"] == PLANE.name
+    assert outcome.fields["reasons"][-1]["code"] == "unexpected"
 
 
 async def test_a_bug_ends_with_a_500_and_an_error(

@@ -1,0 +1,201 @@
+"""Whoever has no key takes nobody's place, is read nothing of, and locks nobody out."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from gateway.domain.planes import Plane
+from gateway.planes import doorman, ext_authz, ext_mcp
+from gateway.planes.server import Listening, listening
+from tests.pipeline.house import House
+from tests.planes.asking import (
+    KEY,
+    PLANE,
+    SILENT,
+    call,
+    in_force,
+    lease,
+    on_record,
+    opened_house,
+)
+from tests.planes.test_grpc_listener import AGENT, AUTH, asked, checked, method, status_of
+
+house = pytest.fixture(opened_house)
+
+WRONG = (("authorization", "Bearer nobody"),)
+OTHER = "o" * 40
+
+
+class Unread(list[tuple[str, str]]):
+    """Codes and addresses of what is refused unread."""
+
+    def __call__(self, code: str, address: str) -> None:
+        self.append((code, address))
+
+
+@asynccontextmanager
+async def planes(
+    house: House, folder: Path, *them: Plane, unread: Unread | None = None
+) -> AsyncIterator[grpc.aio.Channel]:
+    """Serve several planes, or count what is refused unread, and connect."""
+    address = f"unix:{folder / 'p.sock'}"
+    force = replace(
+        in_force(house),
+        planes={plane.name: plane for plane in them},
+        refused_unread=unread if unread is not None else Unread(),
+    )
+    where = Listening(address=address, tls=None, most_bytes=1 << 20, drain_s=1.0)
+    async with (
+        listening(where, partial(lease, force)),
+        grpc.aio.insecure_channel(address) as channel,
+    ):
+        yield channel
+
+
+@pytest.fixture
+def held(house: House, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Until it is set, no refusal is put on record."""
+    free, refuse = asyncio.Event(), house.traffic.refuse
+
+    async def waits(*args: Any, **more: Any) -> Any:
+        async with asyncio.timeout(60):
+            await free.wait()
+        return await refuse(*args, **more)
+
+    monkeypatch.setattr(house.traffic, "refuse", waits)
+    return free
+
+
+async def test_anybody_is_told_that_it_serves_and_nobody_may_watch(
+    house: House, tmp_path: Path
+) -> None:
+    async with asked(house, SILENT, tmp_path) as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+        answer = await health.Check(health_pb2.HealthCheckRequest())
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+        watching = health.Watch(health_pb2.HealthCheckRequest())
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await anext(aiter(watching))
+        assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+async def test_nobody_keeps_a_place_by_asking_for_health_without_a_word(
+    house: House, tmp_path: Path
+) -> None:
+    async with asked(house, SILENT, tmp_path) as channel:
+        asks: Any = channel.stream_unary(
+            "/grpc.health.v1.Health/Check",
+            response_deserializer=health_pb2.HealthCheckResponse.FromString,
+        )
+        async with asyncio.timeout(60):
+            assert (await asks()).status == health_pb2.HealthCheckResponse.SERVING
+
+
+@pytest.mark.parametrize(
+    "path",
+    [f"/{ext_authz.SERVICE}/Check", f"/{ext_mcp.SERVICE}/CheckRequest"],
+)
+@pytest.mark.parametrize("message", [b"\xff\xff", b"x" * (3 << 20)])
+async def test_nothing_of_a_strangers_message_is_read(
+    house: House, tmp_path: Path, path: str, message: bytes
+) -> None:
+    async with asked(house, AGENT, tmp_path) as channel:
+        asks: Any = channel.unary_unary(path)
+        assert await status_of(asks(message, metadata=WRONG)) is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def test_no_message_is_no_question(house: House, tmp_path: Path) -> None:
+    async with asked(house, SILENT, tmp_path) as channel:
+        asks: Any = channel.stream_unary(f"/{ext_authz.SERVICE}/Check")
+        nothing: Sequence[bytes] = ()
+        asking = asks(iter(nothing), metadata=AUTH)
+        assert await status_of(asking) is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_a_message_that_does_not_come_gives_its_place_back(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doorman, "_MESSAGE_S", 0.01)
+    async with asked(house, SILENT, tmp_path) as channel:
+        asks: Any = channel.stream_unary(f"/{ext_authz.SERVICE}/Check")
+        assert await status_of(asks(metadata=AUTH)) is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+async def test_strangers_take_no_place_of_a_planes(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: asyncio.Event
+) -> None:
+    monkeypatch.setattr("gateway.planes.server.MOST_AT_ONCE", 1)
+    async with asked(house, SILENT, tmp_path) as channel:
+        check = method(channel, "Check")
+        strangers = [check(checked(call()), metadata=WRONG) for _ in range(8)]
+        assert (await check(checked(call()), metadata=AUTH)).HasField("ok_response")
+        held.set()
+        for stranger in strangers:
+            assert await status_of(stranger) is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def test_more_at_once_than_there_is_room_for_is_refused(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each plane has three quarters of the places at most."""
+    monkeypatch.setattr("gateway.planes.server.MOST_AT_ONCE", 4)
+    other = replace(SILENT, name="other", key_digest=sha256(OTHER.encode()).digest())
+    async with planes(house, tmp_path, PLANE, other) as channel:
+        streams = [method(channel, "Process")(metadata=AUTH) for _ in range(4)]
+        codes = {asyncio.ensure_future(stream.code()) for stream in streams}
+        (refused,), _ = await asyncio.wait(codes, return_when=asyncio.FIRST_COMPLETED)
+        assert refused.result() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        asking = method(channel, "Check")(
+            checked(call()), metadata=(("authorization", f"Bearer {OTHER}"),)
+        )
+        assert (await asking).HasField("ok_response")
+        for stream in streams:
+            stream.cancel()
+
+
+async def test_wrong_keys_are_bounded_and_lock_no_good_one_out(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doorman, "_MOST_FAILURES", 3)
+    unread = Unread()
+    async with planes(house, tmp_path, SILENT, unread=unread) as channel:
+        check = method(channel, "Check")
+        found = [await status_of(check(checked(call()), metadata=WRONG)) for _ in range(5)]
+        assert (
+            found
+            == [grpc.StatusCode.UNAUTHENTICATED] * 3 + [grpc.StatusCode.RESOURCE_EXHAUSTED] * 2
+        )
+        assert len(on_record(house)) == 3
+        assert unread == [("throttled", "127.0.0.1")] * 2
+        assert (await check(checked(call()), metadata=AUTH)).HasField("ok_response")
+
+
+async def test_only_so_many_refusals_wait_for_their_record(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: asyncio.Event
+) -> None:
+    monkeypatch.setattr(doorman, "_MOST_STRANGERS", 1)
+    async with asked(house, SILENT, tmp_path) as channel:
+        check = method(channel, "Check")
+        both = {
+            asyncio.ensure_future(status_of(check(checked(call()), metadata=WRONG))) for _ in "ab"
+        }
+        (first,), (last,) = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        assert first.result() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        held.set()
+        assert await last is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_a_key_is_told_from_others_by_all_of_it() -> None:
+    force = replace(in_force(House()), planes={"edge": PLANE})
+    assert doorman._holder(force, KEY) is PLANE
+    assert doorman._holder(force, KEY + "k") is None
+    assert doorman._holder(force, "") is None
