@@ -16,6 +16,7 @@ from gateway.planes.http_calls import (
     Decided,
     HttpAsked,
     Pairs,
+    Unexpected,
     claims_in,
     decided,
     pairs_of,
@@ -40,10 +41,6 @@ _RESPONSE_HEADERS: Final = frozenset(
 )
 _ERRORS: Final = 400
 _BROKEN: Final = 500
-
-
-class Unexpected(Exception):
-    """What Envoy sends is not what it sends as it has to be configured."""
 
 
 class Exchange:

@@ -14,11 +14,13 @@ from gateway.planes.doorman import Context, Doorman, abort, address_of, only
 from gateway.planes.http_calls import (
     Decided,
     HttpAsked,
+    Unexpected,
     claims_in,
     decided,
     pairs_of,
     reply_of,
     set_headers,
+    unexpected,
 )
 from gateway.planes.in_force import InForce, Lease, in_time
 from gateway.planes.stubs import envoy_pb2 as pb
@@ -41,42 +43,60 @@ class ExtAuthz:
         """Answer `envoy.service.auth.v3.Authorization/Check`."""
         with self._lease() as force:
             async with self._doorman.let_in(context, force, PlaneKind.EXT_AUTHZ) as plane:
-                asked = asked_in(await only(requests, context))
+                request = await only(requests, context)
                 try:
                     found = await in_time(
-                        plane.deadline_s,
-                        decided(
-                            force,
-                            plane,
-                            asked,
-                            endpoint=f"/{SERVICE}/Check",
-                            source_ip=address_of(context),
-                        ),
+                        plane.deadline_s, _decided(force, plane, request, address_of(context))
                     )
                 except GatewayError as error:
                     # No answer is what Envoy takes for a no, unless it is told to fail open.
                     await abort(context, grpc.StatusCode.UNAVAILABLE, error.public)
-                return _answer(force, plane, found, asked.server)
+                return _answer(force, plane, found, _server(request))
+
+
+async def _decided(
+    force: InForce, plane: Plane, request: pb.CheckRequest, source_ip: str
+) -> Decided:
+    try:
+        asked = asked_in(request)
+    except Unexpected as error:
+        turned = await force.traffic.refuse(
+            unexpected(error), source_ip=source_ip, request_id="", plane=plane
+        )
+        return Decided(outcome=turned)
+    return await decided(force, plane, asked, endpoint=f"/{SERVICE}/Check", source_ip=source_ip)
 
 
 def asked_in(request: pb.CheckRequest) -> HttpAsked:
     """Return the request of a client that Envoy asks about.
 
     A body that Envoy has cut, or says nothing of, is none.
+
+    Raises:
+        Unexpected: Envoy does not show each header and each byte as it came, or shows one in two ways.
+
     """
-    attributes = request.attributes
-    http = attributes.request.http
-    headers = pairs_of(http.header_map) or [(k.lower(), v) for k, v in http.headers.items()]
+    http = request.attributes.request.http
+    if http.body:
+        # As text: what is no UTF-8 was put otherwise.
+        raise Unexpected("a body is not shown as it came; `pack_as_bytes` has to be true")
+    if http.headers or not http.header_map.headers:
+        # By name: of a header that stands twice nobody would know.
+        raise Unexpected("not each header is shown; `encode_raw_headers` has to be true")
+    headers = pairs_of(http.header_map)
     whole = [text for name, text in headers if name == _PARTIAL] == ["false"]
-    body = http.raw_body or http.body.encode()
     return HttpAsked(
         method=http.method,
         path=http.path,
         headers=[pair for pair in headers if not pair[0].startswith(":") and pair[0] != _PARTIAL],
-        body=body if whole else b"",
-        server=attributes.context_extensions.get(SERVER, ""),
-        claims=claims_in(attributes.metadata_context),
+        body=http.raw_body if whole else b"",
+        server=_server(request),
+        claims=claims_in(request.attributes.metadata_context),
     )
+
+
+def _server(request: pb.CheckRequest) -> str:
+    return request.attributes.context_extensions.get(SERVER, "")
 
 
 def _answer(force: InForce, plane: Plane, found: Decided, server: str) -> pb.CheckResponse:

@@ -12,9 +12,9 @@ import grpc
 
 from gateway.domain.planes import Plane, PlaneKind
 from gateway.errors import Fault, GatewayError
-from gateway.pipeline.plane_answers import cannot
 from gateway.planes.doorman import Context, Doorman, abort, address_of
-from gateway.planes.exchange import Exchange, Unexpected
+from gateway.planes.exchange import Exchange
+from gateway.planes.http_calls import Unexpected, unexpected
 from gateway.planes.in_force import Lease, beside
 from gateway.planes.stubs import envoy_pb2 as pb
 
@@ -67,7 +67,7 @@ async def _ended(
     if isinstance(error, Unexpected):
         logger.warning("plane %s: %s", plane.name, error)
         told = Fault("the plane is not configured for this gateway")
-        found: GatewayError = cannot("unexpected", str(error))
+        found: GatewayError = unexpected(error)
         code, why = grpc.StatusCode.FAILED_PRECONDITION, str(error)
     else:
         logger.error("an exchange of plane %s met a bug", plane.name, exc_info=error)

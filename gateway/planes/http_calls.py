@@ -10,7 +10,8 @@ from gateway.domain.calls import Message, Reply
 from gateway.domain.nodes import weight
 from gateway.domain.planes import Plane
 from gateway.domain.tools import Profile
-from gateway.errors import GatewayError, ProtocolError
+from gateway.errors import Denied, GatewayError, ProtocolError
+from gateway.pipeline.plane_answers import cannot
 from gateway.pipeline.plane_records import Asking
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Shown, Turned
@@ -29,6 +30,10 @@ CLAIMS: Final = "claims"
 _LONGEST_REQUEST_ID: Final = 128
 
 Pairs = Sequence[tuple[str, str]]
+
+
+class Unexpected(Exception):
+    """What Envoy sends is not what it sends as it has to be configured."""
 
 
 @value
@@ -66,8 +71,20 @@ class Decided:
     profile: Profile = Profile.LEGACY
 
 
+def unexpected(error: Unexpected) -> Denied:
+    """Return the no to what cannot be read in one way, or in any."""
+    return cannot("unexpected", str(error))
+
+
 def pairs_of(found: pb.HeaderMap) -> list[tuple[str, str]]:
-    """Return headers by lower-case name, as they came, pseudo-headers too."""
+    """Return headers by lower-case name, as they came, pseudo-headers too.
+
+    Raises:
+        Unexpected: One has two values: there are two ways to read it.
+
+    """
+    if any(one.raw_value and one.value for one in found.headers):
+        raise Unexpected("a header has a value as text and another one as bytes")
     return [
         (one.key.lower(), one.raw_value.decode("latin-1") if one.raw_value else one.value)
         for one in found.headers

@@ -23,6 +23,7 @@ from tests.planes.asking import (
     answered,
     call,
     given,
+    headers,
     legacy,
     message,
     on_record,
@@ -385,3 +386,13 @@ async def test_what_has_no_answer_is_taken_without_a_word(house: House, envoy: E
     response = await envoy.back(b"psst", status=202)
     assert response.response_body.response.body_mutation.clear_body
     assert len(outcomes(house)) == 1
+
+
+async def test_a_header_of_two_values_ends_it(envoy: Envoy) -> None:
+    head = pb.HttpHeaders(headers=headers([(":method", "POST")]))
+    head.headers.headers[0].value = "GET"
+    request = pb.ProcessingRequest(request_headers=head)
+    request.protocol_config.request_body_mode = pb.BodySendMode.BUFFERED
+    request.protocol_config.response_body_mode = pb.BodySendMode.BUFFERED
+    with pytest.raises(Unexpected, match="as bytes"):
+        await envoy.exchange.answered(request)

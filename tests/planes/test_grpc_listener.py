@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -201,6 +201,48 @@ async def test_what_is_not_shown_is_refused(
     assert answer.HasField("denied_response")
     assert answer.status.code != 0
     assert len(on_record(house)) == 1
+
+
+def by_name(http: Any) -> None:
+    """Show headers as Envoy does by itself."""
+    for one in http.header_map.headers:
+        http.headers[one.key] = one.raw_value.decode()
+
+
+def with_text(http: Any) -> None:
+    http.header_map.headers[0].value = "POST"
+
+
+def as_text(http: Any) -> None:
+    """Show the body as Envoy does by itself."""
+    http.body = http.raw_body.decode()
+
+
+@pytest.mark.parametrize(
+    ("edits", "told"),
+    [
+        ([as_text], "pack_as_bytes"),
+        ([as_text, lambda http: http.ClearField("raw_body")], "pack_as_bytes"),
+        ([by_name], "encode_raw_headers"),
+        ([by_name, lambda http: http.ClearField("header_map")], "encode_raw_headers"),
+        ([lambda http: http.ClearField("header_map")], "encode_raw_headers"),
+        ([with_text], "as text and another one as bytes"),
+    ],
+)
+async def test_what_can_be_read_in_two_ways_is_refused_and_says_what_to_write(
+    house: House, tmp_path: Path, edits: list[Callable[[Any], None]], told: str
+) -> None:
+    shown = checked(call())
+    for edit in edits:
+        edit(shown.attributes.request.http)
+    async with asked(house, SILENT, tmp_path) as channel:
+        answer = await method(channel, "Check")(shown, metadata=AUTH)
+    assert answer.HasField("denied_response")
+    assert answer.status.code != 0
+    (outcome,) = on_record(house)
+    assert outcome.fields["plane"] == SILENT.name
+    assert outcome.fields["reasons"][-1]["code"] == "unexpected"
+    assert told in outcome.fields["reasons"][-1]["message"]
 
 
 async def test_a_no_is_what_our_listener_would_say(house: House, tmp_path: Path) -> None:
