@@ -52,7 +52,11 @@ class Carried:
     grant_id: str = ""
     token_id: str = ""
     is_bound: bool = False
-    """To a key that the plane has no proof of, or to somebody who acts for another."""
+    """To a key that the plane has no proof of."""
+    is_for_another: bool = False
+    """It names somebody who acts for its subject."""
+    is_whole: bool = True
+    """Whether the plane shows all that it says: else nobody knows whether it is bound."""
 
 
 @value

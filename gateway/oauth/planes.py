@@ -61,8 +61,10 @@ class PlaneGate:
         if not isinstance(credential, Asserted):
             raise Unauthenticated("only registered planes may ask here")
         client = self._find_client(credential.client_id)
-        if credential.shown is not None and credential.issuer == self._own_issuer:
-            self._require_good(credential.shown, client)
+        if credential.shown is not None:
+            _require_unbound(credential.shown)
+            if credential.issuer == self._own_issuer:
+                self._require_good(credential.shown, client)
         user = self._user(credential, client)
         seen = self._seen.get(credential)
         if seen is not None and seen[1] is user and seen[2] is client:
@@ -75,13 +77,11 @@ class PlaneGate:
         """Return if a token of ours would open our own door as well.
 
         Raises:
-            Unauthenticated: It was revoked, its client was removed, or it is bound to a key or to
-                somebody who acts: a plane shows no proof of either.
+            Unauthenticated: It was revoked, its client was removed, or it names somebody who acts.
 
         """
-        if token.is_bound:
-            why = [("bound_token", "a plane shows no proof of the key that this token is bound to")]
-            raise Unauthenticated("the token is not good by a plane", reasons=why)
+        if token.is_for_another:
+            raise _no_good("bound_token", "a plane shows no proof of whoever acts by this token")
         if client is None:
             raise Unauthenticated("the client is not known here", detail="a token by a plane")
         if self._is_revoked(token.grant_id, token.token_id):
@@ -144,3 +144,27 @@ class PlaneGate:
         if client is not None and self._is_itself(said, client):
             return client.groups
         return said.groups
+
+
+def _require_unbound(token: Carried) -> None:
+    """Return if a token is good without more, whoever gave it out.
+
+    Raises:
+        Unauthenticated: It is bound to a key, of which a plane shows no proof; or the plane shows too
+            little of it to tell.
+
+    """
+    if token.is_bound:
+        raise _no_good(
+            "bound_token", "a plane shows no proof of the key that this token is bound to"
+        )
+    if not token.is_whole:
+        raise _no_good(
+            "claims_unseen",
+            "the plane has to forward all that the token says, `scope` and `cnf` among it: "
+            "`metadata: {claims: jwt}` of agentgateway",
+        )
+
+
+def _no_good(code: str, why: str) -> Unauthenticated:
+    return Unauthenticated("the token is not good by a plane", reasons=[(code, why)])

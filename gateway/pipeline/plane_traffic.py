@@ -52,6 +52,8 @@ class Shown:
     """What the plane calls the server."""
     claims: Mapping[str, Any]
     """What the plane says of whoever calls."""
+    are_whole: bool = True
+    """Whether these are all that the token says."""
     message: Message
     revision: str
     profile: Profile
@@ -230,7 +232,7 @@ def _call(asking: Asking, shown: Shown, id_: CallId) -> Call:
 
     """
     plane, message = asking.plane, shown.message
-    said = _said(plane, shown.claims)
+    said = _said(plane, shown.claims, are_whole=shown.are_whole)
     server = plane.servers.get(shown.server)
     if server is None:
         raise cannot("unknown_server", "this plane may not carry calls to such a server")
@@ -252,7 +254,7 @@ def _call(asking: Asking, shown: Shown, id_: CallId) -> Call:
     )
 
 
-def _said(plane: Plane, claims: Mapping[str, Any]) -> Asserted:
+def _said(plane: Plane, claims: Mapping[str, Any], *, are_whole: bool) -> Asserted:
     """Return who calls, by the claims that the plane has verified: subject and issuer, both named."""
     subject, issuer = claims.get("sub"), claims.get("iss")
     if not (isinstance(subject, str) and subject and isinstance(issuer, str) and issuer):
@@ -269,7 +271,7 @@ def _said(plane: Plane, claims: Mapping[str, Any]) -> Asserted:
             agent=client,
         ),
     )
-    return replace(said, shown=_carried(claims))
+    return replace(said, shown=replace(_carried(claims), is_whole=are_whole))
 
 
 def _carried(claims: Mapping[str, Any]) -> Carried:
@@ -279,5 +281,6 @@ def _carried(claims: Mapping[str, Any]) -> Carried:
         scopes=frozenset(scope.split()) if isinstance(scope, str) else frozenset(),
         grant_id=grant if isinstance(grant, str) else "",
         token_id=token if isinstance(token, str) else "",
-        is_bound="cnf" in claims or "act" in claims,
+        is_bound="cnf" in claims,
+        is_for_another="act" in claims,
     )

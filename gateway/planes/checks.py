@@ -21,6 +21,15 @@ _ASKED_ABOUT: Final = (
     "resources/templates/list",
 )
 """What a client can do by agentgateway, and what that asks about."""
+_FORWARDED: Final = (
+    ("claims", "jwt", "`scope` and `cnf` of a token are not seen, so every call is a no"),
+    (
+        "decision",
+        "mcpGuardrails.decision",
+        "which call a result is of is not told, so each is a no",
+    ),
+)
+"""What agentgateway forwards, by which expression, and what becomes of calls without it."""
 _NEVER_ASKED: Final = ("tasks/get", "tasks/update", "tasks/cancel")
 
 
@@ -98,9 +107,9 @@ def _processor(found: Found) -> Iterator[str]:
         if method in methods:
             yield f"methods: {method} is listed, and agentgateway asks about none; take it out"
     metadata = found.get("metadata") or {}
-    for key in ("sub", "iss", "decision"):
-        if key not in metadata:
-            yield f"metadata: {key} is missing, so every call is a no"
+    for key, said, why in _FORWARDED:
+        if str(metadata.get(key, "")).strip() != said:
+            yield f"metadata: {key}: {why}; write {said}"
     allowed = [str(one).lower() for one in (found.get("requestHeaders") or {}).get("allowed") or ()]
     if not allowed or "authorization" in allowed:
         yield "requestHeaders: clients' tokens are sent along; list what is allowed, without them"

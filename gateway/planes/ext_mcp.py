@@ -36,6 +36,8 @@ from gateway.wire.revisions import REVISIONS
 SERVICE: Final = "agentgateway.dev.ext_mcp.ExtMcp"
 DECISION: Final = "decision"
 """The key under which an answer's token comes back."""
+CLAIMS: Final = "claims"
+"""The key under which all that a token says is told."""
 _VERSION: Final = "mcp-protocol-version"
 _REQUEST_ID: Final = "x-request-id"
 _RPC_ID: Final = 1
@@ -106,11 +108,15 @@ class ExtMcp:
                 error, source_ip=source_ip, request_id=request_id, plane=plane
             )
         asking = Asking(plane=plane, source_ip=source_ip, request_id=request_id)
+        told = dict_of(request.metadata_context)
+        claims = told.get(CLAIMS)
         shown = Shown(
             endpoint=f"/{SERVICE}/CheckRequest",
             # One that is merged of several servers' is none that anybody approved.
             server=request.service_names[0] if len(request.service_names) == 1 else "",
-            claims=dict_of(request.metadata_context),
+            # One by one they say nothing of those that are missing: not forwarded, or not there.
+            claims=claims if isinstance(claims, dict) else told,
+            are_whole=isinstance(claims, dict),
             message=message,
             revision=revision,
             profile=profile,

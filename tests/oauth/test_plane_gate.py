@@ -67,12 +67,35 @@ async def test_a_token_that_a_plane_shows_allows_what_it_is_for(house: House) ->
     assert (await vouching.authenticate(elsewhere, ENDPOINT)).scopes == plane.scopes
 
 
-@pytest.mark.parametrize("why", ["revoked", "bound", "its client was removed"])
+@pytest.mark.parametrize("issuer", [PUBLIC_URL, ELSEWHERE])
+@pytest.mark.parametrize(
+    ("shown", "code", "named"),
+    [
+        (Carried(is_bound=True), "bound_token", "key"),
+        (Carried(is_whole=False), "claims_unseen", "`cnf`"),
+        (Carried(is_whole=False, is_bound=True), "bound_token", "key"),
+    ],
+)
+async def test_a_token_that_may_be_bound_is_good_by_no_plane_and_says_what_is_missing(
+    house: House, issuer: str, shown: Carried, code: str, named: str
+) -> None:
+    add_assistant(house)
+    said = replace(SAID, issuer=issuer, shown=shown)
+    with pytest.raises(Unauthenticated) as refused:
+        await gate(house, replace(EDGE, vouches=True)).authenticate(said, ENDPOINT)
+    ((found, message),) = refused.value.reasons
+    assert found == code
+    assert named in message
+
+
+@pytest.mark.parametrize("why", ["revoked", "for another", "its client was removed"])
 async def test_a_token_of_ours_that_is_good_nowhere_is_good_by_no_plane(
     house: House, why: str
 ) -> None:
     add_assistant(house)
-    said = replace(SAID, shown=Carried(grant_id="g", token_id="t", is_bound=why == "bound"))
+    said = replace(
+        SAID, shown=Carried(grant_id="g", token_id="t", is_for_another=why == "for another")
+    )
     if why == "revoked":
         assert (await gate(house).authenticate(said, ENDPOINT)).subject == "alice"
         house.stores.grants.revoke_token("t", until=NOW + 60)

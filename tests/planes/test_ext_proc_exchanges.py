@@ -96,11 +96,14 @@ async def test_what_a_token_says_of_itself_is_told_with_whom_it_names(
     assert said is not None
     scopes = frozenset({"tools:list", "tools:call"})
     assert said.shown == Carried(scopes=scopes, grant_id="g", token_id="t")
-    for bound in ({"cnf": {"jkt": "k"}}, {"act": {"sub": "robot"}}):
+    for bound, shown in (
+        ({"cnf": {"jkt": "k"}}, Carried(is_bound=True)),
+        ({"act": {"sub": "robot"}}, Carried(is_for_another=True)),
+    ):
         await Envoy(house).asked(call(), claims={**CLAIMED, **bound})
         said = house.plane_gate.said
         assert said is not None
-        assert said.shown == Carried(is_bound=True)
+        assert said.shown == shown
 
 
 async def test_no_server_is_told_that_a_client_could_be_asked(house: House, envoy: Envoy) -> None:

@@ -332,7 +332,7 @@ def request(**more: Any) -> ext_mcp_pb2.McpRequest:
     if said["params"] is not None:
         params = said["params"]
         found.mcp_request = params if isinstance(params, bytes) else json.dumps(params).encode()
-    found.metadata_context.update(said["claims"])
+    found.metadata_context.update({ext_mcp.CLAIMS: said["claims"], **said.get("flat", {})})
     return found
 
 
@@ -414,6 +414,17 @@ async def test_what_agentgateway_does_not_say_is_not_guessed(
     assert refused.error.code == ext_mcp_pb2.AuthorizationError.Code.Value(code)
     assert refused.error.reason
     assert len(on_record(house)) == 1
+
+
+async def test_claims_that_are_told_one_by_one_are_not_all(house: House, tmp_path: Path) -> None:
+    """What is not among them is not forwarded, or not there: nobody knows whether it is bound."""
+    async with agent(house, tmp_path) as (of_request, _):
+        for more, is_whole in (({}, True), ({"claims": None, "flat": CLAIMED}, False)):
+            await of_request(request(**more))
+            said = house.plane_gate.said
+            assert said is not None
+            assert said.shown is not None
+            assert said.shown.is_whole is is_whole
 
 
 async def test_agentgateway_is_told_why(house: House, tmp_path: Path) -> None:

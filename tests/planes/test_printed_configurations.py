@@ -91,8 +91,7 @@ def test_agentgateway_asks_about_everything_and_fails_closed(tmp_path: Path) -> 
     (processor,) = route["policies"]["mcpGuardrails"]["processors"]
     assert processor["failureMode"] == "failClosed"
     assert processor["methods"] == {"*": "full"}
-    assert processor["metadata"]["decision"] == "mcpGuardrails.decision"
-    assert {"sub", "iss", "client_id"} <= processor["metadata"].keys()
+    assert processor["metadata"] == {"claims": "jwt", "decision": "mcpGuardrails.decision"}
     assert "authorization" not in processor["requestHeaders"]["allowed"]
     assert route["policies"]["jwtAuth"]["mode"] == "strict"
 
