@@ -5,13 +5,14 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gateway.domain._value import value
-from gateway.domain.planes import Plane, PlaneKind
+from gateway.domain.planes import Plane, PlaneKind, Reports
 
 JWT: Final = "envoy.filters.http.jwt_authn"
 KEY: Final = "KEY"
 """Stands where the plane's key has to be."""
 _TYPES: Final = "type.googleapis.com/envoy.extensions"
-_PATIENCE: Final = "300s"
+_PATIENCE_S: Final = 300.0
+"""With a server whose answers nobody here sees."""
 
 
 @value
@@ -70,7 +71,10 @@ def _agents_route(around: Surroundings, name: str, url: str) -> Mapping[str, Any
             "decision": "mcpGuardrails.decision",
         },
         "requestHeaders": {"allowed": ["mcp-protocol-version", "x-request-id"]},
-        "policies": {"backendAuth": {"key": around.key}},
+        "policies": {
+            "http": {"requestTimeout": _a_little_more(around.plane.deadline_s)},
+            "backendAuth": {"key": around.key},
+        },
     }
     return {
         "matches": [{"path": {"exact": f"/mcp/{name}"}}],
@@ -83,6 +87,7 @@ def _agents_route(around: Surroundings, name: str, url: str) -> Mapping[str, Any
                 "jwks": {"url": _jwks_url(around)},
             },
             "mcpGuardrails": {"processors": [processor]},
+            "timeout": {"requestTimeout": _patience(around.plane)},
         },
     }
 
@@ -95,6 +100,9 @@ def _connection(around: Surroundings) -> Mapping[str, Any]:
         "merge_slashes": True,
         "path_with_escaped_slashes_action": "REJECT_REQUEST",
         "use_remote_address": True,
+        # A client that sends slowly holds room here and a place there.
+        "request_headers_timeout": "10s",
+        "request_timeout": "30s",
         "route_config": {"virtual_hosts": [_host(around)]},
         "http_filters": [_tokens(around), _asks(around), _router()],
     }
@@ -119,7 +127,7 @@ def _route(around: Surroundings, name: str) -> Mapping[str, Any]:
             "cluster": f"server_{name}",
             "regex_rewrite": {"pattern": {"regex": ".*"}, "substitution": path},
             "auto_host_rewrite": True,
-            "timeout": _PATIENCE,
+            "timeout": _patience(around.plane),
         },
     }
     if around.plane.kind is PlaneKind.EXT_AUTHZ:
@@ -289,6 +297,13 @@ def _jwks_url(around: Surroundings) -> str:
     issuer = around.plane.issuers[0]
     ours = issuer == around.public_url
     return f"{issuer}/oauth/jwks.json" if ours else f"{issuer}/.well-known/jwks.json"
+
+
+def _patience(plane: Plane) -> str:
+    """Return how long a server has for its answer: one that comes when it counts as its worst is a no."""
+    if plane.reports is Reports.NONE:
+        return f"{_PATIENCE_S:.3f}s"
+    return f"{max(plane.report_within_s - plane.deadline_s, plane.report_within_s / 2):.3f}s"
 
 
 def _a_little_more(deadline_s: float) -> str:

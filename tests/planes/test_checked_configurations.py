@@ -1,6 +1,8 @@
 """`douane plane check` finds what would let something pass unjudged."""
 
 import copy
+import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,8 @@ from click.testing import CliRunner
 
 from gateway.cli import main
 from gateway.planes.checks import problems_of
-from tests.planes.test_printed_configurations import filters_of, printed
+from tests.planes.test_printed_configurations import filters_of, printed, real_envoy
+from tests.servers.process import envoy_path
 
 
 @pytest.fixture(params=["ext_proc", "ext_authz", "ext_mcp"])
@@ -56,6 +59,175 @@ OFF = {
         "disabled": True,
     }
 }
+
+
+def entry(content: Any) -> Any:
+    """Return how the filter that asks stands among the others."""
+    filters = manager(content)["http_filters"]
+    return next(one for one in filters if ".ext_" in one["name"])
+
+
+def manager(content: Any) -> Any:
+    return content["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0][
+        "typed_config"
+    ]
+
+
+def host(content: Any) -> Any:
+    return manager(content)["route_config"]["virtual_hosts"][0]
+
+
+def per_route(kind: str, **said: Any) -> Any:
+    """Return what a route says of the filter."""
+    name = "ExtProcPerRoute" if kind == "ext_proc" else "ExtAuthzPerRoute"
+    type_ = f"type.googleapis.com/envoy.extensions.filters.http.{kind}.v3.{name}"
+    return {f"envoy.filters.http.{kind}": {"@type": type_, **said}}
+
+
+def off(kind: str) -> Any:
+    type_ = "type.googleapis.com/envoy.config.route.v3.FilterConfig"
+    return {f"envoy.filters.http.{kind}": {"@type": type_, "disabled": True}}
+
+
+BODIES = {"max_request_bytes": 1024, "pack_as_bytes": True}
+HALF = {"default_value": {"numerator": 50, "denominator": "HUNDRED"}}
+SKIPPED = {"processing_mode": {"request_body_mode": "NONE"}}
+MIRRORED = [{"cluster": "jwks"}]
+
+REAL = [
+    ("ext_proc", entry, "disabled", True, "disabled"),
+    ("ext_authz", entry, "disabled", True, "disabled"),
+    ("ext_proc", entry, "is_optional", True, "is_optional"),
+    ("ext_proc", asks, "failureModeAllow", True, "failure_mode_allow"),
+    ("ext_proc", asks, "mutation_rules", {"disallow_all": True}, "mutation_rules"),
+    ("ext_proc", asks, "forward_rules", {"disallowed_headers": {"patterns": [{"exact": "x"}]}}, "forward_rules"),
+    ("ext_proc", host, "typed_per_filter_config", per_route("ext_proc", overrides=SKIPPED), "overrides"),
+    ("ext_proc", host, "typed_per_filter_config", per_route("ext_proc", overrides={"failure_mode_allow": True}), "overrides"),
+    ("ext_proc", route, "typedPerFilterConfig", per_route("ext_proc", disabled=True), "disabled"),
+    ("ext_proc", host, "typed_per_filter_config", off("ext_proc"), "disabled"),
+    ("ext_authz", host, "typed_per_filter_config", off("ext_authz"), "disabled"),
+    ("ext_authz", host, "typed_per_filter_config", per_route("ext_authz", disabled=True), "disabled"),
+    ("ext_authz", host, "typed_per_filter_config", per_route("ext_authz", check_settings={"disable_request_body_buffering": True}), "check_settings"),
+    ("ext_authz", host, "typed_per_filter_config", per_route("ext_authz", check_settings={"with_request_body": BODIES}), "check_settings"),
+    ("ext_authz", asks, "filter_enabled", HALF, "filter_enabled"),
+    ("ext_authz", asks, "filterEnabled", HALF, "filter_enabled"),
+    ("ext_authz", asks, "filter_enabled_metadata", {"filter": "a", "path": [{"key": "b"}], "value": {"bool_match": True}}, "filter_enabled_metadata"),
+    ("ext_authz", asks, "disallowed_headers", {"patterns": [{"exact": "x"}]}, "disallowed_headers"),
+    ("ext_authz", asks, "encode_raw_headers", False, "encode_raw_headers"),
+    ("ext_authz", asks, "encode_raw_headers", None, "encode_raw_headers"),
+    ("ext_authz", lambda one: asks(one)["with_request_body"], "pack_as_bytes", False, "pack_as_bytes"),
+    ("ext_authz", lambda one: asks(one)["with_request_body"], "pack_as_bytes", None, "pack_as_bytes"),
+    ("ext_proc", lambda one: route(one)["route"], "request_mirror_policies", MIRRORED, "request_mirror_policies"),
+]  # fmt: skip
+"""Of which kind, where, what, and what is told of it."""
+
+
+def wrong(folder: Path, kind: str, found: Any, key: str, to: Any) -> Any:
+    content = printed(folder, "envoy", kind)
+    part = found(content)
+    snake = re.sub("([A-Z])", r"_\1", key).lower()
+    if snake != key and snake in part:
+        del part[snake]  # as Envoy has it, once
+    if to is None:
+        del part[key]
+    else:
+        part[key] = to
+    return content
+
+
+@pytest.mark.parametrize("one", REAL)
+def test_what_an_envoy_would_let_pass_is_told(tmp_path: Path, one: Any) -> None:
+    *change, told = one
+    problems = problems_of(wrong(tmp_path, *change))
+    assert [one for one in problems if one.startswith(f"{told}:")] == problems[:1]
+
+
+@real_envoy
+def test_an_envoy_runs_with_all_of_these(tmp_path: Path) -> None:
+    """A finding that Envoy would not start with is of no use."""
+    command = [str(envoy_path()), "--mode", "validate", "--config-path"]
+    for number, (*change, _) in enumerate(REAL[:: len(REAL) // 3]):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(yaml.safe_dump(wrong(tmp_path, *change)))
+        done = subprocess.run(
+            [*command, str(path)], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def second(content: Any, *, cluster: str, filters: list[Any] | None = None) -> Any:
+    """Return `content` with a listener more, which leads to `cluster` by a chain of its own."""
+    other = copy.deepcopy(content)
+    listener = copy.deepcopy(other["static_resources"]["listeners"][0])
+    listener["name"] = "second"
+    listener["address"]["socket_address"]["port_value"] += 1
+    chain = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    chain["stat_prefix"] = "second"
+    chain["http_filters"] = chain["http_filters"][-1:] if filters is None else filters
+    to = {"cluster": cluster}
+    chain["route_config"]["virtual_hosts"][0]["routes"] = [{"match": {"prefix": "/"}, "route": to}]
+    other["static_resources"]["listeners"].append(listener)
+    return other
+
+
+@pytest.mark.parametrize("kind", ["ext_proc", "ext_authz"])
+def test_a_listener_more_that_asks_nobody_is_told(tmp_path: Path, kind: str) -> None:
+    content = printed(tmp_path, "envoy", kind)
+    (problem,) = problems_of(second(content, cluster="server_gh"))
+    assert problem.startswith("listeners: second asks nobody")
+    # One that leads elsewhere is nobody's business here.
+    assert problems_of(second(content, cluster="jwks")) == []
+    same = next(
+        one for one in content["static_resources"]["clusters"] if one["name"] == "server_gh"
+    )
+    content["static_resources"]["clusters"].append({**same, "name": "direct"})
+    (problem,) = problems_of(second(content, cluster="direct"))
+    assert problem.startswith("listeners: second asks nobody")
+
+
+def test_a_listener_more_whose_routes_are_sent_is_told(tmp_path: Path) -> None:
+    content = second(printed(tmp_path, "envoy", "ext_proc"), cluster="jwks")
+    chain = content["static_resources"]["listeners"][1]["filter_chains"][0]["filters"][0]
+    del chain["typed_config"]["route_config"]
+    chain["typed_config"]["rds"] = {"route_config_name": "r"}
+    (problem,) = problems_of(content)
+    assert problem.startswith("listeners: second asks nobody")
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_way_to_the_servers_without_http_is_told(tmp_path: Path, *, weighted: bool) -> None:
+    content = second(printed(tmp_path, "envoy", "ext_proc"), cluster="jwks")
+    several = {"weighted_clusters": {"clusters": [{"name": "server_gh", "weight": 1}]}}
+    content["static_resources"]["listeners"][1]["filter_chains"][0]["filters"] = [
+        {
+            "name": "tcp",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy",
+                "stat_prefix": "second",
+                **(several if weighted else {"cluster": "server_gh"}),
+            },
+        }
+    ]
+    (problem,) = problems_of(content)
+    assert problem.startswith("listeners: second asks nobody")
+
+
+def test_a_filter_that_asks_where_something_matches_is_told(tmp_path: Path) -> None:
+    content = printed(tmp_path, "envoy", "ext_proc")
+    ours = entry(content)
+    ours["typed_config"] = {
+        "@type": "type.googleapis.com/envoy.extensions.common.matching.v3.ExtensionWithMatcher",
+        "extension_config": {"name": "it", "typed_config": ours["typed_config"]},
+    }
+    assert [one.partition(":")[0] for one in problems_of(content)] == ["http_filters", "listeners"]
+
+
+def test_what_a_route_says_of_the_filter_in_other_words_is_told(tmp_path: Path) -> None:
+    content = printed(tmp_path, "envoy", "ext_proc")
+    said = {"envoy.filters.http.ext_proc": {"@type": "type.googleapis.com/some.Other"}}
+    host(content)["typed_per_filter_config"] = said
+    (problem,) = problems_of(content)
+    assert problem.startswith("typed_per_filter_config:")
 
 
 @pytest.mark.parametrize(
@@ -125,6 +297,24 @@ def test_what_agentgateway_would_let_pass_is_told(
     content = changed(printed(tmp_path, "agentgateway", "ext_mcp"), found, key, to)
     (problem,) = problems_of(content)
     assert problem.startswith(told)
+
+
+def test_a_route_of_agentgateway_that_asks_nobody_is_told(tmp_path: Path) -> None:
+    content = printed(tmp_path, "agentgateway", "ext_mcp")
+    routes = content["binds"][0]["listeners"][0]["routes"]
+    routes.append({**copy.deepcopy(routes[0]), "name": "second"})
+    assert problems_of(content) == []
+    del routes[1]["policies"]["mcpGuardrails"]
+    (problem,) = problems_of(content)
+    assert problem.startswith("routes: second asks nobody")
+
+
+@pytest.mark.parametrize("processors", [[], [{"kind": "cel", "failureMode": "failClosed"}]])
+def test_an_agentgateway_that_asks_no_server_is_told(tmp_path: Path, processors: Any) -> None:
+    content = printed(tmp_path, "agentgateway", "ext_mcp")
+    (route_,) = content["binds"][0]["listeners"][0]["routes"]
+    route_["policies"]["mcpGuardrails"]["processors"] = processors
+    assert any(one.startswith("methods: tools/call") for one in problems_of(content))
 
 
 def test_the_command_exits_1_if_anything_would_pass(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.identity import Carried
 from gateway.domain.labels import Confidentiality, Integrity, Label
 from gateway.errors import AuditUnavailable, PolicyUnavailable
-from gateway.planes.exchange import Unexpected
+from gateway.planes.http_calls import Unexpected
 from gateway.planes.stubs import envoy_pb2 as pb
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
 from tests.pipeline.house import ALICE, UNHINTED, House, decision, text

@@ -81,6 +81,24 @@ def test_a_token_is_good_for_one_server_and_goes_to_none(tmp_path: Path, kind: s
     assert rule["requires"] == {"provider_name": "gh"}
 
 
+def test_who_waits_longer_than_somebody_else_is_told(tmp_path: Path) -> None:
+    """An answer that comes when its call counts as its worst already would be a no."""
+    within: dict[str, Any] = {"report_within": "60s", "deadline": "3s"}
+    for kind, waits in (("ext_proc", "57.000s"), ("ext_authz", "300.000s")):
+        said: dict[str, Any] = within if kind == "ext_proc" else {"deadline": "3s"}
+        content = printed(tmp_path, "envoy", kind, **said)
+        (listener,) = content["static_resources"]["listeners"]
+        manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+        (route,) = manager["route_config"]["virtual_hosts"][0]["routes"]
+        assert route["route"]["timeout"] == waits
+        assert (manager["request_timeout"], manager["request_headers_timeout"]) == ("30s", "10s")
+    content = printed(tmp_path, "agentgateway", "ext_mcp", **within)
+    (route,) = content["binds"][0]["listeners"][0]["routes"]
+    assert route["policies"]["timeout"] == {"requestTimeout": "57.000s"}
+    (processor,) = route["policies"]["mcpGuardrails"]["processors"]
+    assert processor["policies"]["http"] == {"requestTimeout": "4.000s"}
+
+
 def test_nothing_is_sent_a_second_time(tmp_path: Path) -> None:
     assert "retry" not in json.dumps(printed(tmp_path, "envoy", "ext_proc"))
 

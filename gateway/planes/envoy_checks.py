@@ -1,0 +1,199 @@
+"""What an Envoy's configuration says that would let something pass unjudged."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from gateway.planes.configs import JWT
+from gateway.planes.parts import Found, type_of, within
+
+_PROC: Final = "envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor"
+_AUTHZ: Final = "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz"
+_KINDS: Final = frozenset({_PROC, _AUTHZ})
+_MANAGER: Final = (
+    "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
+)
+_TCP: Final = "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy"
+_PROC_ROUTE: Final = "envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute"
+_AUTHZ_ROUTE: Final = "envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute"
+_WRAPPED: Final = "envoy.config.route.v3.FilterConfig"
+_ROUTE: Final = "xds.route_name"
+_CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
+_PROC_LESS: Final = {
+    "mutation_rules": "what Douane takes out of a head may stay in it",
+    "forward_rules": "not each header is shown",
+}
+_SENT_AGAIN: Final = ("retry_policy", "retry_policy_typed_config", "hedge_policy")
+_ELSEWHERE: Final = ("rds", "scoped_routes", "cluster_header", "cluster_specifier_plugin")
+"""Where a route leads to what stands in no file."""
+
+
+def asked_in(content: Any) -> Sequence[Found]:
+    """Return each filter that asks Douane, wherever it stands."""
+    return [one for one in within(spelled(content)) if type_of(one) in _KINDS]
+
+
+def spelled(content: Any) -> Any:
+    """Return `content` with its members spelled in one way: protobuf takes `aName` for `a_name`."""
+    if isinstance(content, Mapping):
+        return {
+            _CAPITAL.sub(r"_\1", name).lower()
+            if isinstance(name, str) and "." not in name
+            else name: spelled(one)
+            for name, one in content.items()
+        }
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        return [spelled(one) for one in content]
+    return content
+
+
+def problems_of_envoy(content: Any) -> Iterator[str]:
+    """Yield what is wrong, each with what to do."""
+    content = spelled(content)
+    for one in within(content):
+        if type_of(one) in _KINDS:
+            yield from _filter(one)
+    yield from _managers(content)
+    for one in within(content):
+        yield from _route(one)
+        yield from _around(one)
+    if not any(one.get("payload_in_metadata") == "claims" for one in within(content)):
+        yield "payload_in_metadata: who calls is not told; write claims"
+
+
+def _filter(found: Found) -> Iterator[str]:
+    if found.get("failure_mode_allow"):
+        yield "failure_mode_allow: everything passes while Douane is away; write false"
+    if type_of(found) == _AUTHZ:
+        yield from _authz(found)
+    else:
+        yield from _proc(found)
+
+
+def _authz(found: Found) -> Iterator[str]:
+    body = found.get("with_request_body") or {}
+    if not body.get("max_request_bytes"):
+        yield "with_request_body: no body is shown, so every call is a no; write max_request_bytes"
+    elif not body.get("pack_as_bytes"):
+        yield "pack_as_bytes: bodies are not shown as they came, so every call is a no; write true"
+    if body.get("allow_partial_message"):
+        yield "allow_partial_message: bodies are cut, and each such call is a no; write false"
+    if not found.get("encode_raw_headers"):
+        yield "encode_raw_headers: not each header is shown, so every call is a no; write true"
+    if JWT not in (found.get("metadata_context_namespaces") or ()):
+        yield f"metadata_context_namespaces: who calls is not told; write [{JWT}]"
+    for key in ("filter_enabled", "filter_enabled_metadata"):
+        if key in found:
+            yield f"{key}: only some requests are asked about; take it out"
+    for key in ("allowed_headers", "disallowed_headers"):
+        if key in found:
+            yield f"{key}: not each header is shown; take it out"
+
+
+def _proc(found: Found) -> Iterator[str]:
+    modes = found.get("processing_mode") or {}
+    for key in ("request_body_mode", "response_body_mode"):
+        if modes.get(key) != "BUFFERED":
+            yield f"{key}: bodies are not shown whole; write BUFFERED"
+    for key in ("request_header_mode", "response_header_mode"):
+        if modes.get(key) == "SKIP":
+            yield f"{key}: heads are not shown; write SEND"
+    for key in ("observability_mode", "allow_mode_override", "disable_immediate_response"):
+        if found.get(key):
+            yield f"{key}: what Douane answers does not count; write false"
+    for key in found.keys() & _PROC_LESS.keys():
+        yield f"{key}: {_PROC_LESS[key]}; take it out"
+    if _ROUTE not in (found.get("request_attributes") or ()):
+        yield f"request_attributes: whose tools they are is not told; write [{_ROUTE}]"
+    options = (found.get("metadata_options") or {}).get("forwarding_namespaces") or {}
+    if JWT not in (options.get("untyped") or ()):
+        yield f"metadata_options: who calls is not told; forward {JWT}"
+
+
+def _managers(content: Any) -> Iterator[str]:
+    """Yield what leads past the filter: a chain without it, or one in which it is not always asked."""
+    chains = [one for one in within(content) if type_of(one) in {_MANAGER, _TCP}]
+    addresses = _addresses(content)
+    guarded: set[str] = set()
+    for one in filter(_asks, chains):
+        guarded |= _leads_to(one, addresses)
+    for one in chains:
+        yield from _unsure(one)
+        if _asks(one):
+            continue
+        leads = _leads_to(one, addresses)
+        is_elsewhere = any(key in part for part in within(one) for key in _ELSEWHERE)
+        if is_elsewhere or leads & guarded or not guarded:
+            name = one.get("stat_prefix") or "one"
+            yield f"listeners: {name} asks nobody, and leads to the same servers; add the filter"
+
+
+def _asks(chain: Found) -> bool:
+    """Whether everything that comes by `chain` is asked about."""
+    return any(
+        type_of(one.get("typed_config") or {}) in _KINDS and not one.get("disabled")
+        for one in chain.get("http_filters") or ()
+    )
+
+
+def _unsure(chain: Found) -> Iterator[str]:
+    for one in chain.get("http_filters") or ():
+        config = one.get("typed_config") or {}
+        inside = [part for part in within(config) if type_of(part) in _KINDS]
+        if not inside:
+            continue
+        if one.get("disabled"):
+            yield "disabled: the filter is off unless a route puts it on; take it out"
+        if one.get("is_optional"):
+            yield "is_optional: an Envoy that does not know the filter goes on without; take it out"
+        if inside[0] is not config:
+            yield "http_filters: the filter is asked where something matches; write it by itself"
+
+
+def _addresses(content: Any) -> Mapping[str, frozenset[str]]:
+    """Return what the clusters of these names lead to."""
+    return {
+        str(one.get("name")): frozenset(
+            f"{at.get('address')}:{at.get('port_value')}"
+            for part in within(one["load_assignment"])
+            if isinstance(at := part.get("socket_address"), Mapping)
+        )
+        for one in within(content)
+        if "load_assignment" in one
+    }
+
+
+def _leads_to(chain: Found, addresses: Mapping[str, frozenset[str]]) -> set[str]:
+    """Return the clusters that `chain` leads to, and their addresses."""
+    routes = {key: one for key, one in chain.items() if key != "http_filters"}
+    names = {str(part["cluster"]) for part in within(routes) if "cluster" in part}
+    for part in within(routes):
+        weighted = part.get("weighted_clusters")
+        if isinstance(weighted, Mapping):
+            names |= {str(one.get("name")) for one in weighted.get("clusters") or ()}
+    return names.union(*(addresses.get(name, frozenset()) for name in names))
+
+
+def _route(found: Found) -> Iterator[str]:
+    """Yield what a route, or what is around it, says of the filter otherwise."""
+    kind = type_of(found)
+    if kind in {_PROC_ROUTE, _AUTHZ_ROUTE} and found.get("disabled"):
+        yield "disabled: a route asks about nothing; take it out"
+    if kind == _PROC_ROUTE and "overrides" in found:
+        yield "overrides: a route is asked about otherwise; take it out"
+    if kind == _AUTHZ_ROUTE and (found.get("check_settings") or {}).keys() - {"context_extensions"}:
+        yield "check_settings: a route is asked about otherwise; leave context_extensions alone"
+    if kind == _WRAPPED and found.get("disabled"):
+        yield "disabled: a route puts a filter off; take it out"
+    for name, one in (found.get("typed_per_filter_config") or {}).items():
+        inside = {type_of(part) for part in within(one)}
+        if "ext_" in str(name) and not inside & {_PROC_ROUTE, _AUTHZ_ROUTE, _WRAPPED}:
+            yield f"typed_per_filter_config: what {name} says there is not known; take it out"
+
+
+def _around(found: Found) -> Iterator[str]:
+    for key in _SENT_AGAIN:
+        if key in found:
+            yield f"{key}: a call that was decided on once is sent again; take it out"
+    if found.get("request_mirror_policies"):
+        yield "request_mirror_policies: a call is sent to another server too; take it out"
