@@ -138,8 +138,9 @@ def wrong(folder: Path, kind: str, found: Any, key: str, to: Any) -> Any:
 @pytest.mark.parametrize("one", REAL)
 def test_what_an_envoy_would_let_pass_is_told(tmp_path: Path, one: Any) -> None:
     *change, told = one
-    problems = problems_of(wrong(tmp_path, *change))
-    assert [one for one in problems if one.startswith(f"{told}:")] == problems[:1]
+    names = [problem.partition(":")[0] for problem in problems_of(wrong(tmp_path, *change))]
+    # Where the filter is off, its listener asks nobody besides.
+    assert [name for name in names if name != "listeners"] == [told]
 
 
 @real_envoy
