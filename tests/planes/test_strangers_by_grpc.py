@@ -14,7 +14,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from gateway.domain.planes import Plane
-from gateway.planes import doorman, ext_authz, ext_mcp
+from gateway.planes import doorman, ext_authz, ext_mcp, server
 from gateway.planes.server import Listening, listening
 from tests.pipeline.house import House
 from tests.planes.asking import (
@@ -199,3 +199,32 @@ def test_a_key_is_told_from_others_by_all_of_it() -> None:
     assert doorman._holder(force, KEY) is PLANE
     assert doorman._holder(force, KEY + "k") is None
     assert doorman._holder(force, "") is None
+
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04\x00" + bytes(4)
+"""What an HTTP/2 client says first (RFC 9113 section 3.4), with no settings of its own."""
+
+
+@pytest.mark.parametrize(("bound", "says"), [("_HANDSHAKE_MS", b""), ("_IDLE_MS", PREFACE)])
+async def test_a_connection_on_which_nobody_asks_ends(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, says: bytes
+) -> None:
+    monkeypatch.setattr(server, bound, 50)
+    async with asked(house, SILENT, tmp_path), asyncio.timeout(60):
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "p.sock")
+        writer.write(says)
+        await reader.read()  # to its end
+        writer.close()
+
+
+async def test_only_so_many_connect(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_MOST_CONNECTIONS", 1)
+    async with asked(house, SILENT, tmp_path) as channel:
+        check = method(channel, "Check")
+        assert (await check(checked(call()), metadata=AUTH)).HasField("ok_response")
+        async with asyncio.timeout(60):
+            reader, writer = await asyncio.open_unix_connection(tmp_path / "p.sock")
+            assert await reader.read() == b""
+            writer.close()
