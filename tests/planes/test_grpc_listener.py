@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from gateway.config import parse
 from gateway.domain.decisions import Decision, Verdict
@@ -134,6 +135,26 @@ async def test_a_plane_asks_in_its_own_words_alone(house: House, tmp_path: Path)
         assert await status_of(check(checked(call()), metadata=AUTH)) is (
             grpc.StatusCode.UNAUTHENTICATED
         )
+
+
+async def test_it_says_that_it_serves(house: House, tmp_path: Path) -> None:
+    async with asked(house, SILENT, tmp_path) as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+        answer = await health.Check(health_pb2.HealthCheckRequest())
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_more_at_once_than_there_is_room_for_is_refused(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.planes.server.MOST_AT_ONCE", 1)
+    async with asked(house, PLANE, tmp_path) as channel:
+        streams = [method(channel, "Process")(metadata=AUTH) for _ in range(2)]
+        codes = {asyncio.ensure_future(stream.code()) for stream in streams}
+        (refused,), _ = await asyncio.wait(codes, return_when=asyncio.FIRST_COMPLETED)
+        assert refused.result() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        for stream in streams:
+            stream.cancel()
 
 
 async def test_a_message_that_is_too_large_is_refused(house: House, tmp_path: Path) -> None:

@@ -75,14 +75,9 @@ def held(house: House, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     return free
 
 
-async def test_anybody_is_told_that_it_serves_and_nobody_may_watch(
-    house: House, tmp_path: Path
-) -> None:
+async def test_nobody_may_watch_whether_it_serves(house: House, tmp_path: Path) -> None:
     async with asked(house, SILENT, tmp_path) as channel:
-        health = health_pb2_grpc.HealthStub(channel)
-        answer = await health.Check(health_pb2.HealthCheckRequest())
-        assert answer.status == health_pb2.HealthCheckResponse.SERVING
-        watching = health.Watch(health_pb2.HealthCheckRequest())
+        watching = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
         with pytest.raises(grpc.aio.AioRpcError) as raised:
             await anext(aiter(watching))
         assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
@@ -143,7 +138,7 @@ async def test_strangers_take_no_place_of_a_planes(
             assert await status_of(stranger) is grpc.StatusCode.UNAUTHENTICATED
 
 
-async def test_more_at_once_than_there_is_room_for_is_refused(
+async def test_a_plane_leaves_places_to_others(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each plane has three quarters of the places at most."""
