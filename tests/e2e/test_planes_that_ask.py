@@ -484,5 +484,5 @@ def test_by_the_shipped_rules_a_host_sends_no_key_and_none_is_taken_out_of_its_r
     assert host.response("done")
     assert not host.request("raw", "allowed", text=said)
     payload = {"name": "allowed", "arguments": {"text": said}}
-    at = {"config": {"server": "raw"}}
-    assert host.invoke("request", payload, name="douane/redact", **at)["error"]["code"] == -32602
+    told = host.invoke("request", payload, name="douane/redact", config={"server": "raw"})
+    assert told["error"]["code"] == -32602
