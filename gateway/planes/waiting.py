@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import field
 from typing import Final
 
 from gateway.domain._value import value
@@ -21,7 +22,7 @@ _OWED: Final = 4 * 1024
 class Asked:
     """How a result says which call it is of: its token, and where and how that was asked about."""
 
-    token: str
+    token: str = field(repr=False)
     services: tuple[str, ...]
     method: str
 

@@ -16,7 +16,7 @@ OTHERWISE = {
     "flow/given.py::self._names": "digests, 100,000 of all servers",
     "flow/heard.py::made": "four, of prompts of 32 KiB at most",
     "flow/results.py::_path": "the operator's patterns",
-    "planes/ext_mcp.py::self._waiting": "20,000 calls without a result; what is too late is forgotten",
+    "planes/waiting.py::self._of": "shares of 64 MiB of calls without a result; the late are forgotten",
     "sandbox/interface.py::self._kept": "16 lists of approved tools",
     "pins/names.py::by_folding": "8 sets of approved names",
     "pipeline/decide.py::_second": "four, of times",
