@@ -204,7 +204,8 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04\x00" + bytes(4
 async def test_a_connection_on_which_nobody_asks_ends(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, says: bytes
 ) -> None:
-    monkeypatch.setattr(server, bound, 50)
+    for each in ("_HANDSHAKE_MS", "_IDLE_MS"):
+        monkeypatch.setattr(server, each, 50 if each == bound else 600_000)
     async with asked(house, SILENT, tmp_path), asyncio.timeout(60):
         reader, writer = await asyncio.open_unix_connection(tmp_path / "p.sock")
         writer.write(says)
