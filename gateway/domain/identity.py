@@ -117,6 +117,9 @@ class Principal:
     """The token's `jti` (RFC 7519 section 4.1.7); never the token."""
     expires_at: float
     """Seconds since the epoch."""
+    people: int | None = field(compare=False)
+    """How often rights of anybody had ended when it was looked up who this is: what its calls rest
+    on. `None` where nobody here can end them, because another issuer's token is all that there is."""
     user_id: str = ""
     """The person's `User.id`; empty where no person stands behind the client."""
     trusted_host: bool = False

@@ -30,6 +30,8 @@ class Premises:
     """`Run.version`, as the run was judged."""
     policy: str
     """Digest of the policy that decided."""
+    people: int | None
+    """`Principal.people`, of whoever makes the call."""
     pinned: Pinned | None = None
     """The definition; `None` for what has none, and for what we say of ourselves."""
     profile: Profile | None = None
@@ -38,8 +40,6 @@ class Premises:
     """A person's answer by which it goes out."""
     standing: tuple[ApprovalId, ...] = ()
     """Answers that stand, by which a person chose where it goes."""
-    people: int | None = None
-    """How often rights of anybody had ended, as whoever decided knew; `None` where that is not asked."""
 
 
 @value

@@ -1,5 +1,6 @@
 """The bearer gate: who holds the access token that a request carries (RFC 6750, RFC 8707)."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from typing import Final
@@ -64,13 +65,15 @@ class TokenGate:
         scripts: ScriptStore,
         clock: Clock,
         epoch: Epoch,
+        people: Callable[[], int],
         possession: Possession | None = None,
         desk: Client | None = None,
         most_tokens: int = 10_000,
     ) -> None:
         """Without `possession` a token that is bound to a key opens nothing.
 
-        `desk` is the client that the desk is, where it is one.
+        `desk` is the client that the desk is, where it is one. `people` says how often rights of
+        anybody have ended, by what the stores show.
         """
         self.keys = keys
         self._resources = resources
@@ -80,6 +83,7 @@ class TokenGate:
         self._find_script = scripts.find
         self._clock = clock
         self._epoch = epoch
+        self._people = people
         self._possession = possession or without_proofs()
         # By hash, so that a memory dump yields no usable tokens; by endpoint as well, so that a
         # token that is good for one is verified anew at another.
@@ -119,7 +123,7 @@ class TokenGate:
 
     def _looked_at_again(self, key: tuple[str, bytes], seen: _Seen) -> _Seen:
         """Return what stands behind a token; the very same principal, unless it is another one."""
-        token, epoch = seen.token, self._epoch.now
+        token, epoch, people = seen.token, self._epoch.now, self._people()
         user = self._find_user(token.subject) if token.grant_id else None
         if (
             self._is_revoked(token.grant_id, token.token_id)
@@ -128,6 +132,9 @@ class TokenGate:
             or (token.script is not None and self._is_over(token, token.script))
         ):
             return self._admit(key, token)
+        if seen.principal.people != people:
+            seen = replace(seen, principal=replace(seen.principal, people=people))
+            self._seen.put(key, seen, seen.octets)
         if token.script is not None:
             return seen
         seen = replace(seen, epoch=epoch)
@@ -154,6 +161,7 @@ class TokenGate:
     def _looked_up(self, token: AccessToken, endpoint: str) -> _Seen:
         """Look up who stands behind a verified token now."""
         # Before anything is looked up; of a program's end nothing is told beside asking for it.
+        people = self._people()
         epoch = self._epoch.now if token.script is None else -1
         if self._is_revoked(token.grant_id, token.token_id):
             raise Unauthenticated("the access token was revoked", detail=token.token_id)
@@ -173,7 +181,7 @@ class TokenGate:
                 raise Unauthenticated("the person may not sign in", detail=token.subject)
         elif token.subject != client.id:
             raise Unauthenticated("nobody granted this token", detail=token.token_id)
-        principal = _principal(token, client, user)
+        principal = _principal(token, client, user, people)
         return _Seen(
             token=token,
             client=client,
@@ -191,7 +199,7 @@ class TokenGate:
         )
 
 
-def _principal(token: AccessToken, client: Client, user: User | None) -> Principal:
+def _principal(token: AccessToken, client: Client, user: User | None, people: int) -> Principal:
     """Join what the token says with what stands behind it now: never more than either."""
     return Principal(
         issuer=token.issuer if user is None else user.issuer,
@@ -205,6 +213,7 @@ def _principal(token: AccessToken, client: Client, user: User | None) -> Princip
         scopes=client.ceiling(token.scopes),
         token_id=token.token_id,
         expires_at=float(token.expires_at),
+        people=people,
         # What runs for a host's user is not the host: it declares no task and begins no runs.
         trusted_host=client.trusted_host and token.script is None,
         script=token.script,

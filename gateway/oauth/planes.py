@@ -41,13 +41,18 @@ class PlaneGate:
         clients: ClientStore,
         own_issuer: str,
         is_revoked: Callable[[str, str], bool],
+        people: Callable[[], int],
     ) -> None:
-        """Ask `is_revoked` about the grant and the id of a token of ours that a plane shows."""
+        """Ask `is_revoked` about the grant and the id of a token of ours that a plane shows.
+
+        `people` says how often rights of anybody have ended, by what all of them show.
+        """
         self._planes = planes
         self._users = users
         self._find_client = with_builtin(clients)
         self._own_issuer = own_issuer
         self._is_revoked = is_revoked
+        self._people = people
         self._seen: Bounded[Asserted, _Seen] = Bounded(most=_MOST, octets=_OCTETS)
 
     async def authenticate(self, credential: Credential, endpoint: str) -> Principal:  # noqa: ARG002 - planes ask at one
@@ -60,6 +65,7 @@ class PlaneGate:
         """
         if not isinstance(credential, Asserted):
             raise Unauthenticated("only registered planes may ask here")
+        people = self._people()  # before anything is looked up
         client = self._find_client(credential.client_id)
         if credential.shown is not None:
             _require_unbound(credential.shown)
@@ -67,9 +73,9 @@ class PlaneGate:
                 self._require_good(credential.shown, client)
         user = self._user(credential, client)
         seen = self._seen.get(credential)
-        if seen is not None and seen[1] is user and seen[2] is client:
+        if seen is not None and seen[1] is user and seen[2] is client and seen[0].people == people:
             return seen[0]  # the very same one: what is known of it is known by which it is
-        principal = self._principal(credential, user, client)
+        principal = self._principal(credential, user, client, people)
         self._seen.put(credential, (principal, user, client), 2 * octets_of(principal))
         return principal
 
@@ -110,7 +116,9 @@ class PlaneGate:
         """Whether the subject is a client that is known here: our tokens for one say so."""
         return client is not None and (said.issuer, said.subject) == (self._own_issuer, client.id)
 
-    def _principal(self, said: Asserted, user: User | None, client: Client | None) -> Principal:
+    def _principal(
+        self, said: Asserted, user: User | None, client: Client | None, people: int
+    ) -> Principal:
         plane = self._planes[said.plane]
         issuer = said.issuer if user is None else user.issuer
         subject = said.subject if user is None else user.subject
@@ -126,6 +134,7 @@ class PlaneGate:
             scopes=self._scopes(said, client),
             token_id=f"plane:{said.plane}",
             expires_at=math.inf,
+            people=people,
             program=program,
             trusted_host=plane.tasks and client is not None and client.trusted_host,
         )

@@ -216,6 +216,7 @@ def _premises(access: AccessRequest, decision: Decision, yes: Approval | None) -
         run=access.run.id,
         version=access.run.version,
         policy=decision.policy_digest,
+        people=access.principal.people,
         pinned=access.pinned if is_pinned else None,
         profile=access.call.profile if is_pinned else None,
         yes=None if yes is None else yes.request.id,
@@ -307,5 +308,7 @@ def protocol_permit(
         decision=decision,
         access=None,
         session=session,
-        premises=Premises(run=run.id, version=run.version, policy=policy_digest),
+        premises=Premises(
+            run=run.id, version=run.version, policy=policy_digest, people=principal.people
+        ),
     )

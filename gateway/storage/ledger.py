@@ -1,7 +1,7 @@
 """Calls on record: written only while what they were decided on holds, with what they use up."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from gateway.domain.approvals import Approval, ApprovalId, ApprovalState
@@ -62,13 +62,16 @@ class Memory:
         answers: KnownAnswers,
         standing: KnownStanding,
         policy: KnownPolicy,
+        people: Callable[[], int],
         clock: Clock,
     ) -> None:
+        """`people` says how often rights of anybody have ended."""
         self._runs = runs
         self._pins = pins
         self._answers = answers
         self._standing = standing
         self._policy = policy
+        self._people = people
         self.now = clock
 
     def require(self, premises: Premises) -> None:
@@ -82,7 +85,7 @@ class Memory:
             raise Changed(changed)
 
     def require_elsewhere(self, premises: Premises) -> None:
-        """Return if that holds which is in no table of the log's database: policy, and what stands.
+        """Return if that holds which is in no table of the log's database: policy, people, what stands.
 
         Raises:
             Changed: It does not.
@@ -94,6 +97,8 @@ class Memory:
     def _changed_elsewhere(self, premises: Premises) -> Iterator[Premise]:
         if not self._policy.holds(premises.policy):
             yield Premise.POLICY
+        if premises.people is not None and premises.people != self._people():
+            yield Premise.PEOPLE
         for id_ in premises.standing:
             if not self._stands(id_, premises):
                 yield Premise.STANDING

@@ -70,6 +70,7 @@ IDENTITY: Final = Tables(
         "m005_proven",
         "m006_proven_for",
         "m007_lost",
+        "m008_ended",
     ),
 )
 

@@ -200,6 +200,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
         scripts=scripts,
         clock=now,
         epoch=stores.epoch,
+        people=lambda: stores.people,
         possession=building.possession,
         desk=building.desk,
     )

@@ -53,6 +53,7 @@ def deciding(
         clients=store.identity.clients,
         own_issuer=config.public_url,
         is_revoked=store.identity.grants.is_revoked,
+        people=lambda: store.identity.people,
     )
     admission = admitting(authenticator=gate)
     endpoint = f"{config.public_url}{REQUESTS}"

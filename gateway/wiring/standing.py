@@ -232,6 +232,7 @@ def _ledger(
         answers=approvals,
         standing=standing,
         policy=policy,
+        people=lambda: store.identity.people,
         clock=now,
     )
     return SqliteLedger(store.audit, memory, approvals)

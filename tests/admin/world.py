@@ -173,6 +173,7 @@ def principal(**changes: Any) -> Principal:
         "scopes": frozenset({"admin"}),
         "token_id": "t_1",
         "expires_at": NOW + 600,
+        "people": 0,
         "user_id": "u_emma",
     }
     return Principal(**(known | changes))

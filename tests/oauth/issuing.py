@@ -129,6 +129,7 @@ class Issuer:
             scripts=self.scripts,
             clock=self.clock,
             epoch=self.stores.epoch,
+            people=lambda: self.stores.people,
             possession=possession,
         )
         self.server = ProtocolServer(

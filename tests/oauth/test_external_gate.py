@@ -40,6 +40,7 @@ ALICE = Principal(
     scopes=frozenset({"tools:list", "tools:call"}),
     token_id="token-1",
     expires_at=NOW + 600,
+    people=None,
     user_id=user_id(ISSUER, "alice"),
 )
 

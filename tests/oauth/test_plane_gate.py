@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.domain.identity import Asserted, BearerToken, Carried, ClientKind
+from gateway.domain.identity import Asserted, BearerToken, Carried, Client, ClientKind
 from gateway.domain.planes import Plane
 from gateway.domain.tools import UpstreamId
 from gateway.errors import Unauthenticated
@@ -38,6 +38,7 @@ def gate(house: House, plane: Plane = EDGE) -> PlaneGate:
         clients=house.stores.clients,
         own_issuer=PUBLIC_URL,
         is_revoked=house.stores.grants.is_revoked,
+        people=lambda: house.stores.people,
     )
 
 
@@ -182,3 +183,23 @@ async def test_a_token_is_no_word_of_a_planes(house: House) -> None:
 
 def test_to_whoever_reads_tokens_it_is_none() -> None:
     assert SAID.text == ""
+
+
+async def test_a_principal_says_which_ends_of_rights_were_known_when_it_was_looked_up(
+    house: House,
+) -> None:
+    known, ended = gate(house), [1]
+    known._people = lambda: ended[0]
+    first = await known.authenticate(SAID, ENDPOINT)
+    assert first.people == 1
+    assert await known.authenticate(SAID, ENDPOINT) is first
+    find = known._find_client
+
+    def found(client_id: str) -> Client | None:
+        ended[0] += 1
+        return find(client_id)
+
+    known._find_client = found
+    ended[0] = 2
+    later = await known.authenticate(SAID, ENDPOINT)
+    assert (later, later.people, ended) == (first, 2, [3])

@@ -71,6 +71,7 @@ class Door:
             scripts=self.scripts,
             clock=self.clock,
             epoch=self.stores.epoch,
+            people=lambda: self.stores.people,
             most_tokens=most_tokens,
         )
 
@@ -118,6 +119,7 @@ async def test_a_clients_own_token_gives_the_client(door):
         scopes=frozenset({"tools:list", "tools:call"}),
         token_id="token-1",
         expires_at=NOW + 900,
+        people=0,
         user_id="",
         trusted_host=False,
     )
@@ -133,6 +135,7 @@ async def test_a_persons_token_gives_the_person_and_the_client_that_acts_for_the
         scopes=frozenset({"tools:list", "tools:call"}),
         token_id="token-1",
         expires_at=NOW + 900,
+        people=0,
         user_id="a11ce",
         trusted_host=False,
         program="App",
@@ -377,3 +380,32 @@ async def test_people_of_two_providers_and_of_ours_are_three_in_records(door):
         door.stores.users.add(user)
         names.append((await door.admit(of_alice(subject=id_))).recorded)
     assert names == ["https://a.example|same", "https://b.example|same", "same"]
+
+
+async def test_a_principal_says_which_ends_of_rights_were_known_when_it_was_looked_up(door):
+    token = bearer()
+    first = await door.admit(token)
+    assert first.people == door.stores.people
+    door.stores.grants.revoke_token("other", until=NOW + 900)
+    later = await door.admit(token)
+    assert later == first
+    assert later.people == door.stores.people > first.people
+    assert await door.admit(token) is later
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["first", "again"])
+async def test_what_ends_while_somebody_is_looked_up_is_not_counted(door, again):
+    token, find = bearer(), door.gate._find_client
+    ended = [1]
+    door.gate._people = lambda: ended[0]
+    if again:
+        assert (await door.admit(token)).people == 1
+        ended[0] = 2
+        door.stores.epoch.turn()
+
+    def found(client_id):
+        ended[0] += 1
+        return find(client_id)
+
+    door.gate._find_client = found
+    assert (await door.admit(token)).people == ended[0] - 1

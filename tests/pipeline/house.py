@@ -108,6 +108,7 @@ ALICE = Principal(
     scopes=frozenset({"tools:list", "tools:call", "tools:write", "prompts", "resources"}),
     token_id="t1",
     expires_at=2e9,
+    people=0,
 )
 
 TOOLS: dict[str, dict[str, Any]] = {
@@ -343,6 +344,7 @@ class House:
         self.now = 1_800_000_000.0
         self.server = Server()
         self.epoch = Epoch()
+        self.people = ALICE.people or 0
         self.rule = Rule(epoch=self.epoch)
         self.stopped = False
         self.gate = Gate()
@@ -414,6 +416,7 @@ class House:
                 answers=self.approvals,
                 standing=self.answers,
                 policy=policy,
+                people=lambda: self.people,
                 clock=self.clock,
             ),
             approvals=self.approvals,

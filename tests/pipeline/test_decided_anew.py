@@ -189,3 +189,34 @@ async def test_a_list_that_two_policies_answer_in_turns_ends_as_a_refusal() -> N
     )
     seen = await house.handle(house.request("tools/list"))
     assert (seen.code, next(turns)) == ("policy_unavailable", 6)
+
+
+async def rights_end(house: House) -> None:
+    """Have a right of somebody's end, as all that is known of people shows from now on."""
+    house.people += 1
+    house.gate.people = {
+        name: replace(who, people=house.people) for name, who in house.gate.people.items()
+    }
+
+
+async def emma_is_signed_out(house: House) -> None:
+    await rights_end(house)
+    del house.gate.people["alice"]
+
+
+@pytest.mark.parametrize("message", ["call", "ping"])
+async def test_whoever_is_signed_out_while_their_call_is_decided_calls_nothing(
+    message: str,
+) -> None:
+    house, raced = await built(emma_is_signed_out)
+    of = house.call("send") if message == "call" else house.request("ping", profile=Profile.LEGACY)
+    seen = await house.handle(of)
+    assert (seen.code, house.server.saw) == ("unauthenticated", [])
+    assert raced.put_with[0][0].people == 0
+
+
+async def test_whoever_is_still_known_when_others_are_signed_out_goes_on() -> None:
+    house, raced = await built(rights_end)
+    seen = await house.handle(house.call("send"))
+    assert (seen.code, len(house.server.saw)) == (None, 1)
+    assert [one.people for one, _ in raced.put_with] == [0, 1]

@@ -27,6 +27,7 @@ def principal(house: House, client: Client, subject: str = "alice") -> Principal
         scopes=frozenset(),
         token_id="t",
         expires_at=2e9,
+        people=0,
         program=client.name if client.kind is ClientKind.DYNAMIC else "",
     )
 

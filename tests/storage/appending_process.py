@@ -39,6 +39,7 @@ def _whose(name: str) -> Principal:
         scopes=frozenset(),
         token_id="t",
         expires_at=2e9,
+        people=0,
     )
 
 

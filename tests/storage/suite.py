@@ -62,6 +62,7 @@ def principal(subject="emma", issuer="https://gate", client="c_1"):
         scopes=frozenset(),
         token_id="t",
         expires_at=NOW,
+        people=0,
     )
 
 

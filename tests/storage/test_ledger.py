@@ -62,6 +62,7 @@ class SqliteDesk(Desk):
             answers=self.approvals,
             standing=self.standing,
             policy=self.policy,
+            people=lambda: store.identity.people,
             clock=lambda: NOW,
         )
         self.ledger = SqliteLedger(store.audit, memory, self.approvals)
@@ -75,6 +76,7 @@ class SqliteDesk(Desk):
             run=run.id,
             version=run.version,
             policy=self.policy.digest,
+            people=self.store.identity.people,
             pinned=verify(MAIL, pin, identity=pin.observed.identity),
             profile=Profile.LEGACY,
             yes=YES,
@@ -172,6 +174,14 @@ async def test_the_tables_are_compared_and_not_memory_alone(
     sql, premise = BEHIND[change]
     await written.behind(sql)
     assert await written.failed() == {premise}
+
+
+async def test_rights_that_have_ended_are_a_premise(desk: SqliteDesk) -> None:
+    identity = desk.store.identity
+    await asyncio.to_thread(identity.grants.revoke_token, "j", until=NOW + 60)
+    assert await desk.failed() == {Premise.PEOPLE}
+    assert (await desk.put("one", people=identity.people)).id == "one"
+    assert (await desk.put("two", people=None)).id == "two"
 
 
 async def test_an_answer_that_stands_no_more_has_changed(desk: SqliteDesk) -> None:

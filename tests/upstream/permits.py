@@ -67,6 +67,7 @@ def permit_for(
             scopes=frozenset({"tools:call"}),
             token_id="t1",
             expires_at=2_000_000_000.0,
+            people=0,
         ),
         run=Run(
             id=RunId("r1"),
@@ -74,7 +75,7 @@ def permit_for(
         ),
         decision=Decision(id="d1", verdict=Verdict.ALLOW, reasons=(), policy_digest="sha256:0"),
         access=None,
-        premises=Premises(run=RunId("r1"), version=0, policy="sha256:0"),
+        premises=Premises(run=RunId("r1"), version=0, policy="sha256:0", people=0),
         session=session,
     )
 

@@ -62,6 +62,7 @@ class Apart:
             scripts=MemoryScriptStore(),
             clock=house.clock,
             epoch=house.stores.epoch,
+            people=lambda: house.stores.people,
             desk=desk_client(APART + ENTERED_PATH, SECRET),
         )
         self.tokens = TokenEndpoint(server=house.server, intake=intake)

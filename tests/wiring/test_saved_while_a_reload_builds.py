@@ -253,7 +253,8 @@ async def recorded_on(runtime: Runtime, gateway: Gateway, policy: str) -> frozen
     """Return what has changed for a call that `runtime` carries and that `policy` decided."""
     run = await gateway._store.runs.of(principal(), UNHINTED)
     record = AuditRecord(kind=RecordKind.INTENT, time=now(), id=new_id(), fields={})
-    premises = Premises(run=run.id, version=run.version, policy=policy)
+    people = gateway._store.identity.people
+    premises = Premises(run=run.id, version=run.version, policy=policy, people=people)
     try:
         await runtime.decisions._permits._ledger.put(record, premises, NOTHING)
     except Changed as error:

@@ -134,6 +134,7 @@ class ExternalGate:
             scopes=scopes_of(claims, profile) & frozenset(self._resources.scopes_of(endpoint)),
             token_id=_token_id(claims, profile.id_claim, text),
             expires_at=float(claims["exp"]),
+            people=None,  # it says all of who this is, and nobody here can revoke it
             # A client that acts for itself is its own subject (RFC 9068 section 2.2).
             user_id="" if subject == client else user_id(trusted.issuer, subject),
         )

@@ -58,6 +58,7 @@ class SqliteIdentityDatabase:
         self._loaders: list[Callable[[Statements], None]] = []
         self._after_ours: list[Callable[[Statements], None]] = []
         self._version: int | None = None
+        self.people = 0
 
     @classmethod
     def open(cls, data_dir: Path, *, wait_s: float = 5.0) -> Self:
@@ -89,6 +90,7 @@ class SqliteIdentityDatabase:
             # the first memory's version stands for all: it is the oldest.
             if self._version is None:
                 self._version = self._data_version()
+                self.people = _people(self._statements)
             load(self._statements)
             self._loaders.append(load)
             if ours:
@@ -103,7 +105,9 @@ class SqliteIdentityDatabase:
             # Begun for writing at once: what the job reads stays true until it is committed.
             self._connection.execute("BEGIN IMMEDIATE")
             try:
+                before = _people(self._statements)
                 result = job(self._statements)
+                after = _people(self._statements)
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:  # SQLite ends it itself when the disk is full
@@ -114,6 +118,8 @@ class SqliteIdentityDatabase:
                     committed(result)
                 for load in self._after_ours:
                     load(self._statements)
+                if before == self.people:  # else memory lacks what another process has ended
+                    self.people = after
             finally:
                 self.epoch.turn()
             return result
@@ -129,9 +135,11 @@ class SqliteIdentityDatabase:
             version = self._data_version()
             if version == self._version:
                 return False
+            people = _people(self._statements)
             try:
                 for load in self._loaders:
                     load(self._statements)
+                self.people = people
             finally:
                 self.epoch.turn()
             self._version = version
@@ -150,6 +158,11 @@ class SqliteIdentityDatabase:
         # It counts the commits of other connections only (SQLite, PRAGMA data_version).
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         return int(version)
+
+
+def _people(statements: Statements) -> int:
+    ((ended,),) = statements.execute("SELECT people FROM identity_version")
+    return int(ended)
 
 
 @contextmanager

@@ -309,3 +309,56 @@ _LOST = "ALTER TABLE refresh_tokens ADD COLUMN lost_at REAL;"
 def m007_lost(database: Database) -> None:
     """Keep of which refresh tokens an answer is known to have reached nobody."""
     run_script(database, _LOST)
+
+
+# What ends rights of anybody, or says anew who they are, is counted by the tables themselves: no way to do
+# it is left out. A client that registers itself has ended nothing, and may be anybody's.
+_ENDED = """
+CREATE TABLE identity_version (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    people INTEGER NOT NULL DEFAULT 0
+) STRICT;
+INSERT INTO identity_version (one) VALUES (1);
+
+CREATE TRIGGER revoked_grants_end AFTER UPDATE OF revoked_at ON grants WHEN NEW.revoked_at IS NOT NULL
+BEGIN
+    UPDATE identity_version SET people = people + 1;
+END;
+CREATE TRIGGER revoked_tokens_end AFTER INSERT ON revoked_tokens
+BEGIN
+    UPDATE identity_version SET people = people + 1;
+END;
+CREATE TRIGGER new_people_are_other AFTER INSERT ON users
+BEGIN
+    UPDATE identity_version SET people = people + 1;
+END;
+CREATE TRIGGER removed_people_end AFTER DELETE ON users
+BEGIN
+    UPDATE identity_version SET people = people + 1;
+END;
+CREATE TRIGGER changed_people_end AFTER UPDATE ON users
+WHEN (OLD.issuer, OLD.subject, OLD.groups, OLD.disabled) IS NOT (NEW.issuer, NEW.subject, NEW.groups, NEW.disabled)
+BEGIN
+    UPDATE identity_version SET people = people + 1;
+END;
+CREATE TRIGGER registered_clients_are_other AFTER INSERT ON clients WHEN NEW.kind = 'registered'
+BEGIN
+    UPDATE identity_version SET people = people + 1;
+END;
+CREATE TRIGGER removed_clients_end AFTER DELETE ON clients
+BEGIN
+    UPDATE identity_version SET people = people + 1;
+END;
+CREATE TRIGGER changed_clients_end AFTER UPDATE ON clients
+WHEN (OLD.name, OLD.kind, OLD.grants, OLD.resources, OLD.scopes, OLD.groups, OLD.trusted_host, OLD.holds_key)
+    IS NOT (NEW.name, NEW.kind, NEW.grants, NEW.resources, NEW.scopes, NEW.groups, NEW.trusted_host, NEW.holds_key)
+BEGIN
+    UPDATE identity_version SET people = people + 1;
+END;
+"""
+
+
+@migrations()
+def m008_ended(database: Database) -> None:
+    """Count how often rights of anybody have ended."""
+    run_script(database, _ENDED)

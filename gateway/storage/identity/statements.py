@@ -73,6 +73,14 @@ class IdentityDatabase(Protocol):
         """Turned once any memory may hold something else: after every change, whoever made it."""
         ...
 
+    @property
+    def people(self) -> int:
+        """How often rights of anybody had ended by what memories hold, or fewer, but never more.
+
+        Whoever looks something up reads it before.
+        """
+        ...
+
     def remembers(self, load: Callable[[Statements], None], *, ours: bool = False) -> None:
         """Fill a memory now, and again whenever another process has changed the database.
 

@@ -57,6 +57,11 @@ class IdentityStores:
             database.close()
             raise
 
+    @property
+    def people(self) -> int:
+        """How often rights of anybody have ended, as memory shows; see `IdentityDatabase`."""
+        return self.database.people
+
     def follow(self) -> bool:
         """See what other processes have changed; say whether they have changed anything.
 

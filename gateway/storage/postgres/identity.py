@@ -42,8 +42,14 @@ _VALUE: Final = re.compile(r"\?|:([a-z_]+)|%")
 # most jobs change what they looked at, but some change one thing because of what they saw of another.
 _BEGIN: Final = b"BEGIN ISOLATION LEVEL SERIALIZABLE"
 _LOOK: Final = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_VERSION: Final = b"SELECT version FROM identity_version"
-_TURNED: Final = b"SELECT nullif(current_setting('douane.turned', true), '')::bigint"
+_VERSION: Final = b"SELECT version, people FROM identity_version"
+_TURNED: Final = (
+    b"SELECT nullif(current_setting('douane.turned', true), '')::bigint,"
+    b" nullif(current_setting('douane.people', true), '')::bigint"
+)
+
+_Numbers = tuple[int | None, int | None]
+"""How often what memories hold has changed, and how often rights have ended, of a look or of a commit."""
 
 
 class PostgresStatements:
@@ -95,6 +101,7 @@ class PostgresIdentityDatabase:
         self._loaders: list[Callable[[Statements], None]] = []
         self._after_ours: list[Callable[[Statements], None]] = []
         self._version: int | None = None
+        self.people = 0
 
     @classmethod
     def open(cls, conninfo: str) -> Self:
@@ -115,9 +122,10 @@ class PostgresIdentityDatabase:
         """Fill a memory; see `IdentityDatabase`."""
 
         def filled(connection: Connection) -> None:
-            version = _look(connection, [load])
+            version, people = _look(connection, [load])
             # The first memory's version stands for all: it is the oldest.
-            self._version = version if self._version is None else self._version
+            if self._version is None:
+                self._version, self.people = version, people or 0
 
         with self._lock, _available():
             self._writing.use(filled)
@@ -130,16 +138,17 @@ class PostgresIdentityDatabase:
     ) -> T:
         """Do a job, perhaps more than once; see `IdentityDatabase`."""
         with self._lock, _available():
-            result, turned = self._again_and_again(job)
+            result, (turned, people) = self._again_and_again(job)
             try:
                 if committed is not None:
                     committed(result)
                 self._filled_by_ours()
+                # Whether memory lacks what another has changed before is seen by `follow`.
+                if self._version is not None and turned == self._version + 1:
+                    self._version = turned
+                    self.people = self.people if people is None else people
             finally:
                 self.epoch.turn()
-            # Whether memory lacks what another has changed before is seen by `follow`.
-            if self._version is not None and turned == self._version + 1:
-                self._version = turned
             return result
 
     def read(self, job: Callable[[Statements], T]) -> T:
@@ -157,7 +166,7 @@ class PostgresIdentityDatabase:
             self._writing.close()
             self._reading.close()
 
-    def _again_and_again(self, job: Callable[[Statements], T]) -> tuple[T, int | None]:
+    def _again_and_again(self, job: Callable[[Statements], T]) -> tuple[T, _Numbers]:
         for number in range(_TRIES):
             try:
                 return self._writing.use(lambda connection: _once(connection, job))
@@ -181,10 +190,11 @@ class PostgresIdentityDatabase:
                 load(_Unreadable(error))
 
     def _followed(self, connection: Connection) -> bool:
-        if _number(connection, _VERSION) == self._version:
+        if _numbers(connection, _VERSION)[0] == self._version:
             return False
         try:
-            self._version = _look(connection, self._loaders)
+            version, people = _look(connection, self._loaders)
+            self._version, self.people = version, people or 0
         finally:
             self.epoch.turn()
         return True
@@ -208,28 +218,28 @@ def open_identity(conninfo: str, *, clock: Clock) -> IdentityStores:
         raise
 
 
-def _once(connection: Connection, job: Callable[[Statements], T]) -> tuple[T, int | None]:
-    """Return what a committed `job` returned, and the version that it made, if it made one."""
+def _once(connection: Connection, job: Callable[[Statements], T]) -> tuple[T, _Numbers]:
+    """Return what a committed `job` returned, and the numbers that it made, if it made any."""
     connection.execute(_BEGIN)
     result = job(PostgresStatements(connection))
-    turned = _number(connection, _TURNED)
+    turned = _numbers(connection, _TURNED)
     connection.execute(b"COMMIT")
     return result, turned
 
 
-def _look(connection: Connection, loaders: Iterable[Callable[[Statements], None]]) -> int | None:
-    """Fill memories with what was committed at one moment, and return its version."""
+def _look(connection: Connection, loaders: Iterable[Callable[[Statements], None]]) -> _Numbers:
+    """Fill memories with what was committed at one moment, and return its numbers."""
     connection.execute(_LOOK)
-    version = _number(connection, _VERSION)
+    found = _numbers(connection, _VERSION)
     for load in loaders:
         load(PostgresStatements(connection))
     connection.execute(b"COMMIT")
-    return version
+    return found
 
 
-def _number(connection: Connection, statement: bytes) -> int | None:
+def _numbers(connection: Connection, statement: bytes) -> _Numbers:
     row = connection.execute(statement).fetchone()
-    return None if row is None else row[0]
+    return (None, None) if row is None else (row[0], row[1])
 
 
 @lru_cache(maxsize=256)

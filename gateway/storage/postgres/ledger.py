@@ -1,7 +1,7 @@
 """Calls on record in PostgreSQL: kept while what they were decided on holds, with what they use up and raise."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 from gateway.audit.record import RecordEncoder
@@ -30,6 +30,11 @@ class KnownRuns(Protocol):
 Begin = Callable[[Raise], Awaitable[object]]
 """Raises a run whose owner has no live whole run, which begins with that."""
 
+Look = Callable[[], Awaitable[object]]
+"""Has a memory show what is so by now."""
+
+NO_MEMORIES: Final[Mapping[Premise, Look]] = {}
+
 
 class PostgresLedger:
     """An `AuditLog` and a `Ledger`: comparison, use, raise and record are one statement.
@@ -38,12 +43,20 @@ class PostgresLedger:
     """
 
     def __init__(
-        self, lanes: Lanes, encoder: RecordEncoder, *, runs: KnownRuns, begin: Begin
+        self,
+        lanes: Lanes,
+        encoder: RecordEncoder,
+        *,
+        runs: KnownRuns,
+        begin: Begin,
+        memories: Mapping[Premise, Look] = NO_MEMORIES,
     ) -> None:
+        """`memories` says for each kind of premise how that which it was read from is read anew."""
         self._lanes = lanes
         self._encoder = encoder
         self._runs = runs
         self._begin = begin
+        self._memories = memories
         self.waited: Waited = nobody
 
     async def append(self, record: AuditRecord) -> LogEntry:
@@ -52,17 +65,11 @@ class PostgresLedger:
         return LogEntry(id=record.id)
 
     async def put(self, record: AuditRecord, premises: Premises, uses: Uses) -> LogEntry:
-        """Write `record` down if `premises` hold, with what it `uses`; see `Ledger`.
-
-        Whether an answer stands cannot be compared here yet: what rests on one is not written.
-        """
-        if premises.standing:
-            raise Changed([Premise.STANDING])
+        """Write `record` down if `premises` hold, with what it `uses`; see `Ledger`."""
         kept = await self._kept(record, Terms(premises=premises, uses=uses))
         if kept.changed:
             changed = frozenset(Premise(one) for one in kept.changed.split())
-            if Premise.RUN in changed:
-                await self._runs.look_again(premises.run)
+            await self._look_again(changed, premises.run)
             raise Changed(changed)
         return LogEntry(id=record.id)
 
@@ -82,6 +89,15 @@ class PostgresLedger:
                 return LogEntry(id=record.id)
             await self._begin(raises)
         raise AuditUnavailable(NOT_RECORDED, detail="its principal's run ends again and again")
+
+    async def _look_again(self, changed: frozenset[Premise], run: RunId) -> None:
+        """Have memory show what has changed: what is decided again would be found changed again."""
+        if Premise.RUN in changed:
+            await self._runs.look_again(run)
+        for look in {
+            id(look): look for what, look in self._memories.items() if what in changed
+        }.values():
+            await look()
 
     async def _kept(self, record: AuditRecord, terms: Terms) -> Kept:
         began = time.perf_counter()

@@ -4,7 +4,6 @@
 CREATE TABLE in_force (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     policy text NOT NULL DEFAULT '',        -- digest of the policy that decides
-    people bigint NOT NULL DEFAULT 0,       -- how often rights of anybody have ended
     part smallint NOT NULL DEFAULT 0        -- which part of the tray is filled
 );
 INSERT INTO in_force DEFAULT VALUES;
@@ -27,8 +26,8 @@ CREATE TABLE run_owners (owner text PRIMARY KEY, generation bigint NOT NULL, per
 -- Names that others have given may hold what a text cannot: they are kept as octets.
 CREATE TABLE pins (
     server text NOT NULL, kind text NOT NULL, name bytea NOT NULL, profile text NOT NULL,
-    status text NOT NULL, approved text, approved_identity text, expires_at double precision,
-    PRIMARY KEY (server, kind, name, profile)
+    status text NOT NULL, approved text, approved_identity text, approved_at double precision,
+    expires_at double precision, PRIMARY KEY (server, kind, name, profile)
 );
 CREATE TABLE approvals (
     id text PRIMARY KEY, state text NOT NULL, span text NOT NULL, expires_at double precision NOT NULL

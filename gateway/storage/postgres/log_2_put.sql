@@ -66,7 +66,7 @@ CREATE FUNCTION put_1(
     verdicts text[], codes text[], of_runs text[], decision_ids text[], bodies bytea[],
     runs_judged text[], versions bigint[], policies text[], peoples bigint[],
     definitions text[], pin_servers text[], pin_kinds text[], pin_names bytea[], pin_profiles text[],
-    pin_identities text[], yeses text[],
+    pin_identities text[], yeses text[], standings text[],
     uses_scripts text[], uses_grants text[], uses_yeses text[],
     raises text[], raises_parts boolean[], integrities smallint[], confidentialities smallint[],
     source_servers text[], source_tools text[], source_records text[], source_integrities smallint[],
@@ -135,16 +135,23 @@ BEGIN
             CASE WHEN i.run IS NOT NULL AND NOT EXISTS (SELECT FROM runs AS r
                 WHERE r.id = i.run AND r.version = i.version AND NOT r.ended) THEN 'run' END,
             CASE WHEN i.policy IS NOT NULL AND i.policy IS DISTINCT FROM f.policy THEN 'policy' END,
-            CASE WHEN i.people IS NOT NULL AND i.people IS DISTINCT FROM f.people THEN 'people' END,
+            CASE WHEN i.people IS NOT NULL AND NOT EXISTS (SELECT FROM identity_version AS v
+                WHERE v.people = i.people) THEN 'people' END,
             CASE WHEN i.definition IS NOT NULL AND NOT EXISTS (SELECT FROM pins AS p
                 WHERE p.server = i.p_server AND p.kind = i.p_kind AND p.name = i.p_name AND p.profile = i.p_profile
                 AND p.status = 'approved' AND p.approved = i.definition AND p.approved_identity = i.p_identity
                 AND (p.expires_at IS NULL OR p.expires_at > now_s)) THEN 'pin' END,
             CASE WHEN i.yes IS NOT NULL AND NOT EXISTS (SELECT FROM approvals AS a
-                WHERE a.id = i.yes AND a.state = 'allowed' AND a.expires_at > now_s) THEN 'approval' END) AS changed
+                WHERE a.id = i.yes AND a.state = 'allowed' AND a.expires_at > now_s) THEN 'approval' END,
+            -- What was approved anew since an answer was given is vouched for anew, and not where it may send.
+            CASE WHEN i.standing IS NOT NULL AND EXISTS (SELECT FROM unnest(string_to_array(i.standing, ' ')) AS s (id)
+                WHERE NOT EXISTS (SELECT FROM standing_answers AS a JOIN pins AS p
+                    ON p.server = i.p_server AND p.kind = i.p_kind AND p.name = i.p_name AND p.profile = i.p_profile
+                    AND coalesce(p.approved_at, 0) <= a.given_at
+                    WHERE a.id = s.id AND a.ended = '' AND a.expires_at > now_s)) THEN 'standing' END) AS changed
         FROM unnest(ns, runs_judged, versions, policies, peoples, definitions, pin_servers, pin_kinds, pin_names,
-            pin_profiles, pin_identities, yeses)
-            AS i (n, run, version, policy, people, definition, p_server, p_kind, p_name, p_profile, p_identity, yes)
+            pin_profiles, pin_identities, yeses, standings) AS i (n, run, version, policy, people, definition,
+            p_server, p_kind, p_name, p_profile, p_identity, yes, standing)
         LEFT JOIN in_force AS f ON true
         WHERE i.n <> ALL (lost)
     ) AS j WHERE j.changed <> '';

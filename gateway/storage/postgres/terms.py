@@ -20,8 +20,8 @@ _NUL: Final = "\u2400"
 _TYPES: Final[Sequence[type[Array]]] = (
     # n; id, time_us, kind, principal, server, target, verdict, code, run, decision_id; body
     Numbers, Texts, Numbers, *(Texts,) * 8, Octets,
-    # run and its version, policy, people; the definition, and the pin's name; a yes
-    Texts, Numbers, Texts, Numbers, *(Texts,) * 3, Octets, *(Texts,) * 3,
+    # run and its version, policy, people; the definition, and the pin's name; a yes; what stands
+    Texts, Numbers, Texts, Numbers, *(Texts,) * 3, Octets, *(Texts,) * 4,
     # what is used up: a program's call, of which grants, and a yes
     *(Texts,) * 3,
     # what is raised: the run, its parts, its label; the source, and its label
@@ -30,7 +30,7 @@ _TYPES: Final[Sequence[type[Array]]] = (
 
 PUT: Final = f"SELECT * FROM put_1(%s, {', '.join(['%s'] * len(_TYPES))})"  # noqa: S608 - fixed text
 
-_NO_PREMISES: Final = (None,) * 11
+_NO_PREMISES: Final = (None,) * 12
 _NO_USES: Final = (None,) * 3
 _NO_RAISE: Final = (None,) * 9
 _NO_GRANT: Final = -1
@@ -93,8 +93,9 @@ def arguments(first: int, rows: Sequence[tuple[Any, ...]]) -> list[Array]:
 def _premises(premises: Premises) -> tuple[Any, ...]:
     judged = (premises.run, premises.version, premises.policy, premises.people)
     pinned, profile = premises.pinned, premises.profile
+    said = (premises.yes, " ".join(premises.standing) or None)
     if pinned is None:
-        return (*judged, *(None,) * 6, premises.yes)
+        return (*judged, *(None,) * 6, *said)
     # A definition without a profile has no pin: it is looked for under no name, and not found.
     server, kind, name, of = (
         ("",) * 4 if profile is None else identity_of((pinned.pin.target, profile))
@@ -102,7 +103,7 @@ def _premises(premises: Premises) -> tuple[Any, ...]:
     manifest = pinned.manifest
     octets = name.encode("utf-8", "surrogatepass")
     pin = (str(manifest.digest), server, kind, octets, of, manifest.identity)
-    return (*judged, *pin, premises.yes)
+    return (*judged, *pin, *said)
 
 
 def _uses(uses: Uses) -> tuple[Any, ...]:

@@ -5,7 +5,9 @@ from contextlib import closing
 
 import pytest
 
+from gateway.storage.postgres.board_tables import BOARD
 from gateway.storage.postgres.connection import Connection, connect
+from gateway.storage.postgres.identity_tables import IDENTITY
 from gateway.storage.postgres.log_tables import LOG
 from gateway.storage.postgres.migrations import migrate
 from tests.postgres import Postgres
@@ -16,7 +18,7 @@ def log_template(postgres: Postgres) -> str:
     """The name of a database with the log's tables, to be copied."""
     address = postgres.fresh()
     with closing(connect(address, application="test")) as connection:
-        migrate(connection, LOG)
+        migrate(connection, IDENTITY, LOG, BOARD)
         return connection.info.dbname
 
 

@@ -64,7 +64,8 @@ def record(name: str, kind: RecordKind = RecordKind.INTENT, **fields: Any) -> Au
 
 
 def resting_on(run: str, version: int = 0, **more: Any) -> Premises:
-    return Premises(run=RunId(run), version=version, policy=POLICY, **more)
+    given = {"people": 0, **more}
+    return Premises(run=RunId(run), version=version, policy=POLICY, **given)
 
 
 def label(integrity: int, confidentiality: int) -> Label:

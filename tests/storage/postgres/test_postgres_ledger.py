@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from gateway.domain.approvals import ApprovalId
 from gateway.domain.audit import UNPLACED, LogEntry
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT
 from gateway.domain.premises import NOTHING, Premise, Premises, Uses
@@ -115,17 +116,70 @@ async def test_what_another_replica_has_changed_counts(desk: PostgresDesk, chang
 
 
 async def test_rights_that_have_ended_are_a_premise(desk: PostgresDesk) -> None:
-    await desk.behind("UPDATE in_force SET people = people + 1")
+    await desk.behind("UPDATE identity_version SET people = people + 1")
     assert await desk.failed() == {Premise.PEOPLE}
     assert (await desk.put(people=1)).id == "one"
 
 
-async def test_what_rests_on_an_answer_that_stands_is_not_written(desk: PostgresDesk) -> None:
+STANDS = (
+    "INSERT INTO standing_answers (id, user_id, client_id, given_at, expires_at, sealed)"
+    f" VALUES ('{YES}', 'u', 'c', 100, 1e12, '')"
+)
+NO_MORE = {
+    "it was ended": "UPDATE standing_answers SET ended = 'a person ended it'",
+    "it ran out": "UPDATE standing_answers SET expires_at = 1.0",
+    "it was forgotten": "DELETE FROM standing_answers",
+    "its tool was approved anew": "UPDATE pins SET approved_at = 101",
+}
+
+
+async def test_what_rests_on_an_answer_that_never_stood_is_not_written(desk: PostgresDesk) -> None:
     assert await desk.failed(standing=(YES,)) == {Premise.STANDING}
+    await desk.behind(STANDS)
+    assert await desk.failed(standing=(YES, ApprovalId("other"))) == {Premise.STANDING}
+
+
+@pytest.mark.parametrize("why", NO_MORE)
+async def test_what_rests_on_an_answer_that_stands_no_more_is_not_written(
+    desk: PostgresDesk, why: str
+) -> None:
+    await desk.behind(STANDS)
+    await desk.behind("UPDATE pins SET approved_at = 100")
+    assert (await desk.put("one", standing=(YES,))).id == "one"
+    await desk.behind(NO_MORE[why])
+    assert await desk.failed(standing=(YES,)) == {Premise.STANDING}
+
+
+async def test_an_answer_that_stands_does_so_for_no_other_definition(desk: PostgresDesk) -> None:
+    await desk.behind(STANDS)
+    assert await desk.failed(standing=(YES,), pinned=None, profile=None) == {Premise.STANDING}
+
+
+async def test_what_has_changed_is_read_anew_before_anybody_decides_again(
+    desk: PostgresDesk,
+) -> None:
+    """Each memory once, and no other."""
+    read: list[str] = []
+
+    async def people() -> None:
+        read.append("people")
+
+    async def pins() -> None:
+        read.append("pins")
+
+    desk.replica.ledger._memories = {
+        Premise.PEOPLE: people,
+        Premise.STANDING: people,
+        Premise.PIN: pins,
+    }
+    await desk.behind("UPDATE identity_version SET people = people + 1")
+    assert await desk.failed(standing=(YES,)) == {Premise.PEOPLE, Premise.STANDING}
+    assert read == ["people"]
 
 
 async def test_without_what_is_in_force_nothing_holds(desk: PostgresDesk) -> None:
     await desk.behind("DELETE FROM in_force")
+    await desk.behind("DELETE FROM identity_version")
     assert await desk.failed() == {Premise.POLICY, Premise.PEOPLE}
 
 

@@ -201,7 +201,7 @@ async def test_no_call_goes_out_on_rights_that_have_ended(
         under_way = [asyncio.create_task(call(each, n)) for each in two for _ in range(2)]
         if n % 2:
             await asyncio.sleep(0)
-            owner.execute("UPDATE in_force SET people = people + 1")
+            owner.execute("UPDATE identity_version SET people = people + 1")
             ended += 1
         await asyncio.gather(*under_way)
     assert late.count(True) == 0
@@ -233,7 +233,7 @@ NOTHING_PUT = "SELECT put_1(%s, ARRAY[%s]::bigint[], {})".format(
         f"'{{}}'::{kind}[]"
         for kind in (
             *("text", "bigint", *["text"] * 8, "bytea"),
-            *("text", "bigint", "text", "bigint", *["text"] * 3, "bytea", *["text"] * 3),
+            *("text", "bigint", "text", "bigint", *["text"] * 3, "bytea", *["text"] * 4),
             *["text"] * 3,
             *("text", "boolean", "smallint", "smallint", *["text"] * 3, "smallint", "smallint"),
         )

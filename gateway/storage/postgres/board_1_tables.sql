@@ -1,0 +1,150 @@
+-- What every gateway has to have alike: which policy is in force, whether everything is stopped, and what is used
+-- up by whoever is first. It comes after the tables of identity and of the log, in the same database.
+
+ALTER TABLE in_force ADD COLUMN revision bigint NOT NULL DEFAULT 0;     -- how often another policy came into force
+ALTER TABLE in_force ADD COLUMN proposed text NOT NULL DEFAULT '';      -- the digest of the one that is to be next
+ALTER TABLE in_force ADD COLUMN stopped text;                           -- who stopped everything, as JSON
+
+-- The text of each policy that was proposed, with the data it decides by: whoever has none of it makes it of this.
+CREATE TABLE policies (
+    digest text PRIMARY KEY, content bytea NOT NULL, proposed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    in_force_at timestamptz, problem text NOT NULL DEFAULT ''
+);
+
+-- Gateways that live. Whoever was not heard of for some seconds is waited for no more; it decides nothing that
+-- counts before it has what is in force by then.
+CREATE TABLE replicas (
+    name text PRIMARY KEY, began timestamptz NOT NULL DEFAULT clock_timestamp(),
+    heard timestamptz NOT NULL DEFAULT clock_timestamp(), decides text NOT NULL DEFAULT '', prepared text NOT NULL DEFAULT ''
+);
+
+-- Says that a replica lives, by which policy it decides, and which it could decide by; what was proposed comes into
+-- force with whoever is last to have it. Returns what is in force then.
+CREATE FUNCTION hear_1(of_replica text, decides_by text, has_prepared text, OUT policy text, OUT revision bigint,
+    OUT proposed text, OUT stopped text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET synchronous_commit = on AS $$
+BEGIN
+    INSERT INTO replicas AS r (name, decides, prepared) VALUES (of_replica, decides_by, has_prepared)
+    ON CONFLICT (name) DO UPDATE SET heard = clock_timestamp(), decides = decides_by, prepared = has_prepared
+    WHERE r.decides <> decides_by OR r.prepared <> has_prepared OR r.heard < clock_timestamp() - interval '1 second';
+    UPDATE in_force AS f SET policy = f.proposed, revision = f.revision + 1, proposed = ''
+    WHERE f.proposed <> '' AND f.proposed = has_prepared AND NOT EXISTS (SELECT FROM replicas AS r
+        WHERE r.heard > clock_timestamp() - interval '10 seconds' AND r.prepared <> f.proposed);
+    IF FOUND THEN
+        UPDATE policies AS p SET in_force_at = clock_timestamp() WHERE p.digest = has_prepared;
+    END IF;
+    SELECT f.policy, f.revision, f.proposed, f.stopped INTO policy, revision, proposed, stopped FROM in_force AS f;
+END $$;
+
+-- Has a policy be the next one, unless it is in force; `anew` whether it may be one that another has replaced.
+CREATE FUNCTION propose_1(of_digest text, of_content bytea, anew boolean) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET synchronous_commit = on AS $$
+BEGIN
+    INSERT INTO policies (digest, content) VALUES (of_digest, of_content) ON CONFLICT DO NOTHING;
+    IF NOT anew AND EXISTS (SELECT FROM policies AS p JOIN in_force AS f ON f.policy <> p.digest
+        WHERE p.digest = of_digest AND p.in_force_at IS NOT NULL) THEN
+        RETURN false;
+    END IF;
+    UPDATE policies AS p SET problem = '' WHERE p.digest = of_digest AND p.problem <> '';
+    UPDATE in_force AS f SET proposed = CASE WHEN f.policy = of_digest THEN '' ELSE of_digest END;
+    RETURN true;
+END $$;
+
+-- Says why a policy that was proposed cannot come into force here, and so nowhere.
+CREATE FUNCTION refuse_1(of_digest text, because text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET synchronous_commit = on AS $$
+BEGIN
+    UPDATE in_force AS f SET proposed = '' WHERE f.proposed = of_digest;
+    IF FOUND THEN
+        UPDATE policies AS p SET problem = because WHERE p.digest = of_digest;
+    END IF;
+END $$;
+
+-- Stops everything, or ends that.
+CREATE FUNCTION stop_1(by_whom text) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp SET synchronous_commit = on AS $$
+    UPDATE in_force SET stopped = by_whom
+$$;
+-- Ends the stop that whoever ends it has seen, and no later one.
+CREATE FUNCTION go_1(seen text) RETURNS text
+LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp SET synchronous_commit = on AS $$
+    UPDATE in_force SET stopped = CASE WHEN stopped = seen THEN NULL ELSE stopped END RETURNING stopped
+$$;
+
+-- What is used up by whoever is first. These are not in the write-ahead log: a crash of the server or a failover
+-- empties them, and from then on each says no to what it cannot know of.
+
+-- Proofs of possession that were used. What was made before this memory began may have been used.
+CREATE UNLOGGED TABLE seen_proofs (use bytea PRIMARY KEY, until double precision NOT NULL);
+CREATE INDEX seen_proofs_by_end ON seen_proofs (until);
+CREATE UNLOGGED TABLE seen_proofs_began (one boolean PRIMARY KEY DEFAULT true CHECK (one), at double precision NOT NULL);
+INSERT INTO seen_proofs_began (at) VALUES (0);
+
+-- Uses up a proof. NULL if it was not used before; else why it is no good. Who says when it was made does so in
+-- whole seconds.
+CREATE FUNCTION use_proof_1(of_use bytea, made_at double precision, good_until double precision, now_s double precision)
+RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET synchronous_commit = off AS $$
+BEGIN
+    INSERT INTO seen_proofs_began (at) VALUES (floor(now_s)) ON CONFLICT DO NOTHING;
+    IF EXISTS (SELECT FROM seen_proofs_began WHERE at > made_at) THEN
+        RETURN 'made before the memory of used proofs began';
+    END IF;
+    INSERT INTO seen_proofs (use, until) VALUES (of_use, good_until) ON CONFLICT DO NOTHING;
+    RETURN CASE WHEN FOUND THEN NULL ELSE 'used before' END;
+END $$;
+
+-- Buckets that fill evenly, by the database's clock. One that is not there is full.
+CREATE UNLOGGED TABLE portions (
+    key bytea PRIMARY KEY, level double precision NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp(), size double precision NOT NULL,
+    per_s double precision NOT NULL
+) WITH (fillfactor = 50);
+CREATE INDEX portions_by_use ON portions (at);
+CREATE UNLOGGED TABLE portions_began (one boolean PRIMARY KEY DEFAULT true CHECK (one), at timestamptz NOT NULL DEFAULT clock_timestamp());
+INSERT INTO portions_began (at) VALUES ('epoch');
+
+-- Takes up to so many of what is in a bucket of `of_size`, and returns how many, and what is left. A bucket that
+-- nobody knows of is empty where the table has just begun, as whoever emptied it may have done so right before.
+CREATE FUNCTION take_1(of_key bytea, of_size double precision, in_s double precision, wanted double precision,
+    OUT taken double precision, OUT level double precision)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET synchronous_commit = off AS $$
+DECLARE
+    now_at timestamptz; full_since double precision;
+BEGIN
+    INSERT INTO portions_began DEFAULT VALUES ON CONFLICT DO NOTHING;
+    SELECT extract(epoch FROM clock_timestamp() - b.at) INTO full_since FROM portions_began AS b;
+    INSERT INTO portions AS p (key, level, size, per_s) VALUES (of_key, least(of_size, full_since * of_size / in_s), of_size, of_size / in_s)
+    ON CONFLICT DO NOTHING;
+    -- Whoever waited for the row looks at the clock after that.
+    PERFORM FROM portions AS p WHERE p.key = of_key FOR UPDATE;
+    now_at := clock_timestamp();
+    UPDATE portions AS p SET size = of_size, per_s = of_size / in_s, at = greatest(p.at, now_at),
+        level = least(of_size, p.level + greatest(0, extract(epoch FROM now_at - p.at)) * of_size / in_s)
+    WHERE p.key = of_key RETURNING p.level INTO level;
+    taken := greatest(0, least(wanted, floor(level)));
+    UPDATE portions AS p SET level = p.level - taken WHERE p.key = of_key RETURNING p.level INTO level;
+END $$;
+
+-- Gives back what was taken and not used.
+CREATE FUNCTION give_back_1(of_key bytea, unused double precision) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp SET synchronous_commit = off AS $$
+    UPDATE portions SET level = least(size, level + unused) WHERE key = of_key
+$$;
+
+-- Forgets what counts no more: proofs that nobody can come with, and buckets that are full.
+CREATE FUNCTION forget_1(proofs_until double precision) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET synchronous_commit = off AS $$
+BEGIN
+    DELETE FROM seen_proofs WHERE until < proofs_until;
+    DELETE FROM portions AS p WHERE p.at < clock_timestamp() - interval '1 second' * p.size / p.per_s;
+    DELETE FROM replicas WHERE heard < clock_timestamp() - interval '1 day';
+END $$;
+
+REVOKE EXECUTE ON FUNCTION hear_1, propose_1, refuse_1, stop_1, go_1, use_proof_1, take_1, give_back_1, forget_1 FROM PUBLIC;
+
+-- Rights, for whoever owns the tables to give, beside those that the log gives.
+CREATE PROCEDURE admit_gateway_to_board_1(role_name text) LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('GRANT EXECUTE ON FUNCTION hear_1, propose_1, refuse_1, stop_1, go_1, use_proof_1, take_1, give_back_1, forget_1 TO %I', role_name);
+    EXECUTE format('GRANT SELECT ON policies, replicas TO %I', role_name);
+END $$;
+REVOKE EXECUTE ON PROCEDURE admit_gateway_to_board_1 FROM PUBLIC;
