@@ -104,7 +104,7 @@ class TokenGate:
         bound, rules = seen.token.bound_to, self._possession.rules
         if bound or endpoint in rules.required or not isinstance(credential, BearerToken):
             owner = seen.principal.key
-            self._possession.require(bound, credential, endpoint, owner=owner)
+            await self._possession.require(bound, credential, endpoint, owner=owner)
         return seen.principal
 
     def _held(self, text: str, endpoint: str) -> _Seen:

@@ -65,7 +65,7 @@ class Possession:
         """Note the use of a proof; raises ValueError like `SeenProofs.use`."""
         self._seen.use(proof, owner=owner, now=self._clock())
 
-    def require(self, key: str, credential: Credential, endpoint: str, *, owner: str) -> None:
+    async def require(self, key: str, credential: Credential, endpoint: str, *, owner: str) -> None:
         """Return only if whoever shows a token of `owner` that is bound to `key` holds it.
 
         Last of all that is looked at: what is refused for something else uses no proof up.
@@ -91,7 +91,7 @@ class Possession:
         if proof.key != key:
             raise Unauthenticated(_UNPROVEN, detail="the token is bound to another key")
         try:
-            self.use(proof, owner=owner)
+            await self._seen.use_soon(proof, owner=owner, now=self._clock())
         except ValueError as error:
             raise ProofRefused(_PUBLIC, detail=f"DPoP proof: {error}") from error
 

@@ -1,10 +1,12 @@
 """Which DPoP proofs were used, for as long as anybody could come with them again (RFC 9449 section 11.1)."""
 
+import asyncio
 from collections import Counter
 from threading import Lock
 from typing import Final
 
 from gateway.domain.identity import Proof
+from gateway.ports.allowance import UsedProofs
 
 MOST_PROOFS: Final = 200_000
 """At once, of everybody: about 50 MiB."""
@@ -37,11 +39,17 @@ class SeenProofs:
     before is good for nothing. Threads may share it.
     """
 
-    def __init__(self, *, since: float, most: int = MOST_PROOFS) -> None:
-        """Take when the process began, in seconds since the epoch."""
+    def __init__(
+        self, *, since: float, most: int = MOST_PROOFS, elsewhere: UsedProofs | None = None
+    ) -> None:
+        """Take when the process began, in seconds since the epoch.
+
+        `elsewhere` is asked last, where other processes take proofs as well.
+        """
         # What says when it was made does so in whole seconds.
         self._since = float(int(since))
         self._most = most
+        self._elsewhere = elsewhere
         self._recent = _Generation()
         self._before = _Generation()
         self._lock = Lock()
@@ -56,21 +64,33 @@ class SeenProofs:
 
         Raises:
             ValueError: It was used before, or nobody can tell; the text says which.
+            IdentityUnavailable: It was not noted elsewhere.
 
         """
+        if self._is_first(proof, owner, now) and self._elsewhere is not None:
+            self._elsewhere.use(proof, now=now)
+
+    async def use_soon(self, proof: Proof, *, owner: str, now: float) -> None:
+        """Note its use as `use` does, for whoever must not wait."""
+        if self._is_first(proof, owner, now) and self._elsewhere is not None:
+            await asyncio.to_thread(self._elsewhere.use, proof, now=now)
+
+    def _is_first(self, proof: Proof, owner: str, now: float) -> bool:
+        """Note the use of `proof` here; false where the same request has done so."""
         with self._lock:
             self._forget(now)
             held = self._recent.by_use.get(proof.use) or self._before.by_use.get(proof.use)
             if held is proof:
-                return
+                return False
             if held is not None:
                 raise ValueError("used before")
             if proof.made_at < self._since:
                 raise ValueError("made before the gateway began, which has not seen what was used")
             if now > proof.until + _MARGIN_S:
-                return  # its request goes on for long, and nobody else's could come so late
+                return False  # its request goes on for long, and nobody else's could come so late
             self._require_room(owner)
             self._recent.add(proof, owner)
+            return True
 
     def _require_room(self, owner: str) -> None:
         theirs = self._recent.by_owner[owner] + self._before.by_owner[owner]

@@ -26,7 +26,6 @@ from gateway.pipeline.approvals import Approvals
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.decide import permit_for, protocol_permit, told
 from gateway.pipeline.grants import Grants
-from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.prepared import NEVER, Prepared, PreparedCalls
 from gateway.pipeline.questions import Questions
@@ -40,6 +39,7 @@ from gateway.pipeline.sessions import Sessions
 from gateway.pipeline.trail import Trail, shown_digest
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import Authenticator, Catalogs, Clock, PinStore, PolicyEngine, RunStore
+from gateway.ports.allowance import Allowance
 from gateway.ports.descriptions import DescriptionGate
 from gateway.ports.standing import StandingAnswers
 from gateway.turns import in_turn
@@ -89,7 +89,7 @@ class Admission:
         rules: Rules,
         memory: ProvenanceMemory,
         conversations: Conversations,
-        limits: CallLimits,
+        limits: Allowance,
         quotas: Quotas,
         sensitive: Sensitive,
         schemas: Schemas,
@@ -215,7 +215,7 @@ class Admission:
         self._quotas.require_not_used_up(due, decision)
         yes = None if granted is None else granted.approval
         permit = permit_for(access, decision, session, yes=yes, grants=usable)
-        self._meet_rate_limits(permit, trail)
+        await self._meet_rate_limits(permit, trail)
         taken = self._quotas.take(due, access)
         try:
             # Before anything is used up: it may be refused.
@@ -264,7 +264,7 @@ class Admission:
         access, decision, granted = await self._approvals.consulted(access, decision, trail)
         yes = None if granted is None else granted.approval
         permit = permit_for(access, decision, session, yes=yes)
-        self._meet_rate_limits(permit, trail)
+        await self._meet_rate_limits(permit, trail)
         await self._approvals.require_unused(granted, trail)
         self._conversations.require_asked(call, principal, session)
         return permit
@@ -306,7 +306,7 @@ class Admission:
             trail.task(counts=principal.trusted_host)
         # Whatever its form: each message is forwarded and fills the log.
         if trail.counts_for(principal.key):
-            self._limits.take(principal.key)
+            await self._limits.take(principal.key)
         return principal
 
     def _placed(self, call: Call, program: ScriptId) -> Call:
@@ -530,12 +530,12 @@ class Admission:
         if decision.verdict is Verdict.DENY:
             raise Denied("policy does not allow this call", reasons=told(decision))
 
-    def _meet_rate_limits(self, permit: Permit, trail: Trail) -> None:
+    async def _meet_rate_limits(self, permit: Permit, trail: Trail) -> None:
         for obligation in permit.decision.obligations:
             if obligation.duty is Duty.RATE_LIMIT and permit.access is not None:
                 key = f"{permit.principal.key}|{permit.access.target.approved_name}"
                 if trail.counts_for(f"{key}|{obligation.detail['calls_per_minute']}"):
-                    self._limits.take(key, obligation.detail["calls_per_minute"])
+                    await self._limits.take(key, obligation.detail["calls_per_minute"])
 
 
 def _operation(call: Call) -> Operation | None:

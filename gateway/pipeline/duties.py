@@ -8,16 +8,16 @@ from gateway.domain.decisions import Decision, Duty
 from gateway.domain.flow import FlowReview, Run
 from gateway.pipeline.decide import require_allow, result_question
 from gateway.pipeline.labels import Labeller
-from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.sensitive import Edge, Sensitive
 from gateway.ports import PolicyEngine
+from gateway.ports.allowance import Allowance
 
 
 class Duties:
     """Asks policy about what was said, and meets what is not met by changing it."""
 
     def __init__(
-        self, *, policy: PolicyEngine, labels: Labeller, limits: CallLimits, sensitive: Sensitive
+        self, *, policy: PolicyEngine, labels: Labeller, limits: Allowance, sensitive: Sensitive
     ) -> None:
         self._sensitive = sensitive
         self.masker = sensitive.masker
@@ -59,10 +59,10 @@ class Duties:
 
         """
         require_allow(decision, permit.principal)
-        self.count(permit, decision, what)
+        await self.count(permit, decision, what)
         return await self._labels.raise_for_decision(permit, decision, record)
 
-    def count(self, permit: Permit, decision: Decision, what: str) -> None:
+    async def count(self, permit: Permit, decision: Decision, what: str) -> None:
         """Count `what` was said against the rate that `decision` asks for.
 
         Raises:
@@ -72,4 +72,4 @@ class Duties:
         for obligation in decision.obligations:
             if obligation.duty is Duty.RATE_LIMIT:
                 key = f"{permit.principal.key}|{permit.call.server}|{what}"
-                self._limits.take(key, obligation.detail["calls_per_minute"])
+                await self._limits.take(key, obligation.detail["calls_per_minute"])

@@ -26,13 +26,8 @@ class CallLimits:
             most=_MOST_BUCKETS, octets=_OCTETS
         )
 
-    def take(self, key: str, calls_per_minute: int | None = None) -> None:
-        """Take one call from the bucket of `key`.
-
-        Raises:
-            RateLimited: It is empty.
-
-        """
+    async def take(self, key: str, calls_per_minute: int | None = None) -> None:
+        """Take one call from the bucket of `key`, with nothing awaited; see `Allowance`."""
         size = calls_per_minute or self._calls_per_minute
         now = self._clock()
         bucket = digest_of(key)
@@ -41,12 +36,15 @@ class CallLimits:
         level = min(float(size), level + max(0.0, now - then) * size / 60)
         if level < 1:
             self._buckets.put(bucket, (level, now))
-            wait_s = math.ceil((1 - level) * 60 / size)
-            raise RateLimited(
-                f"more than {size} calls a minute; wait {wait_s} seconds and try again",
-                wait_s=wait_s,
-                limits=[
-                    Limit(name=_NAME, most=size, unit="requests", span_s=60, left=0, wait_s=wait_s)
-                ],
-            )
+            raise too_many(size, left=level)
         self._buckets.put(bucket, (level - 1, now))
+
+
+def too_many(size: int, *, left: float) -> RateLimited:
+    """Return what is said where of `size` calls a minute less than one is `left`."""
+    wait_s = math.ceil((1 - left) * 60 / size)
+    return RateLimited(
+        f"more than {size} calls a minute; wait {wait_s} seconds and try again",
+        wait_s=wait_s,
+        limits=[Limit(name=_NAME, most=size, unit="requests", span_s=60, left=0, wait_s=wait_s)],
+    )

@@ -75,7 +75,7 @@ class ServerRequests:
             question = trail.asked(self.question(permit, method, params, run, trail))
             decision = trail.decision(await self._policy.evaluate(question))
             require_allow(decision, permit.principal)
-            self._duties.count(permit, decision, method)
+            await self._duties.count(permit, decision, method)
             base = question if permit.access is None else permit.access.asked
             told = {"request": {"method": method, "params": params}}
             second = await self._duties.asked(permit, base, told, run, size=LONGEST_READ)

@@ -9,6 +9,8 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,20 +20,20 @@ from gateway.domain._value import value
 from gateway.domain.decisions import Decision
 from gateway.domain.epoch import Epoch
 from gateway.errors import ConfigError
+from gateway.policy.agreement import CENTRAL, Agreement, Alone, Holder, Shared
 from gateway.policy.building import Built, Engine, build_of
 from gateway.policy.refusing import RefusingEngine
 from gateway.policy.settings import OnChange, PolicyEvent, PolicySettings
 from gateway.policy.sources import Snapshot, take
+from gateway.policy.tenure import Refused, Tenure, retire
+from gateway.policy.texts import read, spelled
+from gateway.ports.board import PolicyBoard
 
 logger = logging.getLogger(__name__)
 
 _LOOK_MS: Final = 5_000
 """How often it is compared, whether or not the system tells of a change: folders are exchanged, links
 lead elsewhere, and there are file systems that tell nothing."""
-_AGAIN_S: Final = 10.0
-"""The pause before what was refused is tried again, although nobody changed it; then twice as long."""
-_SELDOM_S: Final = 900.0
-
 _reads: Final = itertools.count(1)
 """Every look at a policy has a number: of two builds the one that was read later is the newer one."""
 
@@ -44,21 +46,27 @@ async def load(
     clock: Callable[[], float] = time.time,
     required: bool = True,
     epoch: Epoch | None = None,
+    board: PolicyBoard | None = None,
 ) -> "PolicyHolder":
     """Put the policy of `settings` in force, and keep it up to date until it is closed.
 
     `config` becomes `data.douane.config`. `on_change` is told of the first policy too; it must not
     raise. One that is not `required` and cannot be used yet has an empty digest, and refuses.
-    `epoch` is turned whenever another policy answers than before.
+    `epoch` is turned whenever another policy answers than before. With a `board` one is in force at
+    every gateway that has it, or at none.
 
     Raises:
         ConfigError: The policy cannot be used, with every problem.
 
     """
     holder = PolicyHolder(
-        settings, config, on_change=on_change, clock=clock, epoch=epoch or Epoch()
+        settings, config, on_change=on_change, clock=clock, epoch=epoch or Epoch(), board=board
     )
-    await holder.begin(required=required)
+    try:
+        await holder.begin(required=required)
+    except BaseException:
+        await holder.close()
+        raise
     return holder
 
 
@@ -90,21 +98,26 @@ class PolicyHolder:
         on_change: OnChange,
         clock: Callable[[], float],
         epoch: Epoch,
+        board: PolicyBoard | None,
     ) -> None:
         self._settings = settings
         self._epoch = epoch
         self._config = config
         self._on_change = on_change
         self._clock = clock
-        self._tenure = _Tenure(RefusingEngine(digest=""), number=0, print_="")
+        self._tenure = Tenure(RefusingEngine(digest=""), number=0, print_="")
         self._changing = asyncio.Lock()
         self._stop = asyncio.Event()
         self._watcher: asyncio.Task[None] | None = None
         self._retiring: set[asyncio.Task[None]] = set()
         self._agreed = 0
         """The number of the last look that found in force, or refused for good reason, what lay there."""
-        self._refused: _Refused | None = None
+        self._refused: Refused | None = None
         """What of that was refused, if it was."""
+        self._lies = _Look(number=0, snapshot=None, print="")
+        """What that which is being built is built of."""
+        self.agreement: Agreement = Alone(self._put_built) if board is None else self._shared(board)
+        """By whose leave anything is in force."""
 
     @property
     def digest(self) -> str:
@@ -194,6 +207,7 @@ class PolicyHolder:
         if self._watcher is not None:
             self._watcher.cancel()
             await asyncio.wait([self._watcher])
+        await self.agreement.close()
         await asyncio.gather(*self._retiring)
         await self._tenure.engine.close()
 
@@ -224,9 +238,11 @@ class PolicyHolder:
         old, first = self.digest, not self.number
         try:
             built = await self._known(old, look)
+            self._lies = look
+            text = partial(spelled, look.snapshot, self._config)
+            built = await self.agreement.settle(built, text, first=first)
         except ConfigError as error:
             return self._refuse(look, error)
-        self._put(built.engine, look)
         event = PolicyEvent(
             old=old, new=self.digest, ok=True, empty=built.is_empty, notices=built.notices
         )
@@ -237,17 +253,56 @@ class PolicyHolder:
     def _refuse(self, look: _Look, error: ConfigError) -> PolicyEvent:
         problems = error.problems or (error.public,)
         event = PolicyEvent(old=self.digest, new=self.digest, ok=False, problems=problems)
-        before, self._refused = self._refused, _Refused(look.print, error)
+        before, self._refused = self._refused, Refused(look.print, error)
         if before is None or before.print != look.print or before.problems != problems:
             self._on_change(event)
         else:
             self._refused.tries = before.tries + 1
         return event
 
+    def _put_built(self, built: Built) -> None:
+        """Put what was built of what lies here in force, unless what is in force was read later."""
+        self._put(built.engine, self._lies)
+
+    def _put_last(self, built: Built) -> None:
+        """Put it in force, after all that was before: it came last into force everywhere."""
+        self._put(built.engine, replace(self._lies, number=next(_reads)))
+
+    def _adopt(self, built: Built) -> None:
+        """Put in force what another gateway has proposed. What lies here is what was replaced by it."""
+        old = self.digest
+        look = _Look(number=next(_reads), snapshot=None, print=self._tenure.print)
+        self._put(built.engine, look)
+        if old != self.digest:
+            event = PolicyEvent(
+                old=old, new=self.digest, ok=True, empty=built.is_empty, notices=built.notices
+            )
+            self._on_change(event)
+
+    def _shared(self, board: PolicyBoard) -> Shared:
+        central = self._settings.is_central
+
+        async def build(text: bytes) -> Built:
+            if central:
+                raise ConfigError("a central server says what is decided by here")
+            snapshot, config = read(text, self._settings)
+            return await self._built(snapshot, config)
+
+        return Shared(
+            board,
+            Holder(
+                decides=lambda: (CENTRAL if central else self.digest) if self.number else "",
+                put=self._put_last,
+                adopt=self._adopt,
+                build=build,
+                name=lambda built: CENTRAL if central else built.engine.digest,
+            ),
+        )
+
     def _put(self, engine: Engine, look: _Look) -> None:
         """Put `engine` in force, unless what is in force was read later."""
         before = self._tenure
-        retired = _Tenure(engine, look.number, look.print)
+        retired = Tenure(engine, look.number, look.print)
         if look.number > before.number:
             self._refused = None
             if engine.digest == before.engine.digest and before.number:
@@ -256,7 +311,7 @@ class PolicyHolder:
             else:
                 retired, self._tenure = before, retired
                 self._epoch.turn()
-        task = asyncio.create_task(_retire(retired))
+        task = asyncio.create_task(retire(retired))
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
 
@@ -264,17 +319,16 @@ class PolicyHolder:
         """Build an engine that can name its policy: a server may just now not answer."""
         if look.problem is not None:
             raise look.problem
-        built = await build_of(
-            look.snapshot,
-            self._settings,
-            self._config,
-            clock=self._clock,
-            renamed=self._epoch.turn,
-        )
+        built = await self._built(look.snapshot, self._config)
         if old and not built.engine.digest:
             await built.engine.close()
             raise ConfigError("the policy server does not say which policy it has")
         return built
+
+    async def _built(self, snapshot: Snapshot | None, config: Mapping[str, Any]) -> Built:
+        return await build_of(
+            snapshot, self._settings, config, clock=self._clock, renamed=self._epoch.turn
+        )
 
     async def _watch(self) -> None:
         """Follow what lies there until it is cancelled: whatever that meets, it goes on."""
@@ -320,53 +374,3 @@ class PolicyHolder:
             async with self._changing:
                 await self._try(await self._look())
                 await self._until_agreed()
-
-
-async def _retire(tenure: "_Tenure") -> None:
-    await tenure.ended()
-    await tenure.engine.close()
-
-
-class _Refused:
-    """What was refused, why, and when it is tried again."""
-
-    def __init__(self, print_: str, error: ConfigError) -> None:
-        self.print = print_
-        self.error = error
-        self.problems = error.problems or (error.public,)
-        self.tries = 0
-        self._at = asyncio.get_running_loop().time()
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time to try the same again."""
-        pause_s = min(_SELDOM_S, _AGAIN_S * 2.0 ** min(self.tries, 32))
-        return asyncio.get_running_loop().time() - self._at >= pause_s
-
-
-class _Tenure:
-    """An engine's time in force; it is over when the last question asked of it is answered."""
-
-    def __init__(self, engine: Engine, number: int, print_: str) -> None:
-        self.engine = engine
-        self.number = number
-        """Of the look at what it was built of."""
-        self.print = print_
-        """Of what lay there then."""
-        self._asked = 0
-        self._over: asyncio.Future[None] | None = None
-
-    def __enter__(self) -> Engine:
-        self._asked += 1
-        return self.engine
-
-    def __exit__(self, *_: object) -> None:
-        self._asked -= 1
-        if self._asked == 0 and self._over is not None:
-            self._over.set_result(None)
-
-    async def ended(self) -> None:
-        """Return once nobody waits for an answer any more. Called once, after it was replaced."""
-        if self._asked:
-            self._over = asyncio.get_running_loop().create_future()
-            await self._over

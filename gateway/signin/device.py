@@ -7,6 +7,7 @@ from gateway.domain.decisions import Verdict
 from gateway.domain.grants import DeviceRequest, DeviceStatus, Grant
 from gateway.domain.identity import User
 from gateway.ports import Clock
+from gateway.ports.allowance import SharedThrottle
 from gateway.ports.identity import GrantStore
 from gateway.signin.browser import Browser
 from gateway.signin.errors import NoSuchCode, Throttled
@@ -32,14 +33,16 @@ class Devices:
         clock: Clock,
         new_id: Callable[[], str],
         grant_lifetime_s: float,
+        shared: SharedThrottle | None = None,
     ) -> None:
+        """Wrong codes count at all gateways together, where they have a `shared` throttle."""
         self._grants = grants
         self._journal = journal
         self._clock = clock
         self._new_id = new_id
         self._grant_lifetime_s = grant_lifetime_s
         # RFC 8628 section 5.1: the code is short, so guesses have to be few.
-        self._attempts = Attempts(clock, by_address=20, by_target=10)
+        self._attempts = Attempts(clock, by_address=20, by_target=10, shared=shared, what="device")
 
     async def waiting(self, typed: str, user: User, browser: Browser) -> DeviceRequest:
         """Return the pending request whose user code `user` typed.
@@ -90,11 +93,11 @@ class Devices:
             raise NoSuchCode
 
     async def _found(self, code: str, user: User, browser: Browser) -> DeviceRequest:
-        self._attempts.begin(browser.source_ip, user.id)
+        await self._attempts.begin(browser.source_ip, user.id)
         request = await asyncio.to_thread(self._grants.device_of, code, now=self._clock())
         if request is None:
             raise NoSuchCode
-        self._attempts.take_back(browser.source_ip, user.id)
+        await self._attempts.take_back(browser.source_ip, user.id)
         return request
 
     async def _record(

@@ -10,6 +10,7 @@ from gateway.domain.audit import RecordKind
 from gateway.domain.identity import User
 from gateway.errors import GatewayError
 from gateway.ports import Clock
+from gateway.ports.allowance import SharedThrottle
 from gateway.ports.identity import UserStore
 from gateway.signin.browser import Browser, Random, digest, new_secret
 from gateway.signin.errors import Ended, Unacceptable
@@ -58,8 +59,12 @@ class SetupLinks:
         clock: Clock,
         random: Random,
         new_id: Callable[[], str],
+        shared: SharedThrottle | None = None,
     ) -> None:
-        """`first_groups` tells the groups of the first person: those of every role."""
+        """`first_groups` tells the groups of the first person: those of every role.
+
+        Looks at links count at all gateways together, where they have a `shared` throttle.
+        """
         self._users = users
         self._passwords = passwords
         self._journal = journal
@@ -69,7 +74,9 @@ class SetupLinks:
         self._random = random
         self._new_id = new_id
         self._first: tuple[str, float] | None = None
-        self._attempts = Attempts(clock, by_address=20, by_target=20)
+        self._attempts = Attempts(
+            clock, by_address=20, by_target=20, shared=shared, what="setup link"
+        )
 
     def first(self) -> str:
         """Return a link for the first person, good for a day; nothing if there is anybody.
@@ -109,11 +116,11 @@ class SetupLinks:
 
         """
         link_hash = digest(link)
-        self._attempts.begin(browser.source_ip, link_hash)
+        await self._attempts.begin(browser.source_ip, link_hash)
         user = await asyncio.to_thread(self._users.link, link_hash, now=self._clock())
         if user is None and not self._is_first(link_hash):
             raise Ended(_SPENT)
-        self._attempts.take_back(browser.source_ip, link_hash)
+        await self._attempts.take_back(browser.source_ip, link_hash)
         return Invitation(user=user)
 
     async def redeem(self, link: str, chosen: Chosen, browser: Browser) -> User:

@@ -94,17 +94,17 @@ class PasswordCheck:
 
     async def _checked(self, name: str, password: str, source_ip: str) -> Proven:
         # Before the password is looked at: a right guess must not stand out.
-        self._attempts.begin(source_ip, name)
+        await self._attempts.begin(source_ip, name)
         user = self._users.by_subject(self._issuer, name)
         phc = "" if user is None else await asyncio.to_thread(self._users.password_of, user.id)
         try:
             right = await self._passwords.matches(password, phc)
         except Throttled:
-            self._attempts.take_back(source_ip, name)
+            await self._attempts.take_back(source_ip, name)
             raise
         if user is None or user.disabled or not right:
             raise WrongCredentials(detail=_why(user, phc))
-        self._attempts.take_back(source_ip, name)
+        await self._attempts.take_back(source_ip, name)
         if outgrown(phc):
             with suppress(Throttled):  # there will be a next time
                 costlier = await self._passwords.hashed(password)

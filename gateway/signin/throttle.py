@@ -1,7 +1,9 @@
 """A bound on guessing: how many attempts one address, and one account, has left."""
 
+from gateway.domain.networks import network_of
 from gateway.domain.throttle import Throttle
 from gateway.ports import Clock
+from gateway.ports.allowance import SharedThrottle
 from gateway.signin.errors import Throttled
 
 
@@ -13,19 +15,37 @@ class Attempts:
     """
 
     def __init__(
-        self, clock: Clock, *, by_address: int, by_target: int, window_s: float = 300.0
+        self,
+        clock: Clock,
+        *,
+        by_address: int,
+        by_target: int,
+        window_s: float = 300.0,
+        shared: SharedThrottle | None = None,
+        what: str = "",
     ) -> None:
+        """With `shared`, count those of all gateways at `what` together."""
         self._clock = clock
+        self._shared = shared
+        self._what = what
+        self._allowed = (by_address, by_target)
+        self._window_s = window_s
         self._by_address = Throttle(allowed=by_address, window_s=window_s)
         self._by_target = Throttle(allowed=by_target, window_s=window_s)
 
-    def begin(self, source_ip: str, target: str) -> None:
+    async def begin(self, source_ip: str, target: str) -> None:
         """Count an attempt.
 
         Raises:
             Throttled: There were too many; this one does not count.
+            IdentityUnavailable: It cannot be counted.
 
         """
+        if self._shared is not None:
+            of = zip(self._names(source_ip, target), self._allowed, strict=True)
+            if wait := await self._shared.note(list(of), window_s=self._window_s):
+                raise Throttled(wait)
+            return
         now = self._clock()
         wait_s = max(self._by_address.wait_s(source_ip, now), self._by_target.wait_s(target, now))
         if wait_s:
@@ -33,7 +53,16 @@ class Attempts:
         self._by_address.note(source_ip, now)
         self._by_target.note(target, now)
 
-    def take_back(self, source_ip: str, target: str) -> None:
+    async def take_back(self, source_ip: str, target: str) -> None:
         """Uncount an attempt that was no guess. Earlier ones stay: guessers have accounts, too."""
+        if self._shared is not None:
+            await self._shared.forgive(self._names(source_ip, target))
+            return
         self._by_address.forgive(source_ip)
         self._by_target.forgive(target)
+
+    def _names(self, source_ip: str, target: str) -> tuple[str, str]:
+        return (
+            f"{self._what} from {network_of(source_ip)}",
+            f"{self._what} at {network_of(target)}",
+        )

@@ -11,10 +11,10 @@ from gateway.domain._value import value
 from gateway.domain.tools import UpstreamId
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.debts import Debts
-from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.quotas import Quotas
 from gateway.ports import Upstream
+from gateway.ports.allowance import Allowance
 from gateway.upstream.breaker import Breaker
 from gateway.upstream.settings import LocalSettings, UpstreamSettings
 from gateway.upstream.watched import Watched
@@ -75,7 +75,7 @@ class Carried:
 
     memory: ProvenanceMemory
     conversations: Conversations
-    limits: CallLimits
+    limits: Allowance
     quotas: Quotas
     values: ValueMemory
     boxes: Mailboxes

@@ -486,7 +486,7 @@ async def test_a_call_that_a_limit_refuses_has_not_used_its_yes(house: House) ->
     house.rule.says = lambda question: (
         decision(Verdict.ALLOW, obligations=[slow]) if question["approval"] else asks(question)
     )
-    house.limits.take(f"{EMMA.key}|mail/tool/send", 1)
+    await house.limits.take(f"{EMMA.key}|mail/tool/send", 1)
     assert (await house.handle(send(house))).code == "rate_limited"
     assert kept(house)[0].state is ApprovalState.ALLOWED
 

@@ -101,7 +101,11 @@ async def test_a_call_counts_once_however_often_it_is_decided() -> None:
     house.pipeline = house._wired()
     house.pipeline._ledger = ledger
     taken: list[str] = []
-    house.limits.take = lambda key, *_: taken.append(key)  # type: ignore[method-assign]
+
+    async def take(key: str, *_: object) -> None:
+        taken.append(key)
+
+    house.limits.take = take  # type: ignore[method-assign]
     seen = await house.handle(house.call("send"))
     assert (seen.code, len(house.server.saw), len(taken)) == (None, 1, 1)
 

@@ -31,46 +31,46 @@ class Hand:
         return self.now
 
 
-def taken(bucket: CallLimits, key: str = "alice", most: int = 100) -> int:
+async def taken(bucket: CallLimits, key: str = "alice", most: int = 100) -> int:
     """Return how many calls the bucket gives right now."""
     for count in range(most):
         try:
-            bucket.take(key)
+            await bucket.take(key)
         except RateLimited:
             return count
     return most
 
 
-def test_a_bucket_holds_a_minutes_calls_fills_evenly_and_never_overflows():
+async def test_a_bucket_holds_a_minutes_calls_fills_evenly_and_never_overflows():
     clock = Hand()
     bucket = CallLimits(calls_per_minute=6, clock=clock)
-    assert taken(bucket) == 6
+    assert await taken(bucket) == 6
     clock.now += 20
-    assert taken(bucket) == 2
+    assert await taken(bucket) == 2
     clock.now += 24 * 3600
-    assert taken(bucket) == 6
+    assert await taken(bucket) == 6
 
 
-def test_a_clock_that_jumps_back_fills_nothing_and_takes_nothing():
+async def test_a_clock_that_jumps_back_fills_nothing_and_takes_nothing():
     clock = Hand()
     bucket = CallLimits(calls_per_minute=6, clock=clock)
-    bucket.take("alice")
+    await bucket.take("alice")
     clock.now -= 3600
-    assert taken(bucket) == 5
+    assert await taken(bucket) == 5
 
 
-def test_each_key_has_a_bucket_of_its_own():
+async def test_each_key_has_a_bucket_of_its_own():
     bucket = CallLimits(calls_per_minute=2, clock=Hand())
-    assert (taken(bucket, "alice"), taken(bucket, "bob")) == (2, 2)
+    assert (await taken(bucket, "alice"), await taken(bucket, "bob")) == (2, 2)
 
 
-def test_the_bucket_used_last_is_kept(monkeypatch):
+async def test_the_bucket_used_last_is_kept(monkeypatch):
     monkeypatch.setattr(limits, "_MOST_BUCKETS", 2)
     bucket = CallLimits(calls_per_minute=1, clock=Hand())
     for key in ("alice", "bob", "carol"):
-        bucket.take(key)
+        await bucket.take(key)
     assert len(bucket._buckets) == 2
-    assert (taken(bucket, "carol"), taken(bucket, "alice")) == (0, 1)
+    assert (await taken(bucket, "carol"), await taken(bucket, "alice")) == (0, 1)
 
 
 def test_the_provenance_of_the_runs_used_last_is_kept(monkeypatch):

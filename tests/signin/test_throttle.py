@@ -26,32 +26,32 @@ def test_memory_is_bounded_and_the_quietest_key_is_forgotten_first() -> None:
     assert [throttle.wait_s(key, 0.0) for key in "abc"] == [60, 0, 60]
 
 
-def test_one_address_cannot_guess_at_many_accounts() -> None:
+async def test_one_address_cannot_guess_at_many_accounts() -> None:
     attempts = Attempts(Hand(), by_address=3, by_target=100, window_s=60)
     for number in range(3):
-        attempts.begin("192.0.2.1", f"user{number}")
+        await attempts.begin("192.0.2.1", f"user{number}")
     with pytest.raises(Throttled):
-        attempts.begin("192.0.2.1", "user9")
-    attempts.begin("192.0.2.2", "user9")
+        await attempts.begin("192.0.2.1", "user9")
+    await attempts.begin("192.0.2.2", "user9")
 
 
-def test_many_addresses_cannot_guess_at_one_account() -> None:
+async def test_many_addresses_cannot_guess_at_one_account() -> None:
     attempts = Attempts(Hand(), by_address=100, by_target=3, window_s=60)
     for number in range(3):
-        attempts.begin(f"192.0.2.{number}", "alice")
+        await attempts.begin(f"192.0.2.{number}", "alice")
     with pytest.raises(Throttled):
-        attempts.begin("192.0.2.9", "alice")
-    attempts.begin("192.0.2.9", "bob")
+        await attempts.begin("192.0.2.9", "alice")
+    await attempts.begin("192.0.2.9", "bob")
 
 
-def test_an_attempt_counts_from_its_beginning_and_a_success_only_takes_itself_back() -> None:
+async def test_an_attempt_counts_from_its_beginning_and_a_success_only_takes_itself_back() -> None:
     attempts = Attempts(Hand(), by_address=2, by_target=2, window_s=60)
-    attempts.begin("192.0.2.1", "mallory")
-    attempts.begin("192.0.2.1", "mallory")
-    attempts.take_back("192.0.2.1", "mallory")
-    attempts.begin("192.0.2.1", "mallory")
+    await attempts.begin("192.0.2.1", "mallory")
+    await attempts.begin("192.0.2.1", "mallory")
+    await attempts.take_back("192.0.2.1", "mallory")
+    await attempts.begin("192.0.2.1", "mallory")
     with pytest.raises(Throttled):
-        attempts.begin("192.0.2.1", "mallory")
+        await attempts.begin("192.0.2.1", "mallory")
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,12 @@ BEGIN
     SELECT f.policy, f.revision, f.proposed, f.stopped INTO policy, revision, proposed, stopped FROM in_force AS f;
 END $$;
 
+-- Waits for a replica no more.
+CREATE FUNCTION leave_1(of_replica text) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    DELETE FROM replicas WHERE name = of_replica
+$$;
+
 -- Has a policy be the next one, unless it is in force; `anew` whether it may be one that another has replaced.
 CREATE FUNCTION propose_1(of_digest text, of_content bytea, anew boolean) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET synchronous_commit = on AS $$
@@ -102,10 +108,11 @@ CREATE INDEX portions_by_use ON portions (at);
 CREATE UNLOGGED TABLE portions_began (one boolean PRIMARY KEY DEFAULT true CHECK (one), at timestamptz NOT NULL DEFAULT clock_timestamp());
 INSERT INTO portions_began (at) VALUES ('epoch');
 
--- Takes up to so many of what is in a bucket of `of_size`, and returns how many, and what is left. A bucket that
+-- Puts back what is unused, takes up to so many of what is in a bucket of `of_size`, and returns how many, and what
+-- is left. A bucket that
 -- nobody knows of is empty where the table has just begun, as whoever emptied it may have done so right before.
 CREATE FUNCTION take_1(of_key bytea, of_size double precision, in_s double precision, wanted double precision,
-    OUT taken double precision, OUT level double precision)
+    unused double precision, OUT taken double precision, OUT level double precision)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET synchronous_commit = off AS $$
 DECLARE
     now_at timestamptz; full_since double precision;
@@ -118,17 +125,41 @@ BEGIN
     PERFORM FROM portions AS p WHERE p.key = of_key FOR UPDATE;
     now_at := clock_timestamp();
     UPDATE portions AS p SET size = of_size, per_s = of_size / in_s, at = greatest(p.at, now_at),
-        level = least(of_size, p.level + greatest(0, extract(epoch FROM now_at - p.at)) * of_size / in_s)
+        level = least(of_size, p.level + unused + greatest(0, extract(epoch FROM now_at - p.at)) * of_size / in_s)
     WHERE p.key = of_key RETURNING p.level INTO level;
     taken := greatest(0, least(wanted, floor(level)));
     UPDATE portions AS p SET level = p.level - taken WHERE p.key = of_key RETURNING p.level INTO level;
 END $$;
 
--- Gives back what was taken and not used.
-CREATE FUNCTION give_back_1(of_key bytea, unused double precision) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp SET synchronous_commit = off AS $$
-    UPDATE portions SET level = least(size, level + unused) WHERE key = of_key
-$$;
+-- Attempts to guess, by what is guessed and from where: on the disk, as a guesser may gain by what is forgotten.
+CREATE TABLE attempts (key bytea PRIMARY KEY, times double precision[] NOT NULL DEFAULT '{}');
+
+-- Counts an attempt under each key, unless under one of them there were as many as are allowed. Returns for how
+-- many seconds to wait, or 0.
+CREATE FUNCTION attempt_1(keys bytea[], allowed integer[], window_s double precision) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET synchronous_commit = on AS $$
+DECLARE
+    wait_s double precision; now_s double precision;
+BEGIN
+    INSERT INTO attempts (key) SELECT k FROM unnest(keys) AS k ORDER BY k ON CONFLICT DO NOTHING;
+    PERFORM FROM attempts AS a WHERE a.key = ANY (keys) ORDER BY a.key FOR UPDATE;
+    now_s := extract(epoch FROM clock_timestamp());
+    -- The oldest of the last so many says when there is room again.
+    SELECT max(a.times[cardinality(a.times) - k.most + 1] + window_s - now_s) INTO wait_s
+    FROM unnest(keys, allowed) AS k (key, most) JOIN attempts AS a USING (key) WHERE cardinality(a.times) >= k.most;
+    IF wait_s > 0 THEN RETURN ceil(wait_s); END IF;
+    UPDATE attempts AS a SET times = ARRAY(SELECT t FROM unnest(a.times) AS t WHERE t > now_s - window_s ORDER BY t) || now_s
+    WHERE a.key = ANY (keys);
+    RETURN 0;
+END $$;
+
+-- Takes the latest attempt under each key back.
+CREATE FUNCTION forgive_1(keys bytea[]) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET synchronous_commit = on AS $$
+BEGIN
+    PERFORM FROM attempts AS a WHERE a.key = ANY (keys) ORDER BY a.key FOR UPDATE;
+    UPDATE attempts AS a SET times = a.times[:cardinality(a.times) - 1] WHERE a.key = ANY (keys);
+END $$;
 
 -- Forgets what counts no more: proofs that nobody can come with, and buckets that are full.
 CREATE FUNCTION forget_1(proofs_until double precision) RETURNS void
@@ -136,15 +167,16 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET synchron
 BEGIN
     DELETE FROM seen_proofs WHERE until < proofs_until;
     DELETE FROM portions AS p WHERE p.at < clock_timestamp() - interval '1 second' * p.size / p.per_s;
+    DELETE FROM attempts WHERE coalesce(times[cardinality(times)], 0) < extract(epoch FROM clock_timestamp()) - 86400;
     DELETE FROM replicas WHERE heard < clock_timestamp() - interval '1 day';
 END $$;
 
-REVOKE EXECUTE ON FUNCTION hear_1, propose_1, refuse_1, stop_1, go_1, use_proof_1, take_1, give_back_1, forget_1 FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION hear_1, leave_1, propose_1, refuse_1, stop_1, go_1, use_proof_1, take_1, attempt_1, forgive_1, forget_1 FROM PUBLIC;
 
 -- Rights, for whoever owns the tables to give, beside those that the log gives.
 CREATE PROCEDURE admit_gateway_to_board_1(role_name text) LANGUAGE plpgsql AS $$
 BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION hear_1, propose_1, refuse_1, stop_1, go_1, use_proof_1, take_1, give_back_1, forget_1 TO %I', role_name);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION hear_1, leave_1, propose_1, refuse_1, stop_1, go_1, use_proof_1, take_1, attempt_1, forgive_1, forget_1 TO %I', role_name);
     EXECUTE format('GRANT SELECT ON policies, replicas TO %I', role_name);
 END $$;
 REVOKE EXECUTE ON PROCEDURE admit_gateway_to_board_1 FROM PUBLIC;

@@ -134,7 +134,7 @@ BEGIN
         SELECT i.n, concat_ws(' ',
             CASE WHEN i.run IS NOT NULL AND NOT EXISTS (SELECT FROM runs AS r
                 WHERE r.id = i.run AND r.version = i.version AND NOT r.ended) THEN 'run' END,
-            CASE WHEN i.policy IS NOT NULL AND i.policy IS DISTINCT FROM f.policy THEN 'policy' END,
+            CASE WHEN i.policy IS NOT NULL AND (i.policy IS DISTINCT FROM f.policy OR f.stopped IS NOT NULL) THEN 'policy' END,
             CASE WHEN i.people IS NOT NULL AND NOT EXISTS (SELECT FROM identity_version AS v
                 WHERE v.people = i.people) THEN 'people' END,
             CASE WHEN i.definition IS NOT NULL AND NOT EXISTS (SELECT FROM pins AS p

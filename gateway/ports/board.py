@@ -1,0 +1,68 @@
+"""What gateways that share a database hold to alike: which policy is in force."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from gateway.domain._value import value
+
+
+@value
+class Posted:
+    """What stands on the board."""
+
+    policy: str
+    """Name of the policy in force; empty where none is yet."""
+    revision: int
+    """How often another one came into force."""
+    proposed: str = ""
+    """Name of the one that comes into force once every gateway could decide by it; empty if none is to."""
+
+
+class PolicyBoard(Protocol):
+    """Which policy is in force: a change is so at every gateway that lives, or at none.
+
+    Each of its methods raises `PolicyUnavailable` where nobody can say, and nothing is changed then.
+    """
+
+    def seat(self) -> str:
+        """Return a name of its own for whatever decides by a policy: there may be several in a process."""
+        ...
+
+    async def hear(self, seat: str, *, decides: str, prepared: str) -> Posted:
+        """Say by which policy `seat` decides and could decide, and return what is in force then.
+
+        With whoever is last to have what is proposed, that comes into force.
+        """
+        ...
+
+    async def leave(self, seat: str) -> None:
+        """Wait for `seat` no more."""
+        ...
+
+    async def propose(self, name: str, text: bytes, *, anew: bool) -> bool:
+        """Have a policy be the next one, unless it is in force.
+
+        False, and nothing was proposed, if it was in force before another one, and this is not said
+        `anew` by somebody.
+        """
+        ...
+
+    async def refuse(self, name: str, because: str) -> None:
+        """Have it come into force nowhere, if it is proposed."""
+        ...
+
+    async def problem(self, name: str) -> str:
+        """Return why it was refused; empty if it was not."""
+        ...
+
+    async def text(self, name: str) -> bytes:
+        """Return the text that was proposed by this name."""
+        ...
+
+    async def seats(self) -> Mapping[str, str]:
+        """Return by which policy each one decides that lives, by their names."""
+        ...
+
+    def follow(self, step: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+        """Have `step` done whenever somebody finds that another policy is in force; return what ends that."""
+        ...

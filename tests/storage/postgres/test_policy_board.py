@@ -1,0 +1,343 @@
+"""Of many gateways each decides by the policy in force; a change is in force at all of them, or at none."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.domain.premises import NOTHING, Premise
+from gateway.errors import Changed, ConfigError, PolicyUnavailable
+from gateway.policy import agreement
+from gateway.policy.agreement import CENTRAL, Holder, Shared
+from gateway.policy.building import Built
+from gateway.policy.refusing import RefusingEngine
+from gateway.policy.reload import PolicyHolder, load
+from gateway.policy.settings import PolicyEvent, PolicySettings
+from gateway.storage.postgres.board import PostgresBoard
+from gateway.storage.postgres.connection import Connection
+from gateway.storage.postgres.policed import PolicedLedger
+from tests.policy.policy_questions import ONE_RULE
+from tests.storage.postgres.shared import in_tray, record, replica, resting_on, with_runs
+
+GOOD = {"target": {"name": "good"}}
+BETTER = {"target": {"name": "better"}}
+PATIENCE_S = 60.0
+
+
+class Engine(RefusingEngine):
+    """A policy that is named by its text; what has a `!` in it cannot be used here."""
+
+    closed = False
+
+    async def close(self) -> None:
+        assert not self.closed
+        self.closed = True
+
+
+class Gateway:
+    """Whatever decides by a policy, as to the board."""
+
+    def __init__(self, board: PostgresBoard, *, able: bool = True) -> None:
+        self.board = board
+        self.able = able
+        self.built: list[Engine] = []
+        self.history: list[str] = []
+        self.may_build = asyncio.Event()
+        self.may_build.set()
+        self.agreement = Shared(
+            board,
+            Holder(
+                decides=lambda: self.history[-1] if self.history else "",
+                put=self._put,
+                adopt=self._put,
+                build=self._build,
+                name=lambda built: built.engine.digest,
+            ),
+        )
+
+    @property
+    def decides(self) -> str:
+        return self.history[-1] if self.history else ""
+
+    def make(self, text: str) -> Built:
+        self.built.append(Engine(digest=text))
+        return Built(engine=self.built[-1])
+
+    async def _build(self, text: bytes) -> Built:
+        await self.may_build.wait()
+        if not self.able:
+            raise ConfigError("it cannot be used", problems=["decision.rego:1: no"])
+        return self.make(text.decode())
+
+    def _put(self, built: Built) -> None:
+        self.history.append(built.engine.digest)
+
+    async def offers(self, text: str, *, first: bool = False) -> str:
+        built = await self.agreement.settle(self.make(text), text.encode, first=first)
+        return built.engine.digest
+
+    async def until(self, decides: str) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while self.decides != decides:
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def gateways(
+    address: str, count: int, *, first: str = "one", **more: Any
+) -> AsyncIterator[list[Gateway]]:
+    async with AsyncExitStack() as stack:
+        made = []
+        for n in range(count):
+            board = PostgresBoard(address, replica=f"r{n}")
+            stack.callback(board.close)
+            gateway = Gateway(board, **more)
+            stack.push_async_callback(gateway.agreement.close)
+            await gateway.offers(first, first=True)
+            made.append(gateway)
+        yield made
+
+
+def in_force(owner: Connection) -> tuple[str, int, str]:
+    return owner.execute("SELECT policy, revision, proposed FROM in_force").fetchall()[0]
+
+
+async def test_the_first_policy_of_all_comes_into_force_with_whoever_has_it(
+    address: str, owner: Connection
+) -> None:
+    async with gateways(address, 2) as (one, other):
+        assert (one.decides, other.decides) == ("one", "one")
+        assert in_force(owner) == ("one", 1, "")
+        assert (one.agreement.problem, other.agreement.problem) == ("", "")
+
+
+async def test_a_change_at_one_is_in_force_at_all(address: str, owner: Connection) -> None:
+    async with gateways(address, 3) as (one, *others):
+        assert await one.offers("two") == "two"
+        assert in_force(owner) == ("two", 2, "")
+        for other in others:
+            await other.until("two")
+            assert other.history == ["one", "two"]
+            assert other.agreement.problem == ""
+
+
+async def test_nothing_comes_into_force_before_every_gateway_could_decide_by_it(
+    address: str, owner: Connection
+) -> None:
+    async with gateways(address, 3) as (one, other, third):
+        third.may_build.clear()
+        change = asyncio.create_task(one.offers("two"))
+        async with asyncio.timeout(PATIENCE_S):
+            while len(other.built) < 2:
+                await asyncio.sleep(0.01)
+        for _ in range(3):
+            await one.agreement.step()
+            await other.agreement.step()
+        assert in_force(owner) == ("one", 1, "two")
+        assert not change.done()
+        assert (one.decides, other.decides) == ("one", "one")
+        third.may_build.set()
+        assert await change == "two"
+        await third.until("two")
+
+
+async def test_what_one_cannot_use_comes_into_force_nowhere(
+    address: str, owner: Connection
+) -> None:
+    async with gateways(address, 2) as (one, other):
+        other.able = False
+        with pytest.raises(ConfigError, match="at no gateway") as found:
+            await one.offers("two")
+        assert "decision.rego:1: no" in found.value.problems[0]
+        assert "r1/" in found.value.problems[0]
+        assert in_force(owner) == ("one", 1, "")
+        assert (one.history, other.history) == (["one"], ["one"])
+        assert [one.closed for one in one.built] == [False, True]
+
+
+async def test_what_not_all_have_in_time_comes_into_force_nowhere(
+    address: str, owner: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with gateways(address, 2) as (one, other):
+        other.may_build.clear()
+        monkeypatch.setattr(agreement, "_PATIENCE_S", 0.2)
+        with pytest.raises(ConfigError) as found:
+            await one.offers("two")
+        assert found.value.problems == ("not every gateway had it in time",)
+        assert in_force(owner) == ("one", 1, "")
+
+
+async def test_nobody_waits_for_a_gateway_that_was_not_heard_of(
+    address: str, owner: Connection
+) -> None:
+    async with gateways(address, 1) as (one,):
+        owner.execute(
+            "INSERT INTO replicas (name, heard) VALUES ('dead', clock_timestamp() - interval '11 seconds')"
+        )
+        assert await one.offers("two") == "two"
+        owner.execute("INSERT INTO replicas (name) VALUES ('alive')")
+        change = asyncio.create_task(one.offers("three"))
+        for _ in range(3):
+            await one.agreement.step()
+        assert in_force(owner)[0] == "two"
+        owner.execute("DELETE FROM replicas WHERE name = 'alive'")
+        assert await change == "three"
+
+
+async def test_whoever_begins_decides_by_what_is_in_force_and_not_by_what_was_replaced(
+    address: str, owner: Connection
+) -> None:
+    async with gateways(address, 1) as (one,):
+        await one.offers("two")
+        async with gateways(address, 1, first="one") as (late,):
+            assert late.history == ["two"]
+            assert [each.closed for each in late.built] == [True, False]
+        assert in_force(owner) == ("two", 2, "")
+
+
+async def test_what_was_replaced_comes_back_by_somebodys_word(
+    address: str, owner: Connection
+) -> None:
+    async with gateways(address, 2) as (one, other):
+        await one.offers("two")
+        await other.until("two")
+        assert await other.offers("one") == "one"
+        await one.until("one")
+        assert in_force(owner) == ("one", 3, "")
+
+
+async def test_whoever_cannot_have_what_is_in_force_is_not_ready(
+    address: str, owner: Connection
+) -> None:
+    async with gateways(address, 1) as (one,):
+        one.able = False
+        owner.execute("INSERT INTO policies (digest, content) VALUES ('two', 'two')")
+        owner.execute("UPDATE in_force SET policy = 'two', revision = 2")
+        await one.agreement.step()
+        assert one.agreement.problem == "two is in force, and not decided by here"
+        one.able = True
+        await one.until("two")
+        assert one.agreement.problem == ""
+
+
+async def test_a_text_that_is_another_policy_here_is_refused(
+    address: str, owner: Connection
+) -> None:
+    async with gateways(address, 1) as (one,):
+        owner.execute("INSERT INTO policies (digest, content) VALUES ('two', 'three')")
+        owner.execute("UPDATE in_force SET proposed = 'two'")
+        async with asyncio.timeout(PATIENCE_S):
+            while in_force(owner)[2]:
+                await asyncio.sleep(0.01)
+        assert (one.history, in_force(owner)) == (["one"], ("one", 1, ""))
+        assert "two is three here" in await one.board.problem("two")
+
+
+async def test_without_the_board_nothing_comes_into_force_and_nobody_is_ready_for_long(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with gateways(address, 1) as (one,):
+        one.board.close()
+        with pytest.raises(ConfigError, match="cannot be told"):
+            await one.offers("two")
+        with pytest.raises(PolicyUnavailable):
+            await one.board.look_again()
+        monkeypatch.setattr(agreement, "_STALE_S", 0.0)
+        await asyncio.sleep(0.01)
+        assert "was not heard" in one.agreement.problem
+
+
+class Names:
+    """A policy that holds by its name."""
+
+    def __init__(self, *held: str) -> None:
+        self.held = held
+
+    def holds(self, digest: str) -> bool:
+        return digest in self.held
+
+
+async def test_a_call_that_an_older_policy_decided_is_decided_again_by_the_newer_one(
+    address: str, owner: Connection
+) -> None:
+    """The other gateway has not looked since; its call makes it look."""
+    with_runs(owner, "r")
+    async with gateways(address, 1) as (one,), replica(address, "r1") as end:
+        end.ledger._memories = {Premise.POLICY: one.board.look_again}
+        one.agreement._following.cancel()
+        one.agreement._next = ("two", one.make("two"), one._put)
+        owner.execute("UPDATE in_force SET policy = 'two'")
+        ledger = PolicedLedger(end.ledger, Names("one", "two"), named=lambda name: name)
+        with pytest.raises(Changed) as found:
+            await ledger.put(record("a"), replace(resting_on("r"), policy="one"), NOTHING)
+        assert found.value.what == {Premise.POLICY}
+        assert one.decides == "two"
+        assert (
+            await ledger.put(record("b"), replace(resting_on("r"), policy="two"), NOTHING)
+        ).id == "b"
+    assert in_tray(owner) == ["b"]
+
+
+async def test_what_does_not_hold_here_is_written_nowhere(address: str, owner: Connection) -> None:
+    with_runs(owner, "r")
+    owner.execute("UPDATE in_force SET policy = %s", (CENTRAL,))
+    async with replica(address) as end:
+        policy = Names("sha256:theirs")
+        ledger = PolicedLedger(end.ledger, policy, named=lambda _: CENTRAL)
+        kept = replace(resting_on("r"), policy="sha256:theirs")
+        assert (await ledger.put(record("a"), kept, NOTHING)).id == "a"
+        policy.held = ()
+        with pytest.raises(Changed):
+            await ledger.put(record("b"), kept, NOTHING)
+    assert in_tray(owner) == ["a"]
+
+
+@asynccontextmanager
+async def holding(
+    address: str, folder: Path, name: str
+) -> AsyncIterator[tuple[PolicyHolder, list[PolicyEvent]]]:
+    """Decide by a folder, as one of the gateways over a database."""
+    events: list[PolicyEvent] = []
+    with closing(PostgresBoard(address, replica=name)) as board:
+        settings = PolicySettings(path=str(folder))
+        holder = await load(settings, {"of": name}, on_change=events.append, board=board)
+        try:
+            yield holder, events
+        finally:
+            await holder.close()
+
+
+async def allows(holder: PolicyHolder) -> list[bool]:
+    asked = [await holder.evaluate(question) for question in (GOOD, BETTER)]
+    return [decision.verdict == "allow" for decision in asked]
+
+
+async def test_folders_that_differ_decide_alike(address: str, tmp_path: Path) -> None:
+    """Real policies: the one that is saved last decides everywhere, with the data it came with."""
+    folders = [tmp_path / name for name in ("one", "other")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "decision.rego").write_text(ONE_RULE)
+    async with AsyncExitStack() as stack:
+        (one, _), (other, told) = [
+            await stack.enter_async_context(holding(address, folder, folder.name))
+            for folder in folders
+        ]
+        assert one.digest == other.digest
+        assert other.agreement.problem == ""
+        (folders[0] / "decision.rego").write_text(ONE_RULE.replace('"good"', '"better"'))
+        assert (await one.reload_now()).ok
+        async with asyncio.timeout(PATIENCE_S):
+            while other.digest != one.digest:
+                await asyncio.sleep(0.02)
+        assert await allows(one) == await allows(other) == [False, True]
+        await other.agree()  # what lies there was replaced, and is no change
+        assert await allows(other) == [False, True]
+        assert [event.new for event in told][-1] == one.digest
+        (folders[1] / "decision.rego").write_text("package douane\n\nthis is no rule")
+        assert not (await other.reload_now()).ok
+        assert await allows(one) == await allows(other) == [False, True]

@@ -1,0 +1,249 @@
+"""What many gateways use up together: never more than one would, and nothing twice."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from gateway.domain.identity import Proof
+from gateway.errors import AuditUnavailable, IdentityUnavailable, RateLimited
+from gateway.oauth.seen_proofs import SeenProofs
+from gateway.pipeline.leased import LeasedLimits
+from gateway.signin.errors import Throttled
+from gateway.signin.throttle import Attempts
+from gateway.storage.postgres.allowance import PostgresAllowance
+from gateway.storage.postgres.connection import Connection
+from tests.storage.suite import NOW
+
+CRASH = "TRUNCATE portions, portions_began, seen_proofs, seen_proofs_began"
+"""What a crash of the server or a failover does to tables that are in no write-ahead log."""
+
+Two = tuple[PostgresAllowance, PostgresAllowance]
+
+
+@pytest.fixture
+def two(address: str) -> Iterator[Two]:
+    with closing(PostgresAllowance(address)) as one, closing(PostgresAllowance(address)) as other:
+        yield one, other
+
+
+async def given(limits: LeasedLimits, most: int, key: str = "emma") -> int:
+    """Return how many of `most` calls may be made now."""
+    count = 0
+    for _ in range(most):
+        try:
+            await limits.take(key)
+        except RateLimited:
+            await asyncio.sleep(0)
+        else:
+            count += 1
+    return count
+
+
+async def test_all_gateways_together_give_out_what_one_would(two: Two) -> None:
+    began = time.monotonic()
+    limits = [LeasedLimits(each, calls_per_minute=60) for each in two for _ in range(2)]
+    found = sum(await asyncio.gather(*(given(each, 60) for each in limits)))
+    filled = time.monotonic() - began
+    assert 60 - 4 * 3 <= found <= 60 + filled + 1
+
+
+async def test_each_key_and_each_rate_has_a_bucket_of_its_own(two: Two) -> None:
+    one, other = (LeasedLimits(each, calls_per_minute=2) for each in two)
+    assert await given(one, 3) == 2
+    with pytest.raises(RateLimited) as found:
+        await other.take("emma")
+    assert (found.value.limits[0].most, found.value.limits[0].left) == (2, 0)
+    assert 1 <= found.value.limits[0].wait_s <= 30
+    await other.take("bob")
+    await other.take("emma", 1)
+
+
+class Hand:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_what_is_left_of_a_portion_is_put_back(two: Two, owner: Connection) -> None:
+    clock = Hand()
+    one = LeasedLimits(two[0], calls_per_minute=100, clock=clock)
+    await one.take("emma")
+    ((level,),) = owner.execute("SELECT level FROM portions").fetchall()
+    assert level == pytest.approx(95, abs=0.01)
+    clock.now += 2
+    owner.execute("UPDATE portions SET at = clock_timestamp() + interval '1 hour'")
+    await one.take("emma")
+    ((level,),) = owner.execute("SELECT level FROM portions").fetchall()
+    assert level == pytest.approx(94, abs=0.01)
+
+
+async def test_many_that_wait_for_a_portion_ask_once(two: Two, owner: Connection) -> None:
+    one = LeasedLimits(two[0], calls_per_minute=100)
+    await asyncio.gather(*(one.take("emma") for _ in range(5)))
+    ((level,),) = owner.execute("SELECT level FROM portions").fetchall()
+    assert level == pytest.approx(95, abs=0.5)
+
+
+async def test_whoever_was_told_that_there_is_nothing_is_not_asked_again_at_once(
+    two: Two, owner: Connection
+) -> None:
+    clock = Hand()
+    one = LeasedLimits(two[0], calls_per_minute=1, clock=clock)
+    assert await given(one, 2) == 1
+    owner.execute("UPDATE portions SET level = 1")
+    assert await given(one, 5) == 0
+    clock.now += 0.2
+    assert await given(one, 1) == 1
+
+
+async def test_a_crash_fills_no_bucket(two: Two, owner: Connection) -> None:
+    one, other = (LeasedLimits(each, calls_per_minute=2) for each in two)
+    assert await given(one, 3) == 2
+    owner.execute(CRASH)
+    assert await given(other, 3) == 0
+    owner.execute("UPDATE portions_began SET at = at - interval '1 minute'")
+    owner.execute("TRUNCATE portions")
+    assert await given(LeasedLimits(two[0], calls_per_minute=2), 3) == 2
+
+
+async def test_where_nobody_can_say_nothing_is_called(two: Two) -> None:
+    one = LeasedLimits(two[0], calls_per_minute=2)
+    two[0].close()
+    with pytest.raises(AuditUnavailable):
+        await one.take("emma")
+
+
+def proof(name: str = "p", *, made_at: float = NOW) -> Proof:
+    return Proof(key="k", use=name.encode(), made_at=made_at, until=made_at + 60)
+
+
+def seen(allowance: PostgresAllowance) -> SeenProofs:
+    return SeenProofs(since=NOW - 1000, elsewhere=allowance)
+
+
+async def test_a_proof_that_was_used_at_one_gateway_is_used_at_another(two: Two) -> None:
+    one, other = map(seen, two)
+    first = proof()
+    await one.use_soon(first, owner="emma", now=NOW)
+    await one.use_soon(first, owner="emma", now=NOW)  # the same request looks again
+    with pytest.raises(ValueError, match="used before"):
+        await other.use_soon(proof(), owner="emma", now=NOW)
+    with pytest.raises(ValueError, match="used before"):
+        seen(two[0]).use(proof(), owner="emma", now=NOW)
+    other.use(proof("q"), owner="emma", now=NOW)
+
+
+async def test_of_many_uses_of_one_proof_at_once_one_is_good(two: Two) -> None:
+    told = await asyncio.gather(
+        *(seen(each).use_soon(proof(), owner="emma", now=NOW) for each in two for _ in range(8)),
+        return_exceptions=True,
+    )
+    assert sum(one is None for one in told) == 1
+    assert {str(one) for one in told if one is not None} == {"used before"}
+
+
+async def test_after_a_crash_no_proof_is_good_that_was_made_before(
+    two: Two, owner: Connection
+) -> None:
+    one, other = map(seen, two)
+    one.use(proof(), owner="emma", now=NOW)
+    owner.execute(CRASH)
+    with pytest.raises(ValueError, match="began"):
+        other.use(proof(made_at=NOW - 1), owner="emma", now=NOW + 0.9)
+    other.use(proof("q", made_at=NOW + 0.5), owner="emma", now=NOW + 0.9)
+
+
+async def test_a_proof_that_cannot_be_noted_is_no_good(two: Two) -> None:
+    two[0].close()
+    with pytest.raises(IdentityUnavailable):
+        await seen(two[0]).use_soon(proof(), owner="emma", now=NOW)
+
+
+def attempts(allowance: PostgresAllowance, **more: float) -> Attempts:
+    return Attempts(
+        lambda: NOW,
+        by_address=100,
+        by_target=3,
+        shared=allowance,
+        what="password",
+        **more,  # type: ignore[arg-type]
+    )
+
+
+async def test_guesses_at_all_gateways_count_together(two: Two) -> None:
+    """From many addresses at once, at one account."""
+    told = await asyncio.gather(
+        *(attempts(each).begin(f"192.0.2.{n}", "emma") for n in range(10) for each in two),
+        return_exceptions=True,
+    )
+    assert sum(one is None for one in told) == 3
+    (throttled,) = {type(one) for one in told if one is not None}
+    assert throttled is Throttled
+    await attempts(two[1]).begin("192.0.2.1", "bob")
+
+
+async def test_guesses_from_one_address_count_together(two: Two) -> None:
+    one, other = (
+        Attempts(lambda: NOW, by_address=2, by_target=9, shared=each, what="device") for each in two
+    )
+    await one.begin("2001:db8::1", "emma")
+    await other.begin("2001:db8::2", "bob")
+    with pytest.raises(Throttled):
+        await one.begin("2001:db8::3", "ada")
+    await attempts(two[0]).begin("2001:db8::3", "ada")  # at something else
+
+
+async def test_an_attempt_that_was_no_guess_takes_only_itself_back(two: Two) -> None:
+    one, other = map(attempts, two)
+    for _ in range(3):
+        await one.begin("192.0.2.1", "emma")
+    await other.take_back("192.0.2.1", "emma")
+    await other.begin("192.0.2.1", "emma")
+    with pytest.raises(Throttled):
+        await one.begin("192.0.2.1", "emma")
+
+
+async def test_attempts_count_for_as_long_as_is_said(two: Two, owner: Connection) -> None:
+    one, other = map(attempts, two)
+    for _ in range(3):
+        await one.begin("192.0.2.1", "emma")
+    owner.execute("UPDATE attempts SET times = ARRAY[times[1] - 290, times[2], times[3]]")
+    with pytest.raises(Throttled) as found:
+        await other.begin("192.0.2.1", "emma")
+    assert 0 < found.value.wait_s <= 10
+    owner.execute("UPDATE attempts SET times = ARRAY[times[1] - 20, times[2], times[3]]")
+    await other.begin("192.0.2.1", "emma")
+    with pytest.raises(Throttled):
+        await one.begin("192.0.2.1", "emma")
+
+
+async def test_an_attempt_that_cannot_be_counted_is_none(two: Two) -> None:
+    two[0].close()
+    with pytest.raises(IdentityUnavailable):
+        await attempts(two[0]).begin("192.0.2.1", "emma")
+
+
+async def test_what_counts_no_more_is_forgotten_and_nothing_else(
+    two: Two, owner: Connection
+) -> None:
+    one = LeasedLimits(two[0], calls_per_minute=60)
+    for key in ("full by now", "not yet"):
+        await one.take(key)
+    seen(two[0]).use(proof(), owner="emma", now=NOW)
+    seen(two[0]).use(proof("later", made_at=NOW + 600), owner="emma", now=NOW + 600)
+    await attempts(two[0]).begin("192.0.2.1", "emma")
+    owner.execute(
+        "UPDATE portions SET at = at - interval '2 minutes' WHERE key IN (SELECT key FROM portions LIMIT 1)"
+    )
+    two[0].forget(now=NOW + 300)
+    counts = [
+        owner.execute(f"SELECT count(*) FROM {table}".encode()).fetchall()[0][0]
+        for table in ("portions", "seen_proofs", "attempts")
+    ]
+    assert counts == [1, 1, 2]
+    with pytest.raises(ValueError, match="used before"):
+        seen(two[1]).use(proof("later", made_at=NOW + 600), owner="emma", now=NOW + 600)
