@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from gateway.domain._value import value
 from gateway.errors import ConfigError, PolicyUnavailable
@@ -45,8 +45,13 @@ class Agreement(Protocol):
         ...
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> Mapping[str, str]:
         """What there is to tell of it."""
+        ...
+
+    @property
+    def revision(self) -> int:
+        """How often another policy came into force everywhere; 0 where nobody counts."""
         ...
 
     async def close(self) -> None: ...
@@ -67,8 +72,12 @@ class Alone:
         return ""
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> Mapping[str, str]:
         return {}
+
+    @property
+    def revision(self) -> int:
+        return 0
 
     async def close(self) -> None:
         """Nothing is to be closed."""
@@ -146,9 +155,10 @@ class Shared:
         if ready is not None and ready[0] == posted.policy:
             self._next = None
             ready[2](ready[1])
+        if self._preparing is not None or self._offers or not self._holder.decides():
+            return  # whoever begins makes ready by itself what it begins with
         wanted = posted.proposed or posted.policy
-        known = {self._holder.decides(), *(() if self._next is None else self._next[:1])}
-        if wanted and wanted not in known and self._preparing is None and not self._offers:
+        if wanted and wanted not in (self._holder.decides(), self._next and self._next[0]):
             self._preparing = asyncio.create_task(self._prepare(wanted))
 
     async def _prepare(self, name: str) -> None:
@@ -242,9 +252,15 @@ class Shared:
         return ""
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def revision(self) -> int:
+        """How often another one came into force; see `Agreement`."""
+        return self._posted.revision
+
+    @property
+    def facts(self) -> Mapping[str, str]:
         """Which revision is in force, and what each gateway decides by."""
-        return {"revision": self._posted.revision, "gateways": dict(self._seats)}
+        each = ", ".join(f"{seat} {decides or 'none'}" for seat, decides in self._seats.items())
+        return {"policy_revision": str(self._posted.revision), "policy_by_gateway": each}
 
     async def close(self) -> None:
         """Have nobody wait for this one any more."""

@@ -243,12 +243,20 @@ class PolicyHolder:
             built = await self.agreement.settle(built, text, first=first)
         except ConfigError as error:
             return self._refuse(look, error)
-        event = PolicyEvent(
-            old=old, new=self.digest, ok=True, empty=built.is_empty, notices=built.notices
-        )
+        event = self._changed(old, built)
         if first or event.new != event.old:
             self._on_change(event)
         return event
+
+    def _changed(self, old: str, built: Built) -> PolicyEvent:
+        return PolicyEvent(
+            old=old,
+            new=self.digest,
+            ok=True,
+            empty=built.is_empty,
+            notices=built.notices,
+            revision=self.agreement.revision,
+        )
 
     def _refuse(self, look: _Look, error: ConfigError) -> PolicyEvent:
         problems = error.problems or (error.public,)
@@ -274,10 +282,7 @@ class PolicyHolder:
         look = _Look(number=next(_reads), snapshot=None, print=self._tenure.print)
         self._put(built.engine, look)
         if old != self.digest:
-            event = PolicyEvent(
-                old=old, new=self.digest, ok=True, empty=built.is_empty, notices=built.notices
-            )
-            self._on_change(event)
+            self._on_change(self._changed(old, built))
 
     def _shared(self, board: PolicyBoard) -> Shared:
         central = self._settings.is_central

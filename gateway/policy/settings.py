@@ -91,6 +91,8 @@ class PolicyEvent:
     """Whether what is in force says nothing about any decision."""
     notices: tuple[str, ...] = ()
     """What is remarkable about what is in force."""
+    revision: int = 0
+    """How often another policy came into force at all gateways together; 0 where there is one."""
 
 
 OnChange = Callable[[PolicyEvent], None]

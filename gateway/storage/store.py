@@ -18,6 +18,7 @@ from gateway.domain.quotas import Charge
 from gateway.errors import AuditUnavailable, ConfigError
 from gateway.flow.redaction import RecordScreen
 from gateway.ports import Clock
+from gateway.ports.board import PolicyBoard
 from gateway.storage.choices import SqliteChoices
 from gateway.storage.connection import Durability, advice_on, open_reader
 from gateway.storage.cursors import SqliteCursors
@@ -52,6 +53,9 @@ _HASHED = Levels(Level(redaction=Redaction.HASHED))
 
 class Store:
     """The stores of a running gateway. One process has a data directory open at a time."""
+
+    board: PolicyBoard | None = None
+    """Where many gateways agree on a policy: there is one."""
 
     def __init__(
         self,

@@ -345,6 +345,7 @@ class Gateway:
                 **self.recorded.facts(),
                 **self.watch.facts(),
                 **stopped_facts(self._lasting.stop),
+                **self._tenure.runtime.policy.agreement.facts,
                 **self._tenure.runtime.search.facts(),
             },
             guard=guard,
@@ -395,8 +396,11 @@ class Gateway:
             wrong["drain"] = "the gateway is stopping"
         if problem := await self._store.problem():
             wrong["audit"] = problem
-        if not self._tenure.runtime.policy.digest:
+        policy = self._tenure.runtime.policy
+        if not policy.digest:
             wrong["policy"] = "no policy is in force"
+        elif problem := policy.agreement.problem:
+            wrong["policy"] = problem
         return wrong
 
 

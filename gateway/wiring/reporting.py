@@ -94,7 +94,8 @@ class PolicyReporter:
             "verdict": "allow" if event.ok else "deny",
             "code": self.done if event.ok else "refused",
             "policy_digest": event.new,
-            "evidence": {"before": event.old},
+            "evidence": {"before": event.old}
+            | ({"revision": event.revision} if event.revision else {}),
             "reasons": [{"code": code, "message": text} for code, text in told[:50]],
         }
         record = AuditRecord(kind=RecordKind.POLICY, time=now(), id=new_id(), fields=fields)

@@ -53,7 +53,12 @@ async def policies(config: Config, store: Store, metrics: Metrics) -> AsyncItera
         files = policy_files(config)
         reporter = PolicyReporter(store, metrics, problems=files.problems)
         in_force = await load(
-            settings, policy_data(config), on_change=reporter, clock=now, epoch=store.epoch
+            settings,
+            policy_data(config),
+            on_change=reporter,
+            clock=now,
+            epoch=store.epoch,
+            board=store.board,
         )
         stack.push_async_callback(in_force.close)
         stack.push_async_callback(reporter.settle)

@@ -52,7 +52,8 @@ BEGIN
         RETURN false;
     END IF;
     UPDATE policies AS p SET problem = '' WHERE p.digest = of_digest AND p.problem <> '';
-    UPDATE in_force AS f SET proposed = CASE WHEN f.policy = of_digest THEN '' ELSE of_digest END;
+    UPDATE in_force AS f SET proposed = CASE WHEN f.policy = of_digest THEN '' ELSE of_digest END
+    WHERE anew OR f.policy <> of_digest;
     RETURN true;
 END $$;
 
