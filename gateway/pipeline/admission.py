@@ -24,12 +24,13 @@ from gateway.errors import (
 from gateway.pins.verify import verify
 from gateway.pipeline.approvals import Approvals
 from gateway.pipeline.conversations import Conversations
+from gateway.pipeline.counts import Due
 from gateway.pipeline.decide import permit_for, protocol_permit, told
 from gateway.pipeline.grants import Grants
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.prepared import NEVER, Prepared, PreparedCalls
 from gateway.pipeline.questions import Questions
-from gateway.pipeline.quotas import Due, Quotas
+from gateway.pipeline.quotas import Quotas
 from gateway.pipeline.rounds import Rounds
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
@@ -216,7 +217,7 @@ class Admission:
         yes = None if granted is None else granted.approval
         permit = permit_for(access, decision, session, yes=yes, grants=usable)
         await self._meet_rate_limits(permit, trail)
-        taken = self._quotas.take(due, access)
+        taken = await self._quotas.take(due, access)
         try:
             # Before anything is used up: it may be refused.
             await self._questions.require_turn(access)

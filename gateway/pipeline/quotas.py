@@ -5,32 +5,33 @@ there is room for. What it was charged stands in its intent, and whoever writes 
 it up there: a restart finds what went out, and at most what was under way beside.
 """
 
+import asyncio
+import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from gateway.domain._value import value
 from gateway.domain.calls import AccessRequest, Call
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.flow import Run
 from gateway.domain.identity import Principal
 from gateway.domain.quotas import MILLIONTHS, UNCOUNTED, Charge, Count, Counted, Quota
 from gateway.domain.tools import Kind, Pin, Target
-from gateway.errors import Limit, RateLimited
+from gateway.errors import AuditUnavailable, Limit, RateLimited
+from gateway.pipeline.counts import Counts, Due, Taken
 from gateway.pipeline.decide import Subject, told
 from gateway.ports import Clock
+from gateway.ports.allowance import SharedCounts, Use
+
+logger = logging.getLogger(__name__)
 
 PRICE: Final = "douane/price"
 """The member of a definition's `_meta` by which a server prices its tool, once a person approved it."""
 
-_MOST_COUNTS: Final = 100_000
-"""Of one quota in one span: beyond that nobody new is counted, and so nobody new is let through."""
 _MOST_PRICE: Final = 1_000_000
 _ONCE: Final = "once"
-_SOON_S: Final = 1
-"""When to come back where nobody knows when a call ends."""
 _UNITS: Final = {
     Count.CALLS: "requests",
     Count.BYTES: "content-bytes",
@@ -38,112 +39,6 @@ _UNITS: Final = {
     Count.UNDER_WAY: "concurrent-requests",
 }
 """As header fields name them; the draft has no word for `cost`."""
-
-
-class Counts:
-    """What is used of one quota in the span that it is in."""
-
-    __slots__ = ("begin", "quota", "used")
-
-    def __init__(self, quota: Quota) -> None:
-        self.quota = quota
-        self.begin = 0
-        self.used: dict[tuple[str, ...], int] = {}
-
-    def turn(self, now: float) -> None:
-        """Begin the span of `now`, if it is a later one.
-
-        A clock that jumps back leaves the span as it is: nothing may be used twice.
-        """
-        per = self.quota.per
-        if per is not None and (begin := per.begins(now)) > self.begin:
-            self.begin = begin
-            self.used.clear()
-
-    def left(self, under: tuple[str, ...]) -> int:
-        if under not in self.used and len(self.used) >= _MOST_COUNTS:
-            return 0
-        return max(0, self.quota.most - self.used.get(under, 0))
-
-    def add(self, under: tuple[str, ...], begin: int, amount: int) -> None:
-        """Add to what is used of the span that began at `begin`, if that is not over."""
-        if begin != self.begin:
-            return
-        used = self.used.get(under, 0) + amount
-        if used > 0:
-            self.used[under] = used
-        else:
-            self.used.pop(under, None)
-
-    def wait_s(self, now: float) -> int:
-        """Return in how many seconds the next span begins."""
-        per = self.quota.per
-        if per is None:
-            return _SOON_S
-        return max(_SOON_S, math.ceil(self.begin + per.seconds(self.begin) - now))
-
-
-@value
-class Due:
-    """What one call would use of one count."""
-
-    counts: Counts
-    under: tuple[str, ...]
-    amount: int
-
-    @property
-    def fits(self) -> bool:
-        return self.amount <= self.counts.left(self.under)
-
-
-class Taken:
-    """What a call was charged, until it has ended."""
-
-    __slots__ = ("_is_answered", "_is_open", "_of")
-
-    def __init__(self, of: Sequence[tuple[Due, int]]) -> None:
-        """Take what was charged, each with the beginning of its span."""
-        self._of = of
-        self._is_open = True
-        self._is_answered = False
-
-    @property
-    def charged(self) -> list[dict[str, Any]]:
-        """What the call's intent says of it."""
-        return [_told(due, begin, due.amount) for due, begin in self._of if due.counts.quota.per]
-
-    def give_back(self) -> None:
-        """Take all of it back: the call does not go out."""
-        if self._is_open:
-            self._is_open = False
-            for due, begin in self._of:
-                due.counts.add(due.under, begin, -due.amount)
-
-    def ended(self, *, answered: int) -> list[dict[str, Any]]:
-        """Count the bytes of the answer, once, and return what the call's outcome says of it.
-
-        A call whose stream was cut has ended, and may get its answer on another one.
-        """
-        ends, self._is_open = self._is_open, False
-        counts = bool(answered) and not self._is_answered
-        self._is_answered = self._is_answered or counts
-        found = []
-        for due, begin in self._of:
-            count = due.counts.quota.count
-            if count is Count.UNDER_WAY and ends:
-                due.counts.add(due.under, begin, -due.amount)
-            elif count is Count.BYTES and counts:
-                due.counts.add(due.under, begin, answered)
-                found.append(_told(due, begin, answered))
-        return found
-
-    def unsent(self) -> list[dict[str, Any]]:
-        """Take all of it back, and return what the outcome says of it, whose intent is durable."""
-        if not self._is_open:
-            return []
-        self.give_back()
-        self._is_answered = True
-        return [{**one, "amount": -one["amount"]} for one in self.charged]
 
 
 class Quotas:
@@ -156,8 +51,15 @@ class Quotas:
         prices: Mapping[tuple[str, str], int],
         clock: Clock,
         kept: Iterable[Charge] = (),
+        shared: SharedCounts | None = None,
     ) -> None:
-        """Begin with what was `kept` of each; `prices` are by server and tool, in millionths."""
+        """Begin with what was `kept` of each; `prices` are by server and tool, in millionths.
+
+        With `shared` counts they hold for all gateways together. What policy is told is then what
+        this one knows: of each count, what it was at its own last call.
+        """
+        self._shared = shared
+        self._telling: set[asyncio.Task[None]] = set()
         self._prices = prices
         self._clock = clock
         self._all = {quota.key: Counts(quota) for quota in quotas}
@@ -213,13 +115,14 @@ class Quotas:
             "counts": [_fact(one) for one in due],
         }
 
-    def take(self, due: Sequence[Due], access: AccessRequest) -> Taken | None:
+    async def take(self, due: Sequence[Due], access: AccessRequest) -> Taken | None:
         """Charge a call that is to go out; nothing, where no quota is about it.
 
         Of what a person's answer to this very call lets pass, there need not be enough.
 
         Raises:
             RateLimited: There is not enough of something, and nothing was charged.
+            AuditUnavailable: Other gateways count as well, and nobody knows how much there is.
 
         """
         if not due:
@@ -233,7 +136,52 @@ class Quotas:
             raise self._refusal(over, now)
         for one in due:
             one.counts.add(one.under, one.counts.begin, one.amount)
-        return Taken([(one, one.counts.begin) for one in due])
+        taken = Taken([(one, one.counts.begin) for one in due], self._tell)
+        if self._shared is not None:
+            await self._take_of(self._shared, due, taken, raised)
+        return taken
+
+    async def _take_of(
+        self, shared: SharedCounts, due: Sequence[Due], taken: Taken, raised: frozenset[str]
+    ) -> None:
+        """Charge at all gateways what was charged here, or nowhere."""
+        begins = [one.counts.begin for one in due]
+        uses = [
+            one.use(
+                begin,
+                one.amount,
+                most=None if one.counts.quota.name in raised else one.counts.quota.most,
+            )
+            for one, begin in zip(due, begins, strict=True)
+        ]
+        try:
+            found = await shared.add(uses)
+        except BaseException:
+            taken.forget()
+            raise
+        over = [one for one, used in zip(due, found, strict=True) if not used.fits]
+        if over:
+            taken.forget()
+        for one, begin, used in zip(due, begins, found, strict=True):
+            if one.counts.quota.per is not None:
+                one.counts.learn(one.under, begin, used.used)
+        if over:
+            raise self._refusal(over, self._clock())
+
+    def _tell(self, uses: Sequence[Use]) -> None:
+        """Have all gateways count what was given back, or came beside; nobody waits for that."""
+        if self._shared is None or not uses:
+            return
+        task = asyncio.create_task(self._told_to(self._shared, uses))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    @staticmethod
+    async def _told_to(shared: SharedCounts, uses: Sequence[Use]) -> None:
+        try:
+            await shared.add(uses)
+        except AuditUnavailable as error:
+            logger.warning("what was used of quotas could not be counted: %s", error.detail)
 
     def require_not_used_up(self, due: Sequence[Due], decision: Decision) -> None:
         """Return unless all that policy has against a call is that a quota is used up.
@@ -312,15 +260,6 @@ def _price_in(pin: Pin) -> int:
     return (
         math.ceil(min(price, _MOST_PRICE) * MILLIONTHS) if price >= 0 else _MOST_PRICE * MILLIONTHS
     )
-
-
-def _told(due: Due, begin: int, amount: int) -> dict[str, Any]:
-    return {
-        "quota": due.counts.quota.key,
-        "under": list(due.under),
-        "begin": begin,
-        "amount": amount,
-    }
 
 
 def _fact(due: Due) -> dict[str, Any]:

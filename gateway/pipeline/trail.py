@@ -16,7 +16,7 @@ from gateway.domain.late import LateCall
 from gateway.domain.programs import digest_of
 from gateway.domain.tools import OWN, Kind, Pin, Pinned, Target
 from gateway.errors import ApprovalRequired, Fault, GatewayError
-from gateway.pipeline.quotas import Taken
+from gateway.pipeline.counts import Taken
 from gateway.ports import Clock
 from gateway.wire.operations import (
     TOOL_DESCRIPTIONS,

@@ -75,3 +75,40 @@ class UsedProofs(Protocol):
 
         """
         ...
+
+
+@value
+class Use:
+    """What is to be added to a count that many gateways have together."""
+
+    quota: str
+    """Its key: of another quota nothing counts."""
+    under: tuple[str, ...]
+    begin: int
+    """When the span began that it counts in; 0 for what counts until it has ended."""
+    amount: int
+    """Less than nothing, where something is given back."""
+    most: int | None = None
+    """How much there may be with it; `None` where it counts whatever there is."""
+
+
+@value
+class Used:
+    """What came of that."""
+
+    used: int
+    """How much there is in all: with it, where all of them were added, else without."""
+    fits: bool
+
+
+class SharedCounts(Protocol):
+    """What is used of quotas at all gateways together."""
+
+    async def add(self, uses: Sequence[Use]) -> Sequence[Used]:
+        """Add all of `uses`, or none of them if one does not fit.
+
+        Raises:
+            AuditUnavailable: They cannot be added, or it is not known whether they were.
+
+        """
+        ...

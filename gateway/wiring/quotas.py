@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping
 from gateway.config import Config
 from gateway.domain.quotas import MILLIONTHS, Charge
 from gateway.pipeline.quotas import Quotas
+from gateway.ports.allowance import SharedCounts
 from gateway.wiring.foundation import now
 
 
-def quotas_of(config: Config, used: Iterable[Charge]) -> Quotas:
-    """Return the quotas that hold until the gateway ends."""
+def quotas_of(config: Config, used: Iterable[Charge], shared: SharedCounts | None = None) -> Quotas:
+    """Return the quotas that hold until the gateway ends, or at all gateways with `shared` counts."""
     quotas = [quota.value for quota in config.limits.quotas]
-    return Quotas(quotas, prices=prices_of(config), clock=now, kept=used)
+    return Quotas(quotas, prices=prices_of(config), clock=now, kept=used, shared=shared)
 
 
 def prices_of(config: Config) -> Mapping[tuple[str, str], int]:

@@ -22,7 +22,8 @@ from gateway.errors import (
     UpstreamFailed,
     UpstreamResting,
 )
-from gateway.pipeline.quotas import Counts, Quotas
+from gateway.pipeline.counts import Counts
+from gateway.pipeline.quotas import Quotas
 from gateway.upstream.faults import Challenged
 from tests.pipeline.house import ALICE, Events, House, decision, event, result, text
 

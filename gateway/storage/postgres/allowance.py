@@ -1,6 +1,7 @@
 """What many gateways use up together: calls by the minute, attempts to guess, proofs of possession."""
 
 import asyncio
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, LiteralString
@@ -9,11 +10,16 @@ import psycopg
 
 from gateway.domain.bounded import digest_of
 from gateway.domain.identity import Proof
+from gateway.domain.quotas import Charge
 from gateway.errors import AuditUnavailable, IdentityUnavailable
-from gateway.ports.allowance import Portion
+from gateway.ports.allowance import Portion, Use, Used
 from gateway.storage.postgres.connection import Connection, Session
 
 _PATIENCE_S: Final = 5.0
+_COUNT: Final = (
+    "SELECT * FROM count_1(%s, %s::text[], %s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[])"
+)
+_KEPT: Final = "SELECT quota, under, begins, used FROM quota_counts WHERE replica = ''"
 _MARGIN_S: Final = 60.0
 """A request may take so long from where its proof is read to where its use is noted."""
 
@@ -21,18 +27,19 @@ Rows = list[tuple[Any, ...]]
 
 
 class PostgresAllowance:
-    """`Portions`, a `SharedThrottle` and `UsedProofs`, each on a connection of its own.
+    """`Portions`, a `SharedThrottle`, `UsedProofs` and `SharedCounts`, each on a connection of its own.
 
     Portions and proofs are kept in memory of the server alone. Whoever makes that forget, by a crash or
     a failover, gains nothing: a bucket that is not known is empty from then on and fills, and no proof
-    is good that was made before. Attempts are kept on the disk.
+    is good that was made before. Attempts and counts are on the disk.
     """
 
-    def __init__(self, conninfo: str) -> None:
-        """Connect at first use."""
-        self._calls, self._proofs, self._attempts = (
+    def __init__(self, conninfo: str, *, replica: str) -> None:
+        """Connect at first use. `replica` names this process, and is what its board is told."""
+        self._replica = replica
+        self._calls, self._proofs, self._attempts, self._counts = (
             Session(conninfo, application=f"douane {what}", patience_s=_PATIENCE_S)
-            for what in ("portions", "proofs", "attempts")
+            for what in ("portions", "proofs", "attempts", "quotas")
         )
 
     async def take(
@@ -72,6 +79,35 @@ class PostgresAllowance:
         if problem is not None:
             raise ValueError(problem)
 
+    async def add(self, uses: Sequence[Use]) -> Sequence[Used]:
+        """Add to counts; see `SharedCounts`. What it said is right, although more may be used by now."""
+        if not uses:
+            return []
+        names = [json.dumps(one.under).encode() for one in uses]
+        rest = zip(*((one.begin, one.amount, one.most) for one in uses), strict=True)
+        values = (self._replica, [one.quota for one in uses], names, *map(list, rest))
+        try:
+            rows = await asyncio.to_thread(_asked, self._counts, _COUNT, values)
+        except psycopg.Error as error:
+            told = "how much is left of a quota cannot be told now; nothing was called"
+            raise AuditUnavailable(told, detail=str(error)) from error
+        found = {place: Used(used=used, fits=fits) for place, used, fits in rows}
+        return [found[place] for place in range(1, len(uses) + 1)]
+
+    def kept(self) -> Sequence[Charge]:
+        """Return what is used of each count, in the newest span that it was used in.
+
+        Raises:
+            IdentityUnavailable: It cannot be read now.
+
+        """
+        with _known():
+            rows = _asked(self._counts, _KEPT, ())
+        return [
+            Charge(quota=quota, under=tuple(json.loads(under)), begin=begin, amount=used)
+            for quota, under, begin, used in rows
+        ]
+
     def forget(self, *, now: float) -> None:
         """Forget what counts no more: whoever leads does so from time to time.
 
@@ -82,7 +118,7 @@ class PostgresAllowance:
         self._attempted("SELECT forget_1(%s)", (now,))
 
     def close(self) -> None:
-        for session in (self._calls, self._proofs, self._attempts):
+        for session in (self._calls, self._proofs, self._attempts, self._counts):
             session.close()
 
     def _attempted(self, statement: LiteralString, values: tuple[Any, ...]) -> Rows:

@@ -162,6 +162,44 @@ BEGIN
     UPDATE attempts AS a SET times = a.times[:cardinality(a.times) - 1] WHERE a.key = ANY (keys);
 END $$;
 
+-- What is used of quotas in the span that each is in; of calls under way, by the gateway that carries them.
+CREATE TABLE quota_counts (
+    quota text NOT NULL, under bytea NOT NULL, replica text NOT NULL, begins bigint NOT NULL, used bigint NOT NULL,
+    PRIMARY KEY (quota, under, replica)
+) WITH (fillfactor = 50);
+
+-- Adds to counts, all or none: none if one would be more than it may. What a gateway carried that was not heard of
+-- for a while has ended. Returns how much there is of each, and whether it fits.
+CREATE FUNCTION count_1(of_replica text, quotas text[], unders bytea[], all_begin bigint[], amounts bigint[], mosts bigint[])
+RETURNS TABLE (place bigint, used bigint, fits boolean)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET synchronous_commit = on AS $$
+#variable_conflict use_column
+BEGIN
+    -- One after the other for each count, in one order: each statement looks anew at what is committed by then.
+    PERFORM pg_advisory_xact_lock(854531, k.key) FROM (
+        SELECT DISTINCT hashtext(i.quota || ' ' || encode(i.under, 'hex')) AS key
+        FROM unnest(quotas, unders) AS i (quota, under) ORDER BY 1) AS k;
+    RETURN QUERY WITH known AS MATERIALIZED (
+        SELECT u.*, a.already, u.most IS NULL OR a.already + u.amount <= u.most AS fits
+        FROM unnest(quotas, unders, all_begin, amounts, mosts) WITH ORDINALITY AS u (quota, under, begins, amount, most, place)
+        CROSS JOIN LATERAL (SELECT coalesce(sum(c.used), 0)::bigint AS already FROM quota_counts AS c
+            WHERE c.quota = u.quota AND c.under = u.under AND c.begins >= u.begins
+                AND (c.replica IN ('', of_replica) OR EXISTS (SELECT FROM replicas AS r
+                    WHERE starts_with(r.name, c.replica || '/') AND r.heard > clock_timestamp() - interval '10 seconds'))) AS a
+    ), added AS (
+        INSERT INTO quota_counts AS c (quota, under, replica, begins, used)
+        SELECT k.quota, k.under, CASE WHEN k.begins = 0 THEN of_replica ELSE '' END, k.begins, k.amount
+        FROM known AS k WHERE k.amount >= 0 AND (SELECT bool_and(fits) FROM known)
+        ON CONFLICT (quota, under, replica) DO UPDATE SET begins = greatest(c.begins, excluded.begins),
+            used = CASE WHEN c.begins < excluded.begins THEN excluded.used ELSE c.used + excluded.used END
+    ), given_back AS (
+        UPDATE quota_counts AS c SET used = greatest(0, c.used + k.amount) FROM known AS k
+        WHERE k.amount < 0 AND c.quota = k.quota AND c.under = k.under AND c.begins = k.begins
+            AND c.replica = CASE WHEN k.begins = 0 THEN of_replica ELSE '' END
+    )
+    SELECT k.place, k.already + CASE WHEN (SELECT bool_and(fits) FROM known) THEN k.amount ELSE 0 END, k.fits FROM known AS k;
+END $$;
+
 -- Forgets what counts no more: proofs that nobody can come with, and buckets that are full.
 CREATE FUNCTION forget_1(proofs_until double precision) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET synchronous_commit = off AS $$
@@ -169,15 +207,17 @@ BEGIN
     DELETE FROM seen_proofs WHERE until < proofs_until;
     DELETE FROM portions AS p WHERE p.at < clock_timestamp() - interval '1 second' * p.size / p.per_s;
     DELETE FROM attempts WHERE coalesce(times[cardinality(times)], 0) < extract(epoch FROM clock_timestamp()) - 86400;
+    DELETE FROM quota_counts WHERE used = 0 OR (replica <> '' AND NOT EXISTS (SELECT FROM replicas AS r
+        WHERE starts_with(r.name, quota_counts.replica || '/') AND r.heard > clock_timestamp() - interval '1 hour'));
     DELETE FROM replicas WHERE heard < clock_timestamp() - interval '1 day';
 END $$;
 
-REVOKE EXECUTE ON FUNCTION hear_1, leave_1, propose_1, refuse_1, stop_1, go_1, use_proof_1, take_1, attempt_1, forgive_1, forget_1 FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION hear_1, leave_1, propose_1, refuse_1, stop_1, go_1, use_proof_1, take_1, attempt_1, forgive_1, count_1, forget_1 FROM PUBLIC;
 
 -- Rights, for whoever owns the tables to give, beside those that the log gives.
 CREATE PROCEDURE admit_gateway_to_board_1(role_name text) LANGUAGE plpgsql AS $$
 BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION hear_1, leave_1, propose_1, refuse_1, stop_1, go_1, use_proof_1, take_1, attempt_1, forgive_1, forget_1 TO %I', role_name);
-    EXECUTE format('GRANT SELECT ON policies, replicas TO %I', role_name);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION hear_1, leave_1, propose_1, refuse_1, stop_1, go_1, use_proof_1, take_1, attempt_1, forgive_1, count_1, forget_1 TO %I', role_name);
+    EXECUTE format('GRANT SELECT ON policies, replicas, quota_counts TO %I', role_name);
 END $$;
 REVOKE EXECUTE ON PROCEDURE admit_gateway_to_board_1 FROM PUBLIC;

@@ -8,13 +8,17 @@ from contextlib import closing
 import pytest
 
 from gateway.domain.identity import Proof
+from gateway.domain.quotas import Count, Per, Quota
 from gateway.errors import AuditUnavailable, IdentityUnavailable, RateLimited
 from gateway.oauth.seen_proofs import SeenProofs
 from gateway.pipeline.leased import LeasedLimits
+from gateway.pipeline.quotas import Quotas
+from gateway.ports.allowance import Use
 from gateway.signin.errors import Throttled
 from gateway.signin.throttle import Attempts
 from gateway.storage.postgres.allowance import PostgresAllowance
 from gateway.storage.postgres.connection import Connection
+from tests.pipeline.house import House
 from tests.storage.suite import NOW
 
 CRASH = "TRUNCATE portions, portions_began, seen_proofs, seen_proofs_began"
@@ -25,7 +29,10 @@ Two = tuple[PostgresAllowance, PostgresAllowance]
 
 @pytest.fixture
 def two(address: str) -> Iterator[Two]:
-    with closing(PostgresAllowance(address)) as one, closing(PostgresAllowance(address)) as other:
+    with (
+        closing(PostgresAllowance(address, replica="one")) as one,
+        closing(PostgresAllowance(address, replica="other")) as other,
+    ):
         yield one, other
 
 
@@ -225,6 +232,101 @@ async def test_an_attempt_that_cannot_be_counted_is_none(two: Two) -> None:
     two[0].close()
     with pytest.raises(IdentityUnavailable):
         await attempts(two[0]).begin("192.0.2.1", "emma")
+
+
+def use(amount: int = 1, *, most: int | None = 5, begin: int = 600, of: str = "q") -> Use:
+    return Use(quota=of, under=("emma", ""), begin=begin, amount=amount, most=most)
+
+
+async def test_of_a_quota_all_gateways_together_use_as_much_as_one_would(two: Two) -> None:
+    told = await asyncio.gather(*(each.add([use()]) for each in two for _ in range(10)))
+    assert sorted(one.used for (one,) in told if one.fits) == [1, 2, 3, 4, 5]
+    assert {one.used for (one,) in told if not one.fits} == {5}
+    assert [(one.begin, one.amount) for one in two[1].kept()] == [(600, 5)]
+
+
+async def test_what_does_not_fit_one_count_is_added_to_none(two: Two) -> None:
+    one, other = two
+    await one.add([use(5)])
+    found = await other.add([use(1, of="other"), use(1)])
+    assert [(each.used, each.fits) for each in found] == [(0, True), (5, False)]
+    (beyond,) = await other.add([use(1, most=None)])
+    assert (beyond.used, beyond.fits) == (6, True)
+
+
+async def test_what_is_given_back_can_be_used_by_another(two: Two) -> None:
+    one, other = two
+    await one.add([use(5)])
+    await one.add([use(-2, most=None)])
+    (found,) = await other.add([use(2)])
+    assert (found.used, found.fits) == (5, True)
+    await one.add([use(-9, most=None)])
+    assert [each.amount for each in one.kept()] == [0]
+
+
+async def test_a_count_begins_anew_with_its_span_and_not_for_whoever_is_late(two: Two) -> None:
+    one, other = two
+    await one.add([use(5)])
+    (anew,) = await other.add([use(1, begin=1200)])
+    assert (anew.used, anew.fits) == (1, True)
+    (late,) = await one.add([use(5, begin=600)])
+    assert (late.used, late.fits) == (1, False)
+    await one.add([use(-5, most=None)])  # of the span that is over
+    assert [(each.begin, each.amount) for each in two[0].kept()] == [(1200, 1)]
+
+
+async def test_calls_under_way_count_as_long_as_whoever_carries_them_lives(
+    two: Two, owner: Connection
+) -> None:
+    one, other = two
+    owner.execute("INSERT INTO replicas (name) VALUES ('one/1'), ('other/2')")
+    await one.add([use(4, begin=0)])
+    (found,) = await other.add([use(2, begin=0)])
+    assert (found.used, found.fits) == (4, False)
+    owner.execute("UPDATE replicas SET heard = heard - interval '1 minute' WHERE name = 'one/1'")
+    (found,) = await other.add([use(2, begin=0)])
+    assert (found.used, found.fits) == (2, True)
+    assert one.kept() == []
+
+
+async def house_with(quota: Quota, shared: PostgresAllowance) -> House:
+    house = House()
+    house.quotas = Quotas([quota], prices={}, clock=house.clock, shared=shared)
+    house.pipeline = house._wired()
+    await house.approve_all()
+    return house
+
+
+async def test_a_call_beyond_what_all_gateways_have_used_is_refused(two: Two) -> None:
+    per_day = Quota(name="mails", count=Count.CALLS, most=3, per=Per.DAY)
+    houses = [await house_with(per_day, each) for each in two]
+    codes = [(await house.handle(house.call("send"))).code for house in houses * 3]
+    assert codes == [None, None, None, "rate_limited", "rate_limited", "rate_limited"]
+    assert sum(len(house.server.saw) for house in houses) == 3
+    for house in houses:
+        (counts,) = house.quotas._all.values()
+        assert list(counts.used.values()) == [3]
+
+
+async def test_what_cannot_be_counted_is_not_called(two: Two) -> None:
+    house = await house_with(Quota(name="mails", count=Count.CALLS, most=3, per=Per.DAY), two[0])
+    two[0].close()
+    seen = await house.handle(house.call("send"))
+    assert (seen.code, house.server.saw) == ("audit_unavailable", [])
+    (counts,) = house.quotas._all.values()
+    assert counts.used == {}
+
+
+async def test_a_call_that_has_ended_is_under_way_no_more_at_any_gateway(
+    two: Two, owner: Connection
+) -> None:
+    owner.execute("INSERT INTO replicas (name) VALUES ('one/1'), ('other/2')")
+    at_once = Quota(name="busy", count=Count.UNDER_WAY, most=1, per=None)
+    one, other = [await house_with(at_once, each) for each in two]
+    for _ in range(3):
+        for house in (one, other):
+            assert (await house.handle(house.call("send"))).code is None
+            await asyncio.gather(*house.quotas._telling)
 
 
 async def test_what_counts_no_more_is_forgotten_and_nothing_else(
