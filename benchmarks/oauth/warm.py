@@ -62,6 +62,7 @@ async def _measure(stores: IdentityStores, checks: int) -> Warmth:
         scripts=MemoryScriptStore(),
         clock=time.time,
         epoch=stores.epoch,
+        people=lambda: stores.people,
     )
     credential = BearerToken(text=mint(token, keys))
     await gate.authenticate(credential, ENDPOINT)

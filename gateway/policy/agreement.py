@@ -4,11 +4,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from gateway.domain._value import value
 from gateway.errors import ConfigError, PolicyUnavailable
 from gateway.policy.building import Built
+from gateway.policy.settings import PolicySettings
+from gateway.policy.sources import Snapshot
+from gateway.policy.texts import read
 from gateway.ports.board import PolicyBoard, Posted
 
 logger = logging.getLogger(__name__)
@@ -87,16 +90,15 @@ class Alone:
 class Holder:
     """What a `Shared` agreement asks of whoever answers by the policy in force."""
 
+    settings: PolicySettings
     decides: Callable[[], str]
-    """Returns the name of that policy; empty before there is one."""
+    """Returns the digest of that policy; empty before there is one."""
     put: Callable[[Built], None]
     """Puts what was built here in force."""
     adopt: Callable[[Built], None]
     """Puts in force what somebody else has proposed, whatever lies here."""
-    build: Callable[[bytes], Awaitable[Built]]
-    """Builds a policy of a text."""
-    name: Callable[[Built], str]
-    """Returns what a policy is called on the board."""
+    build: Callable[[Snapshot, Mapping[str, Any]], Awaitable[Built]]
+    """Builds a policy of its files and its data."""
 
 
 class Shared:
@@ -120,7 +122,7 @@ class Shared:
 
     async def settle(self, built: Built, text: Callable[[], bytes], *, first: bool) -> Built:
         """Have every gateway put `built` in force; see `Agreement`."""
-        name = self._holder.name(built)
+        name = self._named(built.engine.digest)
         await self._prepare_nothing()
         self._next, self._offers = (name, built, self._holder.put), True
         try:
@@ -144,7 +146,7 @@ class Shared:
 
         """
         async with self._hearing:
-            decides = self._holder.decides()
+            decides = self._decides
             prepared = decides if self._next is None else self._next[0]
             self._take(await self._board.hear(self._seat, decides=decides, prepared=prepared))
 
@@ -155,10 +157,10 @@ class Shared:
         if ready is not None and ready[0] == posted.policy:
             self._next = None
             ready[2](ready[1])
-        if self._preparing is not None or self._offers or not self._holder.decides():
+        if self._preparing is not None or self._offers or not self._decides:
             return  # whoever begins makes ready by itself what it begins with
         wanted = posted.proposed or posted.policy
-        if wanted and wanted not in (self._holder.decides(), self._next and self._next[0]):
+        if wanted and wanted not in (self._decides, self._next and self._next[0]):
             self._preparing = asyncio.create_task(self._prepare(wanted))
 
     async def _prepare(self, name: str) -> None:
@@ -195,11 +197,21 @@ class Shared:
             ConfigError: It cannot be used here, or is another one here.
 
         """
-        built = await self._holder.build(await self._board.text(name))
-        if (here := self._holder.name(built)) != name:
+        if self._holder.settings.is_central:
+            raise ConfigError("a central server says what is decided by here")
+        built = await self._holder.build(*read(await self._board.text(name), self._holder.settings))
+        if (here := self._named(built.engine.digest)) != name:
             await built.engine.close()
             raise ConfigError("it is another policy here", problems=[f"{name} is {here} here"])
         return built
+
+    def _named(self, digest: str) -> str:
+        """Return what a policy is called on the board."""
+        return CENTRAL if digest and self._holder.settings.is_central else digest
+
+    @property
+    def _decides(self) -> str:
+        return self._named(self._holder.decides())
 
     async def _until_in_force(self, name: str) -> None:
         loop = asyncio.get_running_loop()
@@ -217,7 +229,7 @@ class Shared:
 
     async def _in_force(self) -> Built:
         """Return what is in force, built of its text and put in force here."""
-        decides = self._holder.decides()
+        decides = self._decides
         posted = await self._board.hear(self._seat, decides=decides, prepared=decides)
         built = await self._of_board(posted.policy)
         self._holder.put(built)
@@ -247,7 +259,7 @@ class Shared:
         age_s = asyncio.get_running_loop().time() - self._heard_at
         if age_s > _STALE_S:
             return f"which policy is in force was not heard for {age_s:.0f} seconds"
-        if self._posted.policy != self._holder.decides():
+        if self._posted.policy != self._decides:
             return f"{self._posted.policy or 'none'} is in force, and not decided by here"
         return ""
 

@@ -20,13 +20,13 @@ from gateway.domain._value import value
 from gateway.domain.decisions import Decision
 from gateway.domain.epoch import Epoch
 from gateway.errors import ConfigError
-from gateway.policy.agreement import CENTRAL, Agreement, Alone, Holder, Shared
+from gateway.policy.agreement import Agreement, Alone, Holder, Shared
 from gateway.policy.building import Built, Engine, build_of
+from gateway.policy.refused import Refused
 from gateway.policy.refusing import RefusingEngine
 from gateway.policy.settings import OnChange, PolicyEvent, PolicySettings
 from gateway.policy.sources import Snapshot, take
-from gateway.policy.tenure import Refused, Tenure, retire
-from gateway.policy.texts import read, spelled
+from gateway.policy.texts import spelled
 from gateway.ports.board import PolicyBoard
 
 logger = logging.getLogger(__name__)
@@ -52,8 +52,7 @@ async def load(
 
     `config` becomes `data.douane.config`. `on_change` is told of the first policy too; it must not
     raise. One that is not `required` and cannot be used yet has an empty digest, and refuses.
-    `epoch` is turned whenever another policy answers than before. With a `board` one is in force at
-    every gateway that has it, or at none.
+    `epoch` is turned whenever another policy answers. With a `board`, one is in force everywhere.
 
     Raises:
         ConfigError: The policy cannot be used, with every problem.
@@ -105,7 +104,7 @@ class PolicyHolder:
         self._config = config
         self._on_change = on_change
         self._clock = clock
-        self._tenure = Tenure(RefusingEngine(digest=""), number=0, print_="")
+        self._tenure = _Tenure(RefusingEngine(digest=""), number=0, print_="")
         self._changing = asyncio.Lock()
         self._stop = asyncio.Event()
         self._watcher: asyncio.Task[None] | None = None
@@ -116,7 +115,9 @@ class PolicyHolder:
         """What of that was refused, if it was."""
         self._lies = _Look(number=0, snapshot=None, print="")
         """What that which is being built is built of."""
-        self.agreement: Agreement = Alone(self._put_built) if board is None else self._shared(board)
+        self.agreement: Agreement = (
+            Alone(self._put_built) if board is None else Shared(board, self._holder())
+        )
         """By whose leave anything is in force."""
 
     @property
@@ -268,13 +269,9 @@ class PolicyHolder:
             self._refused.tries = before.tries + 1
         return event
 
-    def _put_built(self, built: Built) -> None:
-        """Put what was built of what lies here in force, unless what is in force was read later."""
-        self._put(built.engine, self._lies)
-
-    def _put_last(self, built: Built) -> None:
-        """Put it in force, after all that was before: it came last into force everywhere."""
-        self._put(built.engine, replace(self._lies, number=next(_reads)))
+    def _put_built(self, built: Built, *, last: bool = False) -> None:
+        """Put what was built of what lies here in force; it may be the `last` to be so everywhere."""
+        self._put(built.engine, replace(self._lies, number=next(_reads)) if last else self._lies)
 
     def _adopt(self, built: Built) -> None:
         """Put in force what another gateway has proposed. What lies here is what was replaced by it."""
@@ -284,30 +281,19 @@ class PolicyHolder:
         if old != self.digest:
             self._on_change(self._changed(old, built))
 
-    def _shared(self, board: PolicyBoard) -> Shared:
-        central = self._settings.is_central
-
-        async def build(text: bytes) -> Built:
-            if central:
-                raise ConfigError("a central server says what is decided by here")
-            snapshot, config = read(text, self._settings)
-            return await self._built(snapshot, config)
-
-        return Shared(
-            board,
-            Holder(
-                decides=lambda: (CENTRAL if central else self.digest) if self.number else "",
-                put=self._put_last,
-                adopt=self._adopt,
-                build=build,
-                name=lambda built: CENTRAL if central else built.engine.digest,
-            ),
+    def _holder(self) -> Holder:
+        return Holder(
+            settings=self._settings,
+            decides=lambda: self.digest if self.number else "",
+            put=partial(self._put_built, last=True),
+            adopt=self._adopt,
+            build=self._built,
         )
 
     def _put(self, engine: Engine, look: _Look) -> None:
         """Put `engine` in force, unless what is in force was read later."""
         before = self._tenure
-        retired = Tenure(engine, look.number, look.print)
+        retired = _Tenure(engine, look.number, look.print)
         if look.number > before.number:
             self._refused = None
             if engine.digest == before.engine.digest and before.number:
@@ -316,7 +302,7 @@ class PolicyHolder:
             else:
                 retired, self._tenure = before, retired
                 self._epoch.turn()
-        task = asyncio.create_task(retire(retired))
+        task = asyncio.create_task(_retire(retired))
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
 
@@ -379,3 +365,36 @@ class PolicyHolder:
             async with self._changing:
                 await self._try(await self._look())
                 await self._until_agreed()
+
+
+async def _retire(tenure: "_Tenure") -> None:
+    await tenure.ended()
+    await tenure.engine.close()
+
+
+class _Tenure:
+    """An engine's time in force; it is over when the last question asked of it is answered."""
+
+    def __init__(self, engine: Engine, number: int, print_: str) -> None:
+        self.engine = engine
+        self.number = number
+        """Of the look at what it was built of."""
+        self.print = print_
+        """Of what lay there then."""
+        self._asked = 0
+        self._over: asyncio.Future[None] | None = None
+
+    def __enter__(self) -> Engine:
+        self._asked += 1
+        return self.engine
+
+    def __exit__(self, *_: object) -> None:
+        self._asked -= 1
+        if self._asked == 0 and self._over is not None:
+            self._over.set_result(None)
+
+    async def ended(self) -> None:
+        """Return once nobody waits for an answer any more. Called once, after it was replaced."""
+        if self._asked:
+            self._over = asyncio.get_running_loop().create_future()
+            await self._over

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from gateway.errors import ConfigError
-from gateway.policy import building, bundle, reload, tenure
+from gateway.policy import building, bundle, refused, reload
 from gateway.policy.opa import Opa
 from gateway.policy.reload import PolicyHolder, load
 from gateway.policy.settings import PolicyEvent, PolicySettings
@@ -223,7 +223,7 @@ async def test_a_file_system_that_tells_nothing_is_looked_at(
 async def test_what_was_refused_because_of_the_machine_is_tried_again(
     folder: Path, events: list[PolicyEvent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tenure, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(refused, "_AGAIN_S", 0.0)
     full = [True, True]
 
     def prepared(*given: Any, **named: Any) -> Any:

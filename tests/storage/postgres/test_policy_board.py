@@ -1,9 +1,10 @@
 """Of many gateways each decides by the policy in force; a change is in force at all of them, or at none."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from gateway.policy.building import Built
 from gateway.policy.refusing import RefusingEngine
 from gateway.policy.reload import PolicyHolder, load
 from gateway.policy.settings import PolicyEvent, PolicySettings
+from gateway.policy.sources import Snapshot
+from gateway.policy.texts import spelled
 from gateway.storage.postgres.board import PostgresBoard
 from gateway.storage.postgres.connection import Connection
 from gateway.storage.postgres.policed import PolicedLedger
@@ -26,6 +29,10 @@ from tests.storage.postgres.shared import in_tray, record, replica, resting_on, 
 GOOD = {"target": {"name": "good"}}
 BETTER = {"target": {"name": "better"}}
 PATIENCE_S = 60.0
+
+
+def told(text: str) -> bytes:
+    return spelled(Snapshot(name=text, files={}), {})
 
 
 class Engine(RefusingEngine):
@@ -55,7 +62,7 @@ class Gateway:
                 put=self._put,
                 adopt=self._put,
                 build=self._build,
-                name=lambda built: built.engine.digest,
+                settings=PolicySettings(path="policy"),
             ),
         )
 
@@ -67,17 +74,17 @@ class Gateway:
         self.built.append(Engine(digest=text))
         return Built(engine=self.built[-1])
 
-    async def _build(self, text: bytes) -> Built:
+    async def _build(self, snapshot: Snapshot, _: Mapping[str, Any]) -> Built:
         await self.may_build.wait()
         if not self.able:
             raise ConfigError("it cannot be used", problems=["decision.rego:1: no"])
-        return self.make(text.decode())
+        return self.make(snapshot.name)
 
     def _put(self, built: Built) -> None:
         self.history.append(built.engine.digest)
 
     async def offers(self, text: str, *, first: bool = False) -> str:
-        built = await self.agreement.settle(self.make(text), text.encode, first=first)
+        built = await self.agreement.settle(self.make(text), partial(told, text), first=first)
         return built.engine.digest
 
     async def until(self, decides: str) -> None:
@@ -243,7 +250,7 @@ async def test_whoever_cannot_have_what_is_in_force_is_not_ready(
 ) -> None:
     async with gateways(address, 1) as (one,):
         one.able = False
-        owner.execute("INSERT INTO policies (digest, content) VALUES ('two', 'two')")
+        owner.execute("INSERT INTO policies (digest, content) VALUES ('two', %s)", (told("two"),))
         owner.execute("UPDATE in_force SET policy = 'two', revision = 2")
         await one.agreement.step()
         assert one.agreement.problem == "two is in force, and not decided by here"
@@ -256,7 +263,7 @@ async def test_a_text_that_is_another_policy_here_is_refused(
     address: str, owner: Connection
 ) -> None:
     async with gateways(address, 1) as (one,):
-        owner.execute("INSERT INTO policies (digest, content) VALUES ('two', 'three')")
+        owner.execute("INSERT INTO policies (digest, content) VALUES ('two', %s)", (told("three"),))
         owner.execute("UPDATE in_force SET proposed = 'two'")
         async with asyncio.timeout(PATIENCE_S):
             while in_force(owner)[2]:
@@ -274,8 +281,7 @@ async def test_without_the_board_nothing_comes_into_force_and_nobody_is_ready_fo
             await one.offers("two")
         with pytest.raises(PolicyUnavailable):
             await one.board.look_again()
-        monkeypatch.setattr(agreement, "_STALE_S", 0.0)
-        await asyncio.sleep(0.01)
+        monkeypatch.setattr(agreement, "_STALE_S", -1.0)
         assert "was not heard" in one.agreement.problem
 
 
