@@ -1,6 +1,7 @@
 """By whose leave a policy comes into force: of one gateway at once, of many at all or at none."""
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -20,6 +21,8 @@ CENTRAL: Final = "central"
 """What a policy is called on the board that a central server has: it names what it has itself."""
 
 _LOOK_S: Final = 0.25
+_TOLD_EACH: Final = 8
+"""So many looks for one at what the others decide by, which is only to be told."""
 _WAIT_S: Final = 0.05
 _AGAIN_S: Final = 1.0
 _PATIENCE_S: Final = 60.0
@@ -243,10 +246,11 @@ class Shared:
 
     async def _follow(self) -> None:
         """Look again and again, until cancelled."""
-        while True:
+        for look in itertools.count():
             try:
                 await self.step()
-                self._seats = await self._board.seats()
+                if look % _TOLD_EACH == 0:
+                    self._seats = await self._board.seats()
             except PolicyUnavailable as error:
                 logger.warning("what all gateways decide by cannot be told: %s", error.detail)
             except Exception:

@@ -8,7 +8,12 @@ import psycopg
 import pytest
 from psycopg.errors import InsufficientPrivilege
 
+from gateway.domain.identity import Proof
 from gateway.domain.premises import NOTHING
+from gateway.ports.allowance import Use
+from gateway.storage.postgres.allowance import PostgresAllowance
+from gateway.storage.postgres.board import PostgresBoard
+from gateway.storage.postgres.board_tables import BOARD
 from gateway.storage.postgres.connection import Connection, connect
 from gateway.storage.postgres.log_tables import LOG
 from tests.storage.postgres.shared import leading, record, replica, resting_on, verified, with_runs
@@ -57,6 +62,35 @@ async def test_two_roles_do_what_a_gateway_and_its_log_need(
             assert leader.turn()
             assert leader.lag_s() == 0.0
     assert verified(address).size == 1
+
+
+async def test_a_role_takes_part_in_what_all_gateways_have_alike(
+    address: str, owner: Connection
+) -> None:
+    with role(owner, "admit_gateway_to_board_1") as gate:
+        with closing(PostgresBoard(named(address, gate), replica="one")) as board:
+            seat = board.seat()
+            assert await board.propose("p", b"text", anew=True)
+            posted = await board.hear(seat, decides="", prepared="p")
+            assert (posted.policy, posted.revision) == ("p", 1)
+            assert (await board.text("p"), await board.problem("p")) == (b"text", "")
+            assert await board.seats() == {seat: ""}
+            await board.refuse("q", "no")
+            await board.stop("x")
+            assert await board.go("x") is None
+            await board.leave(seat)
+        with closing(PostgresAllowance(named(address, gate), replica="one")) as allowance:
+            await allowance.take(b"k", size=60, in_s=60, wanted=1, unused=0)
+            assert await allowance.note([("a", 1)], window_s=60) == 0
+            await allowance.forgive(["a"])
+            allowance.use(Proof(key="k", use=b"u", made_at=1.0, until=2.0), now=1.0)
+            await allowance.add([Use(quota="q", under=(), begin=60, amount=1)])
+            assert len(allowance.kept()) == 1
+            allowance.forget(now=1.0)
+        with closing(connect(named(address, gate), application="test")) as connection:
+            for table in ("in_force", "policies", "replicas", "attempts", "quota_counts"):
+                with pytest.raises(InsufficientPrivilege):
+                    connection.execute(f"DELETE FROM {table}".encode())
 
 
 def test_neither_may_do_what_the_other_does(owner: Connection) -> None:
@@ -119,6 +153,6 @@ def test_no_name_in_a_function_hides_another(owner: Connection) -> None:
         connection.execute("CREATE SCHEMA anew")
         connection.execute("SET search_path = anew, public")
         connection.execute("SET plpgsql.extra_errors = 'shadowed_variables'")
-        for migration in LOG.migrations:
+        for migration in (*LOG.migrations, *BOARD.migrations):
             connection.execute(migration.script.encode())
         connection.rollback()

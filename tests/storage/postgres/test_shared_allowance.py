@@ -17,8 +17,9 @@ from gateway.ports.allowance import Use
 from gateway.signin.errors import Throttled
 from gateway.signin.throttle import Attempts
 from gateway.storage.postgres.allowance import PostgresAllowance
-from gateway.storage.postgres.connection import Connection
+from gateway.storage.postgres.connection import Connection, connect
 from tests.pipeline.house import House
+from tests.storage.postgres.shared import blocked
 from tests.storage.suite import NOW
 
 CRASH = "TRUNCATE portions, portions_began, seen_proofs, seen_proofs_began"
@@ -191,6 +192,22 @@ async def test_guesses_at_all_gateways_count_together(two: Two) -> None:
     (throttled,) = {type(one) for one in told if one is not None}
     assert throttled is Throttled
     await attempts(two[1]).begin("192.0.2.1", "bob")
+
+
+async def test_of_two_guesses_at_once_the_last_that_is_allowed_is_one(
+    two: Two, address: str, owner: Connection
+) -> None:
+    for n in range(2):
+        await attempts(two[0]).begin(f"192.0.2.{n}", "emma")
+    with closing(connect(address, application="test holds")) as holder, holder.transaction():
+        holder.execute("SELECT FROM attempts FOR UPDATE")
+        guesses = [
+            asyncio.create_task(attempts(each).begin(f"192.0.2.{n}", "emma"))
+            for n, each in enumerate(two)
+        ]
+        assert await blocked(owner, *guesses, at=2)
+    told = await asyncio.gather(*guesses, return_exceptions=True)
+    assert sorted(type(one).__name__ for one in told) == ["NoneType", "Throttled"]
 
 
 async def test_guesses_from_one_address_count_together(two: Two) -> None:
