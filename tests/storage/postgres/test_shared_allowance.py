@@ -262,11 +262,24 @@ async def test_of_a_quota_all_gateways_together_use_as_much_as_one_would(two: Tw
     assert [(one.begin, one.amount) for one in two[1].kept()] == [(600, 5)]
 
 
+async def test_of_two_calls_at_once_the_last_that_a_quota_has_is_one(
+    two: Two, address: str, owner: Connection
+) -> None:
+    await two[0].add([use(4)])
+    with closing(connect(address, application="test holds")) as holder, holder.transaction():
+        holder.execute("SELECT FROM quota_counts FOR UPDATE")
+        calls = [asyncio.create_task(each.add([use()])) for each in two]
+        assert await blocked(owner, *calls, at=2)
+    told = [one for (one,) in await asyncio.gather(*calls)]
+    assert sorted((one.used, one.fits) for one in told) == [(5, False), (5, True)]
+
+
 async def test_what_does_not_fit_one_count_is_added_to_none(two: Two) -> None:
     one, other = two
     await one.add([use(5)])
     found = await other.add([use(1, of="other"), use(1)])
     assert [(each.used, each.fits) for each in found] == [(0, True), (5, False)]
+    assert [each.quota for each in one.kept()] == ["q"]
     (beyond,) = await other.add([use(1, most=None)])
     assert (beyond.used, beyond.fits) == (6, True)
 
