@@ -105,7 +105,7 @@ async def test_a_call_counts_once_however_often_it_is_decided() -> None:
     async def take(key: str, *_: object) -> None:
         taken.append(key)
 
-    house.limits.take = take  # type: ignore[method-assign]
+    house.limits.take = take  # type: ignore[assignment, method-assign]
     seen = await house.handle(house.call("send"))
     assert (seen.code, len(house.server.saw), len(taken)) == (None, 1, 1)
 

@@ -178,7 +178,7 @@ def attempts(allowance: PostgresAllowance, **more: float) -> Attempts:
         by_target=3,
         shared=allowance,
         what="password",
-        **more,  # type: ignore[arg-type]
+        **more,
     )
 
 
