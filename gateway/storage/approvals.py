@@ -1,8 +1,7 @@
-"""Questions to people and their answers in SQLite, read from memory; what they say is sealed."""
+"""Questions to people and their answers in a database, read from memory; what they say is sealed."""
 
 import json
-import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -35,7 +34,7 @@ from gateway.storage.questions import (
     waits,
     withdrawn,
 )
-from gateway.storage.writer import Writer
+from gateway.storage.state import StateWriter, Tables
 
 _COLUMNS = (
     "id, fingerprint, principal, state, span, answered_by, answered_by_id, answered_at, note,"
@@ -56,17 +55,19 @@ Used = tuple[Sequence[Approval], Sequence[ApprovalId]]
 """What was written, and what was forgotten."""
 
 
-class SqliteApprovalStore:
+class DurableApprovalStore:
     """An `ApprovalStore`. Memory holds what is committed, and nothing else."""
+
+    kept_in = ("approvals",)
 
     def __init__(
         self,
-        writer: Writer,
-        connection: sqlite3.Connection,
+        writer: StateWriter,
+        tables: Tables,
         sealer: Sealer,
         rules: Callable[[], ApprovalRules],
     ) -> None:
-        """Load every question through `connection`, which is not needed afterwards.
+        """Load every question through `tables`, which are not needed afterwards.
 
         `rules` gives those in force.
 
@@ -77,7 +78,17 @@ class SqliteApprovalStore:
         self._writer = writer
         self._sealer = sealer
         self._rules = rules
-        self._book = Book(self._approval(row) for row in connection.execute(_OLDEST_FIRST))
+        self._book = Book()
+        self.look(tables, None)()
+
+    def look(self, tables: Tables, keys: Collection[str] | None) -> Callable[[], object]:
+        """Show questions that others have filed, answered or forgotten; see `Remembering`."""
+        if keys is None:
+            return partial(self._only, [*map(self._approval, tables.execute(_OLDEST_FIRST))])
+        found = [self._read(tables, "id = ?", (key,)) for key in sorted(keys)]
+        there = [one for one in found if one is not None]
+        gone = [ApprovalId(key) for key in {*keys} - {one.request.id for one in there}]
+        return partial(self.remember, (there, gone))
 
     def find(self, fingerprint: Digest, scope: Digest, *, now: float) -> Approval | None:
         return self._book.find(fingerprint, scope, now)
@@ -112,17 +123,17 @@ class SqliteApprovalStore:
         gone = () if known is not None else self._book.outlived(request, rules.keep_s)
         sealed = self._sealer.seal(_spelled(request), _row(request.id))
 
-        def job(connection: sqlite3.Connection) -> Used:
+        def job(tables: Tables) -> Used:
             same = self._read(
-                connection,
+                tables,
                 "fingerprint = ? AND state = 'waiting' AND expires_at > ?",
                 (str(request.fingerprint), request.asked_at),
             )
             if same is not None:
-                return [_change(connection, asked_again(same))], ()
-            connection.executemany(_FORGET, [(id_,) for id_ in gone])
-            _require_room(connection, request, rules)
-            return [_insert(connection, waits(request), sealed)], gone
+                return [_change(tables, asked_again(same))], ()
+            tables.executemany(_FORGET, [(id_,) for id_ in gone])
+            _require_room(tables, request, rules)
+            return [_insert(tables, waits(request), sealed)], gone
 
         return (await self._writer.run(job, committed=self.remember))[0][0]
 
@@ -140,9 +151,9 @@ class SqliteApprovalStore:
         """Answer a waiting question, once, durable on return; see `ApprovalStore`."""
         rules = self._rules()
 
-        def job(connection: sqlite3.Connection) -> Used:
+        def job(tables: Tables) -> Used:
             after = answered(
-                self._read(connection, "id = ?", (id_,)),
+                self._read(tables, "id = ?", (id_,)),
                 rules,
                 allow=allow,
                 span=span,
@@ -151,25 +162,25 @@ class SqliteApprovalStore:
                 note=note,
                 now=now,
             )
-            return [_change(connection, after)], ()
+            return [_change(tables, after)], ()
 
         return (await self._writer.run(job, committed=self.remember))[0][0]
 
     async def withdraw(self, id_: ApprovalId, *, now: float) -> Approval:
         """Have a waiting question answered by nobody, durable on return; see `ApprovalStore`."""
 
-        def job(connection: sqlite3.Connection) -> Used:
-            after = withdrawn(self._read(connection, "id = ?", (id_,)), now)
-            return [_change(connection, after)], ()
+        def job(tables: Tables) -> Used:
+            after = withdrawn(self._read(tables, "id = ?", (id_,)), now)
+            return [_change(tables, after)], ()
 
         return (await self._writer.run(job, committed=self.remember))[0][0]
 
     async def end(self, id_: ApprovalId, *, now: float) -> Approval:
         """Have a question wait, or its yes count, no more, durable on return; see `ApprovalStore`."""
 
-        def job(connection: sqlite3.Connection) -> Used:
-            after = over(self._read(connection, "id = ?", (id_,)), now)
-            return [_change(connection, after)], ()
+        def job(tables: Tables) -> Used:
+            after = over(self._read(tables, "id = ?", (id_,)), now)
+            return [_change(tables, after)], ()
 
         return (await self._writer.run(job, committed=self.remember))[0][0]
 
@@ -181,11 +192,11 @@ class SqliteApprovalStore:
         job = partial(self.use_in, id_=id_, now=now)
         return bool((await self._writer.run(job, committed=self.remember))[0])
 
-    def use_in(self, connection: sqlite3.Connection, id_: ApprovalId, *, now: float) -> Used:
+    def use_in(self, tables: Tables, id_: ApprovalId, *, now: float) -> Used:
         """Use up a yes within a transaction; what comes back is empty if there is none."""
         # What memory shows may be used already by a call whose commit is under way.
-        after = used(self._read(connection, "id = ?", (id_,)), now)
-        return ([] if after is None else [_change(connection, after)]), ()
+        after = used(self._read(tables, "id = ?", (id_,)), now)
+        return ([] if after is None else [_change(tables, after)]), ()
 
     def remember(self, changed: Used) -> None:
         """Take in what was committed."""
@@ -194,10 +205,11 @@ class SqliteApprovalStore:
         for approval in approvals:
             self._book.keep(approval)
 
-    def _read(
-        self, connection: sqlite3.Connection, where: str, values: Iterable[Any]
-    ) -> Approval | None:
-        row = connection.execute(f"{_ALL} WHERE {where}", tuple(values)).fetchone()
+    def _only(self, approvals: Iterable[Approval]) -> None:
+        self._book = Book(approvals)
+
+    def _read(self, tables: Tables, where: str, values: Iterable[Any]) -> Approval | None:
+        row = tables.execute(f"{_ALL} WHERE {where}", tuple(values)).fetchone()
         return None if row is None else self._approval(row)
 
     def _approval(self, row: tuple[Any, ...]) -> Approval:
@@ -214,11 +226,9 @@ class SqliteApprovalStore:
         )
 
 
-def _require_room(
-    connection: sqlite3.Connection, request: ApprovalRequest, rules: ApprovalRules
-) -> None:
+def _require_room(tables: Tables, request: ApprovalRequest, rules: ApprovalRules) -> None:
     now = request.asked_at
-    waiting, this_hour = connection.execute(
+    waiting, this_hour = tables.execute(
         "SELECT count(*) FILTER (WHERE state = 'waiting' AND expires_at > ?),"
         " count(*) FILTER (WHERE asked_at > ?) FROM approvals WHERE principal = ?",
         (now, now - HOUR_S, request.principal),
@@ -226,9 +236,9 @@ def _require_room(
     require_room(rules, waiting=waiting, this_hour=this_hour)
 
 
-def _insert(connection: sqlite3.Connection, approval: Approval, sealed: str) -> Approval:
+def _insert(tables: Tables, approval: Approval, sealed: str) -> Approval:
     request = approval.request
-    connection.execute(
+    tables.execute(
         _STORE,
         (
             request.id,
@@ -249,9 +259,9 @@ def _insert(connection: sqlite3.Connection, approval: Approval, sealed: str) -> 
     return approval
 
 
-def _change(connection: sqlite3.Connection, approval: Approval) -> Approval:
+def _change(tables: Tables, approval: Approval) -> Approval:
     request = approval.request
-    connection.execute(
+    tables.execute(
         _CHANGE,
         (
             approval.state.value,

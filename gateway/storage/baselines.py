@@ -1,26 +1,25 @@
 """What is usual for whom, and from how much of the log it was learned, in one transaction."""
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 
-from gateway.storage.writer import Writer
+from gateway.storage.state import StateWriter, Tables
 
 FOLLOWER = "baselines"
 """The name under which the cursor stands beside those of the other followers."""
 
 
-class SqliteBaselines:
+class DurableBaselines:
     """A `BaselineStore` in the log's own database."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: StateWriter) -> None:
         self._writer = writer
 
     async def kept(self) -> tuple[int | None, Sequence[tuple[str, bytes]]]:
-        def job(connection: sqlite3.Connection) -> tuple[int | None, list[tuple[str, bytes]]]:
-            cursor = connection.execute(
+        def job(tables: Tables) -> tuple[int | None, Sequence[tuple[str, bytes]]]:
+            cursor = tables.execute(
                 "SELECT leaf_index FROM cursors WHERE name = ?", (FOLLOWER,)
             ).fetchone()
-            rows = connection.execute("SELECT subject, state FROM baselines").fetchall()
+            rows = tables.execute("SELECT subject, state FROM baselines").fetchall()
             return (None if cursor is None else int(cursor[0])), rows
 
         return await self._writer.run(job)
@@ -29,14 +28,14 @@ class SqliteBaselines:
         there = [(key, row) for key, row in changes.items() if row is not None]
         gone = [(key,) for key, row in changes.items() if row is None]
 
-        def job(connection: sqlite3.Connection) -> None:
-            connection.executemany("DELETE FROM baselines WHERE subject = ?", gone)
-            connection.executemany(
+        def job(tables: Tables) -> None:
+            tables.executemany("DELETE FROM baselines WHERE subject = ?", gone)
+            tables.executemany(
                 "INSERT INTO baselines (subject, state) VALUES (?, ?)"
                 " ON CONFLICT (subject) DO UPDATE SET state = excluded.state",
                 there,
             )
-            connection.execute(
+            tables.execute(
                 "INSERT INTO cursors (name, leaf_index) VALUES (?, ?)"
                 " ON CONFLICT (name) DO UPDATE SET leaf_index = excluded.leaf_index",
                 (FOLLOWER, leaf_index),
@@ -45,8 +44,8 @@ class SqliteBaselines:
         await self._writer.run(job)
 
     async def forget(self) -> None:
-        def job(connection: sqlite3.Connection) -> None:
-            connection.execute("DELETE FROM baselines")
-            connection.execute("DELETE FROM cursors WHERE name = ?", (FOLLOWER,))
+        def job(tables: Tables) -> None:
+            tables.execute("DELETE FROM baselines")
+            tables.execute("DELETE FROM cursors WHERE name = ?", (FOLLOWER,))
 
         await self._writer.run(job)

@@ -1,26 +1,30 @@
 """Cosignatures beside the checkpoints that they are of, and what witnesses are shown for them."""
 
 import asyncio
-import sqlite3
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 from gateway.ports.following import NotDelivered
 from gateway.storage.connection import Readable, columns_in
-from gateway.storage.following import reading
+from gateway.storage.reader import LogReader
+from gateway.storage.state import StateWriter, Tables
 from gateway.storage.tree import Pruned
-from gateway.storage.writer import Writer
 
 _NO_SIZE = (1 << 63) - 1
 
 
-class SqliteCosignatures:
+class DurableCosignatures:
     """What a follower needs who asks a witness: the newest checkpoint, proofs, and a place."""
 
-    def __init__(self, writer: Writer, path: Path) -> None:
-        """Keep by `writer` what is proven from the database at `path`."""
+    def __init__(
+        self, writer: StateWriter, reading: Callable[[], AbstractContextManager[LogReader]]
+    ) -> None:
+        """Keep by `writer` what is proven from the log; `reading` opens that for one look.
+
+        It raises `AuditUnavailable` where it cannot be read.
+        """
         self._writer = writer
-        self._path = path
+        self._reading = reading
 
     async def head(self) -> tuple[int, str] | None:
         """Return size and note of the newest checkpoint.
@@ -31,7 +35,7 @@ class SqliteCosignatures:
         """
 
         def read() -> tuple[int, str] | None:
-            with reading(self._path) as reader:
+            with self._reading() as reader:
                 return reader.checkpoint()
 
         return await asyncio.to_thread(read)
@@ -48,7 +52,7 @@ class SqliteCosignatures:
         """
 
         def read() -> Sequence[bytes]:
-            with reading(self._path) as reader:
+            with self._reading() as reader:
                 try:
                     return reader.consistency(old, new) if old else ()
                 except Pruned as error:
@@ -63,8 +67,8 @@ class SqliteCosignatures:
     async def last(self, witness: str) -> int:
         """Return the largest size that a witness, by its id, has cosigned; 0 is none."""
 
-        def job(connection: sqlite3.Connection) -> int:
-            (size,) = connection.execute(
+        def job(tables: Tables) -> int:
+            (size,) = tables.execute(
                 "SELECT coalesce(max(size), 0) FROM cosignatures WHERE witness = ?", (witness,)
             ).fetchone()
             return int(size)
@@ -74,8 +78,8 @@ class SqliteCosignatures:
     async def keep(self, witness: str, size: int, line: str) -> None:
         """Keep what a witness has said of the checkpoint of `size`; durable on return."""
 
-        def job(connection: sqlite3.Connection) -> None:
-            connection.execute(
+        def job(tables: Tables) -> None:
+            tables.execute(
                 "INSERT INTO cosignatures (size, witness, line) VALUES (?, ?, ?)"
                 " ON CONFLICT (size, witness) DO UPDATE SET line = excluded.line",
                 (size, witness, line),
@@ -98,7 +102,7 @@ def cosignatures(connection: Readable, size: int | None = None) -> dict[int, str
     return found
 
 
-def newest_cosigned(connection: sqlite3.Connection, size: int) -> Sequence[tuple[int, str]]:
+def newest_cosigned(connection: Readable, size: int) -> Sequence[tuple[int, str]]:
     """Return the newest checkpoint of each witness among those of `size` at most, in order."""
     return connection.execute(
         "SELECT size, note FROM checkpoints WHERE size IN"

@@ -1,19 +1,17 @@
 """How far each follower of the log has come, beside the log itself."""
 
-import sqlite3
-
-from gateway.storage.writer import Writer
+from gateway.storage.state import StateWriter, Tables
 
 
-class SqliteCursors:
+class DurableCursors:
     """A `CursorStore` in the log's own database."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: StateWriter) -> None:
         self._writer = writer
 
     async def cursor(self, name: str) -> int | None:
-        def job(connection: sqlite3.Connection) -> int | None:
-            row = connection.execute(
+        def job(tables: Tables) -> int | None:
+            row = tables.execute(
                 "SELECT leaf_index FROM cursors WHERE name = ?", (name,)
             ).fetchone()
             return None if row is None else int(row[0])
@@ -21,8 +19,8 @@ class SqliteCursors:
         return await self._writer.run(job)
 
     async def move(self, name: str, leaf_index: int) -> None:
-        def job(connection: sqlite3.Connection) -> None:
-            connection.execute(
+        def job(tables: Tables) -> None:
+            tables.execute(
                 "INSERT INTO cursors (name, leaf_index) VALUES (?, ?)"
                 " ON CONFLICT (name) DO UPDATE SET leaf_index = excluded.leaf_index",
                 (name, leaf_index),
@@ -38,8 +36,8 @@ class SqliteCursors:
 
         """
 
-        def job(connection: sqlite3.Connection) -> None:
-            found = connection.execute("DELETE FROM cursors WHERE name = ?", (name,))
+        def job(tables: Tables) -> None:
+            found = tables.execute("DELETE FROM cursors WHERE name = ?", (name,))
             if found.rowcount != 1:
                 raise LookupError(name)
 

@@ -1,12 +1,11 @@
 """Calls of planes without a result, in the table `plane_debts`."""
 
-import sqlite3
 from collections.abc import Sequence
 
 from gateway.domain.flow import RunId, Source
 from gateway.domain.labels import Confidentiality, Integrity, Label
 from gateway.domain.planes import Debt
-from gateway.storage.writer import Writer
+from gateway.storage.state import StateWriter, Tables
 
 _COLUMNS = "decision, run, server, tool, record, integrity, confidentiality, due"
 _ALL = f"SELECT {_COLUMNS} FROM plane_debts ORDER BY due, decision"  # noqa: S608 - fixed text
@@ -14,13 +13,13 @@ _KEEP = f"INSERT INTO plane_debts ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)" 
 _DROP = "DELETE FROM plane_debts WHERE decision = ?"
 
 
-class SqliteDebts:
+class DurableDebts:
     """A `DebtStore`."""
 
-    def __init__(self, writer: Writer, connection: sqlite3.Connection) -> None:
-        """Read what is left through `connection`, which is not needed afterwards."""
+    def __init__(self, writer: StateWriter, tables: Tables) -> None:
+        """Read what is left through `tables`, which are not needed afterwards."""
         self._writer = writer
-        self._left = [_debt(row) for row in connection.execute(_ALL)]
+        self._left = [_debt(row) for row in tables.execute(_ALL)]
 
     def left(self) -> Sequence[Debt]:
         return self._left
@@ -39,16 +38,16 @@ class SqliteDebts:
             debt.due,
         )
 
-        def job(connection: sqlite3.Connection) -> None:
-            connection.execute(_KEEP, row)
+        def job(tables: Tables) -> None:
+            tables.execute(_KEEP, row)
 
         await self._writer.run(job)
 
     async def settle(self, decision: str) -> None:
         """Forget one; see `DebtStore`."""
 
-        def job(connection: sqlite3.Connection) -> None:
-            connection.execute(_DROP, (decision,))
+        def job(tables: Tables) -> None:
+            tables.execute(_DROP, (decision,))
 
         await self._writer.run(job)
 

@@ -1,8 +1,8 @@
-"""Calls whose answer is late: in SQLite, read from memory; what they were called with is sealed."""
+"""Calls whose answer is late: in a database, read from memory; what they were called with is sealed."""
 
-import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -12,7 +12,7 @@ from gateway.domain.late import LateCall, LateId, Progress, Stage
 from gateway.domain.tools import UpstreamId
 from gateway.errors import LimitExceeded
 from gateway.ports.secrets import Sealer
-from gateway.storage.writer import Writer
+from gateway.storage.state import StateWriter, Tables
 
 MOST: Final = 20_000
 """Late calls of everybody, open or ended, that are kept."""
@@ -24,6 +24,7 @@ MOST_ENDED: Final = 1_000
 """Ended ones of one principal: of more its oldest are forgotten."""
 
 _ALL: Final = "SELECT id, progress, sealed FROM late_calls ORDER BY expires_at"
+_ONE: Final = "SELECT id, progress, sealed FROM late_calls WHERE id = ?"
 _BEGIN: Final = (
     "INSERT INTO late_calls (id, decision_id, expires_at, progress, sealed) VALUES (?, ?, ?, ?, ?)"
 )
@@ -74,6 +75,9 @@ class LateBook:
 
     def find(self, id_: LateId) -> LateCall | None:
         return self._calls.get(id_)
+
+    def ids(self) -> Sequence[LateId]:
+        return list(self._calls)
 
     def has_room(self, principal: str, octets: int) -> bool:
         """Whether one more of this principal's can be kept, of `octets` bytes."""
@@ -169,17 +173,19 @@ class MemoryLateCalls:
         return len(gone)
 
 
-class SqliteLateCalls:
+class DurableLateCalls:
     """A `LateCalls`. Memory holds what is committed, and nothing else."""
+
+    kept_in = ("late_calls",)
 
     def __init__(
         self,
-        writer: Writer,
-        connection: sqlite3.Connection,
+        writer: StateWriter,
+        tables: Tables,
         sealer: Sealer,
         most_open: Callable[[], int],
     ) -> None:
-        """Load every late call through `connection`, which is not needed afterwards.
+        """Load every late call through `tables`, which are not needed afterwards.
 
         Raises:
             Unsealable: One was sealed by another key.
@@ -191,9 +197,15 @@ class SqliteLateCalls:
         self.find = self._book.find
         self.has_room = self._book.has_room
         self.unsettled = self._book.unsettled
-        for id_, progress, sealed in connection.execute(_ALL):
-            late = _late(sealer.open(sealed, _row(id_)))
-            self._book.keep(replace(late, progress=_progress(progress)))
+        self.look(tables, None)()
+
+    def look(self, tables: Tables, keys: Collection[str] | None) -> Callable[[], object]:
+        """Show calls that others have begun, changed or forgotten; see `Remembering`."""
+        if keys is None:
+            found = [self._opened(row) for row in tables.execute(_ALL)]
+            return partial(self._take_in, None, found)
+        found = [self._opened(row) for key in sorted(keys) for row in tables.execute(_ONE, (key,))]
+        return partial(self._take_in, frozenset(keys), found)
 
     async def begin(self, late: LateCall) -> None:
         """Keep a call whose answer is late, durable on return; see `LateCalls`."""
@@ -202,9 +214,9 @@ class SqliteLateCalls:
         sealed = self._sealer.seal(_spelled(late), _row(late.id))
         decision, progress = late.decision["id"], _spelled_progress(late.progress)
 
-        def job(connection: sqlite3.Connection) -> None:
-            connection.executemany(_FORGET, [(id_,) for id_ in gone])
-            connection.execute(_BEGIN, (late.id, decision, late.expires_at, progress, sealed))
+        def job(tables: Tables) -> None:
+            tables.executemany(_FORGET, [(id_,) for id_ in gone])
+            tables.execute(_BEGIN, (late.id, decision, late.expires_at, progress, sealed))
 
         def committed(_: None) -> None:
             self._book.drop(gone)
@@ -218,16 +230,16 @@ class SqliteLateCalls:
         if late is None or step(late.progress) == late.progress:
             return None if late is None else late.progress
 
-        def job(connection: sqlite3.Connection) -> tuple[Progress, Progress] | None:
+        def job(tables: Tables) -> tuple[Progress, Progress] | None:
             # What memory shows may be changed already by a change whose commit is under way.
-            found = connection.execute(
+            found = tables.execute(
                 "SELECT progress FROM late_calls WHERE id = ?", (id_,)
             ).fetchone()
             if found is None:
                 return None
             before = _progress(found[0])
             after = step(before)
-            connection.execute(
+            tables.execute(
                 "UPDATE late_calls SET progress = ? WHERE id = ?", (_spelled_progress(after), id_)
             )
             return before, after
@@ -246,11 +258,21 @@ class SqliteLateCalls:
         if not gone:
             return 0
 
-        def job(connection: sqlite3.Connection) -> None:
-            connection.executemany(_FORGET, [(id_,) for id_ in gone])
+        def job(tables: Tables) -> None:
+            tables.executemany(_FORGET, [(id_,) for id_ in gone])
 
         await self._writer.run(job, committed=lambda _: self._book.drop(gone))
         return len(gone)
+
+    def _opened(self, row: tuple[str, str, str]) -> LateCall:
+        id_, progress, sealed = row
+        late = _late(self._sealer.open(sealed, _row(id_)))
+        return replace(late, progress=_progress(progress))
+
+    def _take_in(self, keys: Collection[str] | None, found: Iterable[LateCall]) -> None:
+        self._book.drop(self._book.ids() if keys is None else map(LateId, keys))
+        for late in found:
+            self._book.keep(late)
 
 
 def _row(id_: str) -> str:

@@ -13,10 +13,11 @@ from gateway.domain.standing import StandingAnswer, is_as_approved
 from gateway.domain.tools import Pin, Pinned, PinStatus, Profile, Target
 from gateway.errors import Changed
 from gateway.ports import Clock
-from gateway.storage.approvals import SqliteApprovalStore, Used
+from gateway.storage.approvals import DurableApprovalStore, Used
 from gateway.storage.audit_log import Terms
 from gateway.storage.pin_table import identity_of
 from gateway.storage.scripts import taken
+from gateway.storage.state import Tables
 
 _RUN = "SELECT 1 FROM runs WHERE id = ? AND version = ? AND NOT ended"
 _PIN = (
@@ -140,7 +141,7 @@ class SqliteLedger:
     the database, so memory has all that was acknowledged. What uses something up is never journaled.
     """
 
-    def __init__(self, log: Log, memory: Memory, approvals: SqliteApprovalStore) -> None:
+    def __init__(self, log: Log, memory: Memory, approvals: DurableApprovalStore) -> None:
         self._log = log
         self._memory = memory
         self._approvals = approvals
@@ -149,10 +150,14 @@ class SqliteLedger:
         """Write `record` down if `premises` hold, with what it `uses`; see `Ledger`."""
         return await self._log.put(record, _Terms(self._memory, self._approvals, premises, uses))
 
+    async def caught_up(self) -> bool:
+        """Say that memory has all there is: one process has the database."""
+        return False
+
 
 class _Terms:
     def __init__(
-        self, memory: Memory, approvals: SqliteApprovalStore, premises: Premises, uses: Uses
+        self, memory: Memory, approvals: DurableApprovalStore, premises: Premises, uses: Uses
     ) -> None:
         self._memory = memory
         self._approvals = approvals
@@ -187,7 +192,7 @@ class _Terms:
             self._approvals.remember(met)
 
 
-def _changed(connection: sqlite3.Connection, premises: Premises, now: float) -> Iterator[Premise]:
+def _changed(connection: Tables, premises: Premises, now: float) -> Iterator[Premise]:
     if not _has(connection, _RUN, premises.run, premises.version):
         yield Premise.RUN
     pinned, profile = premises.pinned, premises.profile
@@ -200,11 +205,11 @@ def _changed(connection: sqlite3.Connection, premises: Premises, now: float) -> 
         yield Premise.APPROVAL
 
 
-def _has(connection: sqlite3.Connection, sql: str, *values: object) -> bool:
+def _has(connection: Tables, sql: str, *values: object) -> bool:
     return connection.execute(sql, values).fetchone() is not None
 
 
 def _taken(
-    connection: sqlite3.Connection, script: ScriptId, grants: tuple[int | None, ...], now: float
+    connection: Tables, script: ScriptId, grants: tuple[int | None, ...], now: float
 ) -> bool:
     return any(taken(connection, script, grant, now=now) for grant in grants)

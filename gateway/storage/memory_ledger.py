@@ -28,6 +28,10 @@ class MemoryLedger:
             raise Changed([Premise.APPROVAL])
         return await self._log.append(record)
 
+    async def caught_up(self) -> bool:
+        """Say that memory is all there is."""
+        return False
+
     async def _used(self, uses: Uses) -> bool:
         return uses.yes is None or await self._approvals.use(uses.yes, now=self._memory.now())
 

@@ -1,15 +1,15 @@
 """Sessions at the endpoint in front of all servers: those that ended, and what the others hear of."""
 
 import hmac
-import sqlite3
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final
 
 from gateway.errors import LimitExceeded
 from gateway.ports import Clock
-from gateway.storage.writer import Writer
+from gateway.storage.state import EVERY, StateWriter, Tables
 from gateway.wire.own_session import LONGEST_S
 
 MOST_OF_ONE: Final = 200
@@ -28,6 +28,10 @@ _OF_PRINCIPAL: Final = 16
 _ENDED: Final = "SELECT session FROM front_sessions_ended ORDER BY ended_at"
 _FORGET: Final = "DELETE FROM front_sessions_ended WHERE session = ?"
 _SUBSCRIBED: Final = "SELECT session, uri FROM front_subscriptions ORDER BY since"
+_HAS_ENDED: Final = "SELECT 1 FROM front_sessions_ended WHERE session = ?"
+_SUBSCRIBED_BY: Final = (
+    "SELECT session, uri FROM front_subscriptions WHERE session = ? ORDER BY since"
+)
 
 
 class MemorySessionStore:
@@ -131,22 +135,43 @@ class MemorySessionStore:
         return list(islice(mine, max(0, len(mine) - most)))
 
 
-class SqliteSessionStore(MemorySessionStore):
+class DurableSessionStore(MemorySessionStore):
     """A `SessionStore`. Memory holds what is committed, and nothing else.
 
     What is older than a session can be is pruned on the way: its session is over in any case.
     """
 
-    def __init__(
-        self, writer: Writer, connection: sqlite3.Connection, *, key: bytes, clock: Clock
-    ) -> None:
-        """Load everything through `connection`, which is not needed afterwards."""
+    kept_in = ("front_sessions_ended", "front_subscriptions")
+
+    def __init__(self, writer: StateWriter, tables: Tables, *, key: bytes, clock: Clock) -> None:
+        """Load everything through `tables`, which are not needed afterwards."""
         super().__init__(key)
         self._writer = writer
         self._clock = clock
-        for (hashed,) in connection.execute(_ENDED):
+        self.look(tables, None)()
+
+    def look(self, tables: Tables, keys: Collection[str] | None) -> Callable[[], object]:
+        """Show sessions that have ended elsewhere, and what others follow; see `Remembering`."""
+        if keys is None:
+            ended = [hashed for (hashed,) in tables.execute(_ENDED)]
+            return partial(self._take_in, None, ended, tables.execute(_SUBSCRIBED).fetchall())
+        mine = [bytes.fromhex(key) for key in sorted(keys)]
+        ended = [one for one in mine if tables.execute(_HAS_ENDED, (one,)).fetchone()]
+        followed = [row for one in mine for row in tables.execute(_SUBSCRIBED_BY, (one,))]
+        return partial(self._take_in, mine, ended, followed)
+
+    def _take_in(
+        self,
+        keys: Iterable[bytes] | None,
+        ended: Iterable[bytes],
+        followed: Iterable[tuple[bytes, str]],
+    ) -> None:
+        for hashed in [*self._ended, *self._uris] if keys is None else keys:
+            self._forget_ended(hashed)
+            self._release(hashed, self._uris.pop(hashed, ()))
+        for hashed in ended:
             self._note_ended(hashed)
-        for hashed, uri in connection.execute(_SUBSCRIBED):
+        for hashed, uri in followed:
             self._put(hashed, uri)
 
     async def subscribe(self, principal: str, session: str, uri: str) -> None:
@@ -155,12 +180,13 @@ class SqliteSessionStore(MemorySessionStore):
         self._require_room(hashed, uri)
         now = self._clock()
 
-        def job(connection: sqlite3.Connection) -> Sequence[tuple[bytes, str]]:
-            connection.execute(
-                "INSERT OR IGNORE INTO front_subscriptions (session, uri, since) VALUES (?, ?, ?)",
+        def job(tables: Tables) -> Sequence[tuple[bytes, str]]:
+            tables.execute(
+                "INSERT INTO front_subscriptions (session, uri, since) VALUES (?, ?, ?)"
+                " ON CONFLICT DO NOTHING",
                 (hashed, uri, now),
             )
-            return connection.execute(
+            return tables.execute(
                 "DELETE FROM front_subscriptions WHERE since < ? RETURNING session, uri",
                 (now - LONGEST_S,),
             ).fetchall()
@@ -176,8 +202,8 @@ class SqliteSessionStore(MemorySessionStore):
         """Forget a subscription, durably; see `SessionStore`."""
         hashed = self._hashed(principal, session)
 
-        def job(connection: sqlite3.Connection) -> None:
-            connection.execute(
+        def job(tables: Tables) -> None:
+            tables.execute(
                 "DELETE FROM front_subscriptions WHERE session = ? AND uri = ?", (hashed, uri)
             )
 
@@ -189,16 +215,17 @@ class SqliteSessionStore(MemorySessionStore):
         now = self._clock()
         gone = self._outgrown(hashed[:_OF_PRINCIPAL], MOST_ENDED_OF_PRINCIPAL - 1)
 
-        def job(connection: sqlite3.Connection) -> Sequence[tuple[bytes]]:
-            connection.executemany(_FORGET, [(old,) for old in gone])
-            connection.execute("DELETE FROM front_subscriptions WHERE session = ?", (hashed,))
-            connection.execute(
-                "INSERT OR IGNORE INTO front_sessions_ended (session, ended_at) VALUES (?, ?)",
+        def job(tables: Tables) -> Sequence[tuple[bytes]]:
+            tables.executemany(_FORGET, [(old,) for old in gone])
+            tables.execute("DELETE FROM front_subscriptions WHERE session = ?", (hashed,))
+            tables.execute(
+                "INSERT INTO front_sessions_ended (session, ended_at) VALUES (?, ?)"
+                " ON CONFLICT DO NOTHING",
                 (hashed, now),
             )
-            return connection.execute(
-                "DELETE FROM front_sessions_ended WHERE ended_at < ? OR session IN (SELECT session"
-                " FROM front_sessions_ended ORDER BY ended_at DESC LIMIT -1 OFFSET ?)"
+            return tables.execute(
+                "DELETE FROM front_sessions_ended WHERE ended_at < ? OR session IN (SELECT session"  # noqa: S608
+                f" FROM front_sessions_ended ORDER BY ended_at DESC LIMIT {EVERY} OFFSET ?)"
                 " RETURNING session",
                 (now - LONGEST_S, MOST),
             ).fetchall()

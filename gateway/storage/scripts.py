@@ -1,8 +1,7 @@
-"""Programs in SQLite: what they may call and have used up, and those that wait; sealed."""
+"""Programs in a database: what they may call and have used up, and those that wait; sealed."""
 
-import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from functools import partial
@@ -15,39 +14,43 @@ from gateway.domain.tools import UpstreamId
 from gateway.ports.scripts import Parked
 from gateway.ports.secrets import Sealer
 from gateway.storage.script_watch import ScriptWatch
-from gateway.storage.writer import Writer
+from gateway.storage.state import StateWriter, Tables
 
 _ALL: Final = "SELECT id, sealed FROM scripts WHERE NOT ended"
+_ONE: Final = f"{_ALL} AND id = ?"
+_PARKED: Final = "SELECT script FROM parked_scripts"
 _BEGIN: Final = (
     "INSERT INTO scripts (id, principal, most, used, began, expires_at, ended, sealed)"
-    " VALUES (?, ?, ?, 0, ?, ?, 0, ?)"
+    " VALUES (?, ?, ?, 0, ?, ?, false, ?)"
 )
 _LIVE: Final = (
     "SELECT 1 FROM scripts WHERE id = ? AND NOT ended AND expires_at > ?"
     " AND (most IS NULL OR used < most)"
 )
 _GRANTED: Final = "SELECT 1 FROM script_grants WHERE script = ? AND place = ? AND used < most"
-_END: Final = "UPDATE scripts SET ended = 1 WHERE id = ? AND NOT ended"
+_END: Final = "UPDATE scripts SET ended = true WHERE id = ? AND NOT ended"
 _WAITED_TOO_LONG: Final = (
     "DELETE FROM parked_scripts WHERE script IN (SELECT id FROM scripts WHERE expires_at <= ?)"
 )
 _PARK: Final = (
-    "INSERT OR REPLACE INTO parked_scripts (script, sealed)"
-    " SELECT id, ? FROM scripts WHERE id = ? AND NOT ended"
+    "INSERT INTO parked_scripts (script, sealed) SELECT id, ? FROM scripts"
+    " WHERE id = ? AND NOT ended ON CONFLICT (script) DO UPDATE SET sealed = excluded.sealed"
 )
 _TAKEN_OUT: Final = "DELETE FROM parked_scripts WHERE script = ? RETURNING sealed"
 _KEEP_S: Final = 24 * 3600.0
 """For how long a program that has run out is kept: who revokes it late is told that it ended."""
 
 
-class SqliteScriptStore:
+class DurableScriptStore:
     """A `ScriptStore`. Memory holds who may still call; the counts are the database's alone.
 
     So is what programs hold that wait: it can be large.
     """
 
-    def __init__(self, writer: Writer, connection: sqlite3.Connection, sealer: Sealer) -> None:
-        """Load every program that has not ended through `connection`, not needed afterwards.
+    kept_in = ("scripts", "parked_scripts")
+
+    def __init__(self, writer: StateWriter, tables: Tables, sealer: Sealer) -> None:
+        """Load every program that has not ended through `tables`, not needed afterwards.
 
         Raises:
             Unsealable: One was sealed by another key.
@@ -58,22 +61,28 @@ class SqliteScriptStore:
         self._watch = ScriptWatch()
         self._live: OrderedDict[ScriptId, Script] = OrderedDict()
         self._waiting: set[ScriptId] = set()
-        for id_, sealed in connection.execute(_ALL):
-            self._live[id_] = _script(sealer.open(sealed, _row(id_)))
-        for (id_,) in connection.execute("SELECT script FROM parked_scripts"):
-            if id_ in self._live:
-                self._waiting.add(id_)
+        self.look(tables, None)()
+
+    def look(self, tables: Tables, keys: Collection[str] | None) -> Callable[[], object]:
+        """Show programs that others have begun, parked or ended; see `Remembering`."""
+        if keys is None:
+            return partial(self._only, *self._read(tables))
+        live, waiting = [], set()
+        for key in sorted(keys):
+            live += [self._opened(row) for row in tables.execute(_ONE, (key,))]
+            waiting |= {row[0] for row in tables.execute(f"{_PARKED} WHERE script = ?", (key,))}
+        return partial(self._take_in, frozenset(keys), live, waiting)
 
     async def begin(self, script: Script) -> None:
         """File a program, durable on return; what ran out long ago is forgotten on the way."""
         sealed = self._sealer.seal(_spelled(script), _row(script.id))
         granted = [(script.id, place, one.most) for place, one in enumerate(script.grants or ())]
 
-        def job(connection: sqlite3.Connection) -> None:
+        def job(tables: Tables) -> None:
             stale = (script.began - _KEEP_S,)
-            connection.execute("DELETE FROM scripts WHERE expires_at <= ?", stale)
-            connection.execute(_WAITED_TOO_LONG, (script.began,))
-            connection.execute(
+            tables.execute("DELETE FROM scripts WHERE expires_at <= ?", stale)
+            tables.execute(_WAITED_TOO_LONG, (script.began,))
+            tables.execute(
                 _BEGIN,
                 (
                     script.id,
@@ -84,7 +93,7 @@ class SqliteScriptStore:
                     sealed,
                 ),
             )
-            connection.executemany(
+            tables.executemany(
                 "INSERT INTO script_grants (script, place, most, used) VALUES (?, ?, ?, 0)", granted
             )
 
@@ -115,8 +124,8 @@ class SqliteScriptStore:
     async def end(self, id_: ScriptId) -> bool:
         """End a program, durable on return; see `ScriptStore`."""
 
-        def job(connection: sqlite3.Connection) -> bool:
-            return _ended(connection, id_)
+        def job(tables: Tables) -> bool:
+            return _ended(tables, id_)
 
         def committed(_: bool) -> None:
             self._live.pop(id_, None)
@@ -132,11 +141,11 @@ class SqliteScriptStore:
         waiting = [self._live[one] for one in self._waiting if one in self._live]
         over = ended_by(parked.script, waiting)
 
-        def job(connection: sqlite3.Connection) -> bool:
-            if connection.execute(_PARK, (sealed, id_)).rowcount < 1:
+        def job(tables: Tables) -> bool:
+            if tables.execute(_PARK, (sealed, id_)).rowcount < 1:
                 return False
             for one in over:
-                _ended(connection, one)
+                _ended(tables, one)
             return True
 
         def committed(waits: bool) -> None:
@@ -160,8 +169,8 @@ class SqliteScriptStore:
         if script is None or script.principal != principal:
             return None
 
-        def job(connection: sqlite3.Connection) -> tuple[str] | None:
-            found: tuple[str] | None = connection.execute(_TAKEN_OUT, (id_,)).fetchone()
+        def job(tables: Tables) -> tuple[str] | None:
+            found: tuple[str] | None = tables.execute(_TAKEN_OUT, (id_,)).fetchone()
             return found
 
         def committed(_: tuple[str] | None) -> None:
@@ -172,6 +181,28 @@ class SqliteScriptStore:
             return None
         return Parked(script=script, snapshot=self._sealer.open(found[0], _parked_row(id_)))
 
+    def _read(self, tables: Tables) -> tuple[list[Script], set[str]]:
+        live = [self._opened(row) for row in tables.execute(_ALL)]
+        return live, {id_ for (id_,) in tables.execute(_PARKED)}
+
+    def _opened(self, row: tuple[str, str]) -> Script:
+        id_, sealed = row
+        return _script(self._sealer.open(sealed, _row(id_)))
+
+    def _only(self, live: Sequence[Script], waiting: Collection[str]) -> None:
+        self._take_in(frozenset(self._live), live, waiting)
+
+    def _take_in(
+        self, keys: Collection[str], live: Sequence[Script], waiting: Collection[str]
+    ) -> None:
+        found = {one.id: one for one in live}
+        for id_ in map(ScriptId, keys):
+            self._waiting.discard(id_)
+            if id_ not in found and self._live.pop(id_, None) is not None:
+                self._watch.tell(id_)
+        self._live.update(found)
+        self._waiting |= {id_ for id_ in found if id_ in waiting}
+
     def _forget(self, now: float) -> None:
         for id_, script in list(self._live.items()):
             if script.expires_at <= now:
@@ -179,23 +210,23 @@ class SqliteScriptStore:
                 self._waiting.discard(id_)
 
 
-def taken(connection: sqlite3.Connection, id_: ScriptId, grant: int | None, *, now: float) -> bool:
+def taken(tables: Tables, id_: ScriptId, grant: int | None, *, now: float) -> bool:
     """Use up one call of a program and of its grant within a transaction, if there is one left."""
-    if connection.execute(_LIVE, (id_, now)).fetchone() is None:
+    if tables.execute(_LIVE, (id_, now)).fetchone() is None:
         return False
     if grant is not None:
-        if connection.execute(_GRANTED, (id_, grant)).fetchone() is None:
+        if tables.execute(_GRANTED, (id_, grant)).fetchone() is None:
             return False
-        connection.execute(
+        tables.execute(
             "UPDATE script_grants SET used = used + 1 WHERE script = ? AND place = ?", (id_, grant)
         )
-    connection.execute("UPDATE scripts SET used = used + 1 WHERE id = ?", (id_,))
+    tables.execute("UPDATE scripts SET used = used + 1 WHERE id = ?", (id_,))
     return True
 
 
-def _ended(connection: sqlite3.Connection, id_: ScriptId) -> bool:
-    connection.execute("DELETE FROM parked_scripts WHERE script = ?", (id_,))
-    return connection.execute(_END, (id_,)).rowcount > 0
+def _ended(tables: Tables, id_: ScriptId) -> bool:
+    tables.execute("DELETE FROM parked_scripts WHERE script = ?", (id_,))
+    return tables.execute(_END, (id_,)).rowcount > 0
 
 
 def _row(id_: str) -> str:

@@ -19,11 +19,11 @@ from gateway.errors import AuditUnavailable, ConfigError
 from gateway.flow.redaction import RecordScreen
 from gateway.ports import Clock
 from gateway.ports.board import PolicyBoard
-from gateway.storage.choices import SqliteChoices
+from gateway.storage.choices import DurableChoices
 from gateway.storage.connection import Durability, advice_on, open_reader
-from gateway.storage.cursors import SqliteCursors
+from gateway.storage.cursors import DurableCursors
 from gateway.storage.database import DATABASE, Database
-from gateway.storage.debts import SqliteDebts
+from gateway.storage.debts import DurableDebts
 from gateway.storage.disclosures import Disclosures, SqliteDisclosureLedger, kept_rows
 from gateway.storage.files import DirectoryLock, private_directory
 from gateway.storage.identity.store import IdentityStores
@@ -35,8 +35,8 @@ from gateway.storage.keeping import (
     opened_journal,
 )
 from gateway.storage.keys import Keys
-from gateway.storage.own_sessions import SqliteSessionStore
-from gateway.storage.pins import SqlitePinStore
+from gateway.storage.own_sessions import DurableSessionStore
+from gateway.storage.pins import DurablePinStore
 from gateway.storage.reader import AuditReader
 from gateway.storage.record_keys import RecordKeys
 from gateway.storage.recovery import wal_tail
@@ -87,18 +87,18 @@ class Store:
         self.audit = log.audit
         self.found = log.found
         """What the log was like when it was opened."""
-        self.cursors = SqliteCursors(writer)
+        self.cursors = DurableCursors(writer)
         self.aging = Line()
         """Held by whoever archives or removes records."""
         connection = open_reader(data_dir / DATABASE)
         try:
-            self.pins = SqlitePinStore(writer, connection, clock=clock, epoch=self.epoch)
+            self.pins = DurablePinStore(writer, connection, clock=clock, epoch=self.epoch)
             self.disclosures = Disclosures(
                 SqliteDisclosureLedger(writer), keys.hmac, rows=kept_rows(connection)
             )
-            self.choices = SqliteChoices(writer, connection)
-            self.sessions = SqliteSessionStore(writer, connection, key=keys.hmac, clock=clock)
-            self.debts = SqliteDebts(writer, connection)
+            self.choices = DurableChoices(writer, connection)
+            self.sessions = DurableSessionStore(writer, connection, key=keys.hmac, clock=clock)
+            self.debts = DurableDebts(writer, connection)
             self.used = used(connection)
             """What was used of quotas when it was opened."""
             table = SqliteRunTable(connection)

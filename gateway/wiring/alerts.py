@@ -19,7 +19,7 @@ from gateway.export.deviations import DeviationSink
 from gateway.export.follower import Follower
 from gateway.export.messages import ping
 from gateway.export.webhooks import FromNow, Receiver, Webhook
-from gateway.storage.baselines import SqliteBaselines
+from gateway.storage.baselines import DurableBaselines
 from gateway.storage.database import DATABASE
 from gateway.storage.following import reading
 from gateway.storage.store import Store
@@ -37,7 +37,7 @@ def deviation_sink(config: Config, store: Store, metrics: Metrics) -> DeviationS
         metrics.deviations.labels(kind.value)  # 0 from the start: there is nothing to wait for
     return DeviationSink(
         baselines=partial(Baselines, learning_s=config.alerts.learning),
-        store=SqliteBaselines(store.writer),
+        store=DurableBaselines(store.writer),
         audit=store.audit,
         is_recorded=partial(_is_recorded, store),
         count=lambda kind: metrics.deviations.labels(kind.value).inc(),
@@ -152,7 +152,7 @@ class Alerting:
 
     async def baselines(self) -> Sequence[Mapping[str, Any]]:
         """Return how many of each view are known, and of how many enough is."""
-        _, rows = await SqliteBaselines(self._store.writer).kept()
+        _, rows = await DurableBaselines(self._store.writer).kept()
         found = Baselines(learning_s=self._config.alerts.learning)
         await asyncio.to_thread(found.restore, rows)
         learned = found.learned()

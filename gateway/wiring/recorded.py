@@ -7,7 +7,7 @@ from functools import partial
 from gateway.config import Config
 from gateway.export.follower import Follower
 from gateway.ports.following import CursorStore, Sink
-from gateway.storage.baselines import FOLLOWER, SqliteBaselines
+from gateway.storage.baselines import FOLLOWER, DurableBaselines
 from gateway.storage.database import DATABASE
 from gateway.storage.following import CheckpointSource, LogSource, NewestCheckpointSource
 from gateway.storage.reader import AuditReader
@@ -102,7 +102,7 @@ def recorded(config: Config, store: Store, metrics: Metrics) -> Recorded:
     """Return all who follow the log of `store`, by what `config` says."""
     found = Recorded(config, store, metrics)
     if config.alerts.baselines == "off":
-        found.first(SqliteBaselines(store.writer).forget)
+        found.first(DurableBaselines(store.writer).forget)
     else:
         deviations = deviation_sink(config, store, metrics)
         found.follow(FOLLOWER, deviations, cursors=deviations)

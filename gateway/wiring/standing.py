@@ -34,13 +34,13 @@ from gateway.signin.links import SetupLinks
 from gateway.signin.passwords import Passwords
 from gateway.signin.throttle import Attempts
 from gateway.signin.transactions import Transactions
-from gateway.storage.approvals import SqliteApprovalStore
+from gateway.storage.approvals import DurableApprovalStore
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
 from gateway.storage.identity.standing import StandingAnswerTable
-from gateway.storage.late_calls import SqliteLateCalls
+from gateway.storage.late_calls import DurableLateCalls
 from gateway.storage.ledger import KnownPolicy, Memory, SqliteLedger
-from gateway.storage.scripts import SqliteScriptStore
+from gateway.storage.scripts import DurableScriptStore
 from gateway.storage.stop import Stop
 from gateway.web.desk.as_client import Seats
 from gateway.wiring.foundation import new_id, now
@@ -205,11 +205,11 @@ def _is_of(pin: Pin, request: ApprovalRequest | StandingAnswer) -> bool:
     return pin.approved is not None and pin.approved.digest == request.pin_digest
 
 
-def _approvals(config: Callable[[], Config], identity: Identity) -> SqliteApprovalStore:
+def _approvals(config: Callable[[], Config], identity: Identity) -> DurableApprovalStore:
     store = identity.store
     try:
         with closing(open_reader(store.data_dir / DATABASE)) as connection:
-            return SqliteApprovalStore(
+            return DurableApprovalStore(
                 store.writer, connection, identity.vault, lambda: config().approvals.value
             )
     except Unsealable as error:
@@ -221,7 +221,7 @@ def _approvals(config: Callable[[], Config], identity: Identity) -> SqliteApprov
 
 def _ledger(
     identity: Identity,
-    approvals: SqliteApprovalStore,
+    approvals: DurableApprovalStore,
     standing: StandingAnswers,
     policy: KnownPolicy,
 ) -> Ledger:
@@ -238,11 +238,11 @@ def _ledger(
     return SqliteLedger(store.audit, memory, approvals)
 
 
-def _scripts(identity: Identity) -> SqliteScriptStore:
+def _scripts(identity: Identity) -> DurableScriptStore:
     store = identity.store
     try:
         with closing(open_reader(store.data_dir / DATABASE)) as connection:
-            return SqliteScriptStore(store.writer, connection, identity.vault)
+            return DurableScriptStore(store.writer, connection, identity.vault)
     except Unsealable as error:
         raise ConfigError(
             f"the programs that are kept in {store.data_dir} cannot be read: {error.public}",
@@ -250,11 +250,11 @@ def _scripts(identity: Identity) -> SqliteScriptStore:
         ) from error
 
 
-def _late(config: Callable[[], Config], identity: Identity) -> SqliteLateCalls:
+def _late(config: Callable[[], Config], identity: Identity) -> DurableLateCalls:
     store = identity.store
     try:
         with closing(open_reader(store.data_dir / DATABASE)) as connection:
-            return SqliteLateCalls(
+            return DurableLateCalls(
                 store.writer, connection, identity.vault, lambda: config().tasks.most_open
             )
     except Unsealable as error:

@@ -11,8 +11,9 @@ from gateway.config.values import is_loopback
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.export.witness import DISAGREES, Witness, WitnessSink
 from gateway.ports import AuditLog
-from gateway.storage.cosignatures import SqliteCosignatures
+from gateway.storage.cosignatures import DurableCosignatures
 from gateway.storage.database import DATABASE
+from gateway.storage.following import reading
 from gateway.storage.store import Store
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.wiring.foundation import new_id, now
@@ -25,7 +26,7 @@ _MOST_BYTES = 32 << 10
 
 def witnesses_of(config: Config, store: Store) -> Iterator[tuple[str, WitnessSink]]:
     """Yield who has each witness cosign, under its cursor's name."""
-    shown = SqliteCosignatures(store.writer, store.data_dir / DATABASE)
+    shown = DurableCosignatures(store.writer, partial(reading, store.data_dir / DATABASE))
     for name, one in config.audit.checkpoints.witnesses.items():
         # An operator who writes down an address of this machine means it.
         own = _LOOPBACK if is_loopback(urlsplit(one.url).hostname or "") else ()

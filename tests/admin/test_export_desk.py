@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from gateway.errors import AuditUnavailable, BadCommand, Forbidden, NotFound
 from gateway.ports.following import Refused
 from gateway.storage.bundles import BundleReader
 from gateway.storage.connection import open_reader
-from gateway.storage.cosignatures import SqliteCosignatures
+from gateway.storage.cosignatures import DurableCosignatures
 from gateway.storage.database import DATABASE, Database
+from gateway.storage.following import reading
 from gateway.storage.keeping import Keeping
 from gateway.storage.store import Store
 from gateway.storage.writer import EVERY_SECOND, Signing
@@ -120,7 +122,7 @@ async def test_what_witnesses_have_cosigned_is_in_every_export(tmp_path: Path) -
     witness = Witness()
     key = WitnessKey.parse(witness.vkey)
     async with desk_in(tmp_path) as (desk, store):
-        shown = SqliteCosignatures(store.writer, tmp_path / DATABASE)
+        shown = DurableCosignatures(store.writer, partial(reading, tmp_path / DATABASE))
         for part, at in (("1", 7), ("2", 8)):
             await append(store, [*made(part), *refused(part)], begin=store.writer.recorded)
             await store.writer.sign()
@@ -140,7 +142,7 @@ async def test_a_checkpoint_that_is_cosigned_at_the_front_of_the_log_is_in_every
     witness = Witness()
     key = WitnessKey.parse(witness.vkey)
     async with desk_in(tmp_path) as (desk, store):
-        shown = SqliteCosignatures(store.writer, tmp_path / DATABASE)
+        shown = DurableCosignatures(store.writer, partial(reading, tmp_path / DATABASE))
         await append(store, [event for one in range(128) for event in made(str(one))])
         await store.writer.sign()
         size, note = await shown.head() or (0, "")

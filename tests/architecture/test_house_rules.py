@@ -57,6 +57,7 @@ OUTLIVED = {
     "storage/committer.py": "one write's own: the others are written",
     "storage/database.py": "one job's own: whoever waits for it gets it",
     "storage/spooling.py": "what was acknowledged comes back into the log",
+    "storage/postgres/state.py": "one change's own, or a memory's: whoever waits hears of it",
     "upstream/crawler.py": "one server's own: the others are looked at",
     "storage/postgres/sequencer.py": "a leader's own: another one, or itself again, takes up what is durable",
     "upstream/reading.py": "one list's own: it is nothing to rely on",

@@ -25,7 +25,7 @@ OTHERWISE = {
     "storage/own_sessions.py::self._ended": "100,000 digests",
     "storage/own_sessions.py::self._ended_of": "the same 100,000, by their principal",
     "storage/own_sessions.py::self._uris": "an eighth of 32 MiB for one principal; one more is refused",
-    "storage/postgres/identity.py::_spelled": "256, of statements of ours",
+    "storage/postgres/spelling.py::_spelled": "512, of statements of ours",
     "storage/runs.py::self._parts": "names of ours, 100 live runs of one principal",
     "storage/runs.py::self._used": "names of ours, one of each principal; the idle are forgotten",
     "storage/scripts.py::self._live": "programs that have not ended, each begun by a call of policy's leave",

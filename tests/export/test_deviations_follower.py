@@ -17,7 +17,7 @@ from gateway.errors import AuditUnavailable
 from gateway.export.deviations import DeviationSink
 from gateway.export.follower import Follower
 from gateway.ports.following import NotDelivered, StoredRecord
-from gateway.storage.baselines import FOLLOWER, SqliteBaselines
+from gateway.storage.baselines import FOLLOWER, DurableBaselines
 from gateway.storage.store import Store
 from tests.behaviour.life import LEARNING_S, Life, at
 
@@ -62,7 +62,7 @@ class Rig:
         """Return a sink as after a restart."""
         return DeviationSink(
             baselines=partial(Baselines, learning_s=LEARNING_S),
-            store=SqliteBaselines(self.store.writer),
+            store=DurableBaselines(self.store.writer),
             audit=self.audit,
             is_recorded=self._is_recorded,
             count=self.counted.append,
@@ -193,15 +193,15 @@ async def test_the_cursor_and_what_was_learned_move_together_or_not_at_all(
         broken.setattr(rig.store.writer, "run", fails)
         with pytest.raises(AuditUnavailable):
             await rig.sink.move(FOLLOWER, ordinary[-1].leaf_index)
-    assert await SqliteBaselines(rig.store.writer).kept() == (None, [])
+    assert await DurableBaselines(rig.store.writer).kept() == (None, [])
     await rig.sink.move(FOLLOWER, ordinary[-1].leaf_index)
-    kept, rows = await SqliteBaselines(rig.store.writer).kept()
+    kept, rows = await DurableBaselines(rig.store.writer).kept()
     assert kept == ordinary[-1].leaf_index
     assert len(rows) == 4
 
 
 async def test_what_was_learned_is_kept_every_few_seconds(rig: Rig, life: Life) -> None:
-    kept = SqliteBaselines(rig.store.writer)
+    kept = DurableBaselines(rig.store.writer)
     await rig.sink.move(FOLLOWER, 1)
     rig.now += 4
     await rig.sink.deliver(stored(life, [life.call(at(4, 0, 9))]))
@@ -216,7 +216,7 @@ async def test_what_was_learned_is_kept_every_few_seconds(rig: Rig, life: Life) 
 
 
 async def test_who_leaves_is_deleted_and_all_can_be_forgotten(rig: Rig) -> None:
-    kept = SqliteBaselines(rig.store.writer)
+    kept = DurableBaselines(rig.store.writer)
     await kept.keep(1, {"a": b"1", "b": b"2"})
     await kept.keep(2, {"a": None, "b": b"3"})
     assert await kept.kept() == (2, [("b", b"3")])
@@ -225,9 +225,9 @@ async def test_who_leaves_is_deleted_and_all_can_be_forgotten(rig: Rig) -> None:
 
 
 async def test_what_another_version_has_learned_is_learned_anew(rig: Rig) -> None:
-    await SqliteBaselines(rig.store.writer).keep(7, {'["all"]': b"[0]"})
+    await DurableBaselines(rig.store.writer).keep(7, {'["all"]': b"[0]"})
     assert await rig.sink.cursor(FOLLOWER) is None
-    assert await SqliteBaselines(rig.store.writer).kept() == (None, [])
+    assert await DurableBaselines(rig.store.writer).kept() == (None, [])
 
 
 async def test_what_happened_long_ago_is_learned_and_not_told(rig: Rig, life: Life) -> None:

@@ -15,7 +15,7 @@ from gateway.export.follower import Follower
 from gateway.export.messages import message_of
 from gateway.export.webhooks import FromNow, Receiver, Webhook
 from gateway.ports.following import NotDelivered, StoredRecord
-from gateway.storage.cursors import SqliteCursors
+from gateway.storage.cursors import DurableCursors
 from gateway.storage.store import Store
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 
@@ -316,11 +316,11 @@ async def test_a_new_webhook_is_told_what_happens_from_now_on(
     rig: Rig, receiver: Receiving, store: Store
 ) -> None:
     log = Log([record(0), record(1)])
-    cursors = FromNow(SqliteCursors(store.writer), lambda: 1)
+    cursors = FromNow(DurableCursors(store.writer), lambda: 1)
     await _followed(log, cursors, rig.webhook(), 0)
     assert receiver.got == []
     log.records.append(record(2))
-    again = FromNow(SqliteCursors(store.writer), lambda: 2)
+    again = FromNow(DurableCursors(store.writer), lambda: 2)
     await _followed(log, again, rig.webhook(), 0)
     assert receiver.ids == ["r2"]
 
@@ -328,7 +328,7 @@ async def test_a_new_webhook_is_told_what_happens_from_now_on(
 async def test_nothing_is_lost_over_a_restart(rig: Rig, receiver: Receiving, store: Store) -> None:
     log = Log([record(index) for index in range(4)])
     receiver.answers = [204, 204, 500, 500]
-    cursors = FromNow(SqliteCursors(store.writer), lambda: -1)
+    cursors = FromNow(DurableCursors(store.writer), lambda: -1)
     await _followed(log, cursors, rig.webhook(), 1)
     assert receiver.ids == ["r0", "r1", "r2", "r2"]
     receiver.got.clear()

@@ -4,6 +4,7 @@ import time
 from base64 import b64decode
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from gateway.export.witness import Witness as Asked
 from gateway.ports.following import NotDelivered
 from gateway.storage.bundles import BundleReader
 from gateway.storage.connection import open_reader
-from gateway.storage.cosignatures import SqliteCosignatures
+from gateway.storage.cosignatures import DurableCosignatures
 from gateway.storage.database import DATABASE
-from gateway.storage.following import NewestCheckpointSource
+from gateway.storage.following import NewestCheckpointSource, reading
 from gateway.storage.journal import JOURNAL
 from gateway.storage.store import Store
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
@@ -54,7 +55,7 @@ class Rig:
             poster=GuardedFetcher(
                 EgressPolicy.of(["127.0.0.0/8"]), most_bytes=32 << 10, whole_s=whole_s
             ),
-            shown=SqliteCosignatures(store.writer, path),
+            shown=DurableCosignatures(store.writer, partial(reading, path)),
             alarm=self._alarm,
             clock=lambda: NOW,
             elapsed=lambda: self.elapsed,
@@ -434,7 +435,7 @@ async def test_what_is_cosigned_here_and_missing_is_an_alarm_without_asking(
 ) -> None:
     async with rig_in(tmp_path, witness) as rig:
         await rig.grow(1)
-        shown = SqliteCosignatures(rig.store.writer, tmp_path / DATABASE)
+        shown = DurableCosignatures(rig.store.writer, partial(reading, tmp_path / DATABASE))
         await shown.keep(WitnessKey.parse(witness.vkey).id, 9, "x\n")
         with pytest.raises(NotDelivered, match="cosigned 9 records of this log, which has 1"):
             await rig.asked()

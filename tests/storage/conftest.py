@@ -1,8 +1,19 @@
 """What tests of what is stored share."""
 
+from collections.abc import AsyncIterator
+from pathlib import Path
+
 import pytest
 
 from gateway.storage import writer
+from tests.storage.placed import PLACES, Place, placed
+
+
+@pytest.fixture(params=PLACES)
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    """Where the state is that a test is about."""
+    async with placed(request, tmp_path) as found:
+        yield found
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Questions to people and their answers: the same in memory and on the disk."""
 
 import asyncio
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 
 import orjson
@@ -23,11 +21,10 @@ from gateway.domain.labels import STRICTEST_DEFAULT, Effect
 from gateway.domain.tools import Kind, Target, UpstreamId
 from gateway.errors import Denied, NotFound, RateLimited, Unsealable
 from gateway.storage import approvals, questions
-from gateway.storage.approvals import SqliteApprovalStore
-from gateway.storage.connection import open_reader
-from gateway.storage.database import DATABASE
+from gateway.storage.approvals import DurableApprovalStore
 from gateway.storage.memory import MemoryApprovalStore
-from gateway.storage.store import Store
+from gateway.storage.postgres.approvals import SharedApprovalStore
+from tests.storage.placed import PostgresPlace
 
 NOW = 1_800_000_000.0
 RULES = ApprovalRules(
@@ -370,59 +367,55 @@ class TestMemory(ApprovalStoreSuite):
         return MemoryApprovalStore(RULES)
 
 
-class TestSqlite(ApprovalStoreSuite):
+def kept_in(place):
+    with place.reading() as tables:
+        if isinstance(place, PostgresPlace):
+            return SharedApprovalStore(place.state, tables, Envelope(), lambda: RULES)
+        return DurableApprovalStore(place.writer, tables, Envelope(), lambda: RULES)
+
+
+class TestDurable(ApprovalStoreSuite):
     @pytest.fixture
-    async def opened(self, tmp_path):
-        store = await Store.open(tmp_path / "var", clock=lambda: NOW)
-        yield store
-        await store.close()
+    def store(self, place):
+        return kept_in(place)
 
-    @pytest.fixture
-    def store(self, opened):
-        return self.of(opened)
-
-    def of(self, opened):
-        with closing(open_reader(opened.data_dir / DATABASE)) as connection:
-            return SqliteApprovalStore(opened.writer, connection, Envelope(), lambda: RULES)
-
-    async def test_a_restart_remembers_everything(self, store, opened):
+    async def test_a_restart_remembers_everything(self, store, place):
         await store.file(question("waits", call="waits"))
         await store.file(question("waits again", call="waits"))
         await put(store, "yes", "yes", allow=True, span=Span.RUN)
         await put(store, "no", "no", allow=False)
         await put(store, "used", "used", allow=True)
         await store.use(ApprovalId("used"), now=NOW + 2)
-        again = self.of(opened)
+        again = kept_in(place)
         assert again.all(now=NOW + 2) == store.all(now=NOW + 2)
         assert len(again.all(now=NOW + 2)) == 4
 
-    async def test_what_a_question_says_is_sealed_for_its_row(self, store, opened):
+    async def test_what_a_question_says_is_sealed_for_its_row(self, store, place):
         await store.file(question())
-        with closing(open_reader(opened.data_dir / DATABASE)) as connection:
-            (row,) = connection.execute("SELECT * FROM approvals").fetchall()
+        (row,) = place.rows("SELECT * FROM approvals")
         assert not [cell for cell in row if isinstance(cell, str) and SECRET in cell]
         assert not [cell for cell in row if isinstance(cell, str) and "eve@" in cell]
         assert row[-1].startswith("approvals:a:question|")
 
-    async def test_a_question_of_an_earlier_version_may_not_stand(self, store, opened, monkeypatch):
+    async def test_a_question_of_an_earlier_version_may_not_stand(self, store, place, monkeypatch):
         monkeypatch.setattr(approvals, "_spelled", _as_before(approvals._spelled))
         await store.file(question(places=(("$.to", "x"),), may_stand=True))
-        found = self.of(opened).get(ApprovalId("a"), now=NOW).request
+        found = kept_in(place).get(ApprovalId("a"), now=NOW).request
         assert (found.places, found.may_stand) == ((), False)
 
-    async def test_a_question_moved_to_another_row_is_not_read(self, store, opened):
+    async def test_a_question_moved_to_another_row_is_not_read(self, store, place):
         await store.file(question("a"))
         await store.file(question("b", call="b"))
 
-        def swap(connection: sqlite3.Connection) -> None:
-            connection.execute(
+        def swap(tables):
+            tables.execute(
                 "UPDATE approvals SET question = (SELECT question FROM approvals WHERE id = 'b')"
                 " WHERE id = 'a'"
             )
 
-        await opened.writer.run(swap)
+        await place.writer.run(swap)
         with pytest.raises(Unsealable):
-            self.of(opened)
+            kept_in(place)
 
 
 def _as_before(spelled):

@@ -2,14 +2,16 @@
 
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from gateway.audit.cosignature import Witnessed, WitnessKey
 from gateway.errors import AuditUnavailable
-from gateway.storage.cosignatures import SqliteCosignatures, cosignatures
+from gateway.storage.cosignatures import DurableCosignatures, cosignatures
 from gateway.storage.database import DATABASE
+from gateway.storage.following import reading
 from gateway.storage.store import Store
 from gateway.storage.verify import Finding, Verification, own_verifier, verify
 from tests.export.witness import Witness
@@ -22,7 +24,7 @@ KEY = WitnessKey.parse(WITNESS.vkey)
 async def cosigned_log(folder: Path) -> None:
     """Write a log of four records, whose first two a witness has cosigned."""
     store = await Store.open(folder, clock=lambda: NOW)
-    shown = SqliteCosignatures(store.writer, folder / DATABASE)
+    shown = DurableCosignatures(store.writer, partial(reading, folder / DATABASE))
     await append(store, made("1"))
     await store.writer.sign()
     assert await shown.last(KEY.id) == 0
@@ -98,10 +100,10 @@ async def test_a_log_from_before_there_were_witnesses_is_verified(tmp_path: Path
 async def test_growth_is_proven_where_the_log_is_there(tmp_path: Path) -> None:
     await cosigned_log(tmp_path)
     store = await Store.open(tmp_path, clock=lambda: NOW)
-    shown = SqliteCosignatures(store.writer, tmp_path / DATABASE)
+    shown = DurableCosignatures(store.writer, partial(reading, tmp_path / DATABASE))
     assert (await shown.growth(0, 4), len(await shown.growth(2, 4))) == ((), 1)
     await store.close()
-    absent = SqliteCosignatures(store.writer, tmp_path / "absent")
+    absent = DurableCosignatures(store.writer, partial(reading, tmp_path / "absent"))
     with pytest.raises(AuditUnavailable):
         await absent.growth(2, 4)
 

@@ -15,10 +15,9 @@ from gateway.domain.late import LateCall, LateId, Progress, Stage, asks, ended
 from gateway.domain.tools import UpstreamId
 from gateway.errors import LimitExceeded
 from gateway.ports.late import LateCalls
-from gateway.storage.connection import open_reader
-from gateway.storage.database import DATABASE
-from gateway.storage.late_calls import MOST_OCTETS, SHARE, MemoryLateCalls, SqliteLateCalls
+from gateway.storage.late_calls import MOST_OCTETS, SHARE, DurableLateCalls, MemoryLateCalls
 from gateway.storage.store import Store
+from tests.storage.placed import PLACES, Place, SqlitePlace, placed
 from tests.storage.test_approval_stores import Envelope
 
 NOW = 1_000.0
@@ -46,37 +45,33 @@ def late(name: str = "l1", **changed: Any) -> LateCall:
     return LateCall(**{**given, **changed})
 
 
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await Store.open(tmp_path / "var", clock=lambda: NOW)
-    yield opened
-    await opened.close()
+@pytest.fixture(params=[*PLACES, "memory"])
+async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LateCalls]:
+    if request.param == "memory":
+        yield MemoryLateCalls(most_open=2)
+        return
+    async with placed(request, tmp_path) as place:
+        yield calls(place)
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-def kept(request: pytest.FixtureRequest, store: Store) -> LateCalls:
-    return calls(store) if request.param == "sqlite" else MemoryLateCalls(most_open=2)
+def calls(place: Place) -> DurableLateCalls:
+    with place.reading() as tables:
+        return DurableLateCalls(place.writer, tables, Envelope(), lambda: 2)
 
 
-def calls(store: Store) -> SqliteLateCalls:
-    with closing(open_reader(store.data_dir / DATABASE)) as connection:
-        return SqliteLateCalls(store.writer, connection, Envelope(), lambda: 2)
-
-
-async def test_a_restart_knows_all_of_it(store: Store) -> None:
-    before = calls(store)
+async def test_a_restart_knows_all_of_it(place: Place) -> None:
+    before = calls(place)
     await before.begin(late())
     await before.change(LateId("l1"), partial(asks, names=["one"]))
-    found = calls(store).find(LateId("l1"))
+    found = calls(place).find(LateId("l1"))
     assert found == late(progress=Progress(asked=("one",)))
 
 
 async def test_what_it_was_called_with_and_what_its_server_calls_it_are_sealed(
-    store: Store,
+    place: Place,
 ) -> None:
-    await calls(store).begin(late())
-    with closing(open_reader(store.data_dir / DATABASE)) as connection:
-        rows = str(connection.execute("SELECT * FROM late_calls").fetchall())
+    await calls(place).begin(late())
+    rows = str(place.rows("SELECT * FROM late_calls"))
     assert "l1" in rows
     assert "theirs" not in rows
     assert "a-secret-place" not in rows
@@ -189,7 +184,7 @@ async def test_what_is_late_is_not_told_as_lost(tmp_path: Path) -> None:
             kind=RecordKind.INTENT, time=NOW, id=name, fields={**fields, "decision_id": f"d_{name}"}
         )
         await opened.audit.append(record)
-    await calls(opened).begin(late("l1"))
+    await calls(SqlitePlace(opened)).begin(late("l1"))
     with closing(opened.reader()) as reader:
         assert [record["id"] for record in reader.outcome_unknown()] == ["l2"]
     await opened.close()
@@ -198,7 +193,7 @@ async def test_what_is_late_is_not_told_as_lost(tmp_path: Path) -> None:
     await again.close()
 
 
-async def test_one_that_noted_a_place_in_the_log_is_known_by_it(store: Store) -> None:
+async def test_one_that_noted_a_place_in_the_log_is_known_by_it(place: Place) -> None:
     earlier: Any = 7
-    await calls(store).begin(late(record=earlier))
-    assert calls(store).find(LateId("l1")) == late(record="7")
+    await calls(place).begin(late(record=earlier))
+    assert calls(place).find(LateId("l1")) == late(record="7")

@@ -21,13 +21,13 @@ from gateway.domain.standing import StandingAnswer
 from gateway.domain.tools import Pin, Profile, Sighting
 from gateway.errors import AuditUnavailable, Changed
 from gateway.pins.verify import verify
-from gateway.storage.approvals import SqliteApprovalStore
+from gateway.storage.approvals import DurableApprovalStore
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
 from gateway.storage.identity.standing import MemoryStandingAnswers
 from gateway.storage.keeping import Keeping
 from gateway.storage.ledger import Memory, SqliteLedger
-from gateway.storage.scripts import SqliteScriptStore
+from gateway.storage.scripts import DurableScriptStore
 from gateway.storage.spooling import SpoolingLog, SpoolSettings
 from gateway.storage.store import Store
 from gateway.storage.writer import Writer
@@ -52,10 +52,10 @@ class SqliteDesk(Desk):
         self.runs = store.runs
         self.policy, self.standing = Policy(), MemoryStandingAnswers()
         with closing(open_reader(store.data_dir / DATABASE)) as connection:
-            self.approvals = SqliteApprovalStore(
+            self.approvals = DurableApprovalStore(
                 store.writer, connection, Envelope(), lambda: RULES
             )
-            self.scripts = SqliteScriptStore(store.writer, connection, Envelope())
+            self.scripts = DurableScriptStore(store.writer, connection, Envelope())
         memory = Memory(
             runs=store.runs,
             pins=store.pins,

@@ -1,6 +1,6 @@
 """What planes owe outlives the process, exactly."""
 
-from pathlib import Path
+import sqlite3
 
 import pytest
 
@@ -8,8 +8,9 @@ from gateway.domain.flow import RunId, Source
 from gateway.domain.labels import Confidentiality, Integrity, Label
 from gateway.domain.planes import Debt
 from gateway.ports.debts import DebtStore
-from gateway.storage.debts import MemoryDebts
-from gateway.storage.store import Store
+from gateway.storage.committer import NotAccepted
+from gateway.storage.debts import DurableDebts, MemoryDebts
+from tests.storage.placed import Place
 
 LABEL = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.SECRET)
 
@@ -19,17 +20,19 @@ def debt(decision: str, due: float = 5.0) -> Debt:
     return Debt(decision=decision, run=RunId("r_1"), source=source, due=due)
 
 
-async def test_what_is_owed_is_found_again(tmp_path: Path) -> None:
-    store = await Store.open(tmp_path / "var", clock=lambda: 1.0)
-    assert store.debts.left() == []
+def debts(place: Place) -> DurableDebts:
+    with place.reading() as tables:
+        return DurableDebts(place.writer, tables)
+
+
+async def test_what_is_owed_is_found_again(place: Place) -> None:
+    store = debts(place)
+    assert store.left() == []
     for one in (debt("d_2", due=9.0), debt("d_1"), debt("d_3")):
-        await store.debts.owe(one)
-    await store.debts.settle("d_3")
-    await store.debts.settle("d_unheard")
-    await store.close()
-    again = await Store.open(tmp_path / "var", clock=lambda: 1.0)
-    assert again.debts.left() == [debt("d_1"), debt("d_2", due=9.0)]
-    await again.close()
+        await store.owe(one)
+    await store.settle("d_3")
+    await store.settle("d_unheard")
+    assert debts(place).left() == [debt("d_1"), debt("d_2", due=9.0)]
 
 
 async def test_in_memory_it_is_the_same_until_the_end() -> None:
@@ -40,9 +43,8 @@ async def test_in_memory_it_is_the_same_until_the_end() -> None:
     assert kept.left() == [debt("d_2")]
 
 
-async def test_one_decision_owes_once(tmp_path: Path) -> None:
-    store = await Store.open(tmp_path / "var", clock=lambda: 1.0)
-    await store.debts.owe(debt("d_1"))
-    with pytest.raises(Exception, match="UNIQUE"):
-        await store.debts.owe(debt("d_1"))
-    await store.close()
+async def test_one_decision_owes_once(place: Place) -> None:
+    store = debts(place)
+    await store.owe(debt("d_1"))
+    with pytest.raises((NotAccepted, sqlite3.IntegrityError), match=r"(?i)unique"):
+        await store.owe(debt("d_1"))

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,9 @@ import pytest
 from gateway.domain.scripts import MOST_WAITING, Script, ScriptId, ToolGrant
 from gateway.domain.tools import UpstreamId
 from gateway.ports.scripts import Parked, ScriptStore
-from gateway.storage.connection import open_reader
-from gateway.storage.database import DATABASE
 from gateway.storage.memory_scripts import MemoryScriptStore
-from gateway.storage.scripts import SqliteScriptStore
-from gateway.storage.store import Store
+from gateway.storage.scripts import DurableScriptStore
+from tests.storage.placed import PLACES, Place, placed
 from tests.storage.test_approval_stores import Envelope
 
 NOW = 1_000.0
@@ -36,27 +33,24 @@ def script(name: str = "s_1", **changed: Any) -> Script:
     return Script(**{**given, **changed})
 
 
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await Store.open(tmp_path / "var", clock=lambda: NOW)
-    yield opened
-    await opened.close()
+@pytest.fixture(params=[*PLACES, "memory"])
+async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ScriptStore]:
+    if request.param == "memory":
+        yield MemoryScriptStore()
+        return
+    async with placed(request, tmp_path) as place:
+        yield scripts(place)
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-def kept(request: pytest.FixtureRequest, store: Store) -> ScriptStore:
-    return scripts(store) if request.param == "sqlite" else MemoryScriptStore()
-
-
-def scripts(store: Store) -> SqliteScriptStore:
-    with closing(open_reader(store.data_dir / DATABASE)) as connection:
-        return SqliteScriptStore(store.writer, connection, Envelope())
+def scripts(place: Place) -> DurableScriptStore:
+    with place.reading() as tables:
+        return DurableScriptStore(place.writer, tables, Envelope())
 
 
 async def test_a_budget_is_exact_however_many_ask_at_once(kept: ScriptStore) -> None:
-    await kept.begin(script(most=200, grants=None))
-    taken = await asyncio.gather(*(kept.take(ScriptId("s_1"), None, now=NOW) for _ in range(400)))
-    assert taken.count(True) == 200
+    await kept.begin(script(most=50, grants=None))
+    taken = await asyncio.gather(*(kept.take(ScriptId("s_1"), None, now=NOW) for _ in range(100)))
+    assert taken.count(True) == 50
 
 
 async def test_a_grant_has_a_budget_of_its_own(kept: ScriptStore) -> None:
@@ -88,27 +82,27 @@ async def test_a_program_runs_out(kept: ScriptStore) -> None:
     assert not await kept.take(ScriptId("s_1"), None, now=NOW + 60)
 
 
-async def test_what_was_used_up_and_what_waits_outlive_a_restart(store: Store) -> None:
-    kept = scripts(store)
+async def test_what_was_used_up_and_what_waits_outlive_a_restart(place: Place) -> None:
+    kept = scripts(place)
     await kept.begin(script())
     await kept.take(ScriptId("s_1"), 0, now=NOW)
     waiting = Parked(script=script(), snapshot=b"state")
     await kept.park(waiting)
-    again = scripts(store)
+    again = scripts(place)
     assert again.find(ScriptId("s_1"), now=NOW) == script()
     assert await again.unpark(ScriptId("s_1"), "alice", now=NOW) == waiting
     assert [await again.take(ScriptId("s_1"), 0, now=NOW) for _ in range(2)] == [True, False]
 
 
-async def test_one_of_many_takes_a_waiting_program_out(store: Store) -> None:
-    kept = scripts(store)
+async def test_one_of_many_takes_a_waiting_program_out(place: Place) -> None:
+    kept = scripts(place)
     await kept.begin(script())
     await kept.park(Parked(script=script(), snapshot=b"state"))
     found = await asyncio.gather(
         *(kept.unpark(ScriptId("s_1"), "alice", now=NOW) for _ in range(8))
     )
     assert [one is None for one in found].count(False) == 1
-    assert await scripts(store).unpark(ScriptId("s_1"), "alice", now=NOW) is None
+    assert await scripts(place).unpark(ScriptId("s_1"), "alice", now=NOW) is None
 
 
 async def test_a_waiting_program_is_its_principals_alone_and_until_it_runs_out(
@@ -120,12 +114,12 @@ async def test_a_waiting_program_is_its_principals_alone_and_until_it_runs_out(
     assert await kept.unpark(ScriptId("s_1"), "alice", now=NOW + 60) is None
 
 
-async def test_a_program_that_ended_waits_no_more(store: Store) -> None:
-    kept = scripts(store)
+async def test_a_program_that_ended_waits_no_more(place: Place) -> None:
+    kept = scripts(place)
     await kept.begin(script())
     await kept.park(Parked(script=script(), snapshot=b"state"))
     await kept.end(ScriptId("s_1"))
-    for one in (kept, scripts(store)):
+    for one in (kept, scripts(place)):
         assert await one.unpark(ScriptId("s_1"), "alice", now=NOW) is None
 
 
@@ -158,29 +152,35 @@ async def test_one_that_waits_again_ends_no_other(kept: ScriptStore) -> None:
     assert all(kept.find(one.id, now=NOW) is not None for one in waiting)
 
 
-async def test_programs_that_ran_out_long_ago_are_forgotten(store: Store) -> None:
-    kept = scripts(store)
+async def test_programs_that_ran_out_long_ago_are_forgotten(place: Place) -> None:
+    kept = scripts(place)
     await kept.begin(script())
     later = NOW + 2 * 86_400
     await kept.begin(script("s_2", began=later, expires_at=later + 60))
-    with closing(open_reader(store.data_dir / DATABASE)) as connection:
-        rows = connection.execute("SELECT id FROM scripts").fetchall()
-        granted = connection.execute("SELECT script FROM script_grants").fetchall()
-    assert (rows, granted) == ([("s_2",)], [("s_2",)])
+    assert [*place.rows("SELECT id FROM scripts")] == [("s_2",)]
+    assert [*place.rows("SELECT script FROM script_grants")] == [("s_2",)]
 
 
-async def test_what_a_program_held_is_forgotten_once_it_has_run_out(store: Store) -> None:
-    kept = scripts(store)
+async def test_what_a_program_held_is_forgotten_once_it_has_run_out(place: Place) -> None:
+    kept = scripts(place)
     await kept.begin(script())
     await kept.park(Parked(script=script(), snapshot=b"state"))
     await kept.begin(script("s_2", began=NOW + 60, expires_at=NOW + 120))
-    with closing(open_reader(store.data_dir / DATABASE)) as connection:
-        assert connection.execute("SELECT script FROM parked_scripts").fetchall() == []
+    assert [*place.rows("SELECT script FROM parked_scripts")] == []
 
 
-async def test_of_one_that_was_ended_as_it_began_to_wait_nothing_is_kept(
-    kept: ScriptStore, store: Store
+async def test_of_one_that_was_ended_as_it_began_to_wait_nothing_is_in_the_tables(
+    place: Place,
 ) -> None:
+    kept = scripts(place)
+    await kept.begin(script())
+    await asyncio.gather(
+        kept.end(ScriptId("s_1")), kept.park(Parked(script=script(), snapshot=b"state"))
+    )
+    assert [*place.rows("SELECT script FROM parked_scripts")] == []
+
+
+async def test_of_one_that_was_ended_as_it_began_to_wait_nothing_is_kept(kept: ScriptStore) -> None:
     for name in ("s_1", "s_2"):
         await kept.begin(script(name))
     await asyncio.gather(
@@ -188,8 +188,6 @@ async def test_of_one_that_was_ended_as_it_began_to_wait_nothing_is_kept(
     )
     assert not kept.waits(ScriptId("s_1"))
     assert await kept.unpark(ScriptId("s_1"), "alice", now=NOW) is None
-    with closing(open_reader(store.data_dir / DATABASE)) as connection:
-        assert connection.execute("SELECT script FROM parked_scripts").fetchall() == []
     assert kept.find(ScriptId("s_2"), now=NOW) is not None
 
 
@@ -217,12 +215,12 @@ async def test_who_runs_a_program_is_told_that_it_was_ended(kept: ScriptStore) -
     assert told == ["s_1"]
 
 
-async def test_one_that_was_ended_stays_so_over_a_restart(store: Store) -> None:
-    kept = scripts(store)
+async def test_one_that_was_ended_stays_so_over_a_restart(place: Place) -> None:
+    kept = scripts(place)
     await kept.begin(script())
     await kept.park(Parked(script=script(), snapshot=b"state"))
     await kept.end(ScriptId("s_1"))
-    again = scripts(store)
+    again = scripts(place)
     assert (list(again.live(now=NOW)), again.waits(ScriptId("s_1"))) == ([], False)
     assert again.find(ScriptId("s_1"), now=NOW) is None
     assert not await again.take(ScriptId("s_1"), 0, now=NOW)

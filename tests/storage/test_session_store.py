@@ -1,7 +1,6 @@
 """Sessions in front of all servers: that they have ended, and what they follow, outlives a restart."""
 
 from collections.abc import AsyncIterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +9,11 @@ import pytest
 from gateway.errors import LimitExceeded
 from gateway.ports.front import SessionStore
 from gateway.storage import own_sessions
-from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
-from gateway.storage.own_sessions import MemorySessionStore
+from gateway.storage.own_sessions import DurableSessionStore, MemorySessionStore
 from gateway.storage.store import Store
 from gateway.wire.own_session import LONGEST_S
+from tests.storage.placed import PLACES, Place, placed
 
 
 @dataclass
@@ -27,22 +26,25 @@ def time() -> Time:
     return Time()
 
 
-@pytest.fixture
-async def store(tmp_path: Path, time: Time) -> AsyncIterator[Store]:
-    opened = await Store.open(tmp_path / "var", clock=lambda: time.now)
-    yield opened
-    await opened.close()
+@pytest.fixture(params=[*PLACES, "memory"])
+async def kept(
+    request: pytest.FixtureRequest, tmp_path: Path, time: Time
+) -> AsyncIterator[SessionStore]:
+    if request.param == "memory":
+        yield MemorySessionStore(b"k" * 32)
+        return
+    async with placed(request, tmp_path) as place:
+        yield sessions(place, time)
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-def kept(request: pytest.FixtureRequest, store: Store) -> SessionStore:
-    return store.sessions if request.param == "sqlite" else MemorySessionStore(b"k" * 32)
+def sessions(place: Place, time: Time) -> DurableSessionStore:
+    with place.reading() as tables:
+        return DurableSessionStore(place.writer, tables, key=b"k" * 32, clock=lambda: time.now)
 
 
-def rows(store: Store, table: str) -> int:
-    with closing(open_reader(store.data_dir / DATABASE)) as connection:
-        (count,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
-        return int(count)
+def rows(place: Place, table: str) -> int:
+    ((count,),) = place.rows(f"SELECT count(*) FROM {table}")
+    return int(count)
 
 
 async def test_what_a_session_follows_is_its_own(kept: SessionStore) -> None:
@@ -93,8 +95,19 @@ async def test_of_those_that_have_ended_the_oldest_are_forgotten(
     assert [kept.has_ended("alice", s) for s in ("s", "t", "u")] == [False, True, True]
 
 
+async def test_what_others_have_ended_stays_in_the_tables(
+    place: Place, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_sessions, "MOST_ENDED_OF_PRINCIPAL", 2)
+    kept = sessions(place, time)
+    for who, session in (("bob", "b"), *(("alice", f"a{n}") for n in range(9))):
+        time.now += 1
+        await kept.end(who, session)
+    assert rows(place, "front_sessions_ended") == 3
+
+
 async def test_nobody_makes_it_forget_what_others_have_ended(
-    kept: SessionStore, store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
+    kept: SessionStore, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(own_sessions, "MOST", 4)
     monkeypatch.setattr(own_sessions, "MOST_ENDED_OF_PRINCIPAL", 2)
@@ -103,37 +116,37 @@ async def test_nobody_makes_it_forget_what_others_have_ended(
         await kept.end(who, session)
     assert kept.has_ended("bob", "b")
     assert [n for n in range(9) if kept.has_ended("alice", f"a{n}")] == [7, 8]
-    assert kept is not store.sessions or rows(store, "front_sessions_ended") == 3
 
 
-async def test_a_restart_forgets_nothing(tmp_path: Path, time: Time) -> None:
-    first = await Store.open(tmp_path / "var", clock=lambda: time.now)
-    await first.sessions.subscribe("alice", "s", "b")
+async def test_a_restart_forgets_nothing(place: Place, time: Time) -> None:
+    first = sessions(place, time)
+    await first.subscribe("alice", "s", "b")
     time.now += 1
-    await first.sessions.subscribe("alice", "s", "a")
-    await first.sessions.end("alice", "t")
-    await first.close()
-    second = await Store.open(tmp_path / "var", clock=lambda: time.now)
-    assert second.sessions.subscribed("alice", "s") == ("b", "a")
-    assert second.sessions.has_ended("alice", "t")
-    await second.close()
+    await first.subscribe("alice", "s", "a")
+    await first.end("alice", "t")
+    second = sessions(place, time)
+    assert second.subscribed("alice", "s") == ("b", "a")
+    assert second.has_ended("alice", "t")
 
 
-async def test_what_outlives_every_session_is_pruned(store: Store, time: Time) -> None:
-    await store.sessions.subscribe("alice", "s", "a")
-    await store.sessions.end("alice", "t")
+async def test_what_outlives_every_session_is_pruned(place: Place, time: Time) -> None:
+    kept = sessions(place, time)
+    await kept.subscribe("alice", "s", "a")
+    await kept.end("alice", "t")
     time.now += LONGEST_S + 1
-    await store.sessions.subscribe("alice", "u", "a")
-    await store.sessions.end("alice", "v")
-    assert store.sessions.subscribed("alice", "s") == ()
-    assert not store.sessions.has_ended("alice", "t")
-    assert (rows(store, "front_subscriptions"), rows(store, "front_sessions_ended")) == (1, 1)
+    await kept.subscribe("alice", "u", "a")
+    await kept.end("alice", "v")
+    assert kept.subscribed("alice", "s") == ()
+    assert not kept.has_ended("alice", "t")
+    assert (rows(place, "front_subscriptions"), rows(place, "front_sessions_ended")) == (1, 1)
 
 
-async def test_no_session_stands_in_the_database(store: Store) -> None:
+async def test_no_session_stands_in_the_database(tmp_path: Path) -> None:
+    store = await Store.open(tmp_path / "var", clock=lambda: 1.0)
     session = "es.6b49d200.a-nonce-of-a-session"
     await store.sessions.subscribe("alice", session, "a")
     await store.sessions.end("alice", session)
+    await store.close()
     for file in store.data_dir.iterdir():
         if file.name.startswith(DATABASE):
             assert b"a-nonce-of-a-session" not in file.read_bytes()
@@ -156,17 +169,14 @@ async def test_nobody_takes_the_room_of_all_sessions(
 
 
 async def test_whose_room_is_taken_outlives_a_restart(
-    tmp_path: Path, time: Time, monkeypatch: pytest.MonkeyPatch
+    place: Place, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(own_sessions, "MOST_OF_PRINCIPAL", 1)
-    first = await Store.open(tmp_path / "var", clock=lambda: time.now)
-    await first.sessions.subscribe("alice", "s", "a")
-    await first.close()
-    second = await Store.open(tmp_path / "var", clock=lambda: time.now)
+    await sessions(place, time).subscribe("alice", "s", "a")
+    second = sessions(place, time)
     with pytest.raises(LimitExceeded):
-        await second.sessions.subscribe("alice", "t", "a")
-    await second.sessions.subscribe("bob", "t", "a")
-    await second.close()
+        await second.subscribe("alice", "t", "a")
+    await second.subscribe("bob", "t", "a")
 
 
 async def test_what_is_followed_is_bounded_in_bytes(

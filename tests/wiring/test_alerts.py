@@ -9,7 +9,7 @@ import pytest
 from gateway.behaviour.deviations import Deviation, Kind, Subject, View
 from gateway.config import Config, parse
 from gateway.errors import AuditUnavailable, EgressRefused, NotFound
-from gateway.storage.baselines import FOLLOWER, SqliteBaselines
+from gateway.storage.baselines import FOLLOWER, DurableBaselines
 from gateway.storage.database import DATABASE
 from gateway.storage.store import Store
 from gateway.web.metrics import Metrics
@@ -54,7 +54,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 async def test_what_was_learned_is_forgotten_where_nobody_wants_it(store: Store) -> None:
-    kept = SqliteBaselines(store.writer)
+    kept = DurableBaselines(store.writer)
     await kept.keep(7, {'["all"]': b"[]"})
     followers = recorded(config("{baselines: off}"), store, Metrics())
     assert [one.name for one in followers.followers] == []

@@ -1,12 +1,8 @@
 """People, clients, grants and sealed secrets of many replicas: an `IdentityDatabase` in PostgreSQL."""
 
-import re
-import secrets
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Final, Self, TypeVar
 
 import psycopg
@@ -15,7 +11,6 @@ from psycopg.errors import DeadlockDetected, SerializationFailure
 from gateway.domain.epoch import Epoch
 from gateway.errors import ConfigError, IdentityUnavailable
 from gateway.ports import Clock
-from gateway.storage.identity.remembered import Row
 from gateway.storage.identity.statements import (
     Parameters,
     Refused,
@@ -26,22 +21,13 @@ from gateway.storage.identity.statements import (
 from gateway.storage.identity.store import IdentityStores
 from gateway.storage.postgres.connection import Connection, Session, connect
 from gateway.storage.postgres.identity_tables import IDENTITY
+from gateway.storage.postgres.jobs import BEGIN, COMMIT, LOOK, Overtaken, again
 from gateway.storage.postgres.migrations import migrate
+from gateway.storage.postgres.spelling import SpelledStatements
 
 T = TypeVar("T")
 
-_TRIES: Final = 20
-_PAUSE_MS: Final = 2
 _PATIENCE_S: Final = 5.0
-_LONGEST_PAUSE_MS: Final = 64
-_ESCAPE: Final = "\x10"
-_ESCAPED: Final = re.compile(f"{_ESCAPE}([{_ESCAPE}0])")
-_VALUE: Final = re.compile(r"\?|:([a-z_]+)|%")
-
-# What a job reads stays true until it is committed; otherwise it is done again. Nothing less will do:
-# most jobs change what they looked at, but some change one thing because of what they saw of another.
-_BEGIN: Final = b"BEGIN ISOLATION LEVEL SERIALIZABLE"
-_LOOK: Final = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _VERSION: Final = b"SELECT version, people FROM identity_version"
 _TURNED: Final = (
     b"SELECT nullif(current_setting('douane.turned', true), '')::bigint,"
@@ -52,23 +38,18 @@ _Numbers = tuple[int | None, int | None]
 """How often what memories hold has changed, and how often rights have ended, of a look or of a commit."""
 
 
-class PostgresStatements:
-    """`Statements` of PostgreSQL: what differs between the two databases is spelled here."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+class PostgresStatements(SpelledStatements):
+    """`Statements` of PostgreSQL."""
 
     def execute(self, statement: str, parameters: Parameters = (), /) -> Result:
         """Run a statement; see `Statements`. One that another's commit has ended is no error here."""
         with _accepted():
-            cursor = self._connection.execute(_spelled(statement), _storable(parameters))
-            rows = cursor if cursor.description is not None else ()
-            return Result(rows=tuple(map(_stored, rows)), rowcount=cursor.rowcount)
+            return super().execute(statement, parameters)
 
     def executemany(self, statement: str, rows: Iterable[Sequence[object]], /) -> None:
         """Run it for each of `rows`; likewise."""
-        with _accepted(), self._connection.cursor() as cursor:
-            cursor.executemany(_spelled(statement), [[*map(_written, row)] for row in rows])
+        with _accepted():
+            super().executemany(statement, rows)
 
 
 class _Unreadable:
@@ -167,16 +148,10 @@ class PostgresIdentityDatabase:
             self._reading.close()
 
     def _again_and_again(self, job: Callable[[Statements], T]) -> tuple[T, _Numbers]:
-        for number in range(_TRIES):
-            try:
-                return self._writing.use(lambda connection: _once(connection, job))
-            except (SerializationFailure, DeadlockDetected):
-                longest = min(_PAUSE_MS << number, _LONGEST_PAUSE_MS)
-                time.sleep(secrets.randbelow(1000 * longest) / 1e6)
-        raise IdentityUnavailable(
-            "sign-in is not available at the moment",
-            detail=f"others wrote the same at each of {_TRIES} tries",
-        )
+        try:
+            return again(lambda: self._writing.use(lambda connection: _once(connection, job)))
+        except Overtaken as error:
+            raise unavailable(error) from error
 
     def _filled_by_ours(self) -> None:
         if not self._after_ours:
@@ -220,61 +195,26 @@ def open_identity(conninfo: str, *, clock: Clock) -> IdentityStores:
 
 def _once(connection: Connection, job: Callable[[Statements], T]) -> tuple[T, _Numbers]:
     """Return what a committed `job` returned, and the numbers that it made, if it made any."""
-    connection.execute(_BEGIN)
+    connection.execute(BEGIN)
     result = job(PostgresStatements(connection))
     turned = _numbers(connection, _TURNED)
-    connection.execute(b"COMMIT")
+    connection.execute(COMMIT)
     return result, turned
 
 
 def _look(connection: Connection, loaders: Iterable[Callable[[Statements], None]]) -> _Numbers:
     """Fill memories with what was committed at one moment, and return its numbers."""
-    connection.execute(_LOOK)
+    connection.execute(LOOK)
     found = _numbers(connection, _VERSION)
     for load in loaders:
         load(PostgresStatements(connection))
-    connection.execute(b"COMMIT")
+    connection.execute(COMMIT)
     return found
 
 
 def _numbers(connection: Connection, statement: bytes) -> _Numbers:
     row = connection.execute(statement).fetchone()
     return (None, None) if row is None else (row[0], row[1])
-
-
-@lru_cache(maxsize=256)
-def _spelled(statement: str) -> bytes:
-    """Return a statement of both databases as psycopg wants it. The texts are ours, and few."""
-
-    def value(found: re.Match[str]) -> str:
-        if found[0] == "%":
-            return "%%"
-        return f"%({found[1]})s" if found[1] else "%s"
-
-    return _VALUE.sub(value, statement).encode()
-
-
-def _storable(parameters: Parameters) -> Parameters | None:
-    """Return values as a column takes them: a text of PostgreSQL has no NUL, one of SQLite may."""
-    if isinstance(parameters, Mapping):
-        return {name: _written(one) for name, one in parameters.items()}
-    return [*map(_written, parameters)] or None
-
-
-def _written(one: object) -> object:
-    if isinstance(one, str) and ("\0" in one or _ESCAPE in one):
-        return one.replace(_ESCAPE, _ESCAPE * 2).replace("\0", f"{_ESCAPE}0")
-    return one
-
-
-def _stored(row: Row) -> Row:
-    """Return what `_storable` was given."""
-    return tuple(
-        _ESCAPED.sub(lambda found: found[1].replace("0", "\0"), one)
-        if isinstance(one, str) and _ESCAPE in one
-        else one
-        for one in row
-    )
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Final, Protocol
 
 from gateway.audit.record import RecordEncoder
@@ -35,6 +36,14 @@ Look = Callable[[], Awaitable[object]]
 
 NO_MEMORIES: Final[Mapping[Premise, Look]] = {}
 
+Others = Callable[[], Awaitable[bool]]
+"""Has every memory show what other replicas have committed; says whether any lacked some."""
+
+
+async def no_others() -> bool:
+    """Say that there is nobody else."""
+    return False
+
 
 class PostgresLedger:
     """An `AuditLog` and a `Ledger`: comparison, use, raise and record are one statement.
@@ -50,6 +59,7 @@ class PostgresLedger:
         runs: KnownRuns,
         begin: Begin,
         memories: Mapping[Premise, Look] = NO_MEMORIES,
+        others: Others = no_others,
     ) -> None:
         """`memories` says for each kind of premise how that which it was read from is read anew."""
         self._lanes = lanes
@@ -57,6 +67,7 @@ class PostgresLedger:
         self._runs = runs
         self._begin = begin
         self._memories = memories
+        self._others = others
         self.waited: Waited = nobody
 
     async def append(self, record: AuditRecord) -> LogEntry:
@@ -71,7 +82,14 @@ class PostgresLedger:
             changed = frozenset(Premise(one) for one in kept.changed.split())
             await self._look_again(changed, premises.run)
             raise Changed(changed)
+        if uses.yes is not None:
+            with suppress(AuditUnavailable):  # the call is on record
+                await self._look_again(frozenset([Premise.APPROVAL]), premises.run)
         return LogEntry(id=record.id)
+
+    async def caught_up(self) -> bool:
+        """Have memory show what other replicas have changed; see `Ledger`."""
+        return await self._others()
 
     async def conclude(self, record: AuditRecord, raises: Raise) -> LogEntry:
         """Return once `record` is durable, and what it says of its run is joined into that before it.
