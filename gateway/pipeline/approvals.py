@@ -23,10 +23,12 @@ from gateway.domain.premises import Premise
 from gateway.domain.standing import Places
 from gateway.errors import (
     ApprovalRequired,
+    Changed,
     Denied,
     NotFound,
     PolicyUnavailable,
     RateLimited,
+    StateChanged,
 )
 from gateway.flow.evidence import sentences
 from gateway.flow.lapsed import why_asked_anew
@@ -233,12 +235,16 @@ class Approvals:
 
         Raises:
             RateLimited: Too many questions wait, or were asked.
+            StateChanged: A person has answered it meanwhile.
 
         """
         request = replace(
             asked.request, decision_id=denied, submission=submission, submitted=submitted
         )
-        filed = await self._store.file(request)
+        try:
+            filed = await self._store.file(request)
+        except Changed as answered:
+            raise StateChanged("this was answered meanwhile; ask again") from answered
         await self._note_asked(filed.request, asked.access, trail)
         return filed
 

@@ -129,7 +129,8 @@ class DecisionPoint:
             trail = self._records.trail(asking, call)
             if asked.reported is not None:
                 return await self._reported(asking, call, asked.reported, trail)
-            return await while_it_changes(partial(self._asked, asking, asked, call, trail), trail)
+            decided = partial(self._asked, asking, asked, call, trail)
+            return await while_it_changes(decided, trail, self._permits.caught_up)
         except GatewayError as error:
             await self._records.refuse(trail, error)
             if isinstance(error, (ProtocolError, *NO_ANSWER)):

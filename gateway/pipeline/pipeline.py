@@ -99,7 +99,8 @@ class Pipeline:
         call = await finished(call.source_ip, nodes, self._admission.narrowed, call)
         trail = Trail(call, clock=self._clock, new_id=self._new_id)
         try:
-            return await while_it_changes(partial(self._carried, call, trail), trail)
+            carried = partial(self._carried, call, trail)
+            return await while_it_changes(carried, trail, self._ledger.caught_up)
         except GatewayError as error:
             return await self._refuse(call, trail, error)
         except asyncio.CancelledError:

@@ -35,6 +35,10 @@ class PlanePermits:
         self._debts = debts
         self._ledger = ledger
 
+    async def caught_up(self) -> bool:
+        """Have memory show what other processes have changed; see `Ledger`."""
+        return await self._ledger.caught_up()
+
     async def narrowed(self, plane: Plane, call: Call) -> Call:
         """Return `call` without what nobody has approved of it, if one more may be owed.
 

@@ -109,7 +109,8 @@ class PlaneTraffic:
         try:
             call = _call(asking, shown, id_)
             trail = self._records.trail(asking, call)
-            return await while_it_changes(partial(self._admitted, asking.plane, call, trail), trail)
+            admitted = partial(self._admitted, asking.plane, call, trail)
+            return await while_it_changes(admitted, trail, self._permits.caught_up)
         except GatewayError as error:
             await self._records.refuse(trail, error)
             return Turned(error=error, decision_id=trail.decision_id)

@@ -5,7 +5,14 @@ from typing import Final, TypeVar
 
 from gateway.domain.audit import AuditRecord
 from gateway.domain.calls import Permit
-from gateway.errors import Changed, StateChanged
+from gateway.errors import (
+    ApprovalRequired,
+    Changed,
+    GatewayError,
+    RateLimited,
+    Refusal,
+    StateChanged,
+)
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.trail import Trail
 from gateway.ports import Ledger
@@ -42,20 +49,43 @@ async def recorded(
     await admission.recorded(permit)
 
 
-async def while_it_changes(carry: Callable[[], Awaitable[T]], trail: Trail) -> T:
+async def while_it_changes(
+    carry: Callable[[], Awaitable[T]], trail: Trail, caught_up: Callable[[], Awaitable[bool]]
+) -> T:
     """Return what `carry` returns, which decides anew where the last decision rested on what has changed.
+
+    So does a no: whether memory lacked what other processes have changed `caught_up` says, and it has
+    it then.
 
     Raises:
         StateChanged: It did so each time.
 
     """
     changed = Changed([])
-    for _ in range(MOST_TRIES):
+    for number in range(MOST_TRIES):
         try:
             return await carry()
         except Changed as error:
             changed = error
             trail.anew(changed.what)
+        except Refusal as no:
+            is_last = number + 1 == MOST_TRIES
+            if is_last or not await _rests_on_less(no, trail, caught_up):
+                raise
+            trail.anew(frozenset())
     raise StateChanged(
         "what this call is decided on changes too fast; nothing was called", detail=str(changed)
     )
+
+
+async def _rests_on_less(
+    no: Refusal, trail: Trail, caught_up: Callable[[], Awaitable[bool]]
+) -> bool:
+    """Whether a no was said before memory had all that is known by now, and may be a yes."""
+    # A question was asked of whoever knows before it was filed, and what is on record has been decided.
+    if isinstance(no, ApprovalRequired | RateLimited) or no.recorded or trail.intent_id:
+        return False
+    try:
+        return await caught_up()
+    except GatewayError:
+        return False  # it stays a no

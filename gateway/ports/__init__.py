@@ -146,6 +146,7 @@ class ApprovalStore(Protocol):
 
         Raises:
             RateLimited: Too many questions of this principal's wait, or were asked this hour.
+            Changed: It was answered in another process, and memory has the answer by now.
 
         """
         ...
@@ -320,6 +321,15 @@ class Ledger(Protocol):
         Raises:
             Changed: They do not, or something is used up already; nothing was written or used.
             AuditUnavailable: It is not durable, or not known to be, within the deadline.
+
+        """
+        ...
+
+    async def caught_up(self) -> bool:
+        """Have memory show all that other processes have changed by now; say whether it lacked any.
+
+        Raises:
+            AuditUnavailable: That is not known now.
 
         """
         ...

@@ -16,7 +16,7 @@ from gateway.domain.labels import STRICTEST_DEFAULT, Effect, ToolRule
 from gateway.domain.premises import Premise, Premises, Uses
 from gateway.domain.quotas import Count, Per, Quota
 from gateway.domain.tools import Profile
-from gateway.errors import Changed
+from gateway.errors import AuditUnavailable, Changed, PinDrift
 from gateway.pipeline.quotas import Quotas
 from tests.pipeline.house import TOOLS, House, decision, result
 from tests.pipeline.test_questions_of_planes import EDGE, ask
@@ -31,12 +31,16 @@ class Raced:
         self._inner = house.ledger
         self._happens = happens
         self.put_with: list[tuple[Premises, Uses]] = []
+        self.others: list[Then] = []
 
     async def put(self, record: AuditRecord, premises: Premises, uses: Uses) -> LogEntry:
         self.put_with.append((premises, uses))
         if self._happens:
             await self._happens.pop(0)()
         return await self._inner.put(record, premises, uses)
+
+    async def caught_up(self) -> bool:
+        return bool(self.others) and await self.others.pop(0)()
 
 
 async def built(*happens: Callable[[House], Any], **rules: ToolRule) -> tuple[House, Raced]:
@@ -224,3 +228,79 @@ async def test_whoever_is_still_known_when_others_are_signed_out_goes_on() -> No
     seen = await house.handle(house.call("send"))
     assert (seen.code, len(house.server.saw)) == (None, 1)
     assert [one.people for one, _ in raced.put_with] == [0, 1]
+
+
+async def approved_elsewhere(house: House) -> bool:
+    """Let memory show what another process has approved."""
+    for profile in Profile:
+        await house.approve_all(profile)
+    return True
+
+
+async def unapproved(*others: Callable[[House], Any]) -> tuple[House, Raced]:
+    """Return a house of which memory shows no approved definition, and what others do meanwhile."""
+    house, raced = await built()
+    for pin in house.pins.all():
+        await house.pins.revoke(pin.target, pin.profile, by="bob", note="")
+    raced.others = [partial(one, house) for one in others]
+    return house, raced
+
+
+async def test_a_no_of_old_memory_is_asked_again() -> None:
+    house, _ = await unapproved(approved_elsewhere)
+    seen = await house.handle(house.call("send"))
+    assert (seen.code, len(house.server.saw)) == (None, 1)
+
+
+async def nothing_new(_: House) -> bool:
+    return False
+
+
+async def nobody_knows(_: House) -> bool:
+    raise AuditUnavailable("it is not known now")
+
+
+@pytest.mark.parametrize("others", [nothing_new, nobody_knows])
+async def test_a_no_that_rests_on_all_there_is_stays_one(others: Callable[[House], Any]) -> None:
+    house, raced = await unapproved(others, approved_elsewhere)
+    seen = await house.handle(house.call("send"))
+    assert (seen.code, house.server.saw) == ("pin_revoked", [])
+    assert len(raced.others) == 1
+
+
+async def something_else(_: House) -> bool:
+    return True
+
+
+async def test_a_no_is_asked_again_so_often_and_then_it_is_one() -> None:
+    house, raced = await unapproved(*[something_else] * 5)
+    seen = await house.handle(house.call("send"))
+    assert (seen.code, house.server.saw) == ("pin_revoked", [])
+    assert len(raced.others) == 3
+
+
+async def test_what_is_on_record_is_not_decided_again() -> None:
+    house, raced = await built()
+    raced.others = [partial(something_else, house)]
+
+    def revoked(_: object) -> None:
+        raise PinDrift("this definition has changed since the call was decided")
+
+    house.pipeline._admission.require_unchanged = revoked  # type: ignore[method-assign, assignment]
+    seen = await house.handle(house.call("send"))
+    assert (seen.code, len(raced.put_with)) == ("pin_drift", 1)
+
+
+async def test_a_question_is_not_filed_twice_because_of_what_others_do() -> None:
+    house, raced = await built()
+    raced.others = [partial(something_else, house)]
+    house.rule.says = lambda question: Verdict.ASK if question["phase"] == "call" else Verdict.ALLOW
+    assert (await house.handle(house.call("send"))).code == "approval_required"
+    (asked,) = house.approvals.all(now=house.clock())
+    assert asked.request.asked == 1
+
+
+async def test_a_plane_is_told_no_only_by_what_is_known_everywhere() -> None:
+    house, raced = await unapproved(approved_elsewhere)
+    assert (await ask(house)).decision
+    assert raced.others == []
