@@ -12,6 +12,7 @@ import pytest
 from gateway.ports import Clock
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
+from gateway.storage.postgres.board_tables import BOARD
 from gateway.storage.postgres.connection import connect
 from gateway.storage.postgres.identity_tables import IDENTITY
 from gateway.storage.postgres.log_tables import LOG
@@ -106,7 +107,7 @@ def emptied(server: Postgres) -> str:
 def with_state(address: str) -> None:
     """Make all tables there."""
     with closing(connect(address, application="test")) as connection:
-        migrate(connection, IDENTITY, LOG, STATE)
+        migrate(connection, IDENTITY, LOG, STATE, BOARD)
 
 
 @functools.cache
