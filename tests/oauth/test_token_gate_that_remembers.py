@@ -145,7 +145,7 @@ async def test_a_principal_is_the_very_same_until_something_of_it_changes(tmp_pa
     door = Door(tmp_path)
     token = of_alice()
     first = await door.admit(token)
-    door.stores.clients.add(replace(CLIENT, id="ff" * 16, name="other"))
+    door.stores.clients.add(replace(APP, id="ff" * 16, name="other"))  # it registered itself
     assert await door.admit(token) is first
     _alice(door, groups=frozenset({"audit"}))
     assert await door.admit(token) is not first
